@@ -128,7 +128,7 @@ class Coordinator:
 
 
 class MemoryQueue:
-    """See the module. Used within a running event loop: `start`, `send`, and `stop`."""
+    """The queue. Used within a running event loop: `start`, `send`, and `stop`."""
 
     def __init__(self, size: int = SIZE) -> None:
         self.coordinators: dict[str, Coordinator] = {}
@@ -138,7 +138,6 @@ class MemoryQueue:
         self._running: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin to handle events."""
         self._running = [asyncio.create_task(self._handle_all()), asyncio.create_task(self._watch())]
 
     async def send(self, event: object) -> None:
@@ -168,7 +167,6 @@ class MemoryQueue:
         self._workers[name] = worker
 
     def remove_worker(self, name: str) -> None:
-        """Tell it no more."""
         self._workers.pop(name, None)
 
     def coordinator(self, group: str) -> Coordinator:

@@ -15,7 +15,6 @@ class Scope:
         return iter(tuple(self._tasks))
 
     def start(self, work: Coroutine[Any, Any, None], name: str | None = None) -> None:
-        """Begin some work."""
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

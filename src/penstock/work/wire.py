@@ -63,7 +63,7 @@ class Runner(Protocol):
 
 
 class Group:
-    """See the module. Used within a running event loop: `start`, and `stop` at the end.
+    """One worker's place in its group. Used within a running event loop: `start`, and `stop` at the end.
 
     `on_generation` is called after each assignment, and `failure` is set to what ended the membership for good.
     """
@@ -102,7 +102,6 @@ class Group:
         self._carry_out(self.machine.tasks_changed(tasks, self._now_ms()))
 
     def ended(self, task: str) -> None:
-        """The runner has ended a task."""
         self._carry_out(self.machine.ended(task, self._now_ms()))
 
     async def stop(self) -> None:

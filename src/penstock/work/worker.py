@@ -55,7 +55,7 @@ class WorkerSettings(Value, kw_only=True):
 
 
 class State(Enum):
-    """See the drawing."""
+    """Where a worker is on its way through generations."""
 
     OUTSIDE = auto()
     STOPPING = auto()
@@ -74,7 +74,7 @@ class Refusal(Enum):
 
 
 class Worker:
-    """See the module. `running` are tasks that were started and have not been reported to have ended."""
+    """One member of a group. `running` are tasks that were started and have not been reported to have ended."""
 
     def __init__(self, settings: WorkerSettings, position: int = 0) -> None:
         self.settings = settings

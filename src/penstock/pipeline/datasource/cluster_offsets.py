@@ -44,7 +44,6 @@ class SourceCluster:
         return ids_of(partitions, self._cluster.topic_ids)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Log start offsets."""
         return self._listed(dict.fromkeys(partitions, EARLIEST))
 
     def latest(self, partitions: Iterable[TopicPartition], known: Offsets | None = None) -> Offsets:

@@ -29,7 +29,6 @@ class PenstockDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name in `format(…)`."""
         return "penstock"
 
     def schema(self) -> str:
@@ -48,7 +47,6 @@ class PenstockDataSource(DataSource):
             return READ_COLUMNS_WITH_HEADERS if self._options.boolean("includeHeaders", False) else READ_COLUMNS
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch read."""
         from penstock.pipeline.datasource.batch_reader import PenstockBatchReader
         from penstock.pipeline.options.source import source_options
 

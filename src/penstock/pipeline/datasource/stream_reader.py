@@ -129,7 +129,6 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return tasks_of(self._source, kept)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """On an executor: Arrow record batches."""
         if isinstance(partition, RangePartition):
             with plain_errors():
                 yield from read_ranges(self._source, partition.ranges)
@@ -140,7 +139,6 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._commit_to_group(from_json(end))
 
     def stop(self) -> None:
-        """Close the connections."""
         if self._opened is not None:
             self._opened.close()
 

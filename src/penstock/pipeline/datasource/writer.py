@@ -36,29 +36,25 @@ class WrittenRecords(WriterCommitMessage):
     count: int
 
 
-class PenstockBatchWriter(DataSourceArrowWriter):
-    """`df.write.format("penstock")`."""
+class _Writer:
+    """What writers of both kinds do on an executor."""
 
     def __init__(self, sink: SinkOptions) -> None:
         self._sink = sink
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """On an executor: write all rows of a task."""
         return write_rows(self._sink, iterator)
+
+
+class PenstockBatchWriter(_Writer, DataSourceArrowWriter):
+    """`df.write.format("penstock")`."""
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Nothing is left to do: what was written is there."""
 
 
-class PenstockStreamWriter(DataSourceStreamArrowWriter):
+class PenstockStreamWriter(_Writer, DataSourceStreamArrowWriter):
     """`df.writeStream.format("penstock")`."""
-
-    def __init__(self, sink: SinkOptions) -> None:
-        self._sink = sink
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """On an executor: write all rows of a task."""
-        return write_rows(self._sink, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Nothing is left to do: what was written is there."""
@@ -150,11 +146,9 @@ class RowWriter:
         return int(chunk.num_rows)
 
     def flush(self) -> None:
-        """Wait until all is stored."""
         self._producer.flush()
 
     def close(self) -> None:
-        """Close the connections."""
         self._producer.close()
 
     def _by_topic(self, chunk: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

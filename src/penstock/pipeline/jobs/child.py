@@ -25,7 +25,7 @@ OnLine = Callable[[str], None]
 
 
 class Child:
-    """See the module. `on_event` is told of each line of JSON that it prints, `on_line` of all other lines.
+    """Such a process. `on_event` is told of each line of JSON that it prints, `on_line` of all other lines.
 
     Both are called in threads of their own. `owned_until_s` says until when it may run, by time.monotonic().
     """

@@ -40,7 +40,6 @@ class PipelineTask(SourceTask):
     """Some sinks of a pipeline. It brings no records itself; what is asked of it is whether its process lives."""
 
     async def start(self, config: Mapping[str, str], context: SourceContext) -> None:
-        """See SourceTask."""
         self._report = JobReport(tuple(json.loads(config[SINKS])))
         given = parse(KEYS, config)["pipeline"] or ""
         command = child_command(config)
@@ -48,7 +47,6 @@ class PipelineTask(SourceTask):
         self._report.pid = self._child.pid
 
     async def poll(self) -> list[SourceRecord]:
-        """See SourceTask."""
         if self._report.state == "done":
             await asyncio.sleep(LOOK_EVERY_S)
             return []
@@ -62,15 +60,12 @@ class PipelineTask(SourceTask):
         return []
 
     async def stop(self) -> None:
-        """See Task."""
         await self._child.stop()
 
     def report(self) -> Mapping[str, Any]:
-        """See Task."""
         return self._report.as_json() if hasattr(self, "_report") else {}
 
     def metrics(self) -> Sequence[Metric]:
-        """See Task."""
         return self._report.metrics() if hasattr(self, "_report") else ()
 
 
@@ -81,12 +76,10 @@ class PipelineConnector(SourceConnector):
     task_class: ClassVar[type[SourceTask]] = PipelineTask
 
     def start(self, config: Mapping[str, str]) -> None:
-        """See Connector."""
         self.config = dict(config)
         self._sinks = sinks_of(config)
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """See Connector."""
         count = min(max_tasks, len(self._sinks))
         return [{**self.config, SINKS: json.dumps(self._sinks[number::count])} for number in range(count)]
 

@@ -16,7 +16,7 @@ TAIL: Final = 20
 
 
 class JobReport:
-    """See the module. What it is told comes from threads; each change is a single step."""
+    """What one process has said. What it is told comes from threads; each change is a single step."""
 
     def __init__(self, sinks: tuple[str, ...]) -> None:
         self.state = "starting"
@@ -45,7 +45,6 @@ class JobReport:
         self._lines.append(line[:LINE_LENGTH])
 
     def as_json(self) -> dict[str, Any]:
-        """For people and programs."""
         return {
             "state": self.state,
             "error": self.error,

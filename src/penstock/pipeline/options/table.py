@@ -88,55 +88,18 @@ CLIENT_OPTIONS = {
     "security.protocol": OptionText("`PLAINTEXT`", "Nothing else is there yet."),
 }
 WITHOUT_EFFECT = (
-    "allow.auto.create.topics",
-    "auto.commit.interval.ms",
-    "auto.include.jmx.reporter",
-    "buffer.memory",
-    "check.crcs",
-    "client.dns.lookup",
-    "client.rack",
-    "compression.gzip.level",
-    "compression.lz4.level",
-    "compression.zstd.level",
-    "connections.max.idle.ms",
-    "enable.metrics.push",
-    "exclude.internal.topics",
-    "fetch.max.bytes",
-    "fetch.max.wait.ms",
-    "fetch.min.bytes",
-    "group.instance.id",
-    "group.protocol",
-    "group.remote.assignor",
-    "groupIdPrefix",
-    "heartbeat.interval.ms",
-    "linger.ms",
-    "max.block.ms",
-    "max.in.flight.requests.per.connection",
-    "max.poll.interval.ms",
-    "max.poll.records",
-    "max.request.size",
-    "metadata.max.age.ms",
-    "metadata.max.idle.ms",
-    "metadata.recovery.rebootstrap.trigger.ms",
-    "metadata.recovery.strategy",
-    "metric.reporters",
-    "metrics.num.samples",
-    "metrics.recording.level",
-    "metrics.sample.window.ms",
-    "partition.assignment.strategy",
-    "partitioner.adaptive.partitioning.enable",
-    "partitioner.availability.timeout.ms",
-    "receive.buffer.bytes",
-    "reconnect.backoff.max.ms",
-    "reconnect.backoff.ms",
-    "retries",
-    "retry.backoff.max.ms",
-    "retry.backoff.ms",
-    "send.buffer.bytes",
-    "session.timeout.ms",
-    "socket.connection.setup.timeout.max.ms",
-    "transaction.timeout.ms",
-)
+    "allow.auto.create.topics", "auto.commit.interval.ms", "auto.include.jmx.reporter", "buffer.memory", "check.crcs",
+    "client.dns.lookup", "client.rack", "compression.gzip.level", "compression.lz4.level", "compression.zstd.level",
+    "connections.max.idle.ms", "enable.metrics.push", "exclude.internal.topics", "fetch.max.bytes",
+    "fetch.max.wait.ms", "fetch.min.bytes", "group.instance.id", "group.protocol", "group.remote.assignor",
+    "groupIdPrefix", "heartbeat.interval.ms", "linger.ms", "max.block.ms", "max.in.flight.requests.per.connection",
+    "max.poll.interval.ms", "max.poll.records", "max.request.size", "metadata.max.age.ms", "metadata.max.idle.ms",
+    "metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.strategy", "metric.reporters",
+    "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms", "partition.assignment.strategy",
+    "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms", "receive.buffer.bytes",
+    "reconnect.backoff.max.ms", "reconnect.backoff.ms", "retries", "retry.backoff.max.ms", "retry.backoff.ms",
+    "send.buffer.bytes", "session.timeout.ms", "socket.connection.setup.timeout.max.ms", "transaction.timeout.ms",
+)  # fmt: skip
 """What has nothing to act on here (a reader of ours has no group of its own); taken so that moving is easy."""
 _BYTES = "keys and values are bytes; change them with functions of the DataFrame"
 _PARTITIONS = "a row goes where its column partition says, else where murmur2 of its key says, as in Java"
@@ -154,19 +117,9 @@ REFUSED = {
 }
 """What changes a result in the Java clients and cannot here, and why."""
 SPARK_OPTIONS = (
-    "asyncProgressTrackingCheckpointIntervalMs",
-    "asyncProgressTrackingEnabled",
-    "checkpointLocation",
-    "comment",
-    "external",
-    "is_managed_location",
-    "location",
-    "outputMode",
-    "owner",
-    "path",
-    "provider",
-    "queryName",
-)
+    "asyncProgressTrackingCheckpointIntervalMs", "asyncProgressTrackingEnabled", "checkpointLocation", "comment",
+    "external", "is_managed_location", "location", "outputMode", "owner", "path", "provider", "queryName",
+)  # fmt: skip
 """What Spark itself puts among the options of a query or a table."""
 TABLE_OPTION = "option."
 """Before an option that Spark repeats among the properties of a table."""
@@ -192,7 +145,6 @@ class Options(Value):
         return default if text is None else number(name, text, at_least)
 
     def boolean(self, name: str, default: bool) -> bool:
-        """`true` or `false`."""
         text = self.values.get(name)
         return default if text is None else boolean(name, text)
 

@@ -41,7 +41,6 @@ class _Check:
         self._frames: dict[str, DataFrame] = {}
 
     def sources(self) -> None:
-        """The sources and tables."""
         for name, source in self._spec.sources.items():
             if source.format == PENSTOCK:
                 self._check_names(f"source {name}", source.options)
@@ -56,7 +55,6 @@ class _Check:
                 self._frames[name] = table_of(self._session, table)
 
     def result(self) -> DataFrame | None:
-        """What SQL or the function makes of them."""
         if len(self._frames) < len(self._spec.sources) + len(self._spec.tables):
             return None
         with self._noting("sql" if isinstance(self._spec.transform, str) else "the function"):

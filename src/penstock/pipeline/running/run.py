@@ -100,14 +100,12 @@ class _Run:
             query.stop()
 
     def raise_failure(self) -> None:
-        """Raise what a query died of."""
         for query in self._queries.values():
             failure = query.exception()
             if failure is not None:
                 raise failure
 
     def result(self, was_stopped: bool) -> PipelineResult:
-        """What was done."""
         return PipelineResult(self._batches, self._rows, was_stopped)
 
 

@@ -81,7 +81,6 @@ class _Reader:
         )
 
     def texts(self, part: str, declared: object) -> dict[str, str]:
-        """Options as Spark takes them."""
         if not isinstance(declared, Mapping):
             self.problems.append(f"{part} must be a table of options, not {declared!r}.")
             return {}

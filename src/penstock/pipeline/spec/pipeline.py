@@ -127,12 +127,10 @@ class PipelineSpec(Value):
         return tuple(sink for sink in self.sinks if not self.chosen or sink.name in self.chosen)
 
     def query_name(self, sink: SinkSpec) -> str:
-        """What Spark calls the query of this sink."""
         return f"{self.name}: {sink.name}"
 
     @property
     def checkpoint_root(self) -> str:
-        """The directory of all checkpoints of this pipeline."""
         return (self.checkpoint or str(CHECKPOINTS / self.name)).rstrip("/")
 
     def checkpoint_of(self, sink: SinkSpec) -> str:

@@ -89,7 +89,6 @@ class _Columns:
         self._open: set[str] = set()
 
     def fields(self, record: Mapping[str, Any], between: str, namespace: str) -> str:
-        """The fields of a record."""
         name = full_name(record, namespace)
         self._open.add(name)
         inner = name.rpartition(".")[0]

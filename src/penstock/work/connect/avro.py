@@ -39,7 +39,7 @@ Kept = TypeVar("Kept")
 
 
 class AvroConverter:
-    """See the module."""
+    """Values in Avro, by schemas that a registry has."""
 
     keys = (
         ConfigKey("schema.registry.url", "list", required=True, documentation="where the schema registry is"),
@@ -50,7 +50,7 @@ class AvroConverter:
     )
 
     def configure(self, config: Mapping[str, str], is_key: bool) -> None:
-        """See Converter; ConfigError."""
+        """ConfigError."""
         self._settings = parse(self.keys, config)
         for key, value in config.items():
             if key.endswith("subject.name.strategy") and not value.endswith("TopicNameStrategy"):
@@ -65,7 +65,7 @@ class AvroConverter:
         self._ids: dict[tuple[str, str], int] = {}
 
     def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """See Converter. A value without a schema gets the one that it has by itself."""
+        """A value without a schema gets the one that it has by itself."""
         if value is None:
             return None
         try:
@@ -81,7 +81,7 @@ class AvroConverter:
             raise ConversionError(f"AvroConverter, topic {topic}: {error}") from error
 
     def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        """See Converter. A schema that Connect has nothing for is left out."""
+        """A schema that Connect has nothing for is left out."""
         if data is None:
             return None, None
         number = schema_id(data)

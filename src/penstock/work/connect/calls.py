@@ -16,7 +16,7 @@ _Job = tuple[asyncio.Future[Any], Callable[[], Any]]
 
 
 class Calls:
-    """See the module. One call at a time; used within one event loop."""
+    """The calls of one task. One call at a time; used within one event loop."""
 
     def __init__(self, name: str, on_long: Callable[[str], None] | None = None) -> None:
         """`on_long` is told which method has not returned for LONG_S, and "" when it has after all."""

@@ -38,7 +38,7 @@ PACKAGE: Final = "org.apache.kafka.connect.transforms"
 
 
 class Predicate(Protocol):
-    """See the module."""
+    """What says to which records a transform applies."""
 
     def configure(self, config: Mapping[str, str]) -> None:
         """Take the keys behind `predicates.<name>.`."""
@@ -53,7 +53,6 @@ class TopicNameMatches(Configured):
     keys = (ConfigKey("pattern", required=True, documentation="what the whole name matches"),)
 
     def test(self, record: Record) -> bool:
-        """See Predicate."""
         return re.fullmatch(self.settings["pattern"], record.topic) is not None
 
 
@@ -63,7 +62,6 @@ class HasHeaderKey(Configured):
     keys = (ConfigKey("name", required=True, documentation="its name"),)
 
     def test(self, record: Record) -> bool:
-        """See Predicate."""
         return any(name == self.settings["name"] for name, _ in record.headers)
 
 
@@ -71,7 +69,6 @@ class RecordIsTombstone(Configured):
     """Whether the record has no value."""
 
     def test(self, record: Record) -> bool:
-        """See Predicate."""
         return record.value is None
 
 

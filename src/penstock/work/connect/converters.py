@@ -19,7 +19,7 @@ class ConversionError(ValueError):
 
 
 class Converter(Protocol):
-    """See the module. A pair is a schema (None: there is none) and a value."""
+    """What makes bytes of keys or values, and back. A pair is a schema (None: there is none) and a value."""
 
     def configure(self, config: Mapping[str, str], is_key: bool) -> None:
         """Take the keys that begin with `key.converter.` or `value.converter.`, without that."""
@@ -37,11 +37,9 @@ class JsonConverter:
     keys = (ConfigKey("schemas.enable", "boolean", True, "Whether each message brings its schema along."),)
 
     def configure(self, config: Mapping[str, str], is_key: bool) -> None:
-        """See Converter."""
         self._with_schemas = parse(self.keys, config)["schemas.enable"]
 
     def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """See Converter."""
         if value is None and schema is None:
             return None
         try:
@@ -54,7 +52,6 @@ class JsonConverter:
             raise ConversionError(f"JsonConverter, topic {topic}: {error}") from error
 
     def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        """See Converter."""
         if data is None:
             return None, None
         try:
@@ -79,56 +76,50 @@ class StringConverter:
     keys = (ConfigKey("converter.encoding", "string", "UTF-8", "The encoding of the text."),)
 
     def configure(self, config: Mapping[str, str], is_key: bool) -> None:
-        """See Converter."""
         self._encoding = parse(self.keys, config)["converter.encoding"]
 
     def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """See Converter."""
         return None if value is None else str(value).encode(self._encoding)
 
     def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        """See Converter."""
         try:
             return {"type": "string", "optional": True}, None if data is None else data.decode(self._encoding)
         except UnicodeDecodeError as error:
             raise ConversionError(f"StringConverter, topic {topic}: {error}") from error
 
 
-class ByteArrayConverter:
-    """Bytes as they are."""
+class _Fixed:
+    """What has no settings."""
 
     def configure(self, config: Mapping[str, str], is_key: bool) -> None:
-        """See Converter."""
+        """There is nothing to configure."""
+
+
+class ByteArrayConverter(_Fixed):
+    """Bytes as they are."""
 
     def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """See Converter."""
         if value is None or isinstance(value, bytes):
             return value
         raise ConversionError(f"ByteArrayConverter, topic {topic}: {value!r} is not bytes")
 
     def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        """See Converter."""
         return {"type": "bytes", "optional": True}, data
 
 
-class _NumberConverter:
+class _NumberConverter(_Fixed):
     """Numbers as Kafka's serializers write them, in network order."""
 
     name: str
     layout: struct.Struct
 
-    def configure(self, config: Mapping[str, str], is_key: bool) -> None:
-        """See Converter."""
-
     def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """See Converter."""
         try:
             return None if value is None else self.layout.pack(value)
         except struct.error as error:
             raise ConversionError(f"topic {topic}: {value!r} is no {self.name}: {error}") from error
 
     def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        """See Converter."""
         schema = {"type": self.name, "optional": True}
         if data is None:
             return schema, None
@@ -169,20 +160,15 @@ class DoubleConverter(_NumberConverter):
     name, layout = "double", struct.Struct(">d")
 
 
-class BooleanConverter:
+class BooleanConverter(_Fixed):
     """One byte, 1 or 0."""
 
-    def configure(self, config: Mapping[str, str], is_key: bool) -> None:
-        """See Converter."""
-
     def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """See Converter."""
         if value is None or isinstance(value, bool):
             return None if value is None else bytes([value])
         raise ConversionError(f"BooleanConverter, topic {topic}: {value!r} is neither true nor false")
 
     def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        """See Converter."""
         if data not in (None, b"\x00", b"\x01"):
             raise ConversionError(f"BooleanConverter, topic {topic}: {data!r} is neither 0 nor 1")
         return {"type": "boolean", "optional": True}, None if data is None else data == b"\x01"

@@ -75,7 +75,7 @@ class Retries:
 
 
 class ErrorPolicy:
-    """See the module. `left_out` counts records; `report` is told of each."""
+    """What a connector says about records that fail. `left_out` counts records; `report` is told of each."""
 
     def __init__(self, settings: Mapping[str, Any], name: str, report: Report | None = None) -> None:
         self._settings = settings

@@ -24,7 +24,7 @@ LONGEST_NUMBER: Final = 400
 
 
 class HeaderConverter(Protocol):
-    """See the module."""
+    """What makes bytes of headers, and values of bytes."""
 
     def to_header(self, topic: str, name: str, value: Any) -> bytes | None:
         """What the header holds; ConversionError."""
@@ -40,11 +40,10 @@ class SimpleHeaderConverter:
         """There is nothing to configure."""
 
     def to_header(self, topic: str, name: str, value: Any) -> bytes | None:
-        """See HeaderConverter."""
         return None if value is None else _text(value, embedded=False).encode()
 
     def from_header(self, topic: str, name: str, data: bytes | None) -> Any:
-        """See HeaderConverter. Bytes that are no text stay what they are."""
+        """Bytes that are no text stay what they are."""
         if data is None:
             return None
         try:
@@ -60,11 +59,9 @@ class _AsHeader:
         self._converter = converter
 
     def to_header(self, topic: str, name: str, value: Any) -> bytes | None:
-        """See HeaderConverter."""
         return self._converter.to_bytes(topic, None, value)
 
     def from_header(self, topic: str, name: str, data: bytes | None) -> Any:
-        """See HeaderConverter."""
         return self._converter.from_bytes(topic, data)[1]
 
 

@@ -22,7 +22,7 @@ class TransformError(ValueError):
 
 
 class Transform(Protocol):
-    """See the module."""
+    """What changes records, one by one."""
 
     def configure(self, config: Mapping[str, str]) -> None:
         """Take the keys behind `transforms.<name>.`."""
@@ -47,7 +47,6 @@ class OfKeyOrValue(Configured):
     part: ClassVar[str] = "value"
 
     def content(self, record: Record) -> Any:
-        """The key or the value."""
         return getattr(record, self.part)
 
     def fields(self, record: Record) -> dict[str, Any]:
@@ -69,6 +68,19 @@ class OfKeyOrValue(Configured):
         return record.replace(**{self.part: content, f"{self.part}_schema": schema})
 
 
+class OfFields(OfKeyOrValue):
+    """A transform of the fields of an object. A tombstone stays one."""
+
+    def apply(self, record: Record) -> Record:
+        if self.content(record) is None:
+            return record
+        return self.with_content(record, self.changed(record, self.fields(record)))
+
+    def changed(self, record: Record, fields: dict[str, Any]) -> Any:
+        """What is there instead of these fields of the record."""
+        raise NotImplementedError
+
+
 def _kept(known: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Mapping[str, Any]:
     """A field's schema of before, as long as its value is of that kind still."""
     if known is None or (known.get("type") != new.get("type") and not _is_number(known, new)):
@@ -80,7 +92,7 @@ def _is_number(known: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return str(known.get("type")).startswith("int") and new.get("type") == "int64"
 
 
-class InsertField(OfKeyOrValue):
+class InsertField(OfFields):
     """Adds fields from what is known of the record, or with a fixed value."""
 
     keys = (
@@ -92,11 +104,8 @@ class InsertField(OfKeyOrValue):
         ConfigKey("static.value"),
     )
 
-    def apply(self, record: Record) -> Record:
-        """See Transform. A tombstone stays one."""
-        if self.content(record) is None:
-            return record
-        fields, settings = self.fields(record), self.settings
+    def changed(self, record: Record, fields: dict[str, Any]) -> Any:
+        settings = self.settings
         for name, value in (
             ("topic.field", record.topic),
             ("partition.field", record.partition),
@@ -107,10 +116,10 @@ class InsertField(OfKeyOrValue):
             if settings[name] is not None:
                 # Connect marks a field as required with !, as optional with ?
                 fields[settings[name].rstrip("!?")] = value
-        return self.with_content(record, fields)
+        return fields
 
 
-class ReplaceField(OfKeyOrValue):
+class ReplaceField(OfFields):
     """Keeps, leaves out and renames fields."""
 
     keys = (
@@ -119,21 +128,17 @@ class ReplaceField(OfKeyOrValue):
         ConfigKey("renames", "list", (), "Pairs old:new."),
     )
 
-    def apply(self, record: Record) -> Record:
-        """See Transform. A tombstone stays one."""
-        if self.content(record) is None:
-            return record
+    def changed(self, record: Record, fields: dict[str, Any]) -> Any:
         settings = self.settings
         renames = dict(pair.split(":", 1) for pair in settings["renames"])
-        kept = {
+        return {
             renames.get(name, name): value
-            for name, value in self.fields(record).items()
+            for name, value in fields.items()
             if name not in settings["exclude"] and (not settings["include"] or name in settings["include"])
         }
-        return self.with_content(record, kept)
 
 
-class MaskField(OfKeyOrValue):
+class MaskField(OfFields):
     """Puts the empty value of its type in the place of a field's, or a replacement."""
 
     keys = (
@@ -141,15 +146,9 @@ class MaskField(OfKeyOrValue):
         ConfigKey("replacement", documentation="What to put there, for text and numbers."),
     )
 
-    def apply(self, record: Record) -> Record:
-        """See Transform. A tombstone stays one."""
-        if self.content(record) is None:
-            return record
-        fields = self.fields(record)
-        for name in self.settings["fields"]:
-            if fields.get(name) is not None:
-                fields[name] = self._masked(fields[name])
-        return self.with_content(record, fields)
+    def changed(self, record: Record, fields: dict[str, Any]) -> Any:
+        masked = {name: fields[name] for name in self.settings["fields"] if fields.get(name) is not None}
+        return fields | {name: self._masked(value) for name, value in masked.items()}
 
     def _masked(self, value: Any) -> Any:
         replacement = self.settings["replacement"]
@@ -162,7 +161,6 @@ class ValueToKey(OfKeyOrValue):
     keys = (ConfigKey("fields", "list", required=True, documentation="the fields of which the key is made"),)
 
     def apply(self, record: Record) -> Record:
-        """See Transform."""
         fields = self.fields(record)
         missing = [name for name in self.settings["fields"] if name not in fields]
         if missing:
@@ -179,36 +177,28 @@ class HoistField(OfKeyOrValue):
     keys = (ConfigKey("field", required=True, documentation="the name of the field"),)
 
     def apply(self, record: Record) -> Record:
-        """See Transform."""
         return self.with_content(record, {self.settings["field"]: self.content(record)})
 
 
-class ExtractField(OfKeyOrValue):
+class ExtractField(OfFields):
     """Takes one field out of the whole."""
 
     keys = (ConfigKey("field", required=True, documentation="the field to take"),)
 
-    def apply(self, record: Record) -> Record:
-        """See Transform. A tombstone stays one."""
-        if self.content(record) is None:
-            return record
+    def changed(self, record: Record, fields: dict[str, Any]) -> Any:
         name = self.settings["field"]
-        fields = self.fields(record)
         if name not in fields:
             raise TransformError(f"ExtractField: the {self.part} has no field {name}")
-        return self.with_content(record, fields[name])
+        return fields[name]
 
 
-class Flatten(OfKeyOrValue):
+class Flatten(OfFields):
     """Makes one level of nested fields, whose names are joined by the delimiter."""
 
     keys = (ConfigKey("delimiter", default="."),)
 
-    def apply(self, record: Record) -> Record:
-        """See Transform. A tombstone stays one."""
-        if self.content(record) is None:
-            return record
-        return self.with_content(record, dict(self._flat("", self.fields(record))))
+    def changed(self, record: Record, fields: dict[str, Any]) -> Any:
+        return dict(self._flat("", fields))
 
     def _flat(self, prefix: str, fields: Mapping[str, Any]) -> list[tuple[str, Any]]:
         flat: list[tuple[str, Any]] = []
@@ -233,13 +223,12 @@ CASTS: Final[Mapping[str, Callable[[Any], Any]]] = {
 }
 
 
-class Cast(OfKeyOrValue):
+class Cast(OfFields):
     """Turns fields, or the whole, into another type: `spec` has pairs field:type, or one type."""
 
     keys = (ConfigKey("spec", "list", required=True, documentation="pairs field:type, or one type for the whole"),)
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """See Configured."""
         super().configure(config)
         pairs = [spec.rpartition(":") for spec in self.settings["spec"]]
         unknown = sorted({kind for _, _, kind in pairs} - CASTS.keys())
@@ -248,17 +237,14 @@ class Cast(OfKeyOrValue):
         self._casts = {field: CASTS[kind] for field, _, kind in pairs}
 
     def apply(self, record: Record) -> Record:
-        """See Transform. None stays None."""
         content = self.content(record)
-        if content is None:
-            return record
-        if "" in self._casts:
-            return self.with_content(record, self._cast("", content))
-        fields = self.fields(record)
-        for name in self._casts:
-            if fields.get(name) is not None:
-                fields[name] = self._cast(name, fields[name])
-        return self.with_content(record, fields)
+        if content is None or "" not in self._casts:
+            return super().apply(record)
+        return self.with_content(record, self._cast("", content))
+
+    def changed(self, record: Record, fields: dict[str, Any]) -> Any:
+        given = [name for name in self._casts if fields.get(name) is not None]
+        return fields | {name: self._cast(name, fields[name]) for name in given}
 
     def _cast(self, name: str, value: Any) -> Any:
         try:
@@ -267,7 +253,7 @@ class Cast(OfKeyOrValue):
             raise TransformError(f"Cast: {name or 'the whole'}: {error}") from error
 
 
-class TimestampConverter(OfKeyOrValue):
+class TimestampConverter(OfFields):
     """Turns a time into another form: text, unix (a number), Date, Time or Timestamp (milliseconds)."""
 
     keys = (
@@ -277,36 +263,26 @@ class TimestampConverter(OfKeyOrValue):
         ConfigKey(
             "unix.precision",
             default="milliseconds",
-            choices=(
-                "seconds",
-                "milliseconds",
-                "microseconds",
-                "nanoseconds",
-            ),
+            choices=("seconds", "milliseconds", "microseconds", "nanoseconds"),
         ),
     )
 
     def apply(self, record: Record) -> Record:
-        """See Transform. None stays None."""
+        if self.settings["field"]:
+            return super().apply(record)
+        return self.with_content(record, self._converted(self.content(record)))
+
+    def changed(self, record: Record, fields: dict[str, Any]) -> Any:
         name = self.settings["field"]
-        if not name:
-            return self.with_content(record, self._converted(self.content(record)))
-        if self.content(record) is None:
-            return record
-        fields = self.fields(record)
-        fields[name] = self._converted(fields.get(name))
-        return self.with_content(record, fields)
+        return {**fields, name: self._converted(fields.get(name))}
 
     def _converted(self, value: Any) -> Any:
         settings = self.settings
         try:
             time_ns = read_timestamp(value, settings["format"], settings["unix.precision"])
-            target = settings["target.type"]
-            return (
-                None
-                if time_ns is None
-                else write_timestamp(time_ns, target, settings["format"], settings["unix.precision"])
-            )
+            if time_ns is None:
+                return None
+            return write_timestamp(time_ns, settings["target.type"], settings["format"], settings["unix.precision"])
         except ValueError as error:
             raise TransformError(f"TimestampConverter: {error}") from error
 
@@ -320,7 +296,6 @@ class RegexRouter(Configured):
     )
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """See Configured."""
         super().configure(config)
         try:
             self._regex = re.compile(self.settings["regex"])
@@ -329,7 +304,6 @@ class RegexRouter(Configured):
         self._replacement = re.sub(r"\$(\d+)", r"\\g<\1>", self.settings["replacement"])
 
     def apply(self, record: Record) -> Record:
-        """See Transform."""
         match = self._regex.fullmatch(record.topic)
         return record if match is None else record.replace(topic=match.expand(self._replacement))
 
@@ -343,12 +317,10 @@ class TimestampRouter(Configured):
     )
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """See Configured."""
         super().configure(config)
         self._format = java_format(self.settings["timestamp.format"])
 
     def apply(self, record: Record) -> Record:
-        """See Transform."""
         if record.timestamp_ms is None:
             raise TransformError("TimestampRouter: the record has no timestamp")
         moment = formatted(datetime.fromtimestamp(record.timestamp_ms / 1000, UTC), self._format)
@@ -360,7 +332,7 @@ class Filter(Configured):
     """Drops every record; with a predicate, those to which it applies."""
 
     def apply(self, record: Record) -> None:
-        """See Transform."""
+        """None: the record is dropped."""
 
 
 class InsertHeader(Configured):
@@ -372,7 +344,6 @@ class InsertHeader(Configured):
     )
 
     def apply(self, record: Record) -> Record:
-        """See Transform."""
         return record.replace(headers=(*record.headers, (self.settings["header"], self.settings["value.literal"])))
 
 
@@ -382,7 +353,6 @@ class DropHeaders(Configured):
     keys = (ConfigKey("headers", "list", required=True, documentation="their names"),)
 
     def apply(self, record: Record) -> Record:
-        """See Transform."""
         dropped = self.settings["headers"]
         return record.replace(headers=tuple(header for header in record.headers if header[0] not in dropped))
 
@@ -397,13 +367,11 @@ class HeaderFrom(OfKeyOrValue):
     )
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """See Configured."""
         super().configure(config)
         if len(self.settings["fields"]) != len(self.settings["headers"]):
             raise ConfigError({"headers": ["headers: there are as many headers as fields"]})
 
     def apply(self, record: Record) -> Record:
-        """See Transform."""
         fields = self.fields(record)
         pairs = zip(self.settings["headers"], self.settings["fields"], strict=True)
         headers = tuple((header, fields[name]) for header, name in pairs if name in fields)
@@ -424,7 +392,6 @@ class SetSchemaMetadata(OfKeyOrValue):
     )
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """See Transform."""
         super().configure(config)
         named = {"name": self.settings["schema.name"], "version": self.settings["schema.version"]}
         self._words = {key: value for key, value in named.items() if value is not None}
@@ -432,7 +399,6 @@ class SetSchemaMetadata(OfKeyOrValue):
             raise ConfigError({"schema.name": ["SetSchemaMetadata needs schema.name or schema.version"]})
 
     def apply(self, record: Record) -> Record:
-        """See Transform."""
         content, schema = self.content(record), getattr(record, f"{self.part}_schema")
         if schema is None:
             if content is None:

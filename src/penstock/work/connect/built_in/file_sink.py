@@ -19,16 +19,13 @@ class FileStreamSinkTask(SinkTask):
     _file: TextIO | None = None
 
     def start(self, config: Mapping[str, str], context: SinkContext) -> None:
-        """See SinkTask."""
         path = parse(KEYS, config)["file"]
         self._file = Path(path).open("a", encoding="utf-8") if path else None  # noqa: SIM115 - it stays open
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """See SinkTask."""
         (self._file or sys.stdout).write("".join(f"{record.value}\n" for record in records))
 
     def flush(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Bring the lines to the disk."""
         if self._file is None:
             sys.stdout.flush()
         else:
@@ -36,7 +33,6 @@ class FileStreamSinkTask(SinkTask):
             os.fsync(self._file.fileno())
 
     def stop(self) -> None:
-        """See Task."""
         if self._file is not None:
             self._file.close()
 

@@ -25,14 +25,13 @@ class FileStreamSourceTask(SourceTask):
     _file: BufferedReader | None = None
 
     def start(self, config: Mapping[str, str], context: SourceContext) -> None:
-        """See SourceTask."""
         self._settings = parse(KEYS, config)
         self._partition = {"filename": self._settings["file"]}
         stored = context.offset(self._partition)
         self._position = int(stored["position"]) if stored else 0
 
     def poll(self) -> Sequence[SourceRecord]:
-        """See SourceTask. A file that is not there yet has nothing."""
+        """A file that is not there yet has nothing."""
         if self._file is None and not self._open():
             return []
         assert self._file is not None
@@ -55,7 +54,6 @@ class FileStreamSourceTask(SourceTask):
         return records
 
     def stop(self) -> None:
-        """See Task."""
         if self._file is not None:
             self._file.close()
 

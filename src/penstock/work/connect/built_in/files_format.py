@@ -49,7 +49,7 @@ class Row(Value):
 
 
 class Format(ABC):
-    """See the module. `columns` are those of COLUMNS that are wanted."""
+    """What files of one kind hold. `columns` are those of COLUMNS that are wanted."""
 
     extension: str
 
@@ -89,7 +89,6 @@ class JsonLines(Format):
         self.extension = ".json.gz" if compression == "gzip" else ".json"
 
     def row(self, record: SinkRecord) -> Row:
-        """See Format."""
         value = to_json(record.value, record.value_schema)
         origin = to_json(self._origin(record), None)
         cells = {**(value if isinstance(value, dict) else {"value": value}), **origin}
@@ -97,7 +96,7 @@ class JsonLines(Format):
         return Row(record, {}, line, len(line))
 
     def encode(self, rows: Sequence[Row]) -> tuple[bytes, int]:
-        """See Format: all of them fit."""
+        """All of them fit."""
         data = b"".join(row.line for row in rows)
         return gzip.compress(data, mtime=0) if self._compression == "gzip" else data, len(rows)
 
@@ -108,12 +107,10 @@ class Parquet(Format):
     extension = ".parquet"
 
     def row(self, record: SinkRecord) -> Row:
-        """See Format."""
         value = record.value
         return Row(record, value if isinstance(value, Mapping) else {"value": value}, b"", len(repr(value)))
 
     def refused(self, rows: Sequence[Row]) -> list[tuple[Row, Exception]]:
-        """See Format."""
         try:
             self._table(rows)
             return []
@@ -129,7 +126,7 @@ class Parquet(Format):
             return ValueError(f"Parquet cannot hold {row.cells!r}: {error}")
 
     def encode(self, rows: Sequence[Row]) -> tuple[bytes, int]:
-        """See Format. A row whose columns are of other types begins another file; UNFIT if the first fits into none."""
+        """A row whose columns are of other types begins another file; UNFIT if the first fits into none."""
         try:
             return self._encode(rows), len(rows)
         except UNFIT:

@@ -66,7 +66,6 @@ class FilesSinkTask(SinkTask):
     """Gathers the records of some partitions, and writes them when they are a file."""
 
     def start(self, config: Mapping[str, str], context: SinkContext) -> None:
-        """See SinkTask."""
         self._settings = parse(KEYS, config)
         self._context = context
         self._format = _format(config)
@@ -76,12 +75,11 @@ class FilesSinkTask(SinkTask):
         self.clock = time.monotonic
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
-        """See SinkTask."""
         for partition in partitions:
             self._store.clean(self._folder(partition.topic, partition), f"{partition.topic}+{partition.partition}+")
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """See SinkTask; a store that cannot be reached is tried again."""
+        """A store that cannot be reached is tried again."""
         comes_again, self._comes_again = self._comes_again, False
         rows = [row for record in records if (row := self._take(record, comes_again)) is not None]
         refused = {id(row): error for row, error in self._format.refused(rows)} if rows else {}
@@ -113,12 +111,12 @@ class FilesSinkTask(SinkTask):
         return safe
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
-        """See SinkTask: what is in no file comes again, here or elsewhere."""
+        """What is in no file comes again, here or elsewhere."""
         for partition in partitions:
             self._pages.pop(partition, None)
 
     def stop(self) -> None:
-        """See Task."""
+        """Nothing is open."""
 
     def _take(self, record: SinkRecord, comes_again: bool) -> Row | None:
         """The record as it is to be written; None if it is here already, or left out."""
@@ -203,7 +201,6 @@ class FilesSinkConnector(SinkConnector):
     task_class: ClassVar[type[SinkTask]] = FilesSinkTask
 
     def start(self, config: Mapping[str, str]) -> None:
-        """See Connector."""
         super().start(config)
         _format(config)
         try:
@@ -212,5 +209,4 @@ class FilesSinkConnector(SinkConnector):
             raise ConfigError({"store.url": [f"store.url={config['store.url']}: {error}"]}) from error
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """See Connector."""
         return [dict(self.config) for _ in range(max_tasks)]

@@ -26,13 +26,11 @@ class FunctionTask(SinkTask):
     """Calls the function for each record."""
 
     def start(self, config: Mapping[str, str], context: SinkContext) -> None:
-        """See SinkTask."""
         self._settings = parse(KEYS, config)
         self._function = function_named(self._settings["function"])
         self._context = context
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """See SinkTask."""
         for record in records:
             try:
                 made = self._function(record)
@@ -44,7 +42,7 @@ class FunctionTask(SinkTask):
                     self._context.send(self._outgoing(one, record))
 
     def stop(self) -> None:
-        """See Task."""
+        """Nothing is open."""
 
     def _outgoing(self, made: Any, record: SinkRecord) -> Record:
         topic = self._settings["output.topic"]
@@ -74,6 +72,5 @@ class FunctionConnector(SinkConnector):
     task_class: ClassVar[type[SinkTask]] = FunctionTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """See Connector."""
         function_named(self.config["function"])
         return [dict(self.config) for _ in range(max_tasks)]

@@ -84,7 +84,6 @@ class HttpSinkTask(SinkTask):
     _session: ClientSession | None = None
 
     async def start(self, config: Mapping[str, str], context: SinkContext) -> None:
-        """See SinkTask."""
         self._settings = _checked(config)
         self._context = context
         self._taken = 0
@@ -98,7 +97,7 @@ class HttpSinkTask(SinkTask):
         )
 
     async def put(self, records: Sequence[SinkRecord]) -> None:
-        """See SinkTask. What has been taken is not sent again with the rest."""
+        """What has been taken is not sent again with the rest."""
         size = self._settings["batch.max.size"] if self._settings["batching.enabled"] else 1
         try:
             for url, some in groupby(records[self._taken :], self._url):
@@ -114,7 +113,6 @@ class HttpSinkTask(SinkTask):
         self._taken = 0
 
     async def stop(self) -> None:
-        """See Task."""
         if self._session is not None:
             await self._session.close()
 
@@ -228,10 +226,8 @@ class HttpSinkConnector(SinkConnector):
     task_class: ClassVar[type[SinkTask]] = HttpSinkTask
 
     def start(self, config: Mapping[str, str]) -> None:
-        """See Connector."""
         super().start(config)
         _checked(config)
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """See Connector."""
         return [dict(self.config) for _ in range(max_tasks)]

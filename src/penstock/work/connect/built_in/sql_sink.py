@@ -58,14 +58,13 @@ class SqlSinkTask(SinkTask):
     """Writes records to a database."""
 
     def start(self, config: Mapping[str, str], context: SinkContext) -> None:
-        """See SinkTask."""
         self._settings = parse(KEYS, config)
         self._context = context
         self._engine = create_engine(self._settings["connection.url"])
         self._tables: dict[str, Table] = {}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """See SinkTask; a database that cannot be reached is tried again."""
+        """A database that cannot be reached is tried again."""
         rows: dict[str, list[tuple[SinkRecord, Key, Row | None]]] = {}
         for record in records:
             try:
@@ -82,7 +81,6 @@ class SqlSinkTask(SinkTask):
             raise RetriableError(str(error)) from error
 
     def stop(self) -> None:
-        """See Task."""
         self._engine.dispose()
 
     def _row(self, record: SinkRecord) -> tuple[Key, Row | None]:
@@ -162,7 +160,7 @@ class SqlSinkConnector(SinkConnector):
     task_class: ClassVar[type[SinkTask]] = SqlSinkTask
 
     def start(self, config: Mapping[str, str]) -> None:
-        """See Connector: rows that are looked for need a key."""
+        """Rows that are looked for need a key."""
         super().start(config)
         settings = parse(KEYS, config)
         needs_key = settings["insert.mode"] == "upsert" or settings["delete.enabled"]
@@ -172,7 +170,6 @@ class SqlSinkConnector(SinkConnector):
             raise ConfigError({"pk.fields": [f"pk.fields is missing: pk.mode={settings['pk.mode']} needs it"]})
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """See Connector."""
         return [dict(self.config) for _ in range(max_tasks)]
 
 

@@ -54,7 +54,6 @@ class SqlSourceTask(SourceTask):
     """Reads some tables."""
 
     def start(self, config: Mapping[str, str], context: SourceContext) -> None:
-        """See SourceTask."""
         self._settings = parse(KEYS, config)
         self._engine = create_engine(self._settings["connection.url"])
         self._tables = self._settings["table.whitelist"]
@@ -63,7 +62,7 @@ class SqlSourceTask(SourceTask):
         self._next_round_s = 0.0
 
     def poll(self) -> Sequence[SourceRecord]:
-        """See SourceTask; a database that cannot be reached is tried again."""
+        """A database that cannot be reached is tried again."""
         try:
             records = list(islice(self._round, self._settings["batch.max.rows"]))
             if not records and time.monotonic() >= self._next_round_s:
@@ -76,7 +75,6 @@ class SqlSourceTask(SourceTask):
             raise RetriableError(str(error)) from error
 
     def stop(self) -> None:
-        """See Task."""
         self._round = iter(())
         self._engine.dispose()
 
@@ -106,7 +104,7 @@ class SqlSourceConnector(SourceConnector):
     task_class: ClassVar[type[SourceTask]] = SqlSourceTask
 
     def start(self, config: Mapping[str, str]) -> None:
-        """See Connector: the columns that the mode needs must be named."""
+        """The columns that the mode needs must be named."""
         super().start(config)
         settings = parse(KEYS, config)
         missing = [key for key in NEEDED[settings["mode"]] if not settings[key]]
@@ -114,7 +112,6 @@ class SqlSourceConnector(SourceConnector):
             raise ConfigError({key: [f"{key} is missing: mode={settings['mode']} needs it"] for key in missing})
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """See Connector."""
         settings = parse(KEYS, self.config)
         tables = settings["table.whitelist"] or _all_tables(create_engine(settings["connection.url"]))
         shares = [tables[number::max_tasks] for number in range(max_tasks)]

@@ -33,7 +33,7 @@ class TopicError(Exception):
 
 
 class TopicLog:
-    """See the module. `start`, `put` or `post`, and `stop` at the end."""
+    """One worker's view of such a topic: `start`, `put` or `post`, and `stop` at the end."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class DistributedWorker(Worker):
-    """See the module."""
+    """One of the workers that share connectors."""
 
     config_log: TopicLog
 
@@ -41,7 +41,6 @@ class DistributedWorker(Worker):
 
     @staticmethod
     def parse(config: Mapping[str, str]) -> dict[str, Any]:
-        """See Worker."""
         return parse_settings(config)
 
     def _new_log(
@@ -78,7 +77,6 @@ class DistributedWorker(Worker):
         self._is_started = True
 
     async def stop(self) -> None:
-        """End everything in good order, then leave."""
         self._is_started = False
         await self.leading.retire()
         await self.group.stop()
@@ -101,11 +99,9 @@ class DistributedWorker(Worker):
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has read what there is, and is a member."""
         return self._is_started and self.group.machine.assignment is not None
 
     def may_lead(self) -> bool:
-        """Whether it leads at this moment, as far as it can know."""
         return self.group.machine.may_decide(round(asyncio.get_running_loop().time() * 1000))
 
     def owned_until_s(self) -> float:
@@ -113,12 +109,10 @@ class DistributedWorker(Worker):
 
     @property
     def leader_url(self) -> str | None:
-        """Where the leader is reached; None if that is not known."""
         assignment = self.group.machine.assignment
         return assignment.leader_url if assignment is not None else None
 
     def owner_url(self, task: TaskId) -> str | None:
-        """Where the worker is reached that has a task."""
         assignment = self.group.machine.assignment
         for worker, names in assignment.step.plan.items() if assignment is not None else ():
             if f"task-{task}" in names:
@@ -126,7 +120,6 @@ class DistributedWorker(Worker):
         return None
 
     async def until_ended(self, connector: str) -> None:
-        """As the leader: wait until no worker runs a task of this connector, which is to have none."""
         while self._may_run(connector):
             await self._next_generation.wait()
 

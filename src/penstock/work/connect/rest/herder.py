@@ -23,7 +23,7 @@ Json = Any
 
 
 class Herder:
-    """See the module: connectors and their tasks."""
+    """Connectors and their tasks."""
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
@@ -51,17 +51,14 @@ class Herder:
         return found
 
     def info(self, name: str) -> Json:
-        """What it is."""
         known = self.known(name)
         tasks = [{"connector": one.connector, "task": one.number} for one in self.worker.state.task_ids(name)]
         return {"name": name, "config": dict(known.config), "tasks": tasks, "type": _type(known.config)}
 
     def config(self, name: str) -> Json:
-        """Its configuration."""
         return dict(self.known(name).config)
 
     def tasks(self, name: str) -> Json:
-        """Its tasks with their configurations."""
         return [
             {"id": {"connector": name, "task": number}, "config": dict(config)}
             for number, config in enumerate(self.known(name).tasks)
@@ -87,7 +84,6 @@ class Herder:
         }
 
     def task_status(self, name: str, number: int) -> Json:
-        """How one task is."""
         status = self.worker.statuses.tasks(name).get(number)
         if status is None:
             raise not_found(f"nothing is known of how task {name}-{number} is")
@@ -99,12 +95,10 @@ class Herder:
         return {"id": number, "worker_id": self.worker.worker_id, "report": self.worker.tasks.report(task)}
 
     def topics(self, name: str) -> Json:
-        """Which topics it has used."""
         self._check_tracking("topic.tracking.enable")
         return {name: {"topics": self.worker.statuses.topics(name)}}
 
     def reset_topics(self, name: str) -> None:
-        """Forget which topics it has used."""
         self._check_tracking("topic.tracking.enable")
         self._check_tracking("topic.tracking.allow.reset")
         self.worker.statuses.forget_topics(name)
@@ -135,13 +129,11 @@ class Herder:
         return (await self.put_config(name, {key: value for key, value in changed.items() if value is not None}))[1]
 
     async def delete(self, name: str) -> None:
-        """There is to be no such connector."""
         self.lead()
         self.known(name)
         await self._write(lambda: self.worker.leading.delete_connector(name))
 
     async def set_target(self, name: str, target: Target) -> None:
-        """Let it run, pause or stop."""
         self.known(name)
         self.lead()
         leading = self.worker.leading

@@ -20,14 +20,13 @@ Changes = list[tuple[dict[str, Any], dict[str, Any] | None]]
 
 
 class Offsets:
-    """See the module."""
+    """What requests may ask about offsets."""
 
     def __init__(self, herder: Herder) -> None:
         self._herder = herder
         self._worker = herder.worker
 
     async def get(self, name: str) -> dict[str, Any]:
-        """How far a connector is."""
         known = self._herder.known(name)
         if is_source(kind_of(known.config)):
             await self._worker.offsets.log.read_to_end()

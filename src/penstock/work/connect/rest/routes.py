@@ -26,7 +26,6 @@ class Asked(Value):
 
     @property
     def name(self) -> str:
-        """The connector."""
         return self.path["connector"]
 
     @property

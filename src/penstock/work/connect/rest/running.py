@@ -23,7 +23,7 @@ Kind = TypeVar("Kind", bound=Worker)
 
 
 class RunningWorker(Generic[Kind]):
-    """See the module; `async with` starts and ends it. ConfigError at once, then what `start` raises."""
+    """A worker and its REST interface; `async with` starts and ends it. ConfigError, then what `start` raises."""
 
     def __init__(self, kind: type[Kind], config: Mapping[str, str]) -> None:
         self._kind = kind

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class RestServer:
-    """See the module. It listens from `start` on, and answers 503 until `served` is set."""
+    """The REST interface: it listens from `start` on, and answers 503 until `served` is set."""
 
     def __init__(
         self,
@@ -80,7 +80,6 @@ class RestServer:
         self._session = ClientSession(timeout=ClientTimeout(total=LIMIT_S), connector=asking)
 
     async def stop(self) -> None:
-        """Listen no more."""
         if self._session is not None:
             await self._session.close()
         if self._runner is not None:

@@ -57,7 +57,7 @@ class Known:
 
 
 class ConfigState:
-    """See the module."""
+    """What the records so far say."""
 
     def __init__(self) -> None:
         self.connectors: dict[str, Known] = {}
@@ -84,7 +84,6 @@ class ConfigState:
         return {**(known.applied if known.applied is not None else known.config), **known.tasks[task.number]}
 
     def task_ids(self, connector: str) -> list[TaskId]:
-        """The tasks of a connector."""
         known = self.connectors.get(connector)
         return [TaskId(connector, number) for number in range(len(known.tasks))] if known else []
 

@@ -33,7 +33,7 @@ class NotLeadingError(Exception):
 
 
 class Leading:
-    """See the module. `may_write` says whether it leads at this moment."""
+    """A worker as the leader that it is, or may become. `may_write` says whether it leads at this moment."""
 
     def __init__(
         self,
@@ -83,7 +83,6 @@ class Leading:
             self._statuses.forget_tasks(name, len(known.tasks))
 
     def restart(self, name: str) -> None:
-        """Start a connector again, whatever it does."""
         if name in self._connectors:
             self._connectors[name].restart()
 
@@ -123,13 +122,11 @@ class Leading:
             await self._log.read_to_end()
 
     async def delete_connector(self, name: str) -> None:
-        """There is no such connector any more."""
         async with self._writing:
             await self._write({f"{CONNECTOR}{name}": None, f"{TARGET_STATE}{name}": None})
             await self._log.read_to_end()
 
     async def set_target(self, name: str, target: Target) -> None:
-        """Let a connector run, or pause."""
         async with self._writing:
             await self._write({f"{TARGET_STATE}{name}": target_state(target)})
             await self._log.read_to_end()

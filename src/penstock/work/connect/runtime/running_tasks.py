@@ -56,7 +56,7 @@ class TaskHost(Protocol):
     """What a task that runs asks of its worker."""
 
     def owned_until_s(self) -> float:
-        """See SourceContext."""
+        """Until when the task is this worker's."""
 
     def uses(self, topic: str) -> None:
         """The task reads or writes this topic; told for the first time only."""
@@ -108,11 +108,9 @@ class RunningTask(ABC):
         self._sent: list[asyncio.Future[RecordMetadata]] = []
 
     def report(self) -> Mapping[str, Any]:
-        """What the task tells of itself."""
         return self._reporting.report()
 
     def metrics(self) -> Sequence[Metric]:
-        """The task's figures."""
         return [Metric("connect_task_records_total", self.records), *self._reporting.metrics()]
 
     @abstractmethod
@@ -126,7 +124,6 @@ class RunningTask(ABC):
         )
 
     async def _send(self, producer: Producer, outgoing: Outgoing) -> None:
-        """Hand a record to the producer."""
         record = outgoing.record
         self._sent.append(
             await producer.send(

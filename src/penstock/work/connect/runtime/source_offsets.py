@@ -17,7 +17,6 @@ class SourceOffsets:
         self._offsets: dict[str, dict[str, tuple[bytes, Position, Position]]] = {}
 
     def get(self, connector: str, partition: Position) -> Position | None:
-        """How far that partition was read."""
         found = self._offsets.get(connector, {}).get(_name(partition))
         return found[2] if found else None
 

@@ -30,7 +30,7 @@ Found = TypeVar("Found")
 
 
 class Statuses:
-    """See the module. `post` writes a record some time, without waiting."""
+    """What is known of all, and what this worker tells. `post` writes a record some time, without waiting."""
 
     def __init__(self, worker_id: str, post: Callable[[bytes, bytes | None], None]) -> None:
         self.worker_id = worker_id
@@ -43,7 +43,6 @@ class Statuses:
     # What is known
 
     def connector(self, name: str) -> Status | None:
-        """How a connector is."""
         return self._connectors.get(name)
 
     def connectors(self) -> list[str]:
@@ -56,7 +55,6 @@ class Statuses:
         return dict(sorted(self._tasks.get(connector, {}).items()))
 
     def topics(self, connector: str) -> list[str]:
-        """What it has used."""
         return list(self._topics.get(connector, {}))
 
     def read(self, key: bytes, value: bytes | None, _: int = 0) -> None:
@@ -77,21 +75,17 @@ class Statuses:
     # What is told
 
     def tell_connector(self, name: str, state: State, trace: str = "") -> None:
-        """A connector of this worker is like this."""
         self._tell(f"{CONNECTOR_STATUS}{name}", self._connectors.get(name), state, trace)
 
     def tell_task(self, task: TaskId, state: State, trace: str = "") -> None:
-        """A task of this worker is like this."""
         self._tell(f"{TASK_STATUS}{task}", self._tasks.get(task.connector, {}).get(task.number), state, trace)
 
     def tell_topic(self, task: TaskId, topic: str, now_ms: int) -> None:
-        """A task of this worker uses this topic."""
         if topic not in self._topics.get(task.connector, {}):
             key = topic_key(topic, task.connector).encode()
             self._say(key, topic_use(TopicUse(topic, task.connector, task.number, now_ms)))
 
     def forget(self, connector: str) -> None:
-        """There is no such connector any more."""
         for number in self.tasks(connector):
             self._say(f"{TASK_STATUS}{connector}-{number}".encode(), None)
         self.forget_topics(connector)

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class State(Enum):
-    """See the drawing of the module. PAUSED is what is to run later, DESTROYED what is no more."""
+    """How a task or a connector is. PAUSED is what is to run later, DESTROYED what is no more."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"

@@ -159,7 +159,6 @@ class Tasks:
     # What the worker knows
 
     def look(self) -> None:
-        """The config topic says something new."""
         for task, supervisor in self._supervisors.items():
             self._look(task, supervisor)
 
@@ -171,7 +170,6 @@ class Tasks:
             supervisor.want(config, self._state.connectors[_id_of(task).connector].target)
 
     def runs(self, task: TaskId) -> bool:
-        """Whether this worker has that task."""
         return f"{TASK}{task}" in self._supervisors
 
     def report(self, task: TaskId) -> Mapping[str, Any]:
@@ -189,7 +187,6 @@ class Tasks:
         return figures
 
     def restart(self, task: TaskId) -> None:
-        """Start it again, whatever it does."""
         supervisor = self._supervisors.get(f"{TASK}{task}")
         if supervisor is not None:
             supervisor.restart()

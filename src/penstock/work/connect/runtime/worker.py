@@ -25,7 +25,7 @@ from penstock.work.connect.runtime.tasks import Tasks
 
 
 class Worker(ABC):
-    """See the module. `worker_id` is the host and port at which others reach it. `start`, and `stop` at the end."""
+    """One that shares connectors or has them all. `worker_id` is the host and port at which others reach it."""
 
     def __init__(self, config: Mapping[str, str], worker_id: str) -> None:
         self.config = dict(config)
@@ -98,7 +98,7 @@ class Worker(ABC):
 
     @abstractmethod
     def owned_until_s(self) -> float:
-        """See Membership, with the next two."""
+        """A part of Membership, as are the next two."""
 
     @abstractmethod
     def task_ended(self, task: str) -> None: ...

@@ -22,19 +22,16 @@ class Alone:
         self._look()
 
     def ended(self, task: str) -> None:
-        """The runner has ended a task."""
         self.in_hand.discard(task)
         self._ending.discard(task)
         self._look()
         self._news.set()
 
     async def next_end(self) -> None:
-        """Wait until a task has ended."""
         self._news.clear()
         await self._news.wait()
 
     async def stop(self) -> None:
-        """End all tasks."""
         self.set_tasks(())
         while self.in_hand:
             await self.next_end()

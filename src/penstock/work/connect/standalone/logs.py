@@ -19,20 +19,18 @@ class MemoryLog:
         self._is_due = False
 
     async def start(self) -> None:
-        """See Log."""
+        """There is nothing to read."""
 
     async def stop(self) -> None:
-        """See Log."""
+        """Nothing is open."""
 
     async def put(self, key: bytes, value: bytes | None) -> None:
-        """See Log."""
         self._on_record(key, value, 0)
         if not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._tell)
 
     async def read_to_end(self) -> None:
-        """See Log."""
         self._tell()
 
     def _tell(self) -> None:
@@ -60,7 +58,7 @@ class FileLog:
         self._written = 0
 
     async def start(self) -> None:
-        """See Log; FileLogError."""
+        """FileLogError."""
         try:
             self._records = dict(json.loads(await asyncio.to_thread(self._path.read_text, encoding="utf-8")))
         except FileNotFoundError:
@@ -71,10 +69,10 @@ class FileLog:
             self._on_record(key.encode(), encode(value), 0)
 
     async def stop(self) -> None:
-        """See Log."""
+        """Nothing is open."""
 
     async def put(self, key: bytes, value: bytes | None) -> None:
-        """See Log; OSError."""
+        """OSError."""
         if value is None:
             self._records.pop(key.decode(), None)
         else:
@@ -89,7 +87,7 @@ class FileLog:
         self._on_record(key, value, 0)
 
     async def read_to_end(self) -> None:
-        """See Log."""
+        """What is written was read at once."""
 
     def _write(self, text: str) -> None:
         beside = self._path.with_name(f"{self._path.name}.tmp")

@@ -31,7 +31,7 @@ class NotStartedError(Exception):
 
 
 class StandaloneWorker(Worker):
-    """See the module. `on_status` is told how connectors and tasks are: `task lines-0`, and its status.
+    """The only worker. `on_status` is told how connectors and tasks are: `task lines-0`, and its status.
 
     `has_begun` is for whoever starts it to set: it runs what it was to run from the beginning.
     """
@@ -45,7 +45,6 @@ class StandaloneWorker(Worker):
 
     @staticmethod
     def parse(config: Mapping[str, str]) -> dict[str, Any]:
-        """See Worker."""
         return parse(KEYS, config)
 
     def _new_config_log(self) -> MemoryLog:
@@ -62,7 +61,6 @@ class StandaloneWorker(Worker):
         await self.leading.lead()
 
     async def stop(self) -> None:
-        """End all connectors and their tasks."""
         self._is_started = False
         await self.leading.retire()
         await self._alone.stop()
@@ -80,7 +78,6 @@ class StandaloneWorker(Worker):
 
     @property
     def is_ready(self) -> bool:
-        """See Worker."""
         return self._is_started and self.has_begun
 
     def may_lead(self) -> bool:
@@ -89,15 +86,12 @@ class StandaloneWorker(Worker):
 
     @property
     def leader_url(self) -> str:
-        """See Worker."""
         return self.url
 
     def owner_url(self, task: TaskId) -> str:
-        """See Worker."""
         return self.url
 
     async def until_ended(self, connector: str) -> None:
-        """See Worker."""
         while any(self._is_of(connector, name) for name in self._alone.in_hand):
             await self._alone.next_end()
 
