@@ -17,7 +17,7 @@ from bench.hand_in_hand.changing_hands import CLUSTER_ID
 from bench.hand_in_hand.clients import Promise
 from bench.hand_in_hand.node import KAFKA, PENSTOCK, HandError, Node, penstock, wait_until
 from bench.process import free_port
-from penstock.cli.metadata_shell_source import read_view
+from penstock.cli.metadata_shell.source import read_view
 from penstock.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS,
     KAFKAS_FEATURES,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from penstock.cli.connect_client import ConnectClient
+from penstock.cli.work.connect_client import ConnectClient
 
 STORES = ("config", "offset", "status")
 LIMIT_S, LOOK_EVERY_S = 600.0, 0.5

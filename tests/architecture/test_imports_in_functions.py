@@ -11,28 +11,28 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 MEASURED: dict[str, dict[str, str]] = {
-    "penstock/cli/connect_client.py": {
+    "penstock/cli/work/connect_client.py": {
         "penstock.work.connect.rest.tls": "cryptography comes with it, which may not be installed"
     },
-    "penstock/cli/metadata_shell.py": {"readline": "not on every system, and it takes the terminal"},
-    "penstock/cli/output.py": dict.fromkeys(
+    "penstock/cli/metadata_shell/metadata_shell.py": {"readline": "not on every system, and it takes the terminal"},
+    "penstock/cli/common/output.py": dict.fromkeys(
         ("rich", "rich.console", "rich.table", "rich.text"), "20 together; most commands print lines"
     ),
-    "penstock/cli/pipeline.py": dict.fromkeys(
+    "penstock/cli/work/pipeline.py": dict.fromkeys(
         ("penstock.pipeline.running.backfill", "penstock.pipeline.running.check", "penstock.pipeline.running.run"),
         "120 to 160, and Spark's own start has begun by then",
     ),
-    "penstock/cli/progress.py": dict.fromkeys(("rich.console", "rich.progress"), "37; only on a terminal"),
+    "penstock/cli/records/progress.py": dict.fromkeys(("rich.console", "rich.progress"), "37; only on a terminal"),
     "penstock/cli/start.py": {
-        "penstock.cli.start_worker": "0.2; each module of a single node counts, and few have a worker",
-        "penstock.cli.start_nodes": "40; only for several nodes, which are processes of their own",
+        "penstock.cli.nodes.start_worker": "0.2; each module of a single node counts, and few have a worker",
+        "penstock.cli.nodes.start_nodes": "40; only for several nodes, which are processes of their own",
         "penstock.node.assembly.start": "208; not for several nodes, nor for a wrong option",
     },
-    "penstock/cli/start_worker.py": {
+    "penstock/cli/nodes/start_worker.py": {
         "penstock.work.connect.distributed.worker": "with the next; few nodes have a worker",
         "penstock.work.connect.rest.running": "aiohttp comes with it, which may not be installed",
     },
-    "penstock/cli/worker.py": {
+    "penstock/cli/work/worker.py": {
         "penstock.work.connect.rest.running": "aiohttp comes with it, which may not be installed"
     },
     "penstock/log/compaction/worker.py": {

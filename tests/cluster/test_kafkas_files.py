@@ -12,7 +12,7 @@ from tests.cluster.started import Started, started
 from tests.unit.metadata.configs.test_broker_config import BROKER, COMBINED, CONTROLLER
 from tests.wire.raw_client import RawClient
 
-from penstock.cli.storage import command as storage
+from penstock.cli.nodes.storage import command as storage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import describe_quorum
 from penstock.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener

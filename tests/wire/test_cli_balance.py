@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer
 
-from penstock.cli import balance_moves
 from penstock.cli.main import main
+from penstock.cli.replicas import balance_moves
 from penstock.testing import Cluster
 from penstock.testing.quorum_view import wait_until
 

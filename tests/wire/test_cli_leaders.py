@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from penstock.cli import leader_balance
 from penstock.cli.main import main
+from penstock.cli.replicas import leader_balance
 from penstock.testing import Cluster
 from penstock.testing.quorum_view import wait_until
 

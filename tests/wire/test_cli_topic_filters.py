@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.cli.main import main
-from penstock.cli.topics import Filters
+from penstock.cli.records.topics import Filters
 from penstock.client.metadata import PartitionMetadata
 from penstock.protocol.errors import ErrorCode
 from penstock.testing import Cluster

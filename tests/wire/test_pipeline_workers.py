@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from tests.wire.connect_workers import Workers
 from tests.wire.raw_client import RawClient
 
-from penstock.cli.connect_client import ConnectClient
 from penstock.cli.main import main
+from penstock.cli.work.connect_client import ConnectClient
 from penstock.pipeline.jobs import connector
 from penstock.work.connect.distributed.worker import DistributedWorker
 from penstock.work.connect.runtime.records import TaskId

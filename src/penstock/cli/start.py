@@ -73,7 +73,7 @@ def command(
             raise click.UsageError("give either FILE, for one node, or --nodes")
         if worker:
             raise click.UsageError("give either --worker, for one node, or --nodes")
-        from penstock.cli.start_nodes import start_nodes
+        from penstock.cli.nodes.start_nodes import start_nodes
 
         start_nodes(nodes, directory or Path(NODES_DIRECTORY), port, overrides, log_level)
         return
@@ -135,7 +135,7 @@ async def _run(config: BrokerConfig, *, until_eof: bool, worker_port: int | None
     _announce(config, node)
     beside: asyncio.Task[Any] | None = None
     if worker_port is not None:
-        from penstock.cli.start_worker import run_beside
+        from penstock.cli.nodes.start_worker import run_beside
 
         endpoint = node.endpoints[0]
         beside = asyncio.create_task(run_beside((endpoint.host, endpoint.port), worker_port))

@@ -24,7 +24,7 @@ def modules_after(*arguments: str) -> list[str]:
 def test_the_help_lists_every_command() -> None:
     result = CliRunner().invoke(main, ["--help"], prog_name="penstock")
     assert result.exit_code == 0
-    for name, summary in COMMANDS.items():
+    for name, (_, summary) in COMMANDS.items():
         assert name in result.output
         assert summary in result.output
 

@@ -5,8 +5,8 @@ It was formatted with `--add-scram` and `CREDENTIAL`; then a topic was created a
 
 from pathlib import Path
 
-from penstock.cli.metadata_shell_source import read_view
-from penstock.cli.scram import parse_credential
+from penstock.cli.metadata_shell.source import read_view
+from penstock.cli.nodes.scram import parse_credential
 from penstock.metadata.features import KAFKAS_FEATURES, KRAFT_VERSION, METADATA_VERSION, default_level
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.resources import ResourceType

@@ -12,7 +12,7 @@ from tests.unit.log.failing_disk import FailingDisk
 from tests.unit.log.logs import all_batches, append, batch
 from tests.unit.node.test_offline_directories import TOPIC, Running, running
 
-from penstock.cli.directory_moves import begin_moves, cancel_moves, show_moves
+from penstock.cli.replicas.directory_moves import begin_moves, cancel_moves, show_moves
 from penstock.client.admin import Admin
 from penstock.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
 from penstock.client.values import TopicPartition

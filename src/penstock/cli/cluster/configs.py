@@ -1,0 +1,203 @@
+"""`penstock configs`: show and change the configuration of topics, brokers and groups, as kafka-configs.sh does."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from penstock.cli.common.output import print_json, print_table
+from penstock.cli.common.session import (
+    Reach,
+    command_config_option,
+    json_option,
+    one_of,
+    reach_options,
+    read_properties,
+    run_with_admin,
+)
+from penstock.client.admin import Admin
+from penstock.client.admin.configs import (
+    DYNAMIC_SOURCES,
+    ConfigChange,
+    ConfigEntry,
+    ConfigOperation,
+    ConfigSource,
+    ResourceType,
+)
+
+ENTITY_TYPES: Final = {
+    "topics": ResourceType.TOPIC,
+    "brokers": ResourceType.BROKER,
+    "broker-loggers": ResourceType.BROKER_LOGGER,
+    "client-metrics": ResourceType.CLIENT_METRICS,
+    "groups": ResourceType.GROUP,
+}
+HIDDEN: Final = "(hidden)"
+OWN_SOURCE: Final = {
+    ResourceType.TOPIC: ConfigSource.DYNAMIC_TOPIC_CONFIG,
+    ResourceType.CLIENT_METRICS: ConfigSource.CLIENT_METRICS_CONFIG,
+    ResourceType.GROUP: ConfigSource.GROUP_CONFIG,
+}
+_ADDITION = re.compile(r"\s*([^=,\s]+)=(\[[^\]]*\]|[^,\[]*)(?:,|$)")
+
+
+@click.command(short_help="show and change the configuration of topics, brokers and groups")
+@reach_options
+@command_config_option
+@click.option("--describe", is_flag=True, help="Show configurations.")
+@click.option("--alter", is_flag=True, help="Change configurations.")
+@click.option("--entity-type", type=click.Choice(list(ENTITY_TYPES)), help="What the configuration belongs to.")
+@click.option("--entity-name", help="The topic, the node's number, the group.")
+@click.option("--entity-default", is_flag=True, help="The default of all brokers.")
+@click.option("--topic", help="Short for --entity-type topics --entity-name.")
+@click.option("--broker", help="Short for --entity-type brokers --entity-name.")
+@click.option("--group", help="Short for --entity-type groups --entity-name.")
+@click.option("--broker-defaults", is_flag=True, help="Short for --entity-type brokers --entity-default.")
+@click.option("--all", "all_", is_flag=True, help="Show what was not changed, too.")
+@click.option("--add-config", help="What to set: k1=v1,k2=[v2,v3]; a value with commas goes in brackets.")
+@click.option("--add-config-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file of them.")
+@click.option("--delete-config", help="Keys to set back to the default: k1,k2.")
+@json_option
+def command(
+    bootstrap_server: str | None,
+    bootstrap_controller: str | None,
+    command_config: Path | None,
+    describe: bool,
+    alter: bool,
+    entity_type: str | None,
+    entity_name: str | None,
+    entity_default: bool,
+    all_: bool,
+    add_config: str | None,
+    add_config_file: Path | None,
+    delete_config: str | None,
+    as_json: bool,
+    topic: str | None,
+    broker: str | None,
+    group: str | None,
+    broker_defaults: bool,
+) -> None:
+    """Show and change configurations while the cluster runs. Controllers only change them."""
+    reach = Reach.of(bootstrap_server, bootstrap_controller)
+    action = one_of({"describe": describe, "alter": alter})
+    if reach.of_controllers and action != "alter":
+        raise click.UsageError("--bootstrap-controller goes with --alter only")
+    short = {"topics": topic, "brokers": "" if broker_defaults else broker, "groups": group}
+    kind, name = _entity(entity_type, "" if entity_default else entity_name, short)
+    changes = _changes(add_config, add_config_file, delete_config)
+    if action == "alter" and (not changes or name is None):
+        raise click.UsageError("--alter needs --entity-name, and --add-config or --delete-config")
+
+    async def work(admin: Admin) -> None:
+        if action == "alter":
+            assert name is not None
+            await admin.configs.alter(kind, name, changes)
+            if as_json:
+                print_json({"entity_type": _type_name(kind), "entity_name": name, "changed": [c.name for c in changes]})
+            else:
+                click.echo(f"changed {', '.join(change.name for change in changes)} of {_called(kind, name)}")
+            return
+        names = [name] if name is not None else await _names(admin, kind)
+        described = {each: await admin.configs.describe(kind, each) for each in names}
+        _show(kind, described, all_, as_json)
+
+    run_with_admin(reach, command_config, work)
+
+
+def _entity(
+    entity_type: str | None, entity_name: str | None, short: "dict[str, str | None]"
+) -> tuple[ResourceType, str | None]:
+    given: list[tuple[str, str | None]] = [(type_name, name) for type_name, name in short.items() if name is not None]
+    if entity_type is not None:
+        given.append((entity_type, entity_name))
+    if len(given) != 1:
+        raise click.UsageError(
+            "say whose configuration it is: --topic NAME, --broker ID, --group NAME or --entity-type"
+        )
+    return ENTITY_TYPES[given[0][0]], given[0][1]
+
+
+def _changes(add_config: str | None, file: Path | None, delete_config: str | None) -> list[ConfigChange]:
+    added = read_properties(file) | parse_additions(add_config or "")
+    changes = [ConfigChange(key, ConfigOperation.SET, value) for key, value in added.items()]
+    deleted = [key.strip() for key in (delete_config or "").split(",") if key.strip()]
+    return changes + [ConfigChange(key, ConfigOperation.DELETE) for key in deleted]
+
+
+def parse_additions(text: str) -> dict[str, str]:
+    """`k1=v1,k2=[v2,v3]` as a dictionary."""
+    additions: dict[str, str] = {}
+    position = 0
+    while position < len(text):
+        match = _ADDITION.match(text, position)
+        if match is None:
+            raise click.UsageError(f"--add-config: {text[position:]!r} is not key=value (a list goes in brackets)")
+        value = match[2].strip()
+        additions[match[1]] = value[1:-1] if value.startswith("[") else value
+        position = match.end()
+    return additions
+
+
+async def _names(admin: Admin, kind: ResourceType) -> list[str]:
+    if kind == ResourceType.TOPIC:
+        return await admin.topics.names()
+    if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+        return [str(node_id) for node_id in sorted(admin.cluster.metadata.brokers)]
+    return await admin.configs.resources(kind)
+
+
+def _show(kind: ResourceType, described: "dict[str, list[ConfigEntry]]", all_: bool, as_json: bool) -> None:
+    shown = {name: [entry for entry in entries if all_ or _is_own(kind, entry)] for name, entries in described.items()}
+    if as_json:
+        print_json([_as_json(kind, name, entries) for name, entries in shown.items()])
+        return
+    for name, entries in shown.items():
+        if not entries:
+            click.echo(f"{_called(kind, name)} has no configuration of its own (--all shows the defaults)")
+            continue
+        click.echo(f"configuration of {_called(kind, name)}")
+        print_table(
+            ["KEY", "VALUE", "SOURCE", "READ-ONLY"],
+            [
+                (entry.name, HIDDEN if entry.sensitive else entry.value, entry.source.name.lower(), entry.read_only)
+                for entry in entries
+            ],
+        )
+
+
+def _is_own(kind: ResourceType, entry: ConfigEntry) -> bool:
+    if kind in OWN_SOURCE:
+        return entry.source == OWN_SOURCE[kind]
+    return entry.source in DYNAMIC_SOURCES
+
+
+def _as_json(kind: ResourceType, name: str, entries: Sequence[ConfigEntry]) -> dict[str, object]:
+    return {
+        "entity_type": _type_name(kind),
+        "entity_name": name,
+        "configs": [
+            {
+                "name": entry.name,
+                "value": entry.value,
+                "source": entry.source.name,
+                "is_read_only": entry.read_only,
+                "is_sensitive": entry.sensitive,
+                "synonyms": [
+                    {"name": synonym.name, "value": synonym.value, "source": synonym.source.name}
+                    for synonym in entry.synonyms
+                ],
+            }
+            for entry in entries
+        ],
+    }
+
+
+def _type_name(kind: ResourceType) -> str:
+    return next(name for name, value in ENTITY_TYPES.items() if value == kind)
+
+
+def _called(kind: ResourceType, name: str) -> str:
+    singular = _type_name(kind).removesuffix("s").replace("-", " ")
+    return f"{singular} {name}" if name else f"all {singular}s"

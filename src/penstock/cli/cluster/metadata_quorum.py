@@ -1,0 +1,184 @@
+"""`penstock metadata-quorum`: who leads, how far the replicas are, who votes; as kafka-metadata-quorum.sh tells it."""
+
+import os
+from pathlib import Path
+from uuid import UUID
+
+import click
+
+from penstock.cli.cluster.quorum_views import quorum_as_json, replication_lines, status_lines
+from penstock.cli.common.output import print_json
+from penstock.cli.common.session import (
+    QUORUM_PATIENCE_MS,
+    Reach,
+    command_config_option,
+    json_option,
+    reach_options,
+    run_with_admin,
+)
+from penstock.client.admin import Admin
+from penstock.client.admin.quorum import QuorumEndpoint, QuorumInfo
+from penstock.client.settings import wall_clock_ms
+from penstock.log.directories.errors import LogDirectoryError
+from penstock.log.directories.formatting import identities
+from penstock.log.disk import Disk
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.configs.definitions import ConfigError
+from penstock.node.assembly.properties import PropertiesError, load_config
+from penstock.protocol.uuids import uuid_from_text, uuid_to_text
+
+
+@click.group(short_help="describe and change the quorum of controllers")
+@reach_options
+@click.pass_context
+def command(context: click.Context, bootstrap_server: str | None, bootstrap_controller: str | None) -> None:
+    """Look at the metadata quorum, and change who votes in it.
+
+    Where to reach the cluster may be said before the subcommand, as for kafka-metadata-quorum.sh, or behind it.
+    """
+    context.obj = Reach.of(bootstrap_server, bootstrap_controller)
+
+
+@command.command("describe")
+@reach_options
+@command_config_option
+@click.option("--status", is_flag=True, help="A short summary: leader, epoch, lag, voters, observers.")
+@click.option("--replication", is_flag=True, help="Each replica of the metadata log, and how far it is.")
+@click.option("--human-readable", is_flag=True, help="With --replication: times as milliseconds from now.")
+@json_option
+@click.pass_obj
+def describe(
+    outer: Reach,
+    bootstrap_server: str | None,
+    bootstrap_controller: str | None,
+    command_config: Path | None,
+    status: bool,
+    replication: bool,
+    human_readable: bool,
+    as_json: bool,
+) -> None:
+    """Show who leads the quorum and how far its replicas are."""
+    if status == replication:
+        raise click.UsageError("give one of --status and --replication")
+    if human_readable and not replication:
+        raise click.UsageError("--human-readable goes with --replication")
+
+    async def work(admin: Admin) -> tuple[str, QuorumInfo]:
+        info = await admin.quorum.describe()
+        return admin.cluster.metadata.cluster_id or "", info
+
+    reach = Reach.of(bootstrap_server, bootstrap_controller, outer)
+    cluster_id, info = run_with_admin(reach, command_config, work, patience_ms=QUORUM_PATIENCE_MS)
+    if as_json:
+        print_json(quorum_as_json(cluster_id, info))
+        return
+    now_ms = wall_clock_ms() if human_readable else None
+    for line in status_lines(cluster_id, info) if status else replication_lines(info, now_ms):
+        click.echo(line)
+
+
+@command.command("add-controller")
+@reach_options
+@command_config_option
+@click.option(
+    "-c",
+    "--config",
+    "file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The server.properties of the controller. Without it --command-config is taken, as Kafka's tool does.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be done.")
+@click.pass_obj
+def add_controller(
+    outer: Reach,
+    bootstrap_server: str | None,
+    bootstrap_controller: str | None,
+    command_config: Path | None,
+    file: Path | None,
+    dry_run: bool,
+) -> None:
+    """Let a controller vote that runs already and follows the metadata log.
+
+    Its id, its directory's id and its addresses are read from its configuration and its data directory, so this runs
+    on the controller's machine.
+    """
+    source = file or command_config
+    if source is None:
+        raise click.UsageError("give the configuration file of the controller: --config FILE")
+    config = _load(source)
+    directory_id, endpoints = _directory_id(config, source), _endpoints(config, source)
+    if not dry_run:
+        run_with_admin(
+            Reach.of(bootstrap_server, bootstrap_controller, outer),
+            command_config if file is not None else None,
+            lambda admin: admin.quorum.add_voter(config.node_id, directory_id, endpoints),
+        )
+    click.echo(
+        f"{'DRY RUN of adding' if dry_run else 'Added'} controller {config.node_id} with directory id "
+        f"{uuid_to_text(directory_id)} and endpoints: {', '.join(map(str, endpoints))}"
+    )
+
+
+@command.command("remove-controller")
+@reach_options
+@command_config_option
+@click.option("-i", "--controller-id", type=click.IntRange(min=0), required=True, help="The controller's node id.")
+@click.option("-d", "--controller-directory-id", required=True, help="The id of its metadata directory.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done.")
+@click.pass_obj
+def remove_controller(
+    outer: Reach,
+    bootstrap_server: str | None,
+    bootstrap_controller: str | None,
+    command_config: Path | None,
+    controller_id: int,
+    controller_directory_id: str,
+    dry_run: bool,
+) -> None:
+    """Let a controller vote no longer; `describe --status` shows the ids."""
+    try:
+        directory_id = uuid_from_text(controller_directory_id)
+    except ValueError as error:
+        raise click.UsageError(f"--controller-directory-id: {error}") from None
+    if not dry_run:
+        run_with_admin(
+            Reach.of(bootstrap_server, bootstrap_controller, outer),
+            command_config,
+            lambda admin: admin.quorum.remove_voter(controller_id, directory_id),
+        )
+    click.echo(
+        f"{'DRY RUN of removing' if dry_run else 'Removed'} KRaft controller {controller_id} with directory id "
+        f"{uuid_to_text(directory_id)}"
+    )
+
+
+def _load(file: Path) -> BrokerConfig:
+    try:
+        config = load_config(file, environment=os.environ).config
+    except (ConfigError, PropertiesError) as error:
+        raise click.ClickException(str(error)) from None
+    if not config.is_controller:
+        raise click.ClickException(f"{file}: process.roles names no controller")
+    return config
+
+
+def _directory_id(config: BrokerConfig, file: Path) -> UUID:
+    """The id of the directory that has the metadata log."""
+    directory = config.metadata_dir
+    try:
+        identity = identities(Disk(), [directory])[directory]
+    except (LogDirectoryError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    if identity is None or not identity.directory_id:
+        raise click.ClickException(f"{directory} of {file} has no directory id: format it and start the controller")
+    return identity.directory_id
+
+
+def _endpoints(config: BrokerConfig, file: Path) -> list[QuorumEndpoint]:
+    """Where the controller is reached: what it advertises, else where it listens."""
+    advertised = {listener.name: listener for listener in config.advertised_listeners}
+    found = [advertised.get(listener.name, listener) for listener in config.controller_listeners]
+    if not found:
+        raise click.ClickException(f"{file}: listeners has none of controller.listener.names")
+    return [QuorumEndpoint(listener.name, listener.host or "localhost", listener.port) for listener in found]

@@ -1,0 +1,1 @@
+"""What the commands have in common: the options, the way to a cluster, what is printed."""

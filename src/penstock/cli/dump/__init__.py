@@ -1,0 +1,1 @@
+"""`penstock dump-log`: what is in the files of a log directory."""

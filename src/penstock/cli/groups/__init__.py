@@ -1,0 +1,1 @@
+"""`penstock groups`: where consumer groups are, and moving them."""

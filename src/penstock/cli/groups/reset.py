@@ -1,0 +1,152 @@
+"""Where `penstock groups --reset-offsets` moves a group: to a place, by a distance, to a moment, to a file's say."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from penstock.cli.common.names import parse_topic_partitions
+from penstock.cli.common.output import print_rows
+from penstock.cli.common.times import parse_datetime_ms
+from penstock.cli.groups.views import Row, offset_rows
+from penstock.client.admin import Admin
+from penstock.client.durations import parse_duration_ms
+from penstock.client.log_offsets import EARLIEST, LATEST
+from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.value import Value
+
+Positions = dict[TopicPartition, int]
+
+
+class ResetTarget(Value, kw_only=True):
+    """Where offsets are to be moved: exactly one of the fields is given."""
+
+    to_earliest: bool
+    to_latest: bool
+    to_current: bool
+    to_offset: int | None
+    shift_by: int | None
+    by_duration: str | None
+    to_datetime: str | None
+    from_file: Path | None
+
+    def check(self) -> None:
+        """UsageError unless exactly one is given and makes sense."""
+        given = [
+            name for name in self.__fields__ if getattr(self, name) is not None and getattr(self, name) is not False
+        ]
+        names = [name.replace("_", "-") for name in given]
+        if len(names) != 1:
+            every = ", ".join(f"--{name.replace('_', '-')}" for name in self.__fields__)
+            raise click.UsageError(f"--reset-offsets needs exactly one of {every}")
+        try:
+            self.timestamp_ms(0)
+        except ValueError as error:
+            raise click.UsageError(f"--{names[0]}: {error}") from None
+
+    def timestamp_ms(self, now_ms: int) -> int | None:
+        """What to look up, if the target is a moment (or an end of the log)."""
+        if self.to_earliest:
+            return EARLIEST
+        if self.to_latest:
+            return LATEST
+        if self.to_datetime is not None:
+            return parse_datetime_ms(self.to_datetime)
+        if self.by_duration is not None:
+            return now_ms - parse_duration_ms(self.by_duration)
+        return None
+
+
+async def reset_offsets(
+    admin: Admin,
+    groups: Sequence[str],
+    topics: Sequence[str] | None,
+    target: ResetTarget,
+    *,
+    execute: bool,
+    export: bool,
+    as_json: bool,
+) -> None:
+    """Show where the groups would go, and with `execute` move them."""
+    await admin.cluster.refresh()
+    rows: list[Row] = []
+    for group_id in groups:
+        await _check_empty(admin, group_id)
+        new = await _positions(admin, group_id, topics, target)
+        offsets = {partition: OffsetAndMetadata(offset) for partition, offset in new.items()}
+        if execute and offsets:
+            await admin.groups.set_offsets(group_id, offsets)
+        rows += offset_rows(group_id, offsets)
+    if export:
+        lines = [",".join(map(str, row[0 if len(groups) > 1 else 1 :])) for row in rows]
+        click.echo("".join(f"{line}\n" for line in lines), nl=False)
+    else:
+        print_rows(["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"], rows, as_json=as_json, empty="no offset to reset")
+        if not execute and rows:
+            click.echo("nothing was changed: --execute does it", err=True)
+
+
+async def _check_empty(admin: Admin, group_id: str) -> None:
+    try:
+        group = await admin.groups.describe(group_id)
+    except KafkaError as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        return  # a group that is not there yet may be given offsets
+    if group.state not in ("Empty", "Dead"):
+        raise click.ClickException(
+            f"group {group_id!r} has members (its state is {group.state}): stop its consumers first"
+        )
+
+
+async def _positions(admin: Admin, group_id: str, topics: Sequence[str] | None, target: ResetTarget) -> Positions:
+    if target.from_file is not None:
+        return await _bounded(admin, _read(target.from_file, group_id))
+    committed = {p: position.offset for p, position in (await admin.groups.offsets(group_id)).items()}
+    if topics is None:
+        chosen = sorted(committed)
+    else:
+        counts = admin.cluster.metadata.partition_counts()
+        chosen = [partition for text in topics for partition in parse_topic_partitions(text, counts, "--topic")]
+    timestamp_ms = target.timestamp_ms(admin.cluster.settings.now_ms())
+    if timestamp_ms is not None:
+        return await _at(admin, chosen, timestamp_ms)
+    if target.to_offset is not None:
+        return await _bounded(admin, dict.fromkeys(chosen, target.to_offset))
+    without = [partition for partition in chosen if partition not in committed]
+    if target.shift_by is not None:
+        if without:
+            raise click.ClickException(f"group {group_id!r} has no offset of {without[0]} to shift")
+        return await _bounded(admin, {partition: committed[partition] + target.shift_by for partition in chosen})
+    return {p: committed[p] for p in chosen if p in committed} | await _at(admin, without, LATEST)
+
+
+async def _at(admin: Admin, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Positions:
+    """The offsets at a moment; the end, where no record is that new."""
+    found = {p: v.offset for p, v in (await admin.offsets(dict.fromkeys(partitions, timestamp_ms))).items()}
+    newer = [partition for partition, offset in found.items() if offset < 0]
+    return found | (await _at(admin, newer, LATEST) if newer else {})
+
+
+async def _bounded(admin: Admin, wanted: Mapping[TopicPartition, int]) -> Positions:
+    """The offsets, moved to the first or the end where they lie outside of the log."""
+    first = await _at(admin, list(wanted), EARLIEST)
+    end = await _at(admin, list(wanted), LATEST)
+    return {partition: min(max(offset, first[partition]), end[partition]) for partition, offset in wanted.items()}
+
+
+def _read(path: Path, group_id: str) -> Positions:
+    """Lines `topic,partition,offset`, or with the group in front: then those of this group."""
+    positions: Positions = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        for number, row in enumerate(csv.reader(file), start=1):
+            if not row:
+                continue
+            *group, topic, partition, offset = row if len(row) in (3, 4) else ["", "", ""]
+            if not (partition.strip().isdigit() and offset.strip().isdigit()):
+                raise click.ClickException(f"{path}, line {number}: needed is topic,partition,offset")
+            if not group or group[0] == group_id:
+                positions[TopicPartition(topic, int(partition))] = int(offset)
+    return positions

@@ -1,0 +1,137 @@
+"""What `penstock groups` shows: groups, their offsets and lag, their members, their states."""
+
+from collections.abc import Collection, Sequence
+
+import click
+
+from penstock.cli.common.output import Value, print_rows
+from penstock.client.admin import Admin
+from penstock.client.admin.groups import GroupDescription, MemberDescription
+from penstock.client.log_offsets import LATEST, Failures
+from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.protocol.errors import ErrorCode
+
+Row = tuple[Value, ...]
+_GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
+
+
+async def list_groups(
+    admin: Admin, states: Collection[str], types: Collection[str], with_state: bool, with_type: bool, as_json: bool
+) -> None:
+    """The groups' names; states and types where they were asked for, and always in JSON."""
+    listings = await admin.groups.listings(states=states, types=types)
+    columns = (
+        ["GROUP"] + ["PROTOCOL"] * as_json + ["STATE"] * (with_state or as_json) + ["TYPE"] * (with_type or as_json)
+    )
+    rows: list[Row] = []
+    for listing in listings:
+        values = {
+            "GROUP": listing.group_id,
+            "PROTOCOL": listing.protocol_type,
+            "STATE": listing.state,
+            "TYPE": listing.type,
+        }
+        rows.append(tuple(values[column] for column in columns))
+    if len(columns) == 1:
+        click.echo("".join(f"{listing.group_id}\n" for listing in listings), nl=False)
+    else:
+        print_rows(columns, rows, as_json=as_json, empty="no groups")
+
+
+async def describe_offsets(admin: Admin, groups: Sequence[GroupDescription], verbose: bool, as_json: bool) -> Failures:
+    """Where each group stands in each partition, how far it lags, and who reads it.
+
+    Returns the partitions whose ends cannot be had now; those of a topic that is gone are not among them.
+    """
+    rows: list[Row] = []
+    failures: Failures = {}
+    for group in groups:
+        rows += await _offset_rows(admin, group, verbose, failures)
+    columns = [
+        "GROUP",
+        "TOPIC",
+        "PARTITION",
+        "CURRENT-OFFSET",
+        "LOG-END-OFFSET",
+        "LAG",
+        "CONSUMER-ID",
+        "HOST",
+        "CLIENT-ID",
+    ]
+    if verbose:
+        columns.insert(3, "LEADER-EPOCH")
+    print_rows(columns, rows, as_json=as_json, empty="no offsets")
+    return {p: error for p, error in failures.items() if getattr(error, "code", None) not in _GONE}
+
+
+async def _offset_rows(admin: Admin, group: GroupDescription, verbose: bool, failures: Failures) -> list[Row]:
+    committed = await admin.groups.offsets(group.group_id)
+    readers = {partition: member for member in group.members for partition in member.assignment}
+    partitions = sorted(committed.keys() | readers.keys())
+    ends, unknown = await admin.offsets_that_can_be_had(dict.fromkeys(partitions, LATEST))
+    failures |= unknown
+    rows: list[Row] = []
+    for partition in partitions:
+        position, end, reader = committed.get(partition), ends.get(partition), readers.get(partition)
+        row: list[Value] = [
+            group.group_id,
+            partition.topic,
+            partition.partition,
+            position.offset if position else None,
+            end.offset if end else None,
+            end.offset - position.offset if end and position else None,
+            *_reader(reader),
+        ]
+        if verbose:
+            row.insert(3, position.leader_epoch if position and position.leader_epoch >= 0 else None)
+        rows.append(tuple(row))
+    return rows
+
+
+def _reader(member: MemberDescription | None) -> tuple[Value, Value, Value]:
+    return (None, None, None) if member is None else (member.member_id, member.host, member.client_id)
+
+
+def describe_members(groups: Sequence[GroupDescription], verbose: bool, as_json: bool) -> None:
+    """The members, and with `verbose` what each has."""
+    columns = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "PARTITIONS"]
+    columns += ["GROUP-INSTANCE-ID", "ASSIGNMENT"] * verbose
+    rows: list[Row] = []
+    for group in groups:
+        for member in group.members:
+            row: tuple[Value, ...] = (
+                group.group_id,
+                member.member_id,
+                member.host,
+                member.client_id,
+                len(member.assignment),
+            )
+            if verbose:
+                row = (*row, member.instance_id, show_assignment(member.assignment))
+            rows.append(row)
+    print_rows(columns, rows, as_json=as_json, empty="no members")
+
+
+def describe_states(admin: Admin, groups: Sequence[GroupDescription], as_json: bool) -> None:
+    """Coordinator, assignor, state and size of each group."""
+    rows: list[Row] = []
+    for group in groups:
+        broker = admin.cluster.metadata.brokers.get(group.coordinator)
+        where = f"{broker.address} ({group.coordinator})" if broker else str(group.coordinator)
+        rows.append((group.group_id, where, group.assignor, group.state, len(group.members)))
+    print_rows(
+        ["GROUP", "COORDINATOR", "ASSIGNMENT-STRATEGY", "STATE", "MEMBERS"], rows, as_json=as_json, empty="no groups"
+    )
+
+
+def show_assignment(partitions: Sequence[TopicPartition]) -> str:
+    """`clicks(0,1) users(2)`."""
+    topics: dict[str, list[int]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(partition.partition)
+    return " ".join(f"{topic}({','.join(map(str, numbers))})" for topic, numbers in topics.items())
+
+
+def offset_rows(group_id: str, offsets: dict[TopicPartition, OffsetAndMetadata]) -> list[Row]:
+    """Rows of what a reset comes to."""
+    return [(group_id, p.topic, p.partition, position.offset) for p, position in sorted(offsets.items())]

@@ -1,0 +1,1 @@
+"""`penstock metadata-shell`: the metadata as a tree of files."""

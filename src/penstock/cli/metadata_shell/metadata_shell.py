@@ -1,0 +1,277 @@
+"""`penstock metadata-shell`: walk the cluster's metadata like a tree of files, with a prompt or one command at once."""
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import click
+
+from penstock.cli.common.session import Reach, command_config_option, reach_options
+from penstock.cli.metadata_shell.cluster_source import ClusterSource
+from penstock.cli.metadata_shell.node import Node
+from penstock.cli.metadata_shell.source import read_view
+from penstock.cli.metadata_shell.tree import build_tree
+from penstock.log.directories.errors import LogDirectoryError
+from penstock.protocol.errors import DecodeError
+
+MANUAL: Final = {
+    "cat": "cat PATH...      print the content of nodes",
+    "cd": "cd [PATH]        go to a node; to the root without a path",
+    "exit": "exit             leave",
+    "find": "find [PATH]...   print the paths of all that is below a node",
+    "help": "help             list the commands",
+    "history": "history [N]      print the last commands",
+    "ls": "ls [PATH]...     list what is below a node",
+    "man": "man COMMAND      explain a command",
+    "pwd": "pwd              print where you are",
+    "rm": "rm /controller   let the active controller of a running cluster go: another one is elected",
+    "set": "set /controller N    ask that controller N take over from the active one of a running cluster",
+    "tree": "tree [PATH]...   print all that is below a node, with content",
+}
+
+
+class ShellError(Exception):
+    """What a command cannot do."""
+
+
+class Shell:
+    """Where one is in a tree, and what commands print. `done` is set by `exit`."""
+
+    def __init__(self, root: Node, *, hand_over: Callable[[int | None], None] | None = None) -> None:
+        """`hand_over` lets the active controller go, to a successor if one is named; files have none to go."""
+        self.root = root
+        self._hand_over = hand_over
+        self.place: tuple[str, ...] = ()
+        self.history: list[str] = []
+        self.done = False
+        self._commands: dict[str, Callable[[Sequence[str]], Iterator[str]]] = {
+            name: getattr(self, f"_{name}") for name in MANUAL
+        }
+
+    def run(self, words: Sequence[str]) -> Iterator[str]:
+        """The lines that a command prints. Raises ShellError."""
+        if not words:
+            return iter(())
+        self.history.append(shlex.join(words))
+        command = self._commands.get(words[0])
+        if command is None:
+            raise ShellError(f"{words[0]}: no such command; help lists them")
+        return command(words[1:])
+
+    def complete(self, text: str, *, is_first: bool) -> list[str]:
+        """How a word can go on: a command, or a path."""
+        if is_first:
+            return [name + " " for name in MANUAL if name.startswith(text)]
+        parent, slash, start = text.rpartition("/")
+        try:
+            node = self._node(parent + slash or ".")
+        except ShellError:
+            return []
+        found = sorted((name, child) for name, child in node.children.items() if name.startswith(start))
+        return [f"{parent}{slash}{name}{'/' if child.children else ' '}" for name, child in found]
+
+    def _resolve(self, path: str) -> tuple[str, ...]:
+        names = [] if path.startswith("/") else list(self.place)
+        for name in path.split("/"):
+            if name == "..":
+                del names[-1:]
+            elif name not in ("", "."):
+                names.append(name)
+        return tuple(names)
+
+    def _node(self, path: str) -> Node:
+        node = self.root
+        for name in self._resolve(path):
+            if name not in node.children:
+                raise ShellError(f"{path}: no such node")
+            node = node.children[name]
+        return node
+
+    def _ls(self, paths: Sequence[str]) -> Iterator[str]:
+        for path in paths or ["."]:
+            node = self._node(path)
+            if len(paths) > 1:
+                yield f"{path}:"
+            yield from sorted(node.children) if node.children or node.content is None else [path]
+
+    def _cat(self, paths: Sequence[str]) -> Iterator[str]:
+        if not paths:
+            raise ShellError("cat: which node?")
+        for path in paths:
+            content = self._node(path).content
+            if content is None:
+                raise ShellError(f"{path}: has no content; ls lists what is below it")
+            yield content
+
+    def _cd(self, paths: Sequence[str]) -> Iterator[str]:
+        path = paths[0] if paths else "/"
+        node = self._node(path)
+        if not node.children and node.content is not None:
+            raise ShellError(f"{path}: has nothing below it; cat prints its content")
+        self.place = self._resolve(path)
+        return iter(())
+
+    def _pwd(self, _: Sequence[str]) -> Iterator[str]:
+        yield "/" + "/".join(self.place)
+
+    def _rm(self, paths: Sequence[str]) -> Iterator[str]:
+        if [self._resolve(path) for path in paths] != [("controller",)]:
+            raise ShellError("rm: only /controller can be removed")
+        return self._let_go("rm", None)
+
+    def _set(self, words: Sequence[str]) -> Iterator[str]:
+        if len(words) != 2 or self._resolve(words[0]) != ("controller",):
+            raise ShellError("set: only /controller can be set, to the id of a controller")
+        return self._let_go("set", _controller_named(words[1]))
+
+    def _let_go(self, command: str, successor_id: int | None) -> Iterator[str]:
+        if self._hand_over is None:
+            raise ShellError(f"{command}: these are files; give --bootstrap-server or --bootstrap-controller")
+        self._hand_over(successor_id)
+        return iter(())
+
+    def _find(self, paths: Sequence[str]) -> Iterator[str]:
+        for path in paths or ["."]:
+            yield from _paths(path.rstrip("/") or "/", self._node(path))
+
+    def _tree(self, paths: Sequence[str]) -> Iterator[str]:
+        for path in paths or ["."]:
+            yield from _branches(self._node(path), "")
+
+    def _man(self, names: Sequence[str]) -> Iterator[str]:
+        for name in names or ["man"]:
+            if name not in MANUAL:
+                raise ShellError(f"{name}: no such command; help lists them")
+            yield MANUAL[name]
+
+    def _help(self, _: Sequence[str]) -> Iterator[str]:
+        yield from MANUAL.values()
+
+    def _history(self, counts: Sequence[str]) -> Iterator[str]:
+        if counts and not counts[0].isdecimal():
+            raise ShellError(f"{counts[0]}: not a number")
+        first = max(0, len(self.history) - int(counts[0])) if counts else 0
+        for number, line in enumerate(self.history[first:], first + 1):
+            yield f"{number}  {line}"
+
+    def _exit(self, _: Sequence[str]) -> Iterator[str]:
+        self.done = True
+        return iter(())
+
+
+def _controller_named(text: str) -> int:
+    """The controller that is to stand in `/controller`: its id, or what the node holds with that id in it."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    node_id = value.get("brokerid") if isinstance(value, dict) else value
+    if not isinstance(node_id, int) or isinstance(node_id, bool) or node_id < 0:
+        raise ShellError(f'set: {text}: give an id, such as 2, or {{"brokerid":2}}')
+    return node_id
+
+
+def _paths(path: str, node: Node) -> Iterator[str]:
+    yield path
+    for name in sorted(node.children):
+        yield from _paths(f"{path.rstrip('/')}/{name}", node.children[name])
+
+
+def _branches(node: Node, indent: str) -> Iterator[str]:
+    if node.content is not None:
+        yield indent + node.content
+    for name in sorted(node.children):
+        yield f"{indent}{name}:"
+        yield from _branches(node.children[name], indent + "  ")
+
+
+@click.command(short_help="look into the cluster's metadata", context_settings={"ignore_unknown_options": True})
+@click.option("-s", "--snapshot", type=click.Path(path_type=Path), help="A .checkpoint or .log of the metadata log.")
+@click.option("-d", "--directory", type=click.Path(path_type=Path), help="A node's data directory.")
+@reach_options
+@command_config_option
+@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+def command(
+    snapshot: Path | None,
+    directory: Path | None,
+    bootstrap_server: str | None,
+    bootstrap_controller: str | None,
+    command_config: Path | None,
+    words: tuple[str, ...],
+) -> None:
+    """Look into the cluster's metadata: run COMMAND, or without one show a prompt; its command help lists all others.
+
+    The metadata comes from files, whose node may run, ours or Apache Kafka's; or from the active controller of a
+    running cluster, as it is at each command.
+    """
+    if sum(given is not None for given in (snapshot, directory, bootstrap_server or bootstrap_controller)) != 1:
+        raise click.UsageError("give one of --snapshot, --directory, --bootstrap-server and --bootstrap-controller")
+    if snapshot is None and directory is None:
+        source = ClusterSource(Reach.of(bootstrap_server, bootstrap_controller), command_config)
+        shell = Shell(Node(), hand_over=source.hand_over)
+        look: Callable[[], None] = partial(_look, shell, source)
+    else:
+        shell, look = Shell(Node()), _nothing
+        try:
+            shell.root = build_tree(read_view(snapshot or directory or Path()))
+        except (OSError, DecodeError, LogDirectoryError) as error:
+            raise click.ClickException(str(error)) from None
+    if not words:
+        _converse(shell, look)
+        return
+    look()
+    try:
+        for line in shell.run(words):
+            click.echo(line)
+    except ShellError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _look(shell: Shell, source: ClusterSource) -> None:
+    """Read what is new in the cluster before a command is run."""
+    if source.has_news():
+        shell.root = build_tree(source.view)
+
+
+def _nothing() -> None:
+    """The `refresh` of a tree that was read from files: there is nothing new in them."""
+
+
+def _converse(shell: Shell, look: Callable[[], None]) -> None:
+    """Read commands until `exit` or the end of the input."""
+    look()
+    _prepare_completion(shell)
+    while not shell.done:
+        try:
+            line = input(">> ")
+        except EOFError:
+            return
+        except KeyboardInterrupt:
+            click.echo()
+            continue
+        try:
+            look()
+            for printed in shell.run(shlex.split(line)):
+                click.echo(printed)
+        except (ShellError, ValueError) as error:
+            click.echo(str(error), err=True)
+        except click.ClickException as error:  # the cluster may be back at the next command
+            click.echo(error.format_message(), err=True)
+
+
+def _prepare_completion(shell: Shell) -> None:
+    try:
+        import readline
+    except ImportError:  # not every Python has it; lines are then read without it
+        return
+
+    def complete(text: str, state: int) -> str | None:
+        found = shell.complete(text, is_first=readline.get_begidx() == 0)
+        return found[state] if state < len(found) else None
+
+    readline.set_completer_delims(" ")
+    readline.set_completer(complete)
+    readline.parse_and_bind("tab: complete")

@@ -1,0 +1,1 @@
+"""Nodes on this machine: several at once, their directories, simulated ones."""

@@ -1,0 +1,1 @@
+"""Commands about topics, and about the records in them."""

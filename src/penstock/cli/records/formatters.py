@@ -1,0 +1,94 @@
+"""How `penstock consume` writes records: `--formatter` by the names of Kafka's classes, or one's own `module:name`."""
+
+import importlib
+import json
+import logging
+import struct
+from collections.abc import Callable
+from typing import Final, cast
+
+import click
+
+from penstock.cli.dump.records import as_dictionary
+from penstock.cli.records.lines import RecordFormat
+from penstock.client.values import ConsumedRecord
+from penstock.coordinator.group.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from penstock.protocol.codec import decode
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.schema import Message, parse_versions
+
+Formatter = Callable[[ConsumedRecord], bytes]
+_VERSION: Final = struct.Struct(">h")
+logger = logging.getLogger(__name__)
+
+
+def formatter(name: str | None, record_format: RecordFormat) -> Formatter:
+    """What writes records; UsageError for a name that says nothing here."""
+    if name is None:
+        return record_format.format
+    if ":" in name:
+        return _own(name)
+    short = name.rpartition(".")[2]
+    if short == "LoggingMessageFormatter":
+        return lambda record: _logged(record, record_format)
+    known: dict[str, Formatter] = {
+        "DefaultMessageFormatter": record_format.format,
+        "NoOpMessageFormatter": lambda record: b"",
+        "OffsetsMessageFormatter": _offset_record,
+        "GroupMetadataMessageFormatter": _group_record,
+    }
+    if short not in known:
+        names = ", ".join([*known, "LoggingMessageFormatter"])
+        raise click.UsageError(f"--formatter: {name} is not known: known are {names}, and your own as module:function")
+    return known[short]
+
+
+def _own(name: str) -> Formatter:
+    module_name, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise click.UsageError(f"--formatter {name}: {error}") from None
+    return cast("Formatter", found)
+
+
+def _logged(record: ConsumedRecord, record_format: RecordFormat) -> bytes:
+    line = record_format.format(record)
+    logger.info("%s", line.decode(errors="replace").rstrip())
+    return line
+
+
+def _offset_record(record: ConsumedRecord) -> bytes:
+    return _of_coordinator(record, OffsetCommitKey, OffsetCommitValue)
+
+
+def _group_record(record: ConsumedRecord) -> bytes:
+    return _of_coordinator(record, GroupMetadataKey, GroupMetadataValue)
+
+
+def _of_coordinator(record: ConsumedRecord, key_class: type[Message], value_class: type[Message]) -> bytes:
+    """A record of __consumer_offsets as a line of JSON; nothing for one of another kind."""
+    if record.key is None or len(record.key) < _VERSION.size:
+        return b""
+    (kind,) = _VERSION.unpack_from(record.key)
+    if kind not in parse_versions(key_class.__versions__):
+        return b""
+    try:
+        document = {"key": {"type": kind, "data": _data(key_class, record.key)}, "value": None}
+        if record.value is not None:
+            (version,) = _VERSION.unpack_from(record.value)
+            document["value"] = {"version": version, "data": _data(value_class, record.value)}
+    except (DecodeError, struct.error) as error:
+        raise ValueError(f"no record of __consumer_offsets: {error}") from None
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _data(layout: type[Message], data: bytes) -> dict[str, object]:
+    (version,) = _VERSION.unpack_from(data)
+    message, _ = decode(layout, version, data, _VERSION.size)
+    return as_dictionary(message, version)

@@ -1,0 +1,209 @@
+"""`penstock produce`: send the lines of the standard input, with the options of kafka-console-producer.sh."""
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from penstock.cli.common.output import print_json
+from penstock.cli.common.session import (
+    Decorated,
+    bootstrap_option,
+    json_option,
+    parse_pairs,
+    read_properties,
+    run,
+    settings_from,
+)
+from penstock.cli.records.lines import LineFormat, LineFormatError
+from penstock.cli.records.progress import Progress
+from penstock.client.producer import Producer
+from penstock.client.settings import ProducerSettings
+from penstock.client.values import RecordMetadata
+
+CHUNK_BYTES: Final = 65_536
+PROMPT: Final = "> "
+
+
+NUMBERS: Final = {
+    "--batch-size": ("batch.size", 1, "Bytes of a batch."),
+    "--max-partition-memory-bytes": ("batch.size", 1, "The same; Kafka's older name."),
+    "--timeout": ("linger.ms", 0, "How long a batch waits for more, in ms."),
+    "--max-block-ms": ("max.block.ms", 0, "How long a send waits for metadata and for room in the buffer."),
+    "--max-memory-bytes": ("buffer.memory", 1, "Bytes that wait to be sent at most."),
+    "--message-send-max-retries": ("retries", 0, "How often a batch is sent again."),
+    "--metadata-expiry-ms": ("metadata.max.age.ms", 0, "How old what is known of the cluster may be."),
+    "--request-timeout-ms": ("request.timeout.ms", 1, "How long a broker may take to answer."),
+    "--retry-backoff-ms": ("retry.backoff.ms", 0, "The pause before the first of these."),
+}
+"""Options that stand for a setting of the producer: option to key, least value and help."""
+
+
+def number_options(function: Decorated) -> Decorated:
+    """The options of NUMBERS."""
+    for name, (_, least, text) in reversed(NUMBERS.items()):
+        function = click.option(name, type=click.IntRange(min=least), help=text)(function)
+    return function
+
+
+@click.command(short_help="send lines of the standard input to a topic")
+@bootstrap_option
+@click.option("--topic", required=True, help="The topic to send to.")
+@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="Same as --reader-property.")
+@click.option(
+    "--reader-property",
+    "reader_properties",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="How to read a line: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
+    "headers.key.separator, null.marker, ignore.error.",
+)
+@click.option("--reader-config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file of these.")
+@click.option(
+    "--producer-property",
+    "--command-property",
+    "producer_properties",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of the producer, such as acks=1 or linger.ms=20.",
+)
+@click.option(
+    "--producer.config",
+    "--command-config",
+    "producer_config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file of these.",
+)
+@click.option(
+    "--compression-codec",
+    "--compression-type",
+    "compression",
+    is_flag=False,
+    flag_value="gzip",
+    metavar="CODEC",
+    help="none, gzip, snappy, lz4 or zstd; without a value gzip.",
+)
+@click.option("--request-required-acks", "acks", help="0, 1 or all (default all).")
+@number_options
+@click.option("--sync", is_flag=True, help="Wait for each record before the next is sent.")
+@json_option
+def command(
+    bootstrap_server: str,
+    topic: str,
+    properties: tuple[str, ...],
+    reader_properties: tuple[str, ...],
+    reader_config: Path | None,
+    producer_properties: tuple[str, ...],
+    producer_config: Path | None,
+    compression: str | None,
+    acks: str | None,
+    sync: bool,
+    as_json: bool,
+    **numbers: int | None,
+) -> None:
+    """Send each line of the standard input as a record."""
+    options: dict[str, str | int | None] = {"compression.type": compression, "acks": acks}
+    for name, (key, _, _) in NUMBERS.items():
+        number = numbers[name.removeprefix("--").replace("-", "_")]
+        options[key] = options.get(key) if number is None else number
+    settings = settings_from(
+        ProducerSettings(client_id="console-producer"),
+        read_properties(producer_config),
+        {key: str(value) for key, value in options.items() if value is not None},
+        parse_pairs(producer_properties, "--producer-property"),
+    )
+    line_format = _line_format(reader_config, properties, reader_properties)
+    sent, failed = run(_produce(bootstrap_server, settings, topic, line_format, sync))
+    if as_json:
+        print_json({"topic": topic, "sent": sent, "failed": failed})
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _line_format(config: Path | None, *options: tuple[str, ...]) -> LineFormat:
+    properties = read_properties(config)
+    for pairs in options:
+        properties |= parse_pairs_as_they_are(pairs)
+    try:
+        return LineFormat.from_properties(properties)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def parse_pairs_as_they_are(texts: tuple[str, ...]) -> dict[str, str]:
+    """Like `parse_pairs`, but a separator may be a blank: nothing is stripped."""
+    parse_pairs(texts, "--property")
+    return {key.strip(): value for key, _, value in (text.partition("=") for text in texts)}
+
+
+async def _produce(
+    bootstrap_server: str, settings: ProducerSettings, topic: str, line_format: LineFormat, sync: bool
+) -> tuple[int, int]:
+    """How many records were sent, and how many of them failed."""
+    sent = failed = 0
+
+    def told(where: RecordMetadata | None, error: BaseException | None) -> None:
+        nonlocal failed
+        if error is not None:
+            failed += 1
+            if failed == 1:
+                click.echo(f"Error: {error}", err=True)
+
+    async with Producer(bootstrap_server, settings) as producer:
+        with Progress.of_input("sent") as progress:
+            async for line in _lines():
+                try:
+                    record = line_format.parse(line)
+                except LineFormatError as error:
+                    if line_format.ignore_error:
+                        continue
+                    raise click.ClickException(f"line {sent + 1}: {error}") from None
+                if sync:
+                    await producer.send_and_wait(topic, record.value, key=record.key, headers=record.headers)
+                else:
+                    await producer.send(topic, record.value, key=record.key, headers=record.headers, callback=told)
+                sent += 1
+                progress.advance(1, len(line) + 1)
+            await producer.flush()
+    return sent, failed
+
+
+async def _lines() -> AsyncIterator[bytes]:
+    """The lines of the standard input as they come; a prompt before each if a person types them."""
+    chunks: asyncio.Queue[bytes] = asyncio.Queue(maxsize=4)
+    loop = asyncio.get_running_loop()
+    # A daemon, and not asyncio's own pool: nobody waits for a thread that waits for a person when Ctrl-C is pressed.
+    threading.Thread(target=_read, args=(loop, chunks), name="read standard input", daemon=True).start()
+    rest = b""
+    while chunk := await chunks.get():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line.removesuffix(b"\r")
+    if rest:
+        yield rest
+
+
+def _read(loop: asyncio.AbstractEventLoop, chunks: "asyncio.Queue[bytes]") -> None:
+    stream = sys.stdin.buffer
+    try:
+        descriptor: int | None = stream.fileno()
+    except OSError:
+        descriptor = None
+    interactive = sys.stdin.isatty()
+    chunk = b"begin"
+    while chunk:
+        if interactive:
+            click.echo(PROMPT, nl=False)
+        # Not through Python's buffer where there is a real file: it would be locked when the process ends.
+        chunk = stream.read(CHUNK_BYTES) if descriptor is None else os.read(descriptor, CHUNK_BYTES)
+        putting = chunks.put(chunk)
+        try:
+            asyncio.run_coroutine_threadsafe(putting, loop).result()
+        except RuntimeError:  # the loop is over
+            putting.close()
+            return

@@ -1,0 +1,1 @@
+"""Commands about where replicas are, who leads them and what they hold."""

@@ -1,0 +1,206 @@
+"""`penstock balance`: propose moves of replicas that spread disks and traffic over the brokers, and carry them out."""
+
+import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from penstock.cli.common.output import Value, print_json, print_table, show_bytes
+from penstock.cli.common.session import bootstrap_option, command_config_option, json_option, run_with_admin
+from penstock.cli.replicas.balance_moves import BalanceMoves
+from penstock.cli.replicas.leadership import Leadership, look, rates, sizes
+from penstock.cli.replicas.partition_files import assignment_text, replicas_in
+from penstock.client.admin import Admin
+from penstock.client.values import TopicPartition
+from penstock.leadership.spread import Carried, spread
+from penstock.protocol.value import Value as Values
+
+Replicas = dict[TopicPartition, list[int]]
+THROTTLE: Final = 50_000_000
+
+
+class Wishes(Values):
+    """What a plan is to be like."""
+
+    pattern: str | None
+    measure: float
+    tolerance: float
+    most_moves: int
+
+
+class Proposal(Values):
+    """The cluster, what its partitions carry, and where replicas should go."""
+
+    now: Leadership
+    carried: dict[TopicPartition, Carried]
+    targets: Replicas
+
+
+def plan_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the argument `wishes`, from options."""
+
+    @functools.wraps(function)
+    def given(
+        *arguments: Any, pattern: str | None, measure: float, tolerance: float, most_moves: int, **others: Any
+    ) -> None:
+        function(*arguments, wishes=Wishes(pattern, measure, tolerance, most_moves), **others)
+
+    for option in (
+        click.option("--topic", "pattern", metavar="REGEX", help="Only topics whose whole name matches."),
+        click.option(
+            "--measure",
+            type=click.FloatRange(min=0.1),
+            default=10.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="For how long to look at how logs grow.",
+        ),
+        click.option(
+            "--tolerance",
+            type=click.FloatRange(min=0.0),
+            default=0.1,
+            show_default=True,
+            help="So much above the mean a broker may have, as a share of it.",
+        ),
+        click.option("--most-moves", type=click.IntRange(min=1), default=50, show_default=True, help="Plan no more."),
+    ):
+        given = option(given)
+    return given
+
+
+@click.group(short_help="spread replicas over the brokers by disk and traffic")
+def command() -> None:
+    """Spread replicas over the brokers by disk and traffic."""
+
+
+@command.command("plan")
+@bootstrap_option
+@command_config_option
+@plan_options
+@click.option(
+    "--file", "path", type=click.Path(path_type=Path), help="Write it, as kafka-reassign-partitions.sh reads."
+)
+@json_option
+def plan(
+    bootstrap_server: str,
+    command_config: Path | None,
+    wishes: Wishes,
+    path: Path | None,
+    as_json: bool,
+) -> None:
+    """Show which replicas should move where, and what brokers have before and after; nothing moves.
+
+    A broker has its part of the disks' bytes and of the bytes that are written a second. Partitions keep as many racks
+    as they have, and a replica that goes is replaced in its place, so leadership may go with it.
+    """
+    found = run_with_admin(bootstrap_server, command_config, lambda admin: _propose(admin, wishes))
+    _show(found, as_json=as_json)
+    if path is not None:
+        try:
+            path.write_text(assignment_text(found.targets) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise click.ClickException(f"the plan could not be written to {path}: {error.strerror}") from None
+
+
+@command.command("execute")
+@bootstrap_option
+@command_config_option
+@plan_options
+@click.option(
+    "--file",
+    "path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Carry out this plan instead of a new one.",
+)
+@click.option(
+    "--throttle",
+    type=click.IntRange(min=-1),
+    default=THROTTLE,
+    show_default=True,
+    metavar="BYTES",
+    help="How much a broker may copy a second; -1 for no limit.",
+)
+@click.option("--at-once", type=click.IntRange(min=1), default=5, show_default=True, help="Partitions of one batch.")
+def execute(
+    bootstrap_server: str,
+    command_config: Path | None,
+    wishes: Wishes,
+    path: Path | None,
+    throttle: int,
+    at_once: int,
+) -> None:
+    """Move replicas, one batch after the other. Ctrl-C takes back the batch that is under way; what has moved stays."""
+
+    async def work(admin: Admin) -> None:
+        if path is not None:
+            targets = replicas_in(path)
+        else:
+            targets = (await _propose(admin, wishes)).targets
+        if not targets:
+            click.echo("nothing moves: the brokers are even enough, or no move makes them more so")
+            return
+        await BalanceMoves(admin, throttle, at_once).run(targets)
+
+    run_with_admin(bootstrap_server, command_config, work)
+
+
+async def _propose(admin: Admin, wishes: Wishes) -> Proposal:
+    now = (await look(admin)).without_leaderless_groups().limited_to(wishes.pattern)
+    measured = await rates(admin, now, wishes.measure)
+    bytes_now = await sizes(admin, now)
+    carried = {one: Carried(bytes_now.get(one, 0), measured[one]) for one in now.partitions}
+    targets = spread(
+        {one: row.replicas for one, row in now.partitions.items()},
+        carried,
+        {node: rack for node, rack in now.racks.items() if node not in now.away},
+        tolerance=wishes.tolerance,
+        most_moves=wishes.most_moves,
+    )
+    return Proposal(now, carried, dict(sorted(targets.items())))
+
+
+def _show(found: Proposal, *, as_json: bool) -> None:
+    before = {one: row.replicas for one, row in found.now.partitions.items()}
+    brokers = [
+        (node, rack, *_has(node, before, found.carried), *_has(node, before | found.targets, found.carried))
+        for node, rack in sorted(found.now.racks.items())
+    ]
+    if as_json:
+        keys = ["broker", "rack", "replicas", "disk_bytes", "bytes_per_second"]
+        keys += [f"{key}_planned" for key in keys[2:]]
+        moves = [
+            {"topic": one.topic, "partition": one.partition, "replicas": before[one], "planned": nodes}
+            for one, nodes in found.targets.items()
+        ]
+        print_json({"brokers": [dict(zip(keys, row, strict=True)) for row in brokers], "partitions": moves})
+        return
+    columns = ["BROKER", "RACK", "REPLICAS", "DISK", "BYTES/S"]
+    rows: list[tuple[Value, ...]] = [
+        (node, rack, count, show_bytes(disk), rate, later, show_bytes(disk_later), rate_later)
+        for node, rack, count, disk, rate, later, disk_later, rate_later in brokers
+    ]
+    print_table([*columns, *(f"{column} PLANNED" for column in columns[2:])], rows)
+    print_table(
+        ["TOPIC", "PARTITION", "DISK", "REPLICAS", "PLANNED"],
+        [
+            (
+                one.topic,
+                one.partition,
+                show_bytes(found.carried[one].disk_bytes),
+                ",".join(map(str, before[one])),
+                ",".join(map(str, nodes)),
+            )
+            for one, nodes in found.targets.items()
+        ],
+        empty="nothing should move",
+    )
+
+
+def _has(
+    node: int, replicas: Mapping[TopicPartition, list[int]], carried: Mapping[TopicPartition, Carried]
+) -> tuple[int, int, int]:
+    """Replicas of a broker, their bytes, and the bytes a second that they are written."""
+    held = [carried[one] for one, nodes in replicas.items() if node in nodes]
+    return len(held), sum(it.disk_bytes for it in held), round(sum(it.bytes_per_second for it in held))

@@ -1,0 +1,76 @@
+"""Moves of replicas for `penstock balance execute`: one batch at a time, with a limit, to be stopped at any moment."""
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import click
+
+from penstock.cli.replicas.move_targets import check_brokers, replicas_now
+from penstock.cli.replicas.replication_throttles import clear_limits, limit_moves, planned_moves
+from penstock.client.admin import Admin
+from penstock.client.values import TopicPartition
+
+LOOK_S: Final = 0.5
+
+Targets = Mapping[TopicPartition, Sequence[int]]
+
+
+class BalanceMoves:
+    """Moves partitions to other brokers. `throttle` limits it in bytes a second, -1 for no limit."""
+
+    def __init__(self, admin: Admin, throttle: int, at_once: int) -> None:
+        self._admin = admin
+        self._throttle = throttle
+        self._at_once = at_once
+        self._under_way: list[TopicPartition] = []
+
+    async def run(self, targets: Targets) -> None:
+        """Returns when all have moved. Raises click.ClickException; then, and when it is stopped, nothing moves on."""
+        check_brokers(self._admin, targets)
+        current = await replicas_now(self._admin, targets)
+        if await self._admin.partitions.reassignments():
+            raise click.ClickException(
+                "partitions are on their way to other brokers already: wait until they are there"
+            )
+        rows = list(targets.items())
+        try:
+            with click.progressbar(length=len(rows), label="partitions", file=sys.stderr) as bar:
+                for start in range(0, len(rows), self._at_once):
+                    batch = dict(rows[start : start + self._at_once])
+                    await self._move(batch, current)
+                    bar.update(len(batch))
+        except BaseException:
+            await asyncio.shield(self._take_back(targets))
+            raise
+        await self._clear(targets)
+        click.echo(f"{len(rows)} partitions have moved" if len(rows) > 1 else "1 partition has moved")
+
+    async def _move(self, batch: Targets, current: Targets) -> None:
+        if self._throttle >= 0:
+            await limit_moves(self._admin, planned_moves({}, batch, current), self._throttle)
+        self._under_way = list(batch)
+        outcomes = await self._admin.partitions.reassign(batch)
+        for partition, outcome in sorted(outcomes.items()):
+            if outcome.error:
+                raise click.ClickException(f"{partition} cannot move: {outcome.message or outcome.error.name}")
+        while not self._is_done(await self._admin.partitions.reassignments()):
+            await asyncio.sleep(LOOK_S)
+
+    def _is_done(self, moving: Mapping[TopicPartition, object]) -> bool:
+        self._under_way = [partition for partition in self._under_way if partition in moving]
+        return not self._under_way
+
+    async def _take_back(self, targets: Targets) -> None:
+        """What is under way stays where it was."""
+        moving = await self._admin.partitions.reassignments()
+        back = [partition for partition in self._under_way if partition in moving]
+        if back:
+            await self._admin.partitions.reassign(dict.fromkeys(back))
+            click.echo(f"\n{len(back)} partitions stay where they were", err=True)
+        await self._clear(targets)
+
+    async def _clear(self, targets: Targets) -> None:
+        if self._throttle >= 0:
+            await clear_limits(self._admin, targets)

@@ -1,0 +1,85 @@
+"""Moves of replicas between the log directories of their nodes: how they begin, and how far they are."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import click
+
+from penstock.cli.replicas.partition_files import Replica
+from penstock.client.admin import Admin
+from penstock.protocol.errors import ErrorCode
+
+DEFAULT_TIMEOUT_MS: Final = 10_000
+"""So long a replica may take to be there that is to move to another directory, as with Kafka's tool."""
+RETRY_S: Final = 0.1
+
+
+async def begin_moves(admin: Admin, targets: Mapping[Replica, str], timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
+    """Begin all, those of replicas that are on their way to a node once they are there. Raises ClickException."""
+    waiting = dict(targets)
+    for _ in range(int(timeout_ms / 1000 / RETRY_S) + 1):
+        outcomes = await admin.move_replicas(waiting)
+        failed = [
+            f"{_name(replica)}: {code.name}"
+            for replica, code in sorted(outcomes.items())
+            if code not in (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE)
+        ]
+        if failed:
+            raise click.ClickException("\n".join(["moving replica(s) to log directories failed:", *failed]))
+        waiting = {replica: path for replica, path in waiting.items() if outcomes.get(replica) != ErrorCode.NONE}
+        if not waiting:
+            break
+        await asyncio.sleep(RETRY_S)
+    begun = [replica for replica in targets if replica not in waiting]
+    if begun:
+        click.echo(f"Successfully started log directory move{'' if len(begun) == 1 else 's'} for: {_names(begun)}")
+    if waiting:
+        raise click.ClickException(f"no log directory move could be started in {timeout_ms} ms for: {_names(waiting)}")
+
+
+async def cancel_moves(admin: Admin, targets: Mapping[Replica, str], timeout_ms: int) -> None:
+    """Let replicas that are on the move stay where they are. Raises ClickException."""
+    present, coming = await _places(admin, targets)
+    moving = {replica: present[replica] for replica in targets if replica in coming and replica in present}
+    if moving:
+        await begin_moves(admin, moving, timeout_ms)
+    else:
+        click.echo("None of the specified partition moves are active.")
+
+
+async def show_moves(admin: Admin, targets: Mapping[Replica, str]) -> bool:
+    """Tell of each replica whether it has come to its directory; whether any is still on its way."""
+    present, coming = await _places(admin, targets)
+    for replica, path in sorted(targets.items()):
+        partition, node_id = replica
+        if present.get(replica) == path:
+            click.echo(f"Reassignment of replica {_name(replica)} completed successfully.")
+        elif coming.get(replica) == path:
+            click.echo(f"Reassignment of replica {_name(replica)} is still in progress.")
+        elif replica in coming:
+            click.echo(f"Partition {partition} on broker {node_id} is being moved to log dir {coming[replica]}.")
+        elif replica in present:
+            click.echo(f"Partition {partition} on broker {node_id} is not being moved from log dir {present[replica]}.")
+        else:
+            click.echo(f"Partition {partition} cannot be found in any live log directory on broker {node_id}.")
+    return any(replica in coming for replica in targets)
+
+
+async def _places(admin: Admin, targets: Mapping[Replica, str]) -> tuple[dict[Replica, str], dict[Replica, str]]:
+    """The directories in which replicas of the nodes of `targets` are, and those to which some are on their way."""
+    present: dict[Replica, str] = {}
+    coming: dict[Replica, str] = {}
+    nodes = sorted({node_id for _, node_id in targets})
+    for directory in await admin.describe_log_dirs(nodes) if nodes else ():
+        for partition, size in directory.partitions.items():
+            (coming if size.is_future else present)[partition, directory.node_id] = directory.path
+    return present, coming
+
+
+def _name(replica: Replica) -> str:
+    return f"{replica[0]}-{replica[1]}"
+
+
+def _names(replicas: Iterable[Replica]) -> str:
+    return ",".join(map(_name, sorted(replicas)))

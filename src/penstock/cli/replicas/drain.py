@@ -1,0 +1,157 @@
+"""`penstock cluster drain`: all replicas of a broker move elsewhere, then it is forgotten.
+
+What is to be done is read from the cluster at each look, so whoever interrupts it goes on by saying the same again.
+Some moves are under way at a time; those which an interruption leaves come to their end by themselves. Storage groups
+move as any partition does, and what is in them with them.
+"""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+import click
+
+from penstock.cli.replicas.drain_plan import Racks, replacements
+from penstock.cli.replicas.replication_throttles import clear_limits, limit_moves, planned_moves
+from penstock.client.admin import Admin
+from penstock.client.admin.partitions import Reassignment
+from penstock.client.metadata import TopicMetadata
+from penstock.client.values import TopicPartition
+from penstock.protocol.value import Value
+
+AT_ONCE: Final = 50
+"""Partitions that are on the move at a time."""
+LOOK_S: Final = 0.5
+STALE_LOOKS: Final = 20
+"""A partition that is seen where it was, for so many looks after its move, has been put back there by somebody."""
+
+Replicas = dict[TopicPartition, list[int]]
+
+
+class View(Value):
+    """The cluster as it is now: who is in service, where replicas are or will be, and what of that is under way."""
+
+    racks: Racks
+    replicas: Replicas
+    moving: Mapping[TopicPartition, Reassignment]
+    in_groups: Mapping[str, int]
+    """The topics that follow a storage group, and which."""
+
+
+class Drain:
+    """Takes one broker out of service. `throttle` limits the moves, -1 for no limit."""
+
+    def __init__(self, admin: Admin, node_id: int, throttle: int) -> None:
+        self._admin = admin
+        self._node_id = node_id
+        self._throttle = throttle
+        self._begun: Replicas = {}
+        self._stale_looks: dict[TopicPartition, int] = {}
+
+    async def run(self) -> None:
+        """Returns when the broker has nothing any more. Raises click.ClickException."""
+        view = await self._look()
+        total = len(self._left(view))
+        with click.progressbar(length=total, label=f"replicas of broker {self._node_id}", file=sys.stderr) as bar:
+            try:
+                while left := self._left(view):
+                    await self._begin_some(view, left)
+                    await asyncio.sleep(LOOK_S)
+                    view = await self._look()
+                    bar.update(max(total - len(self._left(view)) - bar.pos, 0))
+            except asyncio.CancelledError:
+                click.echo("\nwhat is on the move goes on; the same command again does the rest", err=True)
+                raise
+        if self._throttle >= 0 and self._begun:
+            await clear_limits(self._admin, self._begun)
+        click.echo(f"Broker {self._node_id} has no replicas any more; {total} moved.")
+
+    async def forget(self) -> None:
+        """Wait until the broker is out of service, and unregister it."""
+        is_told = False
+        while await self._is_in_service():
+            if not is_told:
+                click.echo(f"Stop broker {self._node_id} now; when it is out of service it is unregistered.")
+                is_told = True
+            await asyncio.sleep(LOOK_S)
+        if self._left(await self._look()):  # a topic was created meanwhile
+            await self.run()
+        await self._admin.unregister_broker(self._node_id)
+        click.echo(f"Broker {self._node_id} is no longer registered.")
+
+    async def check(self) -> None:
+        """Raises click.ClickException if the broker is not known."""
+        known = await self._admin.describe_cluster(include_fenced=True)
+        if self._node_id not in (broker.node_id for broker in known.brokers):
+            raise click.ClickException(f"there is no broker {self._node_id}")
+
+    async def _is_in_service(self) -> bool:
+        known = await self._admin.describe_cluster()
+        return self._node_id in (broker.node_id for broker in known.brokers)
+
+    # -- what there is to do ------------------------------------------------------------------------------------------
+
+    async def _look(self) -> View:
+        moving = await self._admin.partitions.reassignments()  # first: what ends until the next line is seen there
+        topics = await self._admin.topics.describe()
+        brokers = (await self._admin.describe_cluster()).brokers
+        racks = {broker.node_id: broker.rack for broker in brokers if not broker.is_fenced}
+        in_groups = await self._admin.storage_groups.members(one.name for one in topics if not one.is_internal)
+        view = View(racks, _replicas(topics, moving), moving, in_groups)
+        for partition in self._begun:
+            if partition not in moving and self._node_id in view.replicas.get(partition, ()):
+                self._stale_looks[partition] = self._stale_looks.get(partition, 0) + 1
+        return view
+
+    def _left(self, view: View) -> list[TopicPartition]:
+        """The partitions that have, or are still about to lose, a replica on the broker."""
+        left = []
+        for partition, nodes in view.replicas.items():
+            move = view.moving.get(partition)
+            if move is not None:
+                has = self._node_id in move.replicas
+            else:
+                # One that has just come to its end may not be known to the broker that was asked.
+                has_ended = 0 < self._stale_looks.get(partition, 0) <= STALE_LOOKS
+                has = self._node_id in nodes and not has_ended
+            if has:
+                left.append(partition)
+        return left
+
+    def _to_begin(self, view: View, left: list[TopicPartition]) -> Replicas:
+        """Where the partitions go that are not on their way yet, or to a broker that is out of service."""
+        leaving = [self._node_id]
+        away = {node for move in view.moving.values() for node in move.adding if node not in view.racks}
+        left = [partition for partition in left if partition.topic not in view.in_groups]
+        stuck = [partition for partition in left if not away.isdisjoint(view.replicas[partition])]
+        movable = {row: nodes for row, nodes in view.replicas.items() if row.topic not in view.in_groups}
+        plan = replacements(movable, leaving, view.racks)
+        if stuck:
+            plan |= replacements({row: view.replicas[row] for row in stuck}, [*leaving, *sorted(away)], view.racks)
+        return {partition: plan[partition] for partition in left if partition in plan}
+
+    async def _begin_some(self, view: View, left: list[TopicPartition]) -> None:
+        wanted = self._to_begin(view, left)
+        under_way = sum(partition in view.moving for partition in left if partition not in wanted)
+        some = dict(list(wanted.items())[: max(AT_ONCE - under_way, 0)])
+        if not some:
+            return
+        if self._throttle >= 0:
+            await limit_moves(self._admin, planned_moves(view.moving, some, view.replicas), self._throttle)
+        outcomes = await self._admin.partitions.reassign(some)
+        for partition, outcome in sorted(outcomes.items()):
+            if outcome.error:
+                raise click.ClickException(f"{partition} cannot move: {outcome.message or outcome.error.name}")
+        self._begun |= some
+        for partition in some:
+            self._stale_looks.pop(partition, None)
+
+
+def _replicas(topics: list[TopicMetadata], moving: Mapping[TopicPartition, Reassignment]) -> Replicas:
+    """Where all replicas are, or will be when the moves that are under way have come to their ends."""
+    return {
+        row.topic_partition: list(moving[row.topic_partition].target if row.topic_partition in moving else row.replicas)
+        for topic in topics
+        for row in topic.partitions.values()
+    }

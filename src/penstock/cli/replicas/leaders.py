@@ -1,0 +1,243 @@
+"""`penstock leaders`: plan who should lead which partition, compare that with who does, and balance."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import click
+
+from penstock.cli.common.output import Value, print_json, print_table
+from penstock.cli.common.session import bootstrap_option, command_config_option, json_option, run_with_admin
+from penstock.cli.replicas.leader_balance import WHICH_LACK, balance
+from penstock.cli.replicas.leadership import Leadership, Rates, loads, look, rates
+from penstock.client.admin import Admin
+from penstock.client.values import TopicPartition
+from penstock.leadership.plan import ideal_leaders, in_order, weights_by_rate
+from penstock.protocol.errors import ErrorCode
+
+AT_ONCE: Final = 1_000
+"""Partitions whose replicas get another order in one request."""
+
+topic_option = click.option("--topic", "pattern", metavar="REGEX", help="Only topics whose whole name matches.")
+
+
+@click.group(short_help="plan, compare and balance who leads which partition")
+def command() -> None:
+    """Plan who should lead which partition, compare that with who does, and balance.
+
+    The plan is the order of each partition's replicas: the first one should lead.
+    """
+
+
+@command.command("plan")
+@bootstrap_option
+@command_config_option
+@topic_option
+@click.option("--by", type=click.Choice(["count", "bytes"]), default="count", show_default=True, help="What is even.")
+@click.option(
+    "--measure",
+    type=click.FloatRange(min=0.1),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --by bytes: for how long to look at how logs grow.",
+)
+@click.option("--all", "show_all", is_flag=True, help="Show all partitions, not only those that get another leader.")
+@click.option("--execute", is_flag=True, help="Write the plan into the metadata, as the order of replicas.")
+@json_option
+def plan(
+    bootstrap_server: str,
+    command_config: Path | None,
+    pattern: str | None,
+    by: str,
+    measure: float,
+    show_all: bool,
+    execute: bool,
+    as_json: bool,
+) -> None:
+    """Show who should lead each partition, as evenly as replicas allow; --execute makes that the plan.
+
+    Racks decide among plans that are equally even. What `leader.balance.pinned` lists stays where it is pinned. Nobody
+    leads anything else for it: the balancer brings leadership there, or `penstock leaders balance`. A storage group is
+    planned as its partition of __storage_group, and counts as all that is in it.
+    """
+
+    async def work(admin: Admin) -> tuple[Leadership, Mapping[TopicPartition, int], Rates | None]:
+        now = (await look(admin)).without_leaderless_groups()
+        for words in now.pins_without_effect():
+            click.echo(words, err=True)
+        now = now.limited_to(pattern)
+        measured = await rates(admin, now, measure) if by == "bytes" else None
+        ideal = _ideal(now, measured)
+        if execute:
+            await _write(admin, now, ideal)
+        return now, ideal, measured
+
+    now, ideal, measured = run_with_admin(bootstrap_server, command_config, work)
+    _show_plan(now, ideal, measured, show_all=show_all, as_json=as_json)
+    changes = sum(ideal[partition] != leader for partition, leader in now.preferred.items())
+    if not as_json:
+        click.echo(
+            f"{changes} of {len(ideal)} partitions {'have' if execute else 'would have'} another preferred leader"
+        )
+
+
+@command.command("show")
+@bootstrap_option
+@command_config_option
+@topic_option
+@json_option
+def show(bootstrap_server: str, command_config: Path | None, pattern: str | None, as_json: bool) -> None:
+    """Compare who leads with who should."""
+    now = run_with_admin(bootstrap_server, command_config, look).limited_to(pattern)
+    rows = [(one, now.partitions[one]) for one in sorted(now.partitions)]
+    elsewhere = [(one, row) for one, row in rows if row.leader != row.replicas[0]]
+    should, leads = (loads(it.items(), now.counts) for it in (now.preferred, now.leaders))
+    if as_json:
+        brokers = [
+            {"broker": node, "rack": rack, "should_lead": should[node], "leads": leads[node]}
+            for node, rack in sorted(now.racks.items())
+        ]
+        partitions = [
+            {"topic": one.topic, "partition": one.partition, "leader": row.leader, "should_lead": row.replicas[0]}
+            for one, row in elsewhere
+        ]
+        print_json({"brokers": brokers, "elsewhere": partitions, "under_replicated": now.under_replicated})
+        return
+    print_table(
+        ["BROKER", "RACK", "SHOULD LEAD", "LEADS", "IN SERVICE"],
+        [(node, rack, should[node], leads[node], node not in now.away) for node, rack in sorted(now.racks.items())],
+    )
+    print_table(
+        ["TOPIC", "PARTITION", "LEADER", "SHOULD LEAD", "IN SYNC"],
+        [
+            (one.topic, one.partition, row.leader if row.leader >= 0 else None, row.replicas[0], _numbers(row.isr))
+            for one, row in elsewhere
+        ],
+        empty="every partition is led by who should",
+    )
+    _say_what_stops_it(now)
+
+
+@command.command("balance")
+@bootstrap_option
+@command_config_option
+@click.option("--dry-run", is_flag=True, help="Show what would move, in its order, and move nothing.")
+@json_option
+def balance_command(bootstrap_server: str, command_config: Path | None, dry_run: bool, as_json: bool) -> None:
+    """Let everybody lead what they should: one partition at a time in the whole cluster, the smallest first.
+
+    Nothing moves while any partition lacks a replica in sync. Ctrl-C stops it after the move that is under way.
+    """
+
+    async def work(admin: Admin) -> None:
+        now = await look(admin)
+        if dry_run:
+            _show_moves(now, as_json=as_json)
+        else:
+            await balance(admin, now, as_json=as_json)
+
+    run_with_admin(bootstrap_server, command_config, work)
+
+
+def _ideal(now: Leadership, measured: Rates | None) -> dict[TopicPartition, int]:
+    replicas = {partition: row.replicas for partition, row in now.partitions.items()}
+    weights = now.counts if measured is None else weights_by_rate(measured)
+    ideal = ideal_leaders(replicas, now.racks, weights=weights, pinned=now.pinned)
+    return {partition: ideal[partition] for partition in sorted(replicas)}
+
+
+async def _write(admin: Admin, now: Leadership, ideal: Mapping[TopicPartition, int]) -> None:
+    changes = {
+        partition: in_order(now.partitions[partition].replicas, leader)
+        for partition, leader in ideal.items()
+        if leader != now.partitions[partition].replicas[0]
+    }
+    moving = await admin.partitions.reassignments()
+    stuck = [partition for partition in changes if partition in moving]
+    if stuck:
+        raise click.ClickException(f"{stuck[0]} is on its way to other brokers: plan again when it has arrived")
+    rows = list(changes.items())
+    for start in range(0, len(rows), AT_ONCE):
+        outcomes = await admin.partitions.reassign(dict(rows[start : start + AT_ONCE]))
+        for partition, outcome in sorted(outcomes.items()):
+            if outcome.error is not ErrorCode.NONE:
+                raise click.ClickException(f"{partition}: {outcome.message or outcome.error.name}")
+
+
+def _show_plan(
+    now: Leadership, ideal: Mapping[TopicPartition, int], measured: Rates | None, *, show_all: bool, as_json: bool
+) -> None:
+    shown = [one for one in ideal if show_all or ideal[one] != now.partitions[one].replicas[0]]
+    leads, should, planned = (loads(it.items(), now.counts) for it in (now.leaders, now.preferred, ideal))
+    rates_then = None if measured is None else loads(ideal.items(), measured)
+    rates_now = None if measured is None else loads(now.leaders.items(), measured)
+    columns = ["BROKER", "RACK", "LEADS", "SHOULD LEAD", "PLANNED"]
+    rows: list[tuple[Value, ...]] = [
+        (node, rack, leads[node], should[node], planned[node]) for node, rack in sorted(now.racks.items())
+    ]
+    if rates_now is not None and rates_then is not None:
+        columns += ["BYTES/S", "BYTES/S PLANNED"]
+        rows = [(*row, rates_now[node], rates_then[node]) for row, node in zip(rows, sorted(now.racks), strict=True)]
+    partitions: list[tuple[Value, ...]] = [
+        (one.topic, one.partition, _numbers(row.replicas), row.leader, ideal[one], _pin(now, one))
+        for one in shown
+        for row in [now.partitions[one]]
+    ]
+    if as_json:
+        keys = ["topic", "partition", "replicas", "leader", "planned", "pinned_to"]
+        names = [column.lower().replace(" ", "_").replace("/s", "_per_second") for column in columns]
+        print_json(
+            {
+                "brokers": [dict(zip(names, row, strict=True)) for row in rows],
+                "partitions": [
+                    dict(zip(keys, row, strict=True)) | {"replicas": now.partitions[one].replicas}
+                    for one, row in zip(shown, partitions, strict=True)
+                ],
+            }
+        )
+        return
+    print_table(columns, rows)
+    print_table(
+        ["TOPIC", "PARTITION", "REPLICAS", "LEADER", "PLANNED", "PINNED TO"],
+        partitions,
+        empty="the plan is what is preferred now",
+    )
+
+
+def _show_moves(now: Leadership, *, as_json: bool) -> None:
+    rows = [(one, now.partitions[one]) for one in now.moved]
+    if as_json:
+        print_json(
+            [
+                {"topic": one.topic, "partition": one.partition, "from": row.leader, "to": row.replicas[0]}
+                for one, row in rows
+            ]
+        )
+        return
+    print_table(
+        ["TOPIC", "PARTITION", "FROM", "TO", "CAN MOVE"],
+        [(one.topic, one.partition, row.leader, row.replicas[0], row.replicas[0] in row.isr) for one, row in rows],
+        empty="every partition is led by who should, or by nobody",
+    )
+    if rows:
+        _say_what_stops_it(now)
+
+
+def _say_what_stops_it(now: Leadership) -> None:
+    if now.under_replicated:
+        click.echo(
+            f"{now.under_replicated} partitions lack a replica in sync: nothing moves until they have it; {WHICH_LACK}",
+            err=True,
+        )
+
+
+def _pin(now: Leadership, partition: TopicPartition) -> str | None:
+    pin = now.pinned.get(partition)
+    if pin is None:
+        return None
+    return str(pin) if pin in now.partitions[partition].replicas else f"{pin}, which has no replica"
+
+
+def _numbers(nodes: list[int]) -> str:
+    return ",".join(map(str, nodes))

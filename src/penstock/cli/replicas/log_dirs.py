@@ -1,0 +1,101 @@
+"""`penstock log-dirs`: what lies on the brokers' disks, as kafka-log-dirs.sh tells it."""
+
+from pathlib import Path
+
+import click
+
+from penstock.cli.common.names import parse_numbers
+from penstock.cli.common.output import print_json, print_table, show_bytes, show_time
+from penstock.cli.common.session import bootstrap_option, command_config_option, json_option, run_with_admin
+from penstock.client.admin import Admin, LogDirDescription
+
+
+@click.command(short_help="show the sizes of partitions in the data directories")
+@bootstrap_option
+@command_config_option
+@click.option("--describe", is_flag=True, help="Show the directories (the only action, and the default).")
+@click.option("--broker-list", help="Only these nodes, such as 1,2 (default: all).")
+@click.option("--topic-list", help="Only these topics, with commas (default: all).")
+@json_option
+def command(
+    bootstrap_server: str,
+    command_config: Path | None,
+    describe: bool,
+    broker_list: str | None,
+    topic_list: str | None,
+    as_json: bool,
+) -> None:
+    """Show what lies in each log directory of each node."""
+    nodes = None if broker_list is None else parse_numbers(broker_list, "--broker-list")
+
+    async def work(admin: Admin) -> list[LogDirDescription]:
+        for node_id in nodes or ():
+            if node_id not in admin.cluster.metadata.brokers:
+                known = ", ".join(map(str, sorted(admin.cluster.metadata.brokers)))
+                raise click.ClickException(f"there is no node {node_id} in this cluster: its nodes are {known}")
+        topics: dict[str, range] | None = None
+        if topic_list is not None:
+            described = await admin.topics.describe([name.strip() for name in topic_list.split(",")])
+            topics = {topic.name: range(len(topic.partitions)) for topic in described}
+        return await admin.describe_log_dirs(nodes, topics)
+
+    directories = run_with_admin(bootstrap_server, command_config, work)
+    if as_json:
+        print_json([_as_json(directory) for directory in directories])
+        return
+    print_table(
+        ["NODE", "DIRECTORY", "STATE", "PARTITIONS", "SIZE", "FREE", "TOTAL"],
+        [
+            (
+                directory.node_id,
+                directory.path,
+                "ok" if not directory.error else directory.error.name,
+                len(directory.partitions),
+                show_bytes(sum(replica.size_bytes for replica in directory.partitions.values())),
+                show_bytes(directory.usable_bytes),
+                show_bytes(directory.total_bytes),
+            )
+            for directory in directories
+        ],
+    )
+    print_table(
+        ["NODE", "TOPIC", "PARTITION", "SIZE", "OFFSET-LAG", "FUTURE", "DIRTY", "COMPACTED"],
+        [
+            (
+                directory.node_id,
+                partition.topic,
+                partition.partition,
+                show_bytes(replica.size_bytes),
+                replica.offset_lag,
+                replica.is_future,
+                "" if replica.dirty_percent is None else f"{replica.dirty_percent} %",
+                replica.problem or ("" if replica.cleaned_ms is None else show_time(replica.cleaned_ms)),
+            )
+            for directory in directories
+            for partition, replica in directory.partitions.items()
+        ],
+        empty="no partition to show",
+    )
+
+
+def _as_json(directory: LogDirDescription) -> dict[str, object]:
+    return {
+        "node_id": directory.node_id,
+        "log_dir": directory.path,
+        "error": directory.error.name if directory.error else None,
+        "total_bytes": directory.total_bytes,
+        "usable_bytes": directory.usable_bytes,
+        "partitions": [
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "size_bytes": replica.size_bytes,
+                "offset_lag": replica.offset_lag,
+                "is_future": replica.is_future,
+                "dirty_percent": replica.dirty_percent,
+                "cleaned_ms": replica.cleaned_ms,
+                "not_compacted_for": replica.problem,
+            }
+            for partition, replica in directory.partitions.items()
+        ],
+    }

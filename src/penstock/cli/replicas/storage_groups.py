@@ -1,0 +1,102 @@
+"""`penstock storage-groups`: which groups replicate topics by consensus, who leads them, and new ones."""
+
+from pathlib import Path
+
+import click
+
+from penstock.cli.common.names import parse_numbers
+from penstock.cli.common.output import print_json, print_table
+from penstock.cli.common.session import bootstrap_option, command_config_option, json_option, run_with_admin
+from penstock.client.admin import Admin
+from penstock.client.admin.storage_groups import DEFAULT, StorageGroup
+
+
+@click.command(short_help="show and create storage groups")
+@bootstrap_option
+@command_config_option
+@click.option("--describe", is_flag=True, help="Show the groups and their topics (the default).")
+@click.option("--create", is_flag=True, help="Create a group before any topic is in it.")
+@click.option("--group", "number", type=click.IntRange(min=0), help="Only this group, for --describe.")
+@click.option(
+    "--replication-factor", type=click.IntRange(min=1), help="Voters of the new group (default: the broker's)."
+)
+@click.option("--replicas", metavar="1,2,3", help="The nodes that vote in the new group, instead.")
+@json_option
+def command(
+    bootstrap_server: str,
+    command_config: Path | None,
+    describe: bool,
+    create: bool,
+    number: int | None,
+    replication_factor: int | None,
+    replicas: str | None,
+    as_json: bool,
+) -> None:
+    """Show and create storage groups.
+
+    A topic that is created with replication.mode=consensus is in one: its partitions share one log of the consensus
+    core with the group's other topics, and what is acknowledged is on the disks of a majority. Such a topic joins the
+    group that has as many replicas and the fewest partitions, or begins one; storage.group=NUMBER names one.
+    """
+    if describe and create:
+        raise click.UsageError("give one of --describe, --create")
+    if not create and (replication_factor is not None or replicas is not None):
+        raise click.UsageError("--replication-factor and --replicas are for --create")
+    if replication_factor is not None and replicas is not None:
+        raise click.UsageError("give one of --replication-factor, --replicas")
+    voters = [] if replicas is None else parse_numbers(replicas, "--replicas")
+
+    async def work(admin: Admin) -> None:
+        groups = admin.storage_groups
+        if create:
+            got, nodes = await groups.create(replication_factor=replication_factor or DEFAULT, replicas=voters)
+            if as_json:
+                print_json({"group": got, "voters": nodes})
+            else:
+                click.echo(f"created storage group {got}, in which {_ids(nodes)} vote")
+            return
+        shown = [group for group in await groups.describe() if number in (None, group.number)]
+        if number is not None and not shown:
+            raise click.ClickException(f"there is no storage group {number}")
+        _show(shown, as_json=as_json)
+
+    run_with_admin(bootstrap_server, command_config, work)
+
+
+def _show(groups: list[StorageGroup], *, as_json: bool) -> None:
+    if as_json:
+        print_json([_as_json(group) for group in groups])
+        return
+    print_table(
+        ["GROUP", "LEADER", "VOTERS", "ISR", "TOPICS", "PARTITIONS"],
+        [
+            (
+                group.number,
+                group.partition.leader if group.partition.leader >= 0 else None,
+                _ids(group.partition.replicas),
+                _ids(group.partition.isr) or None,
+                len(group.topics),
+                sum(group.topics.values()),
+            )
+            for group in groups
+        ],
+        empty="no storage group: `--create` makes one, and so does a topic with replication.mode=consensus",
+    )
+    rows = [(group.number, topic, count) for group in groups for topic, count in group.topics.items()]
+    if rows:
+        print_table(["GROUP", "TOPIC", "PARTITIONS"], rows)
+
+
+def _as_json(group: StorageGroup) -> dict[str, object]:
+    return {
+        "group": group.number,
+        "leader": group.partition.leader,
+        "leader_epoch": group.partition.leader_epoch,
+        "voters": group.partition.replicas,
+        "isr": group.partition.isr,
+        "topics": [{"topic": topic, "partitions": count} for topic, count in group.topics.items()],
+    }
+
+
+def _ids(nodes: list[int]) -> str:
+    return ",".join(map(str, nodes))

@@ -1,0 +1,1 @@
+"""Commands about workers, and about the connectors and pipelines that they run."""

@@ -1,0 +1,175 @@
+"""`penstock pipeline`: run a pipeline on Spark, from a YAML or a Python file; here, or as a job on workers."""
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import click
+
+from penstock.cli.common.times import parse_datetime_ms
+from penstock.cli.work import pipeline_jobs
+from penstock.cli.work.pipeline_view import JsonView, PipelineView
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.session import cache_directory, spark_session
+from penstock.pipeline.spec.files import SessionSpec, load_spec, load_yaml, session_spec
+from penstock.pipeline.spec.pipeline import AVAILABLE_NOW, PipelineSpec
+
+STANDARD_INPUT = Path("-")
+View = PipelineView | JsonView
+
+
+@click.group()
+def command() -> None:
+    """Run pipelines on Spark: here (run), or as jobs on workers (submit)."""
+
+
+for one in pipeline_jobs.COMMANDS:
+    command.add_command(one)
+
+
+@command.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--master", default="local[*]", show_default=True, help="where Spark runs")
+@click.option("--bootstrap-server", help="host:port of the cluster, instead of what the file says")
+@click.option("--checkpoint", help="where the pipeline remembers how far it came, instead of what the file says")
+@click.option("--available-now", is_flag=True, help="stop when all that is there now has been processed")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="a setting of Spark")
+@click.option("--sink", "sinks", multiple=True, metavar="NAME", help="only this sink; may be repeated")
+@click.option("--name", help="with -, its name if it says none itself")
+@click.option(
+    "--from", "start", metavar="TIME", help="once more what came from then on, as a batch, without checkpoints"
+)
+@click.option("--to", "end", metavar="TIME", help="with --from: only what came before")
+@click.option("--json", "as_json", is_flag=True, help="print each batch as a line of JSON")
+def run(
+    file: Path,
+    master: str,
+    bootstrap_server: str | None,
+    checkpoint: str | None,
+    available_now: bool,
+    conf: tuple[str, ...],
+    sinks: tuple[str, ...],
+    name: str | None,
+    start: str | None,
+    end: str | None,
+    as_json: bool,
+) -> None:
+    """Run the pipeline in FILE until it is done or Ctrl-C; the next run goes on from the checkpoint.
+
+    FILE is YAML or Python; - is YAML on the standard input. With --from it is run as a batch over what came in that
+    time (2026-01-31T12:00:00, in UTC): a topic gets it once more, a sink of files a directory of its own beside the
+    other, PATH.backfill/FROM_TO.
+    """
+    times = _times(start, end)
+    try:
+        declared, load = _reading(file, name)
+        settings = dict(declared.spark) | dict(_key_and_value(item) for item in conf)
+
+        def spec() -> PipelineSpec:
+            loaded = load().only(sinks)
+            if checkpoint is not None:
+                loaded = loaded.replace(checkpoint=checkpoint)
+            if available_now:
+                loaded = loaded.replace(trigger=AVAILABLE_NOW)
+            return loaded if bootstrap_server is None else loaded.with_bootstrap_servers(bootstrap_server)
+
+        log_file = None if as_json else cache_directory() / "logs" / f"{declared.name}.log"
+        view = JsonView() if log_file is None else PipelineView(declared.name, log_file)
+        _run(declared.name, master, settings, spec, view, log_file, times)
+    except PipelineError as error:
+        raise click.ClickException(str(error)) from None
+
+
+@command.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="a setting of Spark")
+def check(file: Path, conf: tuple[str, ...]) -> None:
+    """Name all that is wrong with the pipeline in FILE; the exit code is 1 if anything is.
+
+    It is parsed and planned, and nothing is read or written: no cluster is asked, no topic looked for.
+    """
+    try:
+        declared, load = _reading(file, None)
+        if file.suffix != ".py":
+            load()  # what is wrong with YAML is said without Spark
+        settings = dict(declared.spark) | dict(_key_and_value(item) for item in conf)
+        session = spark_session(declared.name, master="local[1]", config=settings, log_file=_check_log())
+        from penstock.pipeline.running.check import problems_of
+
+        try:
+            problems = problems_of(session, load())
+        finally:
+            session.stop()
+    except PipelineError as error:
+        problems = str(error).splitlines()
+    for problem in problems:
+        click.echo(problem)
+    if problems:
+        raise SystemExit(1)
+    click.echo(f"{file} is good")
+
+
+def _check_log() -> Path:
+    return cache_directory() / "logs" / "check.log"
+
+
+def _times(start: str | None, end: str | None) -> tuple[int, int | None] | None:
+    if start is None:
+        if end is not None:
+            raise click.UsageError("--to goes with --from")
+        return None
+    try:
+        return parse_datetime_ms(start), None if end is None else parse_datetime_ms(end)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _reading(file: Path, name: str | None) -> tuple[SessionSpec, Callable[[], PipelineSpec]]:
+    """What Spark must know of a pipeline, and how the rest is read."""
+    if file == STANDARD_INPUT:
+        spec = load_yaml(sys.stdin.read(), name or "pipeline")
+        return SessionSpec(spec.name, spec.spark), lambda: spec
+    return session_spec(file), lambda: load_spec(file)
+
+
+def _key_and_value(item: str) -> tuple[str, str]:
+    key, equals, value = item.partition("=")
+    if not equals:
+        raise click.BadParameter(f"{item} is not KEY=VALUE", param_hint="--conf")
+    return key, value
+
+
+def _run(
+    name: str,
+    master: str,
+    settings: Mapping[str, str],
+    spec: Callable[[], PipelineSpec],
+    view: View,
+    log_file: Path | None,
+    times: tuple[int, int | None] | None,
+) -> None:
+    """Start Spark, then read the pipeline (Python code may need Spark), then run it."""
+    with view:
+        session = spark_session(name, master=master, config=settings, log_file=log_file)
+        from penstock.pipeline.running.backfill import run_backfill
+        from penstock.pipeline.running.run import keep_in_log, run_pipeline
+
+        stop = threading.Event()
+        signal.signal(signal.SIGINT, lambda *_: stop.set())
+        signal.signal(signal.SIGTERM, lambda *_: stop.set())
+        try:
+            loaded = spec()
+            view.running()
+            if times is not None:
+                view.filled(run_backfill(loaded, *times, session=session))
+                return
+            result = run_pipeline(loaded, view.batch_ended, session=session, stop=stop)
+        except PipelineError as error:
+            keep_in_log(error, log_file)
+            view.failed(str(error))
+            raise
+        finally:
+            session.stop()
+        view.ended(result)

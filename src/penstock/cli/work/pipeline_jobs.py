@@ -1,0 +1,188 @@
+"""`penstock pipeline submit` and its kin: pipelines as jobs on workers that share them, by their REST interface."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from penstock.cli.common.output import Value as Cell
+from penstock.cli.common.output import print_json, print_rows
+from penstock.cli.common.session import json_option, run_with_admin
+from penstock.cli.work.connect_client import ConnectClient, change_command, client, listed, worker_option
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.jobs.connector import sinks_of
+from penstock.pipeline.spec.files import load_yaml, session_spec, text_in
+from penstock.pipeline.spec.pipeline import BOOTSTRAP, PENSTOCK, PipelineSpec
+from penstock.work.connect.config import ConfigError
+
+CLASS = "penstock.pipeline"
+PATIENCE_MS = 3_000
+"""So long a cluster is asked which topics there are."""
+
+
+@click.command(short_help="let workers run a pipeline")
+@worker_option
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--name", help="the job's name, instead of the pipeline's")
+@click.option(
+    "--checkpoint-root", metavar="PLACE", help="a directory that all workers see, instead of what the file says"
+)
+@click.option("--master", help="where Spark runs  [default: local[*]]")
+@click.option("--bootstrap-server", help="host:port of the cluster, instead of what the file says")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="a setting of Spark")
+@click.option("--replace", is_flag=True, help="one that is there goes on with this file")
+def submit(
+    file: Path,
+    name: str | None,
+    checkpoint_root: str | None,
+    master: str | None,
+    bootstrap_server: str | None,
+    conf: tuple[str, ...],
+    replace: bool,
+) -> None:
+    """Let workers run the pipeline in FILE, each of its sinks as a task.
+
+    YAML goes to the workers as it is; a Python file must be where all workers find it by this name. Topics that YAML
+    reads and that are not there are told, if this machine reaches the cluster.
+    """
+    try:
+        config, spec = _config(file, name)
+        config |= {"checkpoint.root": checkpoint_root} if checkpoint_root else {}
+        config |= {"master": master} if master else {}
+        config |= {"bootstrap.servers": bootstrap_server} if bootstrap_server else {}
+        config |= dict(_setting(item) for item in conf)
+        config["tasks.max"] = str(len(sinks_of(config)))
+    except (PipelineError, ConfigError) as error:
+        raise click.ClickException(str(error)) from None
+    job = config["name"]
+    if replace:
+        client().ask("PUT", "connectors", job, "config", body=config)
+    else:
+        client().ask("POST", "connectors", body={"name": job, "config": config})
+    click.echo(f"pipeline {job}: submitted, {config['tasks.max']} tasks")
+    for topic in _missing(spec if bootstrap_server is None else spec.with_bootstrap_servers(bootstrap_server)):
+        click.echo(f"topic {topic} does not exist: what reads it fails, and is tried again for a while", err=True)
+
+
+def _config(file: Path, name: str | None) -> tuple[dict[str, str], PipelineSpec]:
+    """For the workers, and what is known of the pipeline here: of Python, which is not run, no sources."""
+    if file.suffix == ".py":
+        spec, what = PipelineSpec(session_spec(file).name, {}, ()), {"pipeline.file": str(file.resolve())}
+    else:
+        text = text_in(file)
+        spec, what = load_yaml(text, file.stem, str(file)), {"pipeline": text}
+    return {"name": name or spec.name, "connector.class": CLASS, **what}, spec
+
+
+def _missing(spec: PipelineSpec) -> list[str]:
+    """The topics that sources name and their clusters do not have, of those that answer here."""
+    missing: list[str] = []
+    for source in spec.sources.values():
+        options = {key.lower().removeprefix("kafka."): value for key, value in source.options.items()}
+        wanted = [topic.strip() for topic in options.get("subscribe", "").split(",") if topic.strip()]
+        if source.format == PENSTOCK and wanted and BOOTSTRAP in options:
+            missing += sorted(set(wanted) - set(_topics(options[BOOTSTRAP], wanted)))
+    return missing
+
+
+def _topics(servers: str, otherwise: list[str]) -> list[str]:
+    try:
+        return run_with_admin(servers, None, lambda admin: admin.topics.names(), patience_ms=PATIENCE_MS)
+    except click.ClickException:  # the workers may reach what this machine does not
+        return otherwise
+
+
+def _setting(item: str) -> tuple[str, str]:
+    key, equals, value = item.partition("=")
+    if not equals or not key.startswith("spark."):
+        raise click.BadParameter(f"{item} is not spark.KEY=VALUE", param_hint="--conf")
+    return key, value
+
+
+@click.command("list", short_help="the pipelines that workers run")
+@worker_option
+@json_option
+def list_(as_json: bool) -> None:
+    """The pipelines that workers run, and how they are."""
+    found = [one for one in listed() if one.plugin == CLASS]
+    rows: list[list[Cell]] = [[one.name, one.state, one.tasks, one.running, one.failed] for one in found]
+    columns = ("pipeline", "state", "tasks", "running", "failed")
+    print_rows(columns, rows, as_json=as_json, empty="there are no pipelines")
+
+
+@click.command(short_help="how a pipeline's queries are, and where they run")
+@worker_option
+@json_option
+@click.argument("name")
+def status(name: str, as_json: bool) -> None:
+    """How the queries of pipeline NAME are: rows since the process began, its last batch, and the lag."""
+    asked = client()
+    found = asked.ask("GET", "connectors", name, "status")
+    tasks = [{**task, "report": _report(asked, name, task["id"])} for task in found["tasks"]]
+    if as_json:
+        print_json({**found, "tasks": tasks})
+        return
+    rows: list[list[Cell]] = []
+    for task in tasks:
+        report = task["report"]
+        queries = report.get("queries", {}) if task["state"] == "RUNNING" else {}
+        for sink in report.get("sinks", ["?"]):
+            query: dict[str, Any] = next((one for title, one in queries.items() if title.endswith(f": {sink}")), {})
+            rows.append([sink, task["state"], report.get("state", "?"), task["worker_id"], *_cells(query)])
+    columns = ("sink", "state", "process", "worker", "rows in", "rows out", "batches", "batch ms", "rows/s", "lag")
+    print_rows(columns, rows, as_json=False, empty=_without_tasks(found))
+    for task in tasks:
+        if why := task.get("trace") or task["report"].get("unknown"):
+            click.echo(f"\ntask {task['id']}:\n{why}")
+
+
+def _without_tasks(found: dict[str, Any]) -> str:
+    return f"{found['name']} is {found['connector']['state']}, and has no tasks"
+
+
+def _cells(query: dict[str, Any]) -> list[Cell]:
+    last = query.get("last", {})
+    totals = [query.get(total) for total in ("input_rows", "output_rows", "batches")]
+    return [*totals, last.get("duration_ms"), last.get("rows_per_second"), last.get("lag")]
+
+
+def _report(asked: ConnectClient, name: str, task: int) -> dict[str, Any]:
+    try:
+        return dict(asked.ask("GET", "connectors", name, "tasks", str(task), "report")["report"])
+    except click.ClickException as error:  # it moves, or its worker is gone: the status says so
+        return {"unknown": error.message}
+
+
+@click.command(short_help="what a pipeline's processes printed")
+@worker_option
+@click.argument("name")
+def logs(name: str) -> None:
+    """The last lines that the processes of pipeline NAME printed."""
+    asked = client()
+    found = asked.ask("GET", "connectors", name, "status")
+    if not found["tasks"]:
+        click.echo(_without_tasks(found), err=True)
+    for task in found["tasks"]:
+        report = _report(asked, name, task["id"])
+        for line in report.get("log", []):
+            click.echo(f"{task['id']}: {line}")
+        if not report.get("log"):
+            click.echo(f"{task['id']}: {report.get('unknown', 'nothing was printed')}", err=True)
+
+
+def _change(verb: str, word: str, done: str, text: str) -> click.Command:
+    long = f"{text[0].upper()}{text[1:]}"
+    return change_command("pipeline", verb, word, done, short_help=text, text=long, plugin=CLASS)
+
+
+COMMANDS = (
+    submit,
+    list_,
+    status,
+    logs,
+    _change("PUT", "stop", "stops", "end pipelines until they are resumed"),
+    _change("PUT", "resume", "is to run", "let pipelines go on from their checkpoints"),
+    _change("DELETE", "delete", "deleted", "forget pipelines, but not their checkpoints"),
+)
