@@ -1,23 +1,17 @@
 """`penstock cluster`: the cluster's id and its brokers, as kafka-cluster.sh tells them; and a broker taken away."""
 
-from pathlib import Path
 from typing import Final
 
 import click
 
+from penstock.cli.common.options import JSON, argument, declared, option
 from penstock.cli.common.output import print_json, print_table
-from penstock.cli.common.session import (
-    Reach,
-    bootstrap_option,
-    command_config_option,
-    json_option,
-    reach_options,
-    run_with_admin,
-)
+from penstock.cli.common.session import BrokerSession, NodeSession
 from penstock.cli.replicas.drain import Drain
 from penstock.client.admin import Admin
 
 NO_RACK: Final = "null"
+FENCED_TOO: Final = option("Show brokers that are registered but not in service too.")
 
 
 @click.group(short_help="describe the cluster")
@@ -26,15 +20,10 @@ def command() -> None:
 
 
 @command.command("cluster-id")
-@reach_options
-@command_config_option
-@json_option
-def cluster_id(
-    bootstrap_server: str | None, bootstrap_controller: str | None, command_config: Path | None, as_json: bool
-) -> None:
+@declared
+def cluster_id(session: NodeSession, as_json: bool = JSON) -> None:
     """Print the cluster's id."""
-    reach = Reach.of(bootstrap_server, bootstrap_controller)
-    found = run_with_admin(reach, command_config, lambda admin: admin.cluster.refresh()).cluster_id
+    found = session.run(lambda admin: admin.cluster.refresh()).cluster_id
     if as_json:
         print_json({"cluster_id": found})
     else:
@@ -42,17 +31,14 @@ def cluster_id(
 
 
 @command.command("describe")
-@bootstrap_option
-@command_config_option
-@click.option("--include-fenced-brokers", is_flag=True, help="Show brokers that are registered but not in service too.")
-@json_option
-def describe(bootstrap_server: str, command_config: Path | None, include_fenced_brokers: bool, as_json: bool) -> None:
+@declared
+def describe(
+    session: BrokerSession,
+    include_fenced_brokers: bool = FENCED_TOO,
+    as_json: bool = JSON,
+) -> None:
     """Show the cluster's id, its controller and its brokers."""
-    description = run_with_admin(
-        bootstrap_server,
-        command_config,
-        lambda admin: admin.describe_cluster(include_fenced=include_fenced_brokers),
-    )
+    description = session.run(lambda admin: admin.describe_cluster(include_fenced=include_fenced_brokers))
     if as_json:
         print_json(
             {
@@ -88,22 +74,17 @@ def describe(bootstrap_server: str, command_config: Path | None, include_fenced_
 
 
 @command.command("list-endpoints")
-@reach_options
-@command_config_option
-@click.option("--include-fenced-brokers", is_flag=True, help="Show brokers that are registered but not in service too.")
+@declared
 def list_endpoints(
-    bootstrap_server: str | None,
-    bootstrap_controller: str | None,
-    command_config: Path | None,
-    include_fenced_brokers: bool,
+    session: NodeSession,
+    include_fenced_brokers: bool = FENCED_TOO,
 ) -> None:
     """List where the brokers can be reached, or with --bootstrap-controller the controllers."""
-    reach = Reach.of(bootstrap_server, bootstrap_controller)
-    if bootstrap_controller is not None and include_fenced_brokers:
+    if session.of_controllers and include_fenced_brokers:
         raise click.UsageError("--include-fenced-brokers: controllers are asked, and they are never fenced")
 
     async def work(admin: Admin) -> list[tuple[str, ...]]:
-        if bootstrap_controller is not None:
+        if session.of_controllers:
             nodes = (await admin.cluster.refresh()).brokers
             rows = [(node, nodes[node].address, nodes[node].rack) for node in sorted(nodes)]
             return [(str(node), at.host, str(at.port), rack or NO_RACK, "controller") for node, at, rack in rows]
@@ -120,8 +101,8 @@ def list_endpoints(
             for broker in description.brokers
         ]
 
-    rows = run_with_admin(reach, command_config, work)
-    state = () if bootstrap_controller is not None else ("STATE",)
+    rows = session.run(work)
+    state = () if session.of_controllers else ("STATE",)
     table = [("ID", "HOST", "PORT", "RACK", *state, "ENDPOINT_TYPE"), *rows]
     widths = (
         10,
@@ -136,40 +117,36 @@ def list_endpoints(
 
 
 @command.command("unregister")
-@reach_options
-@command_config_option
-@click.option("-i", "--id", "node_id", type=click.IntRange(min=0), required=True, help="The broker's node id.")
+@declared
 def unregister(
-    bootstrap_server: str | None, bootstrap_controller: str | None, command_config: Path | None, node_id: int
+    session: NodeSession, node_id: int = option("The broker's node id.", "-i", "--id", min=0, required=True)
 ) -> None:
     """Forget a broker that does not come back. One that still runs registers anew."""
-    reach = Reach.of(bootstrap_server, bootstrap_controller)
 
     async def work(admin: Admin) -> bool:
         """Whether it runs."""
-        known = [] if reach.of_controllers else (await admin.describe_cluster()).brokers
+        known = [] if session.of_controllers else (await admin.describe_cluster()).brokers
         await admin.unregister_broker(node_id)
         return node_id in (broker.node_id for broker in known)
 
-    is_running = run_with_admin(reach, command_config, work)
+    is_running = session.run(work)
     click.echo(f"Broker {node_id} is no longer registered.")
     if is_running:
         click.echo("It was in service, and registers anew: stop it, then say this again.", err=True)
 
 
 @command.command("drain")
-@bootstrap_option
-@command_config_option
-@click.argument("node_id", metavar="ID", type=click.IntRange(min=0))
-@click.option(
-    "--throttle",
-    type=int,
-    default=-1,
-    metavar="BYTES",
-    help="What each broker may send and take a second for the moves; the limit goes when all is done.",
-)
-@click.option("--keep", is_flag=True, help="Leave the broker registered, and do not wait until it stops.")
-def drain(bootstrap_server: str, command_config: Path | None, node_id: int, throttle: int, keep: bool) -> None:
+@declared
+def drain(
+    session: BrokerSession,
+    node_id: int = argument(min=0, metavar="ID"),
+    throttle: int = option(
+        "What each broker may send and take a second for the moves; the limit goes when all is done.",
+        default=-1,
+        metavar="BYTES",
+    ),
+    keep: bool = option("Leave the broker registered, and do not wait until it stops."),
+) -> None:
     """Take broker ID out of service: move all its replicas to the others, evenly and with regard to racks.
 
     Then it waits until the broker is stopped, and unregisters it. Can be interrupted, and gone on with by the same
@@ -183,4 +160,4 @@ def drain(bootstrap_server: str, command_config: Path | None, node_id: int, thro
         if not keep:
             await draining.forget()
 
-    run_with_admin(bootstrap_server, command_config, work)
+    session.run(work)

@@ -7,16 +7,9 @@ from typing import Final
 
 import click
 
+from penstock.cli.common.options import JSON, actions, declared, option
 from penstock.cli.common.output import print_json, print_table
-from penstock.cli.common.session import (
-    Reach,
-    command_config_option,
-    json_option,
-    one_of,
-    reach_options,
-    read_properties,
-    run_with_admin,
-)
+from penstock.cli.common.session import NodeSession, read_properties
 from penstock.client.admin import Admin
 from penstock.client.admin.configs import (
     DYNAMIC_SOURCES,
@@ -44,45 +37,25 @@ _ADDITION = re.compile(r"\s*([^=,\s]+)=(\[[^\]]*\]|[^,\[]*)(?:,|$)")
 
 
 @click.command(short_help="show and change the configuration of topics, brokers and groups")
-@reach_options
-@command_config_option
-@click.option("--describe", is_flag=True, help="Show configurations.")
-@click.option("--alter", is_flag=True, help="Change configurations.")
-@click.option("--entity-type", type=click.Choice(list(ENTITY_TYPES)), help="What the configuration belongs to.")
-@click.option("--entity-name", help="The topic, the node's number, the group.")
-@click.option("--entity-default", is_flag=True, help="The default of all brokers.")
-@click.option("--topic", help="Short for --entity-type topics --entity-name.")
-@click.option("--broker", help="Short for --entity-type brokers --entity-name.")
-@click.option("--group", help="Short for --entity-type groups --entity-name.")
-@click.option("--broker-defaults", is_flag=True, help="Short for --entity-type brokers --entity-default.")
-@click.option("--all", "all_", is_flag=True, help="Show what was not changed, too.")
-@click.option("--add-config", help="What to set: k1=v1,k2=[v2,v3]; a value with commas goes in brackets.")
-@click.option("--add-config-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file of them.")
-@click.option("--delete-config", help="Keys to set back to the default: k1,k2.")
-@json_option
+@declared
 def command(
-    bootstrap_server: str | None,
-    bootstrap_controller: str | None,
-    command_config: Path | None,
-    describe: bool,
-    alter: bool,
-    entity_type: str | None,
-    entity_name: str | None,
-    entity_default: bool,
-    all_: bool,
-    add_config: str | None,
-    add_config_file: Path | None,
-    delete_config: str | None,
-    as_json: bool,
-    topic: str | None,
-    broker: str | None,
-    group: str | None,
-    broker_defaults: bool,
+    session: NodeSession,
+    action: str = actions(describe="Show configurations.", alter="Change configurations."),
+    entity_type: str | None = option("What the configuration belongs to.", type=click.Choice(list(ENTITY_TYPES))),
+    entity_name: str | None = option("The topic, the node's number, the group."),
+    entity_default: bool = option("The default of all brokers."),
+    topic: str | None = option("Short for --entity-type topics --entity-name."),
+    broker: str | None = option("Short for --entity-type brokers --entity-name."),
+    group: str | None = option("Short for --entity-type groups --entity-name."),
+    broker_defaults: bool = option("Short for --entity-type brokers --entity-default."),
+    all_: bool = option("Show what was not changed, too."),
+    add_config: str | None = option("What to set: k1=v1,k2=[v2,v3]; a value with commas goes in brackets."),
+    add_config_file: Path | None = option("A file of them."),
+    delete_config: str | None = option("Keys to set back to the default: k1,k2."),
+    as_json: bool = JSON,
 ) -> None:
     """Show and change configurations while the cluster runs. Controllers only change them."""
-    reach = Reach.of(bootstrap_server, bootstrap_controller)
-    action = one_of({"describe": describe, "alter": alter})
-    if reach.of_controllers and action != "alter":
+    if session.of_controllers and action != "alter":
         raise click.UsageError("--bootstrap-controller goes with --alter only")
     short = {"topics": topic, "brokers": "" if broker_defaults else broker, "groups": group}
     kind, name = _entity(entity_type, "" if entity_default else entity_name, short)
@@ -103,7 +76,7 @@ def command(
         described = {each: await admin.configs.describe(kind, each) for each in names}
         _show(kind, described, all_, as_json)
 
-    run_with_admin(reach, command_config, work)
+    session.run(work)
 
 
 def _entity(

@@ -1,37 +1,22 @@
 """`penstock controller`: which controller is active, and how to make another one so."""
 
-from pathlib import Path
-
 import click
 
+from penstock.cli.common.options import JSON, declared, option
 from penstock.cli.common.output import print_json
-from penstock.cli.common.session import (
-    QUORUM_PATIENCE_MS,
-    Reach,
-    command_config_option,
-    json_option,
-    reach_options,
-    run_with_admin,
-)
+from penstock.cli.common.session import QUORUM_PATIENCE_MS, NodeSession
 from penstock.client.admin import Admin
 from penstock.client.admin.quorum import NO_SUCCESSOR, QuorumInfo
 
 
 @click.command(short_help="show the active controller, or make another one active")
-@reach_options
-@command_config_option
-@click.option("--resign", is_flag=True, help="Let the active controller go: the voters elect another one.")
-@click.option("--transfer", is_flag=True, help="The same, and let the controller --to stand first.")
-@click.option("--to", "successor_id", type=click.IntRange(min=0), metavar="ID", help="With --transfer: who shall lead.")
-@json_option
+@declared
 def command(
-    bootstrap_server: str | None,
-    bootstrap_controller: str | None,
-    command_config: Path | None,
-    resign: bool,
-    transfer: bool,
-    successor_id: int | None,
-    as_json: bool,
+    session: NodeSession,
+    resign: bool = option("Let the active controller go: the voters elect another one."),
+    transfer: bool = option("The same, and let the controller --to stand first."),
+    successor_id: int | None = option("With --transfer: who shall lead.", "--to", min=0, metavar="ID"),
+    as_json: bool = JSON,
 ) -> None:
     """Show which controller is active; with --resign or --transfer make another one so.
 
@@ -49,8 +34,7 @@ def command(
         info = await admin.quorum.describe()
         return info, info
 
-    reach = Reach.of(bootstrap_server, bootstrap_controller)
-    before, after = run_with_admin(reach, command_config, work, patience_ms=QUORUM_PATIENCE_MS)
+    before, after = session.run(work, patience_ms=QUORUM_PATIENCE_MS)
     _print(before, after, as_json=as_json)
     check_successor(after, successor_id)
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from penstock.cli.common.options import declared, option
 from penstock.metadata.features import (
     KAFKAS_FEATURES,
     KRAFT_VERSION,
@@ -53,8 +54,12 @@ def named_levels(texts: tuple[str, ...]) -> dict[str, int]:
 
 
 @click.command("version-mapping")
-@click.option("-r", "--release-version", metavar="RELEASE", help="Such as 4.0 or 4.0-IV3; the newest by default.")
-def version_mapping(release_version: str | None) -> None:
+@declared
+def version_mapping(
+    release_version: str | None = option(
+        "Such as 4.0 or 4.0-IV3; the newest by default.", "-r", "--release-version", metavar="RELEASE"
+    ),
+) -> None:
     """Show which levels Apache Kafka's features have in a new cluster of a release."""
     name = METADATA_VERSION_NAMES[NEWEST_METADATA_VERSION] if release_version is None else release_version
     level = release_level("--release-version", name)
@@ -64,10 +69,10 @@ def version_mapping(release_version: str | None) -> None:
 
 
 @click.command("feature-dependencies")
-@click.option(
-    "-f", "--feature", "features", multiple=True, required=True, metavar="NAME=LEVEL", help="Can be repeated."
-)
-def feature_dependencies(features: tuple[str, ...]) -> None:
+@declared
+def feature_dependencies(
+    features: tuple[str, ...] = option("Can be repeated.", "-f", "--feature", required=True, metavar="NAME=LEVEL"),
+) -> None:
     """Show which levels of other features a level of one of Apache Kafka's features needs."""
     for name, level in named_levels(features).items():
         shown, needs = _needs(name, level)

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 import click
 
+from penstock.cli.common.options import JSON, declared, option
 from penstock.cli.common.output import print_rows
-from penstock.cli.common.session import Reach, command_config_option, json_option, reach_options, run_with_admin
+from penstock.cli.common.session import NodeSession
 from penstock.client.admin import Admin
 from penstock.client.admin.quorum import MetadataState
 from penstock.client.controllers import ControllerClient
@@ -25,19 +25,14 @@ def command() -> None:
 
 
 @command.command("checksum")
-@reach_options
-@command_config_option
-@json_option
-def checksum(
-    bootstrap_server: str | None, bootstrap_controller: str | None, command_config: Path | None, as_json: bool
-) -> None:
+@declared
+def checksum(session: NodeSession, as_json: bool = JSON) -> None:
     """Show a hash of each node's metadata: nodes at the same offset must have the same.
 
     Asked are all brokers in service, or with --bootstrap-controller all controllers of the quorum. The exit code is 1
     if two nodes differ.
     """
-    reach = Reach.of(bootstrap_server, bootstrap_controller)
-    states, failures = run_with_admin(reach, command_config, _states)
+    states, failures = session.run(_states)
     print_rows(
         ["NODE", "OFFSET", "EPOCH", "CHECKSUM"],
         [(state.node_id, state.offset, state.epoch, state.checksum) for state in states],
@@ -51,24 +46,16 @@ def checksum(
 
 
 @command.command("metrics")
-@reach_options
-@command_config_option
-@json_option
-@click.option("--node", "node_id", type=int, help="Only this node.")
+@declared
 def metrics(
-    bootstrap_server: str | None,
-    bootstrap_controller: str | None,
-    command_config: Path | None,
-    as_json: bool,
-    node_id: int | None,
+    session: NodeSession, as_json: bool = JSON, node_id: int | None = option("Only this node.", "--node")
 ) -> None:
     """Show what each node says of itself in numbers: its part in the quorum, and the queue of its controller.
 
     The names are those of Kafka's metrics. Asked are all brokers in service, or with --bootstrap-controller all
     controllers of the quorum.
     """
-    reach = Reach.of(bootstrap_server, bootstrap_controller)
-    found, failures = run_with_admin(reach, command_config, lambda admin: _metrics(admin, node_id))
+    found, failures = session.run(lambda admin: _metrics(admin, node_id))
     print_rows(
         ["NODE", "GROUP", "METRIC", "VALUE"],
         [(node, metric.group, metric.name, metric.value) for node, metric in found],

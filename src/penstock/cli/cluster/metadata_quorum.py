@@ -7,15 +7,10 @@ from uuid import UUID
 import click
 
 from penstock.cli.cluster.quorum_views import quorum_as_json, replication_lines, status_lines
+from penstock.cli.common.failures import in_words, wrong_usage
+from penstock.cli.common.options import JSON, declared, option
 from penstock.cli.common.output import print_json
-from penstock.cli.common.session import (
-    QUORUM_PATIENCE_MS,
-    Reach,
-    command_config_option,
-    json_option,
-    reach_options,
-    run_with_admin,
-)
+from penstock.cli.common.session import QUORUM_PATIENCE_MS, NodeServers, NodeSession
 from penstock.client.admin import Admin
 from penstock.client.admin.quorum import QuorumEndpoint, QuorumInfo
 from penstock.client.settings import wall_clock_ms
@@ -29,33 +24,23 @@ from penstock.protocol.uuids import uuid_from_text, uuid_to_text
 
 
 @click.group(short_help="describe and change the quorum of controllers")
-@reach_options
-@click.pass_context
-def command(context: click.Context, bootstrap_server: str | None, bootstrap_controller: str | None) -> None:
+@declared
+def command(servers: NodeServers) -> None:
     """Look at the metadata quorum, and change who votes in it.
 
     Where to reach the cluster may be said before the subcommand, as for kafka-metadata-quorum.sh, or behind it.
     """
-    context.obj = Reach.of(bootstrap_server, bootstrap_controller)
+    click.get_current_context().obj = servers
 
 
 @command.command("describe")
-@reach_options
-@command_config_option
-@click.option("--status", is_flag=True, help="A short summary: leader, epoch, lag, voters, observers.")
-@click.option("--replication", is_flag=True, help="Each replica of the metadata log, and how far it is.")
-@click.option("--human-readable", is_flag=True, help="With --replication: times as milliseconds from now.")
-@json_option
-@click.pass_obj
+@declared
 def describe(
-    outer: Reach,
-    bootstrap_server: str | None,
-    bootstrap_controller: str | None,
-    command_config: Path | None,
-    status: bool,
-    replication: bool,
-    human_readable: bool,
-    as_json: bool,
+    session: NodeSession,
+    status: bool = option("A short summary: leader, epoch, lag, voters, observers."),
+    replication: bool = option("Each replica of the metadata log, and how far it is."),
+    human_readable: bool = option("With --replication: times as milliseconds from now."),
+    as_json: bool = JSON,
 ) -> None:
     """Show who leads the quorum and how far its replicas are."""
     if status == replication:
@@ -67,8 +52,7 @@ def describe(
         info = await admin.quorum.describe()
         return admin.cluster.metadata.cluster_id or "", info
 
-    reach = Reach.of(bootstrap_server, bootstrap_controller, outer)
-    cluster_id, info = run_with_admin(reach, command_config, work, patience_ms=QUORUM_PATIENCE_MS)
+    cluster_id, info = session.run(work, patience_ms=QUORUM_PATIENCE_MS)
     if as_json:
         print_json(quorum_as_json(cluster_id, info))
         return
@@ -78,42 +62,31 @@ def describe(
 
 
 @command.command("add-controller")
-@reach_options
-@command_config_option
-@click.option(
-    "-c",
-    "--config",
-    "file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The server.properties of the controller. Without it --command-config is taken, as Kafka's tool does.",
-)
-@click.option("--dry-run", is_flag=True, help="Say what would be done.")
-@click.pass_obj
+@declared
 def add_controller(
-    outer: Reach,
-    bootstrap_server: str | None,
-    bootstrap_controller: str | None,
-    command_config: Path | None,
-    file: Path | None,
-    dry_run: bool,
+    session: NodeSession,
+    file: Path | None = option(
+        "The server.properties of the controller. Without it --command-config is taken, as Kafka's tool does.",
+        "-c",
+        "--config",
+        exists=False,
+        metavar="FILE",
+    ),
+    dry_run: bool = option("Say what would be done."),
 ) -> None:
     """Let a controller vote that runs already and follows the metadata log.
 
     Its id, its directory's id and its addresses are read from its configuration and its data directory, so this runs
     on the controller's machine.
     """
-    source = file or command_config
+    source = file or session.command_config
     if source is None:
         raise click.UsageError("give the configuration file of the controller: --config FILE")
     config = _load(source)
     directory_id, endpoints = _directory_id(config, source), _endpoints(config, source)
     if not dry_run:
-        run_with_admin(
-            Reach.of(bootstrap_server, bootstrap_controller, outer),
-            command_config if file is not None else None,
-            lambda admin: admin.quorum.add_voter(config.node_id, directory_id, endpoints),
-        )
+        asking = session if file is not None else session.replace(command_config=None)
+        asking.run(lambda admin: admin.quorum.add_voter(config.node_id, directory_id, endpoints))
     click.echo(
         f"{'DRY RUN of adding' if dry_run else 'Added'} controller {config.node_id} with directory id "
         f"{uuid_to_text(directory_id)} and endpoints: {', '.join(map(str, endpoints))}"
@@ -121,32 +94,20 @@ def add_controller(
 
 
 @command.command("remove-controller")
-@reach_options
-@command_config_option
-@click.option("-i", "--controller-id", type=click.IntRange(min=0), required=True, help="The controller's node id.")
-@click.option("-d", "--controller-directory-id", required=True, help="The id of its metadata directory.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done.")
-@click.pass_obj
+@declared
 def remove_controller(
-    outer: Reach,
-    bootstrap_server: str | None,
-    bootstrap_controller: str | None,
-    command_config: Path | None,
-    controller_id: int,
-    controller_directory_id: str,
-    dry_run: bool,
+    session: NodeSession,
+    controller_id: int = option("The controller's node id.", "-i", "--controller-id", min=0, required=True),
+    controller_directory_id: str = option(
+        "The id of its metadata directory.", "-d", "--controller-directory-id", required=True
+    ),
+    dry_run: bool = option("Say what would be done."),
 ) -> None:
     """Let a controller vote no longer; `describe --status` shows the ids."""
-    try:
+    with wrong_usage(ValueError, of="--controller-directory-id"):
         directory_id = uuid_from_text(controller_directory_id)
-    except ValueError as error:
-        raise click.UsageError(f"--controller-directory-id: {error}") from None
     if not dry_run:
-        run_with_admin(
-            Reach.of(bootstrap_server, bootstrap_controller, outer),
-            command_config,
-            lambda admin: admin.quorum.remove_voter(controller_id, directory_id),
-        )
+        session.run(lambda admin: admin.quorum.remove_voter(controller_id, directory_id))
     click.echo(
         f"{'DRY RUN of removing' if dry_run else 'Removed'} KRaft controller {controller_id} with directory id "
         f"{uuid_to_text(directory_id)}"
@@ -154,10 +115,8 @@ def remove_controller(
 
 
 def _load(file: Path) -> BrokerConfig:
-    try:
+    with in_words(ConfigError, PropertiesError):
         config = load_config(file, environment=os.environ).config
-    except (ConfigError, PropertiesError) as error:
-        raise click.ClickException(str(error)) from None
     if not config.is_controller:
         raise click.ClickException(f"{file}: process.roles names no controller")
     return config
@@ -166,10 +125,8 @@ def _load(file: Path) -> BrokerConfig:
 def _directory_id(config: BrokerConfig, file: Path) -> UUID:
     """The id of the directory that has the metadata log."""
     directory = config.metadata_dir
-    try:
+    with in_words(LogDirectoryError, OSError):
         identity = identities(Disk(), [directory])[directory]
-    except (LogDirectoryError, OSError) as error:
-        raise click.ClickException(str(error)) from None
     if identity is None or not identity.directory_id:
         raise click.ClickException(f"{directory} of {file} has no directory id: format it and start the controller")
     return identity.directory_id

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -11,6 +11,7 @@ import click
 Value = str | int | float | bool | None
 PIPE_WIDTH: Final = 10_000
 UNKNOWN: Final = "-"
+NOTHING: Final = "nothing to show"
 
 
 def print_json(document: object) -> None:
@@ -18,7 +19,7 @@ def print_json(document: object) -> None:
     click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, empty: str = "nothing to show") -> None:
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, empty: str = NOTHING) -> None:
     """A table with a line of column names; on a pipe nothing is cut to the width of a terminal."""
     if not rows:
         click.echo(empty, err=True)
@@ -42,13 +43,28 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, empt
     click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
-def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, as_json: bool, empty: str) -> None:
+def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, as_json: bool, empty: str = NOTHING) -> None:
     """A table, or the same as a list of objects whose keys are the column names in snake_case."""
     if as_json:
         keys = [column.lower().replace("-", "_").replace(" ", "_") for column in columns]
         print_json([dict(zip(keys, row, strict=True)) for row in rows])
     else:
         print_table(columns, rows, empty=empty)
+
+
+def print_found(
+    found: object, columns: Sequence[str], rows: Sequence[Sequence[Value]], *, as_json: bool, empty: str = NOTHING
+) -> None:
+    """A table of what is of interest, or all that was found as JSON."""
+    if as_json:
+        print_json(found)
+    else:
+        print_table(columns, rows, empty=empty)
+
+
+def joined(items: Iterable[object]) -> str:
+    """Numbers or names with commas, as options take them."""
+    return ",".join(map(str, items))
 
 
 def show(value: Value) -> str:

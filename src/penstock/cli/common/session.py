@@ -7,11 +7,13 @@ way to it) failed, 2 wrong usage, 130 interrupted.
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
+from penstock.cli.common.options import option
 from penstock.cli.common.output import print_rows
 from penstock.client.admin import Admin
 from penstock.client.errors import ClientError, ClusterUnreachableError
@@ -24,77 +26,81 @@ from penstock.protocol.value import Value
 
 Result = TypeVar("Result")
 Settings = TypeVar("Settings", bound=ClientSettings)
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Work = Callable[[Admin], Coroutine[Any, Any, Result]]
+"""What a command does with a cluster."""
 DEFAULT_BOOTSTRAP_SERVER: Final = "127.0.0.1:9092"
 SETUP_TIMEOUT_MS: Final = 3_000
 """A node that hangs should not keep a person from the others; socket.connection.setup.timeout.ms says otherwise."""
 QUORUM_PATIENCE_MS: Final = 15_000
 """Whoever looks at the quorum may do so because it has no leader: default.api.timeout.ms says otherwise."""
+PATIENCE_MS: Final = ClientSettings().default_api_timeout_ms
 INTERRUPTED: Final = 130
 TRACEBACK_VARIABLE: Final = "PENSTOCK_TRACEBACK"
 
 
-def bootstrap_option(function: Decorated) -> Decorated:
-    """The option --bootstrap-server."""
-    return click.option(
-        "--bootstrap-server",
-        default=DEFAULT_BOOTSTRAP_SERVER,
-        show_default=True,
-        metavar="HOST:PORT,...",
-        callback=_check_servers,
-        help="Where to reach the cluster.",
-    )(function)
-
-
-def reach_options(function: Decorated) -> Decorated:
-    """--bootstrap-server or --bootstrap-controller, before or behind the name of a subcommand; see `Reach.of`."""
-    for name, text in (
-        ("--bootstrap-controller", "Where to reach the cluster's controllers, instead of its brokers."),
-        ("--bootstrap-server", f"Where to reach the cluster. [default: {DEFAULT_BOOTSTRAP_SERVER}]"),
-    ):
-        function = click.option(name, metavar="HOST:PORT,...", callback=_check_servers, help=text)(function)
-    return function
-
-
-class Reach(Value):
-    """Where to reach a cluster, and whether its controllers listen there."""
-
-    addresses: str = DEFAULT_BOOTSTRAP_SERVER
-    of_controllers: bool = False
-
-    @classmethod
-    def of(
-        cls, bootstrap_server: str | None, bootstrap_controller: str | None, outer: "Reach | None" = None
-    ) -> "Reach":
-        """What `reach_options` gave; where they gave nothing, what was given before the subcommand."""
-        if bootstrap_server is not None and bootstrap_controller is not None:
-            raise click.UsageError("give one of --bootstrap-server and --bootstrap-controller")
-        if bootstrap_controller is not None:
-            return cls(bootstrap_controller, of_controllers=True)
-        return cls(bootstrap_server) if bootstrap_server is not None else outer or cls()
-
-
-def json_option(function: Decorated) -> Decorated:
-    """The option --json."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(function)
-
-
-def command_config_option(function: Decorated) -> Decorated:
-    """The option --command-config."""
-    return click.option(
-        "--command-config",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A file with properties of the client, such as request.timeout.ms=5000.",
-    )(function)
-
-
 def _check_servers(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is None:
+        return None
     try:
-        if value is not None:
-            parse_bootstrap_servers(value)
+        parse_bootstrap_servers(value)
     except ValueError as error:
         raise click.BadParameter(str(error), context, parameter) from None
+    others = {"bootstrap_server", "bootstrap_controller"} - {parameter.name}
+    if any(context.params.get(name) is not None for name in others):
+        raise click.UsageError("give one of --bootstrap-server and --bootstrap-controller")
     return value
+
+
+servers = partial(option, metavar="HOST:PORT,...", callback=_check_servers)
+BOOTSTRAP_SERVER: Final = servers("Where to reach the cluster.", default=DEFAULT_BOOTSTRAP_SERVER, show_default=True)
+COMMAND_CONFIG: Final = option("A file with properties of the client, such as request.timeout.ms=5000.")
+
+
+class BrokerSession(Value):
+    """Options by which a command reaches the brokers of a cluster."""
+
+    bootstrap_server: str = BOOTSTRAP_SERVER
+    command_config: Path | None = COMMAND_CONFIG
+
+    def run(self, work: Work[Result], *, patience_ms: int = PATIENCE_MS) -> Result:
+        """Connect, work, disconnect; try nothing for longer than `patience_ms`."""
+        return run_with_admin(self.bootstrap_server, self.command_config, work, patience_ms=patience_ms)
+
+
+class NodeServers(Value):
+    """Options that name the brokers of a cluster or its controllers."""
+
+    bootstrap_server: str | None = servers(f"Where to reach the cluster. [default: {DEFAULT_BOOTSTRAP_SERVER}]")
+    bootstrap_controller: str | None = servers("Where to reach the cluster's controllers, instead of its brokers.")
+
+    @property
+    def are_given(self) -> bool:
+        """Whether any is named."""
+        return self.bootstrap_server is not None or self.bootstrap_controller is not None
+
+
+class NodeSession(NodeServers):
+    """Options by which a command reaches brokers or controllers; a group may have been given them before."""
+
+    command_config: Path | None = COMMAND_CONFIG
+
+    @property
+    def of_controllers(self) -> bool:
+        """Whether controllers are asked, not brokers."""
+        return self._servers.bootstrap_controller is not None
+
+    @property
+    def _servers(self) -> NodeServers:
+        outer = click.get_current_context().find_object(NodeServers)
+        return self if self.are_given or outer is None else outer
+
+    def run(self, work: Work[Result], *, patience_ms: int = PATIENCE_MS) -> Result:
+        """Connect, work, disconnect; try nothing for longer than `patience_ms`."""
+        named = self._servers
+        addresses = named.bootstrap_controller or named.bootstrap_server or DEFAULT_BOOTSTRAP_SERVER
+        return run_with_admin(
+            addresses, self.command_config, work, of_controllers=self.of_controllers, patience_ms=patience_ms
+        )
 
 
 def read_properties(path: Path | None) -> dict[str, str]:
@@ -172,14 +178,14 @@ def complain_of(failures: Mapping[TopicPartition, Exception]) -> None:
 
 
 def run_with_admin(
-    reach: str | Reach,
+    addresses: str,
     command_config: Path | None,
-    work: Callable[[Admin], Coroutine[Any, Any, Result]],
+    work: Work[Result],
     *,
-    patience_ms: int = ClientSettings().default_api_timeout_ms,
+    of_controllers: bool = False,
+    patience_ms: int = PATIENCE_MS,
 ) -> Result:
-    """Connect to brokers (or to what `Reach` says), work, disconnect; try nothing for longer than `patience_ms`."""
-    where = Reach(reach) if isinstance(reach, str) else reach
+    """Connect to brokers (or controllers), work, disconnect; try nothing for longer than `patience_ms`."""
     defaults = ClientSettings(
         client_id="penstock-cli",
         socket_connection_setup_timeout_ms=SETUP_TIMEOUT_MS,
@@ -189,16 +195,7 @@ def run_with_admin(
     settings = settings_from(defaults, read_properties(command_config))
 
     async def connected() -> Result:
-        async with Admin(where.addresses, settings, of_controllers=where.of_controllers) as admin:
+        async with Admin(addresses, settings, of_controllers=of_controllers) as admin:
             return await work(admin)
 
     return run(connected())
-
-
-def one_of(actions: Mapping[str, bool]) -> str:
-    """The one action that was asked for."""
-    chosen = [name for name, given in actions.items() if given]
-    if len(chosen) != 1:
-        names = ", ".join(f"--{name}" for name in actions)
-        raise click.UsageError(f"give exactly one of {names}" + (f"; given are {len(chosen)}" if chosen else ""))
-    return chosen[0]

@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 import click
 
+from penstock.cli.common.options import declared, option
 from penstock.cli.common.session import explain
 from penstock.cli.dump.files import ENTRIES, verify_index
 from penstock.cli.dump.group_logs import decoder_of_group
@@ -37,29 +38,18 @@ class Depth(Value, kw_only=True):
 
 
 @click.command(short_help="print what is in a segment file")
-@click.option(
-    "--files", required=True, help="The files, with commas: .log, .index, .timeindex, .snapshot, .checkpoint …"
-)
-@click.option("--print-data-log", is_flag=True, help="Print keys and values of the records.")
-@click.option("--deep-iteration", is_flag=True, help="Print each record, not only the batches.")
-@click.option("--skip-record-metadata", is_flag=True, help="With --print-data-log: keys and values only.")
-@click.option("--verify-index-only", is_flag=True, help="Only check that indexes agree with their segments.")
-@click.option("--index-sanity-check", is_flag=True, help="Only check that indexes are in order.")
-@click.option("--max-bytes", type=click.IntRange(min=1), help="Read no more of a segment than this.")
-@click.option("--cluster-metadata-decoder", is_flag=True, help="The records are those of the metadata log.")
-@click.option("--offsets-decoder", is_flag=True, help="The records are those of __consumer_offsets.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
+@declared
 def command(
-    files: str,
-    print_data_log: bool,
-    deep_iteration: bool,
-    skip_record_metadata: bool,
-    verify_index_only: bool,
-    index_sanity_check: bool,
-    max_bytes: int | None,
-    cluster_metadata_decoder: bool,
-    offsets_decoder: bool,
-    as_json: bool,
+    files: str = option("The files, with commas: .log, .index, .timeindex, .snapshot, .checkpoint …", required=True),
+    print_data_log: bool = option("Print keys and values of the records."),
+    deep_iteration: bool = option("Print each record, not only the batches."),
+    skip_record_metadata: bool = option("With --print-data-log: keys and values only."),
+    verify_index_only: bool = option("Only check that indexes agree with their segments."),
+    index_sanity_check: bool = option("Only check that indexes are in order."),
+    max_bytes: int | None = option("Read no more of a segment than this.", min=1),
+    cluster_metadata_decoder: bool = option("The records are those of the metadata log."),
+    offsets_decoder: bool = option("The records are those of __consumer_offsets."),
+    as_json: bool = option("Print JSON, one object per line.", "--json"),
 ) -> None:
     """Print batches and records of segments, and the entries of indexes, snapshots and checkpoints."""
     if cluster_metadata_decoder and offsets_decoder:

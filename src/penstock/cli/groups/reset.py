@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
+from penstock.cli.common.failures import wrong_usage
 from penstock.cli.common.names import parse_topic_partitions
+from penstock.cli.common.options import option
 from penstock.cli.common.output import print_rows
 from penstock.cli.common.times import parse_datetime_ms
 from penstock.cli.groups.views import Row, offset_rows
@@ -23,14 +25,14 @@ Positions = dict[TopicPartition, int]
 class ResetTarget(Value, kw_only=True):
     """Where offsets are to be moved: exactly one of the fields is given."""
 
-    to_earliest: bool
-    to_latest: bool
-    to_current: bool
-    to_offset: int | None
-    shift_by: int | None
-    by_duration: str | None
-    to_datetime: str | None
-    from_file: Path | None
+    to_earliest: bool = option("To the first record.")
+    to_latest: bool = option("To the end.")
+    to_current: bool = option("To where they are.")
+    to_offset: int | None = option("To this offset.", min=0)
+    shift_by: int | None = option("By so many records, also back.")
+    by_duration: str | None = option("To where the log was so long ago.", metavar="P1DT2H")
+    to_datetime: str | None = option("To the first record from this moment on.", metavar="YYYY-MM-DDTHH:mm:SS.sss")
+    from_file: Path | None = option("To what a file says, each line topic,partition,offset.")
 
     def check(self) -> None:
         """UsageError unless exactly one is given and makes sense."""
@@ -41,10 +43,8 @@ class ResetTarget(Value, kw_only=True):
         if len(names) != 1:
             every = ", ".join(f"--{name.replace('_', '-')}" for name in self.__fields__)
             raise click.UsageError(f"--reset-offsets needs exactly one of {every}")
-        try:
+        with wrong_usage(ValueError, of=f"--{names[0]}"):
             self.timestamp_ms(0)
-        except ValueError as error:
-            raise click.UsageError(f"--{names[0]}: {error}") from None
 
     def timestamp_ms(self, now_ms: int) -> int | None:
         """What to look up, if the target is a moment (or an end of the log)."""

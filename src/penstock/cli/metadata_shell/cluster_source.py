@@ -4,13 +4,12 @@ The active controller is asked as its replicas ask it, with Fetch and FetchSnaps
 counts on who only reads. Kafka's controllers answer as ours do.
 """
 
-from pathlib import Path
 from typing import Final
 
 import click
 
 from penstock.cli.cluster.controller import check_successor, hand_over
-from penstock.cli.common.session import QUORUM_PATIENCE_MS, Reach, run_with_admin
+from penstock.cli.common.session import QUORUM_PATIENCE_MS, NodeSession
 from penstock.cli.metadata_shell.source import MetadataView, read_batch
 from penstock.client.admin import Admin
 from penstock.client.admin.quorum import QuorumInfo
@@ -40,10 +39,9 @@ LOOK_AGAIN: Final = (
 class ClusterSource:
     """The metadata of a running cluster; `view` grows with what `has_news` finds."""
 
-    def __init__(self, reach: Reach, command_config: Path | None) -> None:
+    def __init__(self, session: NodeSession) -> None:
         self.view = MetadataView()
-        self._reach = reach
-        self._command_config = command_config
+        self._session = session
         self._offset = 0
         self._last_epoch = 0
         self._leader = (-1, -1)
@@ -51,7 +49,7 @@ class ClusterSource:
     def has_news(self) -> bool:
         """Read on; whether anything has changed. Raises click.ClickException if the cluster cannot be asked."""
         before = self._leader, self._offset
-        run_with_admin(self._reach, self._command_config, self._read_on, patience_ms=QUORUM_PATIENCE_MS)
+        self._session.run(self._read_on, patience_ms=QUORUM_PATIENCE_MS)
         return before != (self._leader, self._offset)
 
     def hand_over(self, successor_id: int | None) -> None:
@@ -64,7 +62,7 @@ class ClusterSource:
             _, after = await hand_over(admin, successor_id)
             check_successor(after, successor_id)
 
-        run_with_admin(self._reach, self._command_config, work, patience_ms=QUORUM_PATIENCE_MS)
+        self._session.run(work, patience_ms=QUORUM_PATIENCE_MS)
 
     async def _read_on(self, admin: Admin) -> None:
         async def attempt() -> None:

@@ -9,7 +9,9 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.session import Reach, command_config_option, reach_options
+from penstock.cli.common.failures import in_words
+from penstock.cli.common.options import argument, declared, option
+from penstock.cli.common.session import NodeSession
 from penstock.cli.metadata_shell.cluster_source import ClusterSource
 from penstock.cli.metadata_shell.node import Node
 from penstock.cli.metadata_shell.source import read_view
@@ -189,45 +191,36 @@ def _branches(node: Node, indent: str) -> Iterator[str]:
 
 
 @click.command(short_help="look into the cluster's metadata", context_settings={"ignore_unknown_options": True})
-@click.option("-s", "--snapshot", type=click.Path(path_type=Path), help="A .checkpoint or .log of the metadata log.")
-@click.option("-d", "--directory", type=click.Path(path_type=Path), help="A node's data directory.")
-@reach_options
-@command_config_option
-@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+@declared
 def command(
-    snapshot: Path | None,
-    directory: Path | None,
-    bootstrap_server: str | None,
-    bootstrap_controller: str | None,
-    command_config: Path | None,
-    words: tuple[str, ...],
+    *,
+    snapshot: Path | None = option("A .checkpoint or .log of the metadata log.", "-s", "--snapshot", exists=False),
+    directory: Path | None = option("A node's data directory.", "-d", "--directory", exists=False),
+    session: NodeSession,
+    words: tuple[str, ...] = argument(nargs=-1, metavar="[COMMAND]..."),
 ) -> None:
     """Look into the cluster's metadata: run COMMAND, or without one show a prompt; its command help lists all others.
 
     The metadata comes from files, whose node may run, ours or Apache Kafka's; or from the active controller of a
     running cluster, as it is at each command.
     """
-    if sum(given is not None for given in (snapshot, directory, bootstrap_server or bootstrap_controller)) != 1:
+    if sum((snapshot is not None, directory is not None, session.are_given)) != 1:
         raise click.UsageError("give one of --snapshot, --directory, --bootstrap-server and --bootstrap-controller")
     if snapshot is None and directory is None:
-        source = ClusterSource(Reach.of(bootstrap_server, bootstrap_controller), command_config)
+        source = ClusterSource(session)
         shell = Shell(Node(), hand_over=source.hand_over)
         look: Callable[[], None] = partial(_look, shell, source)
     else:
         shell, look = Shell(Node()), _nothing
-        try:
+        with in_words(OSError, DecodeError, LogDirectoryError):
             shell.root = build_tree(read_view(snapshot or directory or Path()))
-        except (OSError, DecodeError, LogDirectoryError) as error:
-            raise click.ClickException(str(error)) from None
     if not words:
         _converse(shell, look)
         return
     look()
-    try:
+    with in_words(ShellError):
         for line in shell.run(words):
             click.echo(line)
-    except ShellError as error:
-        raise click.ClickException(str(error)) from None
 
 
 def _look(shell: Shell, source: ClusterSource) -> None:

@@ -7,6 +7,7 @@ from random import SystemRandom
 
 import click
 
+from penstock.cli.common.options import declared, option
 from penstock.testing.simulator import Outcome, simulate
 
 LAST_LINES = 40
@@ -14,11 +15,13 @@ MAX_SEED = 1 << 32
 
 
 @click.command("simulate")
-@click.option("--seed", type=int, help="Replay this seed; without it a new one is drawn.")
-@click.option("--nodes", type=click.IntRange(1, 5), help="So many nodes; without it the seed decides.")
-@click.option("--minutes", type=float, help="Draw new seeds for so long, or until one fails.")
-@click.option("--trace", is_flag=True, help="Print the whole trace, one line per event, even if nothing is wrong.")
-def command(seed: int | None, nodes: int | None, minutes: float | None, trace: bool) -> None:
+@declared
+def command(
+    seed: int | None = option("Replay this seed; without it a new one is drawn."),
+    nodes: int | None = option("So many nodes; without it the seed decides.", min=1, max=5),
+    minutes: float | None = option("Draw new seeds for so long, or until one fails."),
+    trace: bool = option("Print the whole trace, one line per event, even if nothing is wrong."),
+) -> None:
     """Simulate nodes, their clients, network and disks; exit with 1 if a rule was broken."""
     end = time.monotonic() + 60 * (minutes or 0)
     seeds = 0

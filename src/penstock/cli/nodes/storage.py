@@ -2,15 +2,17 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import SystemRandom
 from secrets import token_bytes
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import click
 
 from penstock.cli.cluster.feature_levels import feature_dependencies, named_levels, release_level, version_mapping
+from penstock.cli.common.failures import in_words, wrong_usage
+from penstock.cli.common.options import declared, option
 from penstock.cli.nodes.scram import parse_credential
 from penstock.log.directories.errors import LogDirectoryError
 from penstock.log.directories.formatting import format_directories, identities, write_first_snapshot
@@ -37,15 +39,11 @@ from penstock.node.environment.environment import Environment
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.uuids import random_uuid, uuid_to_text
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 CLUSTER_ID: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 VOTER_OPTIONS: Final = "--standalone, --initial-controllers or --no-initial-controllers"
 
 
-def config_option(function: Decorated) -> Decorated:
-    """-c FILE."""
-    option = click.option("-c", "--config", "file", required=True, type=click.Path(path_type=Path), metavar="FILE")
-    return option(function)
+CONFIG: Final = option(None, "-c", "--config", exists=False, required=True, metavar="FILE")
 
 
 @click.group(short_help="format the log directories of a node")
@@ -60,31 +58,25 @@ def random_id() -> None:
 
 
 @command.command("format")
-@click.option("-t", "--cluster-id", required=True, help="The cluster's id, the same on all its nodes.")
-@config_option
-@click.option("-g", "--ignore-formatted", is_flag=True, help="Leave alone what is formatted already.")
-@click.option("-s", "--standalone", "is_standalone", is_flag=True, help="The node is the first of its quorum, alone.")
-@click.option("-I", "--initial-controllers", metavar="LIST", help="The first voters: id@host:port:directory,…")
-@click.option("-N", "--no-initial-controllers", is_flag=True, help="The node joins a quorum that is there already.")
-@click.option(
-    "-r", "--release-version", metavar="RELEASE", help="The level of metadata.version to begin with: 4.0, 4.0-IV3."
-)
-@click.option(
-    "-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="A feature's level to begin with."
-)
-@click.option(
-    "-S", "--add-scram", multiple=True, metavar="TEXT", help="A credential: SCRAM-SHA-256=[name=…,password=…]."
-)
+@declared
 def format_command(
-    cluster_id: str,
-    file: Path,
-    ignore_formatted: bool,
-    is_standalone: bool,
-    initial_controllers: str | None,
-    no_initial_controllers: bool,
-    release_version: str | None,
-    features: tuple[str, ...],
-    add_scram: tuple[str, ...],
+    cluster_id: str = option("The cluster's id, the same on all its nodes.", "-t", "--cluster-id", required=True),
+    file: Path = CONFIG,
+    ignore_formatted: bool = option("Leave alone what is formatted already.", "-g", "--ignore-formatted"),
+    is_standalone: bool = option("The node is the first of its quorum, alone.", "-s", "--standalone"),
+    initial_controllers: str | None = option(
+        "The first voters: id@host:port:directory,…", "-I", "--initial-controllers", metavar="LIST"
+    ),
+    no_initial_controllers: bool = option(
+        "The node joins a quorum that is there already.", "-N", "--no-initial-controllers"
+    ),
+    release_version: str | None = option(
+        "The level of metadata.version to begin with: 4.0, 4.0-IV3.", "-r", "--release-version", metavar="RELEASE"
+    ),
+    features: tuple[str, ...] = option("A feature's level to begin with.", "-f", "--feature", metavar="NAME=LEVEL"),
+    add_scram: tuple[str, ...] = option(
+        "A credential: SCRAM-SHA-256=[name=…,password=…].", "-S", "--add-scram", metavar="TEXT"
+    ),
 ) -> None:
     """Write meta.properties into log.dirs and metadata.log.dir: the ids of the cluster, the node and the directory.
 
@@ -111,7 +103,7 @@ def format_command(
     levels = _first_levels(release_version, features, has_voters=bool(voters) or no_initial_controllers)
     records = [*levels, *_first_credentials(add_scram, levels)]
     is_asked = release_version is not None or bool(features or add_scram)
-    try:
+    with in_words(LogDirectoryError, OSError):
         _format(
             config,
             cluster_id,
@@ -120,8 +112,6 @@ def format_command(
             is_standalone=is_standalone,
             ignore_formatted=ignore_formatted,
         )
-    except (LogDirectoryError, OSError) as error:
-        raise click.ClickException(str(error)) from None
 
 
 def _first_levels(release_version: str | None, features: tuple[str, ...], *, has_voters: bool) -> list[MetadataRecord]:
@@ -170,10 +160,8 @@ def _check_level(feature: str, level: int, metadata_version: int) -> None:
 def _first_credentials(texts: tuple[str, ...], levels: list[MetadataRecord]) -> list[MetadataRecord]:
     records: list[MetadataRecord] = []
     for text in texts:
-        try:
+        with wrong_usage(ValueError, of="--add-scram"):
             records.append(parse_credential(text, token_bytes))
-        except ValueError as error:
-            raise click.UsageError(f"--add-scram: {error}") from None
     for level in levels:
         assert isinstance(level, FeatureLevelRecord)
         if records and level.name == METADATA_VERSION and level.feature_level < SCRAM_LEVEL:
@@ -265,15 +253,13 @@ def _listed(voters: Mapping[int, InitialController]) -> str:
 
 
 @command.command("info")
-@config_option
-def info(file: Path) -> None:
+@declared
+def info(file: Path = CONFIG) -> None:
     """Show the log directories of a node and their ids; the exit code is 1 if anything is wrong with them."""
     config = _load(file)
-    try:
+    with in_words(LogDirectoryError, OSError, DecodeError):
         found = identities(Disk(), config.all_dirs)
         voters = read_first_voters(Disk(), config.metadata_dir)
-    except (LogDirectoryError, OSError, DecodeError) as error:
-        raise click.ClickException(str(error)) from None
     _paragraph("Found log directories:", [path for path in found if Disk().is_directory(path)])
     problems = []
     for path, identity in found.items():
@@ -298,10 +284,8 @@ def info(file: Path) -> None:
 
 
 def _load(file: Path) -> BrokerConfig:
-    try:
+    with in_words(ConfigError, PropertiesError):
         return load_config(file, environment=os.environ).config
-    except (ConfigError, PropertiesError) as error:
-        raise click.ClickException(str(error)) from None
 
 
 command.add_command(version_mapping)

@@ -7,10 +7,11 @@ from typing import Final
 
 import click
 
+from penstock.cli.common.failures import wrong_usage
 from penstock.cli.common.names import matching
+from penstock.cli.common.options import JSON, declared, option
 from penstock.cli.common.session import (
-    bootstrap_option,
-    json_option,
+    BOOTSTRAP_SERVER,
     parse_pairs,
     read_properties,
     run,
@@ -31,91 +32,78 @@ POLL_MS: Final = 1_000
 class Wanted(Value, kw_only=True):
     """What to read and when to stop."""
 
-    topic: str | None
-    include: str | None
-    partition: int | None
-    offset: str | None
-    from_beginning: bool
-    max_messages: int | None
-    timeout_ms: int | None
+    topic: str | None = option("The topic to read.")
+    include: str | None = option(
+        "Topics to read: a regular expression, several with commas.", "--include", "--whitelist"
+    )
+    partition: int | None = option("Only this partition.", min=0)
+    offset: str | None = option("Where to begin in it: a number, earliest or latest (the default).")
+    from_beginning: bool = option("Begin with the first record, where the group has no offset.")
+    group: str | None = option("Read as a member of this group and commit its offsets.")
+    max_messages: int | None = option("Stop after so many records.", min=1)
+    timeout_ms: int | None = option("Stop when no record came for this long.", min=0)
+
+
+class Shape(Value, kw_only=True):
+    """How to write records."""
+
+    properties: tuple[str, ...] = option(
+        "What to print: print.timestamp, print.partition, print.offset, print.headers, print.key, print.value (true "
+        "or false), key.separator, line.separator, headers.separator, null.literal.",
+        "--property",
+        "--formatter-property",
+        metavar="KEY=VALUE",
+    )
+    formatter_config: Path | None = option("A file of these.")
+    formatter_name: str | None = option(
+        "DefaultMessageFormatter, NoOpMessageFormatter, LoggingMessageFormatter, OffsetsMessageFormatter, "
+        "GroupMetadataMessageFormatter, or your own function of a record as module:function.",
+        "--formatter",
+        metavar="CLASS",
+    )
+    key_deserializer: str | None = option("Show keys as text by this one, such as LongDeserializer.", metavar="CLASS")
+    value_deserializer: str | None = option("Show values as text by this one.", metavar="CLASS")
+    skip_message_on_error: bool = option("Pass over records that cannot be shown.")
+
+    def writer(self, *, as_json: bool) -> Formatter:
+        """What makes bytes of a record; UsageError."""
+        shown = {"key.deserializer": self.key_deserializer, "value.deserializer": self.value_deserializer}
+        with wrong_usage(ValueError):
+            record_format = RecordFormat.from_properties(
+                read_properties(self.formatter_config)
+                | parse_pairs_as_they_are(self.properties)
+                | {key: value for key, value in shown.items() if value is not None}
+            )
+        write = record_as_json if as_json else formatter(self.formatter_name, record_format)
+        return _passing_over(write) if self.skip_message_on_error else write
 
 
 @click.command(short_help="print the records of a topic")
-@bootstrap_option
-@click.option("--topic", help="The topic to read.")
-@click.option("--include", "--whitelist", "include", help="Topics to read: a regular expression, several with commas.")
-@click.option("--partition", type=click.IntRange(min=0), help="Only this partition.")
-@click.option("--offset", help="Where to begin in it: a number, earliest or latest (the default).")
-@click.option("--from-beginning", is_flag=True, help="Begin with the first record, where the group has no offset.")
-@click.option("--group", help="Read as a member of this group and commit its offsets.")
-@click.option("--max-messages", type=click.IntRange(min=1), help="Stop after so many records.")
-@click.option("--timeout-ms", type=click.IntRange(min=0), help="Stop when no record came for this long.")
-@click.option(
-    "--property",
-    "--formatter-property",
-    "properties",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="What to print: print.timestamp, print.partition, print.offset, print.headers, print.key, print.value (true "
-    "or false), key.separator, line.separator, headers.separator, null.literal.",
-)
-@click.option(
-    "--formatter-config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file of these."
-)
-@click.option(
-    "--formatter",
-    "formatter_name",
-    metavar="CLASS",
-    help="DefaultMessageFormatter, NoOpMessageFormatter, LoggingMessageFormatter, OffsetsMessageFormatter, "
-    "GroupMetadataMessageFormatter, or your own function of a record as module:function.",
-)
-@click.option("--key-deserializer", metavar="CLASS", help="Show keys as text by this one, such as LongDeserializer.")
-@click.option("--value-deserializer", metavar="CLASS", help="Show values as text by this one.")
-@click.option("--skip-message-on-error", is_flag=True, help="Pass over records that cannot be shown.")
-@click.option(
-    "--isolation-level",
-    type=click.Choice(["read_uncommitted", "read_committed"]),
-    help="Whether records of open and aborted transactions are read.",
-)
-@click.option(
-    "--consumer-property",
-    "--command-property",
-    "consumer_properties",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A setting of the consumer, such as fetch.min.bytes=1000.",
-)
-@click.option(
-    "--consumer.config",
-    "--command-config",
-    "consumer_config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A file of these.",
-)
-@click.option("--show-config", is_flag=True, help="Only show the settings of the consumer that would hold.")
-@json_option
+@declared
 def command(
-    bootstrap_server: str,
-    group: str | None,
-    properties: tuple[str, ...],
-    formatter_config: Path | None,
-    formatter_name: str | None,
-    key_deserializer: str | None,
-    value_deserializer: str | None,
-    skip_message_on_error: bool,
-    isolation_level: str | None,
-    consumer_properties: tuple[str, ...],
-    consumer_config: Path | None,
-    show_config: bool,
-    as_json: bool,
-    **what: "str | int | bool | None",
+    *,
+    bootstrap_server: str = BOOTSTRAP_SERVER,
+    wanted: Wanted,
+    shape: Shape,
+    isolation_level: str | None = option(
+        "Whether records of open and aborted transactions are read.",
+        type=click.Choice(["read_uncommitted", "read_committed"]),
+    ),
+    consumer_properties: tuple[str, ...] = option(
+        "A setting of the consumer, such as fetch.min.bytes=1000.",
+        "--consumer-property",
+        "--command-property",
+        metavar="KEY=VALUE",
+    ),
+    consumer_config: Path | None = option("A file of these.", "--consumer.config", "--command-config"),
+    show_config: bool = option("Only show the settings of the consumer that would hold."),
+    as_json: bool = JSON,
 ) -> None:
     """Print records as they come, one per line, until Ctrl-C (or --max-messages, or --timeout-ms)."""
-    wanted = Wanted(**what)  # type: ignore[arg-type]
     if not show_config:
-        _check(wanted, group)
+        _check(wanted)
     options = {
-        "group.id": group,
+        "group.id": wanted.group,
         "isolation.level": isolation_level,
         "auto.offset.reset": "earliest" if wanted.from_beginning else None,
     }
@@ -128,23 +116,13 @@ def command(
     if show_config:
         show_settings(settings, ConsumerSettings(), as_json=as_json)
         return
-    shown = {"key.deserializer": key_deserializer, "value.deserializer": value_deserializer}
-    try:
-        record_format = RecordFormat.from_properties(
-            read_properties(formatter_config)
-            | parse_pairs_as_they_are(properties)
-            | {key: value for key, value in shown.items() if value is not None}
-        )
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    write = record_as_json if as_json else formatter(formatter_name, record_format)
-    format_record = _passing_over(write) if skip_message_on_error else write
+    write = shape.writer(as_json=as_json)
     counted = [0]
 
     async def work() -> None:
         async with Consumer(bootstrap_server, settings) as consumer:
             await _choose(consumer, wanted, settings)
-            await _print(consumer, wanted, format_record, counted)
+            await _print(consumer, wanted, write, counted)
 
     try:
         run(work())
@@ -166,10 +144,10 @@ def _passing_over(write: Formatter) -> Formatter:
     return or_nothing
 
 
-def _check(wanted: Wanted, group: str | None) -> None:
+def _check(wanted: Wanted) -> None:
     if (wanted.topic is None) == (wanted.include is None):
         raise click.UsageError("give --topic NAME or --include EXPRESSION")
-    if wanted.partition is not None and (wanted.topic is None or group is not None):
+    if wanted.partition is not None and (wanted.topic is None or wanted.group is not None):
         raise click.UsageError("--partition needs --topic, and goes without --group")
     if wanted.offset is not None:
         if wanted.partition is None or wanted.from_beginning:

@@ -1,19 +1,13 @@
 """`penstock offsets`: the offsets of partitions by time, with the options of kafka-get-offsets.sh."""
 
-from pathlib import Path
 from typing import Final
 
 import click
 
 from penstock.cli.common.names import matching, parse_numbers, parse_topic_partitions
+from penstock.cli.common.options import JSON, declared, option
 from penstock.cli.common.output import print_rows
-from penstock.cli.common.session import (
-    bootstrap_option,
-    command_config_option,
-    complain_of,
-    json_option,
-    run_with_admin,
-)
+from penstock.cli.common.session import BrokerSession, complain_of
 from penstock.client.admin import Admin
 from penstock.client.log_offsets import (
     EARLIEST,
@@ -37,29 +31,20 @@ SPECIAL: Final = {
 
 
 @click.command(short_help="show the offsets of partitions")
-@bootstrap_option
-@command_config_option
-@click.option("--topic", help="Topics: a regular expression, several with commas (default: all).")
-@click.option("--partitions", help="Partitions of them, such as 0,2,5-7 (default: all).")
-@click.option("--topic-partitions", help="Topics with partitions, such as clicks:0,2 users (several with blanks).")
-@click.option(
-    "--time",
-    "moment",
-    default="latest",
-    show_default=True,
-    help=f"{', '.join(SPECIAL)}, their numbers -1 to -5, or milliseconds since 1970: the first record from then on.",
-)
-@click.option("--exclude-internal-topics", is_flag=True, help="Leave out internal topics.")
-@json_option
+@declared
 def command(
-    bootstrap_server: str,
-    command_config: Path | None,
-    topic: str | None,
-    partitions: str | None,
-    topic_partitions: str | None,
-    moment: str,
-    exclude_internal_topics: bool,
-    as_json: bool,
+    session: BrokerSession,
+    topic: str | None = option("Topics: a regular expression, several with commas (default: all)."),
+    partitions: str | None = option("Partitions of them, such as 0,2,5-7 (default: all)."),
+    topic_partitions: str | None = option("Topics with partitions, such as clicks:0,2 users (several with blanks)."),
+    moment: str = option(
+        f"{', '.join(SPECIAL)}, their numbers -1 to -5, or milliseconds since 1970: the first record from then on.",
+        "--time",
+        default="latest",
+        show_default=True,
+    ),
+    exclude_internal_topics: bool = option("Leave out internal topics."),
+    as_json: bool = JSON,
 ) -> None:
     """Show the offset of each partition at a moment."""
     timestamp_ms = _parse_moment(moment)
@@ -83,7 +68,7 @@ def command(
             chosen = [partition for partition in chosen if numbers is None or partition.partition in numbers]
         return await admin.offsets_that_can_be_had(dict.fromkeys(chosen, timestamp_ms))
 
-    found, failures = run_with_admin(bootstrap_server, command_config, work)
+    found, failures = session.run(work)
     rows = [(p.topic, p.partition, _known(value.offset), _known(value.timestamp_ms)) for p, value in found.items()]
     print_rows(["TOPIC", "PARTITION", "OFFSET", "TIMESTAMP"], rows, as_json=as_json, empty="no partition to show")
     complain_of(failures)

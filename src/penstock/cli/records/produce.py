@@ -6,20 +6,14 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
+from penstock.cli.common.failures import wrong_usage
+from penstock.cli.common.options import JSON, declared, option
 from penstock.cli.common.output import print_json
-from penstock.cli.common.session import (
-    Decorated,
-    bootstrap_option,
-    json_option,
-    parse_pairs,
-    read_properties,
-    run,
-    settings_from,
-)
+from penstock.cli.common.session import BOOTSTRAP_SERVER, parse_pairs, read_properties, run, settings_from
 from penstock.cli.records.lines import LineFormat, LineFormatError
 from penstock.cli.records.progress import Progress
 from penstock.client.producer import Producer
@@ -44,72 +38,48 @@ NUMBERS: Final = {
 """Options that stand for a setting of the producer: option to key, least value and help."""
 
 
-def number_options(function: Decorated) -> Decorated:
-    """The options of NUMBERS."""
-    for name, (_, least, text) in reversed(NUMBERS.items()):
-        function = click.option(name, type=click.IntRange(min=least), help=text)(function)
-    return function
+NUMBER_OPTIONS: Final[Any] = {
+    name.removeprefix("--").replace("-", "_"): option(text, name, min=least)
+    for name, (_, least, text) in NUMBERS.items()
+}
 
 
 @click.command(short_help="send lines of the standard input to a topic")
-@bootstrap_option
-@click.option("--topic", required=True, help="The topic to send to.")
-@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="Same as --reader-property.")
-@click.option(
-    "--reader-property",
-    "reader_properties",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="How to read a line: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
-    "headers.key.separator, null.marker, ignore.error.",
-)
-@click.option("--reader-config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file of these.")
-@click.option(
-    "--producer-property",
-    "--command-property",
-    "producer_properties",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A setting of the producer, such as acks=1 or linger.ms=20.",
-)
-@click.option(
-    "--producer.config",
-    "--command-config",
-    "producer_config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A file of these.",
-)
-@click.option(
-    "--compression-codec",
-    "--compression-type",
-    "compression",
-    is_flag=False,
-    flag_value="gzip",
-    metavar="CODEC",
-    help="none, gzip, snappy, lz4 or zstd; without a value gzip.",
-)
-@click.option("--request-required-acks", "acks", help="0, 1 or all (default all).")
-@number_options
-@click.option("--sync", is_flag=True, help="Wait for each record before the next is sent.")
-@json_option
+@declared
 def command(
-    bootstrap_server: str,
-    topic: str,
-    properties: tuple[str, ...],
-    reader_properties: tuple[str, ...],
-    reader_config: Path | None,
-    producer_properties: tuple[str, ...],
-    producer_config: Path | None,
-    compression: str | None,
-    acks: str | None,
-    sync: bool,
-    as_json: bool,
-    **numbers: int | None,
+    bootstrap_server: str = BOOTSTRAP_SERVER,
+    topic: str = option("The topic to send to.", required=True),
+    properties: tuple[str, ...] = option("Same as --reader-property.", "--property", metavar="KEY=VALUE"),
+    reader_properties: tuple[str, ...] = option(
+        "How to read a line: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
+        "headers.key.separator, null.marker, ignore.error.",
+        "--reader-property",
+        metavar="KEY=VALUE",
+    ),
+    reader_config: Path | None = option("A file of these."),
+    producer_properties: tuple[str, ...] = option(
+        "A setting of the producer, such as acks=1 or linger.ms=20.",
+        "--producer-property",
+        "--command-property",
+        metavar="KEY=VALUE",
+    ),
+    producer_config: Path | None = option("A file of these.", "--producer.config", "--command-config"),
+    compression: str | None = option(
+        "none, gzip, snappy, lz4 or zstd; without a value gzip.",
+        "--compression-codec",
+        "--compression-type",
+        is_flag=False,
+        flag_value="gzip",
+        metavar="CODEC",
+    ),
+    acks: str | None = option("0, 1 or all (default all).", "--request-required-acks"),
+    numbers: dict[str, int | None] = NUMBER_OPTIONS,
+    sync: bool = option("Wait for each record before the next is sent."),
+    as_json: bool = JSON,
 ) -> None:
     """Send each line of the standard input as a record."""
     options: dict[str, str | int | None] = {"compression.type": compression, "acks": acks}
-    for name, (key, _, _) in NUMBERS.items():
-        number = numbers[name.removeprefix("--").replace("-", "_")]
+    for (key, _, _), number in zip(NUMBERS.values(), numbers.values(), strict=True):
         options[key] = options.get(key) if number is None else number
     settings = settings_from(
         ProducerSettings(client_id="console-producer"),
@@ -129,10 +99,8 @@ def _line_format(config: Path | None, *options: tuple[str, ...]) -> LineFormat:
     properties = read_properties(config)
     for pairs in options:
         properties |= parse_pairs_as_they_are(pairs)
-    try:
+    with wrong_usage(ValueError):
         return LineFormat.from_properties(properties)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def parse_pairs_as_they_are(texts: tuple[str, ...]) -> dict[str, str]:

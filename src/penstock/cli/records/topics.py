@@ -2,20 +2,14 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import click
 
+from penstock.cli.common.failures import wrong_usage
 from penstock.cli.common.names import matching
-from penstock.cli.common.output import print_json, print_rows, print_table
-from penstock.cli.common.session import (
-    bootstrap_option,
-    command_config_option,
-    json_option,
-    one_of,
-    parse_pairs,
-    run_with_admin,
-)
+from penstock.cli.common.options import JSON, actions, declared, option
+from penstock.cli.common.output import joined, print_json, print_rows, print_table
+from penstock.cli.common.session import BrokerSession, parse_pairs
 from penstock.client.admin import Admin
 from penstock.client.admin.configs import ConfigSource, ResourceType
 from penstock.client.admin.partitions import Reassignment
@@ -34,11 +28,11 @@ MIN_ISR = "min.insync.replicas"
 class Filters(Value, kw_only=True):
     """Which partitions and topics a description shows."""
 
-    under_replicated_partitions: bool
-    unavailable_partitions: bool
-    under_min_isr_partitions: bool
-    at_min_isr_partitions: bool
-    topics_with_overrides: bool
+    under_replicated_partitions: bool = option("Show only partitions with too few replicas in sync.")
+    unavailable_partitions: bool = option("Show only partitions without a leader.")
+    under_min_isr_partitions: bool = option("Show only those below min.insync.replicas.")
+    at_min_isr_partitions: bool = option("Show only those with exactly min.insync.replicas.")
+    topics_with_overrides: bool = option("Show only topics with a configuration of their own.")
 
     @property
     def needs_min_isr(self) -> bool:
@@ -63,54 +57,32 @@ class Filters(Value, kw_only=True):
 
 
 @click.command(short_help="list, describe, create, change and delete topics")
-@bootstrap_option
-@command_config_option
-@click.option("--list", "list_", is_flag=True, help="List the topics.")
-@click.option("--describe", is_flag=True, help="Show partitions, leaders and replicas.")
-@click.option("--create", is_flag=True, help="Create a topic.")
-@click.option("--alter", is_flag=True, help="Give a topic more partitions.")
-@click.option("--delete", is_flag=True, help="Delete a topic with all that is in it.")
-@click.option("--topic", help="The topic's name; but for --create a regular expression, several with commas.")
-@click.option("--topic-id", help="The topic's id, for --describe.")
-@click.option("--partitions", type=click.IntRange(min=1), help="The number of partitions (default: the broker's).")
-@click.option(
-    "--replication-factor", type=click.IntRange(min=1), help="Copies of each partition (default: the broker's)."
-)
-@click.option(
-    "--replica-assignment", metavar="1:2,2:3,...", help="The nodes of each partition's replicas, instead of both."
-)
-@click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="A configuration of the new topic.")
-@click.option("--if-exists", is_flag=True, help="Do nothing if there is no such topic.")
-@click.option("--if-not-exists", is_flag=True, help="Do nothing if there is such a topic.")
-@click.option("--exclude-internal", is_flag=True, help="Leave out internal topics.")
-@click.option("--under-replicated-partitions", is_flag=True, help="Show only partitions with too few replicas in sync.")
-@click.option("--unavailable-partitions", is_flag=True, help="Show only partitions without a leader.")
-@click.option("--under-min-isr-partitions", is_flag=True, help="Show only those below min.insync.replicas.")
-@click.option("--at-min-isr-partitions", is_flag=True, help="Show only those with exactly min.insync.replicas.")
-@click.option("--topics-with-overrides", is_flag=True, help="Show only topics with a configuration of their own.")
-@json_option
+@declared
 def command(
-    bootstrap_server: str,
-    command_config: Path | None,
-    list_: bool,
-    describe: bool,
-    create: bool,
-    alter: bool,
-    delete: bool,
-    topic: str | None,
-    topic_id: str | None,
-    partitions: int | None,
-    replication_factor: int | None,
-    replica_assignment: str | None,
-    configs: tuple[str, ...],
-    if_exists: bool,
-    if_not_exists: bool,
-    exclude_internal: bool,
-    as_json: bool,
-    **filters: bool,
+    session: BrokerSession,
+    *,
+    action: str = actions(
+        list="List the topics.",
+        describe="Show partitions, leaders and replicas.",
+        create="Create a topic.",
+        alter="Give a topic more partitions.",
+        delete="Delete a topic with all that is in it.",
+    ),
+    topic: str | None = option("The topic's name; but for --create a regular expression, several with commas."),
+    topic_id: str | None = option("The topic's id, for --describe."),
+    partitions: int | None = option("The number of partitions (default: the broker's).", min=1),
+    replication_factor: int | None = option("Copies of each partition (default: the broker's).", min=1),
+    replica_assignment: str | None = option(
+        "The nodes of each partition's replicas, instead of both.", metavar="1:2,2:3,..."
+    ),
+    configs: tuple[str, ...] = option("A configuration of the new topic.", "--config", metavar="KEY=VALUE"),
+    if_exists: bool = option("Do nothing if there is no such topic."),
+    if_not_exists: bool = option("Do nothing if there is such a topic."),
+    exclude_internal: bool = option("Leave out internal topics."),
+    filters: Filters,
+    as_json: bool = JSON,
 ) -> None:
     """List, describe, create, enlarge and delete topics."""
-    action = one_of({"list": list_, "describe": describe, "create": create, "alter": alter, "delete": delete})
     assignments = _parse_assignment(replica_assignment)
     if action in ("create", "alter", "delete") and not topic:
         raise click.UsageError(f"--{action} needs --topic NAME")
@@ -131,13 +103,13 @@ def command(
         if action == "list":
             print_json(names) if as_json else click.echo("".join(f"{name}\n" for name in names), nl=False)
         elif action == "describe":
-            await _describe(admin, names, Filters(**filters), as_json)
+            await _describe(admin, names, filters, as_json)
         elif action == "alter":
             await _alter(admin, names, partitions, assignments, as_json)
         else:
             await _delete(admin, names, as_json)
 
-    run_with_admin(bootstrap_server, command_config, work)
+    session.run(work)
 
 
 async def _chosen(
@@ -145,10 +117,8 @@ async def _chosen(
 ) -> list[str]:
     names = await admin.topics.names(include_internal=not exclude_internal)
     if topic_id is not None:
-        try:
+        with wrong_usage(ValueError, of="--topic-id"):
             wanted = uuid_from_text(topic_id)
-        except ValueError as error:
-            raise click.UsageError(f"--topic-id: {error}") from None
         names = [name for name in names if admin.cluster.metadata.topics[name].topic_id == wanted]
         if not names and not may_be_none:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id}")
@@ -244,8 +214,8 @@ async def _describe(admin: Admin, names: Sequence[str], filters: Filters, as_jso
 
 def _partition_row(row: PartitionMetadata, known: EligibleLeaders | None) -> Sequence[str | int | None]:
     leader = row.leader if row.leader >= 0 else None
-    elr = (None, None) if known is None else (_ids(known.replicas) or None, _ids(known.last_known) or None)
-    return (row.topic, row.partition, leader, _ids(row.replicas), _ids(row.isr) or None, *elr)
+    elr = (None, None) if known is None else (joined(known.replicas) or None, joined(known.last_known) or None)
+    return (row.topic, row.partition, leader, joined(row.replicas), joined(row.isr) or None, *elr)
 
 
 async def _configs(admin: Admin, topic: str) -> tuple[dict[str, str], int]:
@@ -304,10 +274,6 @@ def _mode(topic: TopicMetadata, overrides: Mapping[str, str]) -> str:
 
 def _pairs(overrides: Mapping[str, str]) -> str:
     return ",".join(f"{name}={value}" for name, value in overrides.items())
-
-
-def _ids(nodes: Sequence[int]) -> str:
-    return ",".join(map(str, nodes))
 
 
 def _parse_assignment(text: str | None) -> list[list[int]]:

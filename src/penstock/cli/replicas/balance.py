@@ -1,16 +1,16 @@
 """`penstock balance`: propose moves of replicas that spread disks and traffic over the brokers, and carry them out."""
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
-from penstock.cli.common.output import Value, print_json, print_table, show_bytes
-from penstock.cli.common.session import bootstrap_option, command_config_option, json_option, run_with_admin
+from penstock.cli.common.options import JSON, declared, option
+from penstock.cli.common.output import Value, joined, print_json, print_table, show_bytes
+from penstock.cli.common.session import BrokerSession
 from penstock.cli.replicas.balance_moves import BalanceMoves
-from penstock.cli.replicas.leadership import Leadership, look, rates, sizes
+from penstock.cli.replicas.leadership import TOPIC, Leadership, look, rates, sizes
 from penstock.cli.replicas.partition_files import assignment_text, replicas_in
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
@@ -24,10 +24,14 @@ THROTTLE: Final = 50_000_000
 class Wishes(Values):
     """What a plan is to be like."""
 
-    pattern: str | None
-    measure: float
-    tolerance: float
-    most_moves: int
+    most_moves: int = option("Plan no more.", min=1, default=50, show_default=True)
+    tolerance: float = option(
+        "So much above the mean a broker may have, as a share of it.", min=0.0, default=0.1, show_default=True
+    )
+    measure: float = option(
+        "For how long to look at how logs grow.", min=0.1, default=10.0, show_default=True, metavar="SECONDS"
+    )
+    pattern: str | None = TOPIC
 
 
 class Proposal(Values):
@@ -38,64 +42,25 @@ class Proposal(Values):
     targets: Replicas
 
 
-def plan_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the argument `wishes`, from options."""
-
-    @functools.wraps(function)
-    def given(
-        *arguments: Any, pattern: str | None, measure: float, tolerance: float, most_moves: int, **others: Any
-    ) -> None:
-        function(*arguments, wishes=Wishes(pattern, measure, tolerance, most_moves), **others)
-
-    for option in (
-        click.option("--topic", "pattern", metavar="REGEX", help="Only topics whose whole name matches."),
-        click.option(
-            "--measure",
-            type=click.FloatRange(min=0.1),
-            default=10.0,
-            show_default=True,
-            metavar="SECONDS",
-            help="For how long to look at how logs grow.",
-        ),
-        click.option(
-            "--tolerance",
-            type=click.FloatRange(min=0.0),
-            default=0.1,
-            show_default=True,
-            help="So much above the mean a broker may have, as a share of it.",
-        ),
-        click.option("--most-moves", type=click.IntRange(min=1), default=50, show_default=True, help="Plan no more."),
-    ):
-        given = option(given)
-    return given
-
-
 @click.group(short_help="spread replicas over the brokers by disk and traffic")
 def command() -> None:
     """Spread replicas over the brokers by disk and traffic."""
 
 
 @command.command("plan")
-@bootstrap_option
-@command_config_option
-@plan_options
-@click.option(
-    "--file", "path", type=click.Path(path_type=Path), help="Write it, as kafka-reassign-partitions.sh reads."
-)
-@json_option
+@declared
 def plan(
-    bootstrap_server: str,
-    command_config: Path | None,
+    session: BrokerSession,
     wishes: Wishes,
-    path: Path | None,
-    as_json: bool,
+    path: Path | None = option("Write it, as kafka-reassign-partitions.sh reads.", "--file", exists=False),
+    as_json: bool = JSON,
 ) -> None:
     """Show which replicas should move where, and what brokers have before and after; nothing moves.
 
     A broker has its part of the disks' bytes and of the bytes that are written a second. Partitions keep as many racks
     as they have, and a replica that goes is replaced in its place, so leadership may go with it.
     """
-    found = run_with_admin(bootstrap_server, command_config, lambda admin: _propose(admin, wishes))
+    found = session.run(lambda admin: _propose(admin, wishes))
     _show(found, as_json=as_json)
     if path is not None:
         try:
@@ -105,45 +70,30 @@ def plan(
 
 
 @command.command("execute")
-@bootstrap_option
-@command_config_option
-@plan_options
-@click.option(
-    "--file",
-    "path",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Carry out this plan instead of a new one.",
-)
-@click.option(
-    "--throttle",
-    type=click.IntRange(min=-1),
-    default=THROTTLE,
-    show_default=True,
-    metavar="BYTES",
-    help="How much a broker may copy a second; -1 for no limit.",
-)
-@click.option("--at-once", type=click.IntRange(min=1), default=5, show_default=True, help="Partitions of one batch.")
+@declared
 def execute(
-    bootstrap_server: str,
-    command_config: Path | None,
+    session: BrokerSession,
     wishes: Wishes,
-    path: Path | None,
-    throttle: int,
-    at_once: int,
+    path: Path | None = option("Carry out this plan instead of a new one.", "--file"),
+    throttle: int = option(
+        "How much a broker may copy a second; -1 for no limit.",
+        min=-1,
+        default=THROTTLE,
+        show_default=True,
+        metavar="BYTES",
+    ),
+    at_once: int = option("Partitions of one batch.", min=1, default=5, show_default=True),
 ) -> None:
     """Move replicas, one batch after the other. Ctrl-C takes back the batch that is under way; what has moved stays."""
 
     async def work(admin: Admin) -> None:
-        if path is not None:
-            targets = replicas_in(path)
-        else:
-            targets = (await _propose(admin, wishes)).targets
+        targets = replicas_in(path) if path is not None else (await _propose(admin, wishes)).targets
         if not targets:
             click.echo("nothing moves: the brokers are even enough, or no move makes them more so")
             return
         await BalanceMoves(admin, throttle, at_once).run(targets)
 
-    run_with_admin(bootstrap_server, command_config, work)
+    session.run(work)
 
 
 async def _propose(admin: Admin, wishes: Wishes) -> Proposal:
@@ -189,8 +139,8 @@ def _show(found: Proposal, *, as_json: bool) -> None:
                 one.topic,
                 one.partition,
                 show_bytes(found.carried[one].disk_bytes),
-                ",".join(map(str, before[one])),
-                ",".join(map(str, nodes)),
+                joined(before[one]),
+                joined(nodes),
             )
             for one, nodes in found.targets.items()
         ],

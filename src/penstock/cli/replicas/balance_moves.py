@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from penstock.cli.replicas.move_targets import check_brokers, replicas_now
+from penstock.cli.replicas.move_targets import begin_moves, check_brokers, replicas_now
 from penstock.cli.replicas.replication_throttles import clear_limits, limit_moves, planned_moves
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
@@ -51,10 +51,7 @@ class BalanceMoves:
         if self._throttle >= 0:
             await limit_moves(self._admin, planned_moves({}, batch, current), self._throttle)
         self._under_way = list(batch)
-        outcomes = await self._admin.partitions.reassign(batch)
-        for partition, outcome in sorted(outcomes.items()):
-            if outcome.error:
-                raise click.ClickException(f"{partition} cannot move: {outcome.message or outcome.error.name}")
+        await begin_moves(self._admin, batch)
         while not self._is_done(await self._admin.partitions.reassignments()):
             await asyncio.sleep(LOOK_S)
 

@@ -13,6 +13,7 @@ from typing import Final
 import click
 
 from penstock.cli.replicas.drain_plan import Racks, replacements
+from penstock.cli.replicas.move_targets import begin_moves
 from penstock.cli.replicas.replication_throttles import clear_limits, limit_moves, planned_moves
 from penstock.client.admin import Admin
 from penstock.client.admin.partitions import Reassignment
@@ -139,10 +140,7 @@ class Drain:
             return
         if self._throttle >= 0:
             await limit_moves(self._admin, planned_moves(view.moving, some, view.replicas), self._throttle)
-        outcomes = await self._admin.partitions.reassign(some)
-        for partition, outcome in sorted(outcomes.items()):
-            if outcome.error:
-                raise click.ClickException(f"{partition} cannot move: {outcome.message or outcome.error.name}")
+        await begin_moves(self._admin, some)
         self._begun |= some
         for partition in some:
             self._stale_looks.pop(partition, None)

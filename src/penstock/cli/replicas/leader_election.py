@@ -5,8 +5,9 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.output import print_json
-from penstock.cli.common.session import Reach, command_config_option, json_option, reach_options, run_with_admin
+from penstock.cli.common.options import JSON, declared, option
+from penstock.cli.common.output import print_rows
+from penstock.cli.common.session import NodeSession
 from penstock.cli.replicas.partition_files import partitions_in
 from penstock.client.admin.partitions import ElectionType, Outcome
 from penstock.client.values import TopicPartition
@@ -16,28 +17,15 @@ KINDS: Final = {kind.name.lower(): kind for kind in ElectionType}
 
 
 @click.command(short_help="elect leaders of partitions")
-@reach_options
-@command_config_option
-@click.option("--election-type", type=click.Choice(list(KINDS)), required=True, help="Who may be elected.")
-@click.option("--topic", help="One topic, with --partition.")
-@click.option("--partition", type=click.IntRange(min=0), help="One partition of --topic.")
-@click.option("--all-topic-partitions", is_flag=True, help="All partitions of all topics.")
-@click.option(
-    "--path-to-json-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help='A file with {"partitions": [{"topic": "t", "partition": 0}]}.',
-)
-@json_option
+@declared
 def command(
-    bootstrap_server: str | None,
-    bootstrap_controller: str | None,
-    command_config: Path | None,
-    election_type: str,
-    topic: str | None,
-    partition: int | None,
-    all_topic_partitions: bool,
-    path_to_json_file: Path | None,
-    as_json: bool,
+    session: NodeSession,
+    election_type: str = option("Who may be elected.", type=click.Choice(list(KINDS)), required=True),
+    topic: str | None = option("One topic, with --partition."),
+    partition: int | None = option("One partition of --topic.", min=0),
+    all_topic_partitions: bool = option("All partitions of all topics."),
+    path_to_json_file: Path | None = option('A file with {"partitions": [{"topic": "t", "partition": 0}]}.'),
+    as_json: bool = JSON,
 ) -> None:
     """Elect leaders of partitions.
 
@@ -54,18 +42,10 @@ def command(
     elif topic is not None and partition is not None:
         asked = [TopicPartition(topic, partition)]
     kind = KINDS[election_type]
-    outcomes = run_with_admin(
-        Reach.of(bootstrap_server, bootstrap_controller),
-        command_config,
-        lambda admin: admin.partitions.elect_leaders(kind, asked),
-    )
+    outcomes = session.run(lambda admin: admin.partitions.elect_leaders(kind, asked))
     if as_json:
-        print_json(
-            [
-                {"topic": row.topic, "partition": row.partition, "result": outcome.error.name}
-                for row, outcome in sorted(outcomes.items())
-            ]
-        )
+        rows = [(row.topic, row.partition, outcome.error.name) for row, outcome in sorted(outcomes.items())]
+        print_rows(["topic", "partition", "result"], rows, as_json=True)
     _tell(kind, outcomes, silent=as_json)
 
 

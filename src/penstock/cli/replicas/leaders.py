@@ -1,15 +1,15 @@
 """`penstock leaders`: plan who should lead which partition, compare that with who does, and balance."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 import click
 
-from penstock.cli.common.output import Value, print_json, print_table
-from penstock.cli.common.session import bootstrap_option, command_config_option, json_option, run_with_admin
+from penstock.cli.common.options import JSON, declared, option
+from penstock.cli.common.output import Value, joined, print_json, print_table
+from penstock.cli.common.session import BrokerSession
 from penstock.cli.replicas.leader_balance import WHICH_LACK, balance
-from penstock.cli.replicas.leadership import Leadership, Rates, loads, look, rates
+from penstock.cli.replicas.leadership import TOPIC, Leadership, Rates, loads, look, rates
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
 from penstock.leadership.plan import ideal_leaders, in_order, weights_by_rate
@@ -17,8 +17,6 @@ from penstock.protocol.errors import ErrorCode
 
 AT_ONCE: Final = 1_000
 """Partitions whose replicas get another order in one request."""
-
-topic_option = click.option("--topic", "pattern", metavar="REGEX", help="Only topics whose whole name matches.")
 
 
 @click.group(short_help="plan, compare and balance who leads which partition")
@@ -30,30 +28,21 @@ def command() -> None:
 
 
 @command.command("plan")
-@bootstrap_option
-@command_config_option
-@topic_option
-@click.option("--by", type=click.Choice(["count", "bytes"]), default="count", show_default=True, help="What is even.")
-@click.option(
-    "--measure",
-    type=click.FloatRange(min=0.1),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="With --by bytes: for how long to look at how logs grow.",
-)
-@click.option("--all", "show_all", is_flag=True, help="Show all partitions, not only those that get another leader.")
-@click.option("--execute", is_flag=True, help="Write the plan into the metadata, as the order of replicas.")
-@json_option
+@declared
 def plan(
-    bootstrap_server: str,
-    command_config: Path | None,
-    pattern: str | None,
-    by: str,
-    measure: float,
-    show_all: bool,
-    execute: bool,
-    as_json: bool,
+    session: BrokerSession,
+    pattern: str | None = TOPIC,
+    by: str = option("What is even.", type=click.Choice(["count", "bytes"]), default="count", show_default=True),
+    measure: float = option(
+        "With --by bytes: for how long to look at how logs grow.",
+        min=0.1,
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+    ),
+    show_all: bool = option("Show all partitions, not only those that get another leader.", "--all"),
+    execute: bool = option("Write the plan into the metadata, as the order of replicas."),
+    as_json: bool = JSON,
 ) -> None:
     """Show who should lead each partition, as evenly as replicas allow; --execute makes that the plan.
 
@@ -73,7 +62,7 @@ def plan(
             await _write(admin, now, ideal)
         return now, ideal, measured
 
-    now, ideal, measured = run_with_admin(bootstrap_server, command_config, work)
+    now, ideal, measured = session.run(work)
     _show_plan(now, ideal, measured, show_all=show_all, as_json=as_json)
     changes = sum(ideal[partition] != leader for partition, leader in now.preferred.items())
     if not as_json:
@@ -83,13 +72,10 @@ def plan(
 
 
 @command.command("show")
-@bootstrap_option
-@command_config_option
-@topic_option
-@json_option
-def show(bootstrap_server: str, command_config: Path | None, pattern: str | None, as_json: bool) -> None:
+@declared
+def show(session: BrokerSession, pattern: str | None = TOPIC, as_json: bool = JSON) -> None:
     """Compare who leads with who should."""
-    now = run_with_admin(bootstrap_server, command_config, look).limited_to(pattern)
+    now = session.run(look).limited_to(pattern)
     rows = [(one, now.partitions[one]) for one in sorted(now.partitions)]
     elsewhere = [(one, row) for one, row in rows if row.leader != row.replicas[0]]
     should, leads = (loads(it.items(), now.counts) for it in (now.preferred, now.leaders))
@@ -111,7 +97,7 @@ def show(bootstrap_server: str, command_config: Path | None, pattern: str | None
     print_table(
         ["TOPIC", "PARTITION", "LEADER", "SHOULD LEAD", "IN SYNC"],
         [
-            (one.topic, one.partition, row.leader if row.leader >= 0 else None, row.replicas[0], _numbers(row.isr))
+            (one.topic, one.partition, row.leader if row.leader >= 0 else None, row.replicas[0], joined(row.isr))
             for one, row in elsewhere
         ],
         empty="every partition is led by who should",
@@ -120,11 +106,12 @@ def show(bootstrap_server: str, command_config: Path | None, pattern: str | None
 
 
 @command.command("balance")
-@bootstrap_option
-@command_config_option
-@click.option("--dry-run", is_flag=True, help="Show what would move, in its order, and move nothing.")
-@json_option
-def balance_command(bootstrap_server: str, command_config: Path | None, dry_run: bool, as_json: bool) -> None:
+@declared
+def balance_command(
+    session: BrokerSession,
+    dry_run: bool = option("Show what would move, in its order, and move nothing."),
+    as_json: bool = JSON,
+) -> None:
     """Let everybody lead what they should: one partition at a time in the whole cluster, the smallest first.
 
     Nothing moves while any partition lacks a replica in sync. Ctrl-C stops it after the move that is under way.
@@ -137,7 +124,7 @@ def balance_command(bootstrap_server: str, command_config: Path | None, dry_run:
         else:
             await balance(admin, now, as_json=as_json)
 
-    run_with_admin(bootstrap_server, command_config, work)
+    session.run(work)
 
 
 def _ideal(now: Leadership, measured: Rates | None) -> dict[TopicPartition, int]:
@@ -180,7 +167,7 @@ def _show_plan(
         columns += ["BYTES/S", "BYTES/S PLANNED"]
         rows = [(*row, rates_now[node], rates_then[node]) for row, node in zip(rows, sorted(now.racks), strict=True)]
     partitions: list[tuple[Value, ...]] = [
-        (one.topic, one.partition, _numbers(row.replicas), row.leader, ideal[one], _pin(now, one))
+        (one.topic, one.partition, joined(row.replicas), row.leader, ideal[one], _pin(now, one))
         for one in shown
         for row in [now.partitions[one]]
     ]
@@ -237,7 +224,3 @@ def _pin(now: Leadership, partition: TopicPartition) -> str | None:
     if pin is None:
         return None
     return str(pin) if pin in now.partitions[partition].replicas else f"{pin}, which has no replica"
-
-
-def _numbers(nodes: list[int]) -> str:
-    return ",".join(map(str, nodes))

@@ -4,9 +4,12 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import click
 
+from penstock.cli.common.failures import in_words
+from penstock.cli.common.options import option
 from penstock.client.admin import Admin
 from penstock.client.admin.configs import ResourceType
 from penstock.client.metadata import NO_NODE, PartitionMetadata
@@ -17,6 +20,7 @@ from penstock.metadata.configs.pairs import PINNED_LEADERS_KEY, parse_pinned_lea
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.value import Value
 
+TOPIC: Final = option("Only topics whose whole name matches.", "--topic", metavar="REGEX")
 Rates = Mapping[TopicPartition, float]
 """Bytes a second."""
 
@@ -120,10 +124,8 @@ async def look(admin: Admin) -> Leadership:
     brokers = (await admin.describe_cluster(include_fenced=True)).brokers
     keys = await admin.configs.describe(ResourceType.BROKER, "", keys=[PINNED_LEADERS_KEY])
     text = next((entry.value for entry in keys if entry.name == PINNED_LEADERS_KEY), None)
-    try:
+    with in_words(ConfigError):
         pinned = parse_pinned_leaders(text or "")
-    except ConfigError as error:
-        raise click.ClickException(str(error)) from None
     return Leadership(
         {broker.node_id: broker.rack for broker in brokers},
         tuple(broker.node_id for broker in brokers if broker.is_fenced),

@@ -1,29 +1,22 @@
 """`penstock log-dirs`: what lies on the brokers' disks, as kafka-log-dirs.sh tells it."""
 
-from pathlib import Path
-
 import click
 
 from penstock.cli.common.names import parse_numbers
+from penstock.cli.common.options import JSON, declared, option
 from penstock.cli.common.output import print_json, print_table, show_bytes, show_time
-from penstock.cli.common.session import bootstrap_option, command_config_option, json_option, run_with_admin
+from penstock.cli.common.session import BrokerSession
 from penstock.client.admin import Admin, LogDirDescription
 
 
 @click.command(short_help="show the sizes of partitions in the data directories")
-@bootstrap_option
-@command_config_option
-@click.option("--describe", is_flag=True, help="Show the directories (the only action, and the default).")
-@click.option("--broker-list", help="Only these nodes, such as 1,2 (default: all).")
-@click.option("--topic-list", help="Only these topics, with commas (default: all).")
-@json_option
+@declared
 def command(
-    bootstrap_server: str,
-    command_config: Path | None,
-    describe: bool,
-    broker_list: str | None,
-    topic_list: str | None,
-    as_json: bool,
+    session: BrokerSession,
+    describe: bool = option("Show the directories (the only action, and the default)."),
+    broker_list: str | None = option("Only these nodes, such as 1,2 (default: all)."),
+    topic_list: str | None = option("Only these topics, with commas (default: all)."),
+    as_json: bool = JSON,
 ) -> None:
     """Show what lies in each log directory of each node."""
     nodes = None if broker_list is None else parse_numbers(broker_list, "--broker-list")
@@ -39,7 +32,7 @@ def command(
             topics = {topic.name: range(len(topic.partitions)) for topic in described}
         return await admin.describe_log_dirs(nodes, topics)
 
-    directories = run_with_admin(bootstrap_server, command_config, work)
+    directories = session.run(work)
     if as_json:
         print_json([_as_json(directory) for directory in directories])
         return

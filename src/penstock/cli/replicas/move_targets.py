@@ -15,6 +15,13 @@ def check_brokers(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]])
         raise click.ClickException(f"there is no broker {unknown[0]} in service")
 
 
+async def begin_moves(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
+    """Raises click.ClickException for a partition that cannot move."""
+    for partition, outcome in sorted((await admin.partitions.reassign(targets)).items()):
+        if outcome.error:
+            raise click.ClickException(f"{partition} cannot move: {outcome.message or outcome.error.name}")
+
+
 async def replicas_now(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[int]]:
     """Where the replicas of these are. Raises click.ClickException for a partition that is not there."""
     wanted = sorted(set(partitions))

@@ -5,13 +5,14 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Final
 from uuid import UUID
 
 import click
 
-from penstock.cli.common.session import bootstrap_option, command_config_option, run_with_admin
+from penstock.cli.common.failures import wrong_usage
+from penstock.cli.common.options import declared, option
+from penstock.cli.common.session import BrokerSession
 from penstock.cli.replicas.replica_comparison import Given, compare, max_lag
 from penstock.client.admin import Admin
 from penstock.client.errors import ClientError
@@ -32,10 +33,12 @@ RETRY_S: Final = 1.0
 class Options(Value, kw_only=True):
     """What the command was asked to do."""
 
-    fetch_size: int
-    max_wait_ms: int
-    report_interval_ms: int
-    once: bool
+    topics_include: str = option("Which topics: a regular expression.", default=".*", show_default=True)
+    fetch_size: int = option("Bytes a partition.", min=1, default=1 << 20, show_default=True)
+    max_wait_ms: int = option("How long a broker may wait.", min=0, default=1_000, show_default=True)
+    moment: int | None = option("Begin at -1 (latest, the default), -2 (earliest) or a timestamp.", "--time")
+    report_interval_ms: int = option("How often to say how far it is.", min=0, default=30_000, show_default=True)
+    once: bool = option("Compare what there is now, from the earliest offset on unless --time says, and end.")
 
 
 class Verification:
@@ -162,44 +165,15 @@ class Verification:
 
 
 @click.command(short_help="compare what the replicas of topics hold")
-@bootstrap_option
-@command_config_option
-@click.option("--topics-include", default=".*", show_default=True, help="Which topics: a regular expression.")
-@click.option("--fetch-size", type=click.IntRange(min=1), default=1 << 20, show_default=True, help="Bytes a partition.")
-@click.option(
-    "--max-wait-ms", type=click.IntRange(min=0), default=1_000, show_default=True, help="How long a broker may wait."
-)
-@click.option("--time", "moment", type=int, help="Begin at -1 (latest, the default), -2 (earliest) or a timestamp.")
-@click.option(
-    "--report-interval-ms",
-    type=click.IntRange(min=0),
-    default=30_000,
-    show_default=True,
-    help="How often to say how far it is.",
-)
-@click.option(
-    "--once", is_flag=True, help="Compare what there is now, from the earliest offset on unless --time says, and end."
-)
-def command(
-    bootstrap_server: str,
-    command_config: Path | None,
-    topics_include: str,
-    fetch_size: int,
-    max_wait_ms: int,
-    moment: int | None,
-    report_interval_ms: int,
-    once: bool,
-) -> None:
+@declared
+def command(session: BrokerSession, options: Options) -> None:
     """Read the replicas of topics from all their brokers and compare their batches, up to the high watermark.
 
     Says what differs, and the largest lag at each interval. The exit code is 1 if something differs.
     """
-    options = Options(fetch_size=fetch_size, max_wait_ms=max_wait_ms, report_interval_ms=report_interval_ms, once=once)
-    begins = moment if moment is not None else EARLIEST if once else LATEST
-    try:
-        included = re.compile(topics_include)
-    except re.error as error:
-        raise click.UsageError(f"--topics-include: {error}") from None
+    begins = options.moment if options.moment is not None else EARLIEST if options.once else LATEST
+    with wrong_usage(re.error, of="--topics-include"):
+        included = re.compile(options.topics_include)
 
     async def work(admin: Admin) -> bool:
         readable = [topic for topic in await admin.topics.describe() if topic.name != STORAGE_GROUPS]
@@ -212,7 +186,7 @@ def command(
         await verification.run(options)
         return verification.has_differences
 
-    if run_with_admin(bootstrap_server, command_config, work):
+    if session.run(work):
         raise click.exceptions.Exit(1)
 
 

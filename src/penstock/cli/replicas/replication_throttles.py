@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from penstock.cli.common.output import joined
 from penstock.client.admin import Admin
 from penstock.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
 from penstock.client.admin.partitions import Reassignment
@@ -70,9 +71,9 @@ async def clear_limits(admin: Admin, targets: Mapping[TopicPartition, Sequence[i
     """Take all limits from all brokers, whoever set them, and from the topics of `targets`."""
     nodes = sorted({*admin.cluster.metadata.brokers, *(node for nodes in targets.values() for node in nodes)})
     topics = sorted({partition.topic for partition in targets})
-    click.echo(f"Clearing broker-level throttles on broker{_s(nodes)} {','.join(map(str, nodes))}")
+    click.echo(f"Clearing broker-level throttles on broker{_s(nodes)} {joined(nodes)}")
     await _alter_brokers(admin, nodes, [_delete(key) for key in (*RATES, DIRECTORIES)])
-    click.echo(f"Clearing topic-level throttles on topic{_s(topics)} {','.join(topics)}")
+    click.echo(f"Clearing topic-level throttles on topic{_s(topics)} {joined(topics)}")
     for topic in topics:
         await admin.configs.alter(ResourceType.TOPIC, topic, [_delete(LEADERS), _delete(FOLLOWERS)])
 
@@ -83,7 +84,7 @@ async def _alter_brokers(admin: Admin, nodes: Iterable[int], changes: Sequence[C
 
 
 def _pairs(replicas: Iterable[tuple[int, int]]) -> str:
-    return ",".join(f"{index}:{node_id}" for index, node_id in replicas)
+    return joined(f"{index}:{node_id}" for index, node_id in replicas)
 
 
 def _set(key: str, value: str) -> ConfigChange:

@@ -1,36 +1,25 @@
 """`penstock storage-groups`: which groups replicate topics by consensus, who leads them, and new ones."""
 
-from pathlib import Path
-
 import click
 
 from penstock.cli.common.names import parse_numbers
-from penstock.cli.common.output import print_json, print_table
-from penstock.cli.common.session import bootstrap_option, command_config_option, json_option, run_with_admin
+from penstock.cli.common.options import JSON, declared, option
+from penstock.cli.common.output import joined, print_json, print_table
+from penstock.cli.common.session import BrokerSession
 from penstock.client.admin import Admin
 from penstock.client.admin.storage_groups import DEFAULT, StorageGroup
 
 
 @click.command(short_help="show and create storage groups")
-@bootstrap_option
-@command_config_option
-@click.option("--describe", is_flag=True, help="Show the groups and their topics (the default).")
-@click.option("--create", is_flag=True, help="Create a group before any topic is in it.")
-@click.option("--group", "number", type=click.IntRange(min=0), help="Only this group, for --describe.")
-@click.option(
-    "--replication-factor", type=click.IntRange(min=1), help="Voters of the new group (default: the broker's)."
-)
-@click.option("--replicas", metavar="1,2,3", help="The nodes that vote in the new group, instead.")
-@json_option
+@declared
 def command(
-    bootstrap_server: str,
-    command_config: Path | None,
-    describe: bool,
-    create: bool,
-    number: int | None,
-    replication_factor: int | None,
-    replicas: str | None,
-    as_json: bool,
+    session: BrokerSession,
+    describe: bool = option("Show the groups and their topics (the default)."),
+    create: bool = option("Create a group before any topic is in it."),
+    number: int | None = option("Only this group, for --describe.", "--group", min=0),
+    replication_factor: int | None = option("Voters of the new group (default: the broker's).", min=1),
+    replicas: str | None = option("The nodes that vote in the new group, instead.", metavar="1,2,3"),
+    as_json: bool = JSON,
 ) -> None:
     """Show and create storage groups.
 
@@ -53,14 +42,14 @@ def command(
             if as_json:
                 print_json({"group": got, "voters": nodes})
             else:
-                click.echo(f"created storage group {got}, in which {_ids(nodes)} vote")
+                click.echo(f"created storage group {got}, in which {joined(nodes)} vote")
             return
         shown = [group for group in await groups.describe() if number in (None, group.number)]
         if number is not None and not shown:
             raise click.ClickException(f"there is no storage group {number}")
         _show(shown, as_json=as_json)
 
-    run_with_admin(bootstrap_server, command_config, work)
+    session.run(work)
 
 
 def _show(groups: list[StorageGroup], *, as_json: bool) -> None:
@@ -73,8 +62,8 @@ def _show(groups: list[StorageGroup], *, as_json: bool) -> None:
             (
                 group.number,
                 group.partition.leader if group.partition.leader >= 0 else None,
-                _ids(group.partition.replicas),
-                _ids(group.partition.isr) or None,
+                joined(group.partition.replicas),
+                joined(group.partition.isr) or None,
                 len(group.topics),
                 sum(group.topics.values()),
             )
@@ -96,7 +85,3 @@ def _as_json(group: StorageGroup) -> dict[str, object]:
         "isr": group.partition.isr,
         "topics": [{"topic": topic, "partitions": count} for topic, count in group.topics.items()],
     }
-
-
-def _ids(nodes: list[int]) -> str:
-    return ",".join(map(str, nodes))

@@ -4,14 +4,17 @@ import json
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 import click
 
+from penstock.cli.common.failures import in_words
+from penstock.cli.common.options import argument, declared, option
 from penstock.node.assembly.properties import read_properties
+from penstock.protocol.value import Value
 from penstock.work.connect.config import ConfigError
 
 DEFAULT_URL: Final = "http://127.0.0.1:8083"
@@ -56,41 +59,22 @@ def _words(error: urllib.error.HTTPError) -> str:
         return f"the worker answers {error.code} {error.reason}"
 
 
-def _remember(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    """Before or behind the subcommand; the latter counts."""
+class WorkerAt(Value):
+    """Options that say where a worker is, before or behind the subcommand; the latter count."""
 
-    def remember(context: click.Context, _: click.Parameter, value: Any) -> None:
-        if value is not None:
-            context.meta[key] = value
+    worker: str | None = option(f"Where a worker is, any of them. [default: {DEFAULT_URL}]", metavar="URL")
+    command_config: Path | None = option(
+        "A file with ssl. keys, for https: whom to trust, and the key to show. The worker's own file will do."
+    )
 
-    return remember
-
-
-def worker_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """--worker, and --command-config of a worker that wants TLS."""
-    function = click.option(
-        "--command-config",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        expose_value=False,
-        is_eager=True,
-        callback=_remember(CONFIG_KEY),
-        help="A file with ssl. keys, for https: whom to trust, and the key to show. The worker's own file will do.",
-    )(function)
-    return click.option(
-        "--worker",
-        metavar="URL",
-        expose_value=False,
-        is_eager=True,
-        callback=_remember(URL_KEY),
-        help=f"Where a worker is, any of them. [default: {DEFAULT_URL}]",
-    )(function)
-
-
-def client() -> ConnectClient:
-    """The worker that was named."""
-    meta = click.get_current_context().meta
-    file: Path | None = meta.get(CONFIG_KEY)
-    return ConnectClient(meta.get(URL_KEY, DEFAULT_URL), _tls(file) if file is not None else None)
+    @property
+    def client(self) -> ConnectClient:
+        """The worker that was named."""
+        outer = click.get_current_context().find_object(WorkerAt)
+        places = [self] if outer is None else [self, outer]
+        url = next((at.worker for at in places if at.worker is not None), DEFAULT_URL)
+        file = next((at.command_config for at in places if at.command_config is not None), None)
+        return ConnectClient(url, _tls(file) if file is not None else None)
 
 
 def _tls(file: Path) -> ssl.SSLContext:
@@ -98,10 +82,8 @@ def _tls(file: Path) -> ssl.SSLContext:
         from penstock.work.connect.rest.tls import asking_of
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'penstock[work]'") from None
-    try:
+    with in_words(ConfigError, before=f"{file}: "):
         return asking_of(read_properties(file))
-    except ConfigError as error:
-        raise click.ClickException(f"{file}: {error}") from None
 
 
 class Listed(NamedTuple):
@@ -116,9 +98,9 @@ class Listed(NamedTuple):
     failed: int
 
 
-def listed() -> list[Listed]:
-    """All connectors of the worker that was named, by their names."""
-    found = client().ask("GET", "connectors", query=[("expand", "info"), ("expand", "status")])
+def listed(client: ConnectClient) -> list[Listed]:
+    """All connectors of a worker, by their names."""
+    found = client.ask("GET", "connectors", query=[("expand", "info"), ("expand", "status")])
     return [_row(name, one) for name, one in sorted(found.items())]
 
 
@@ -145,19 +127,18 @@ def change_command(
     """
 
     @click.command(word, short_help=short_help, help=f"{text}.")
-    @worker_option
-    @click.argument("names", nargs=-1, required=True)
-    def change(names: tuple[str, ...]) -> None:
+    @declared
+    def change(at: WorkerAt, names: tuple[str, ...] = argument(nargs=-1, required=True)) -> None:
         for name in names:
             if plugin is not None:
-                _check_class(name, plugin, noun, word)
-            client().ask(verb, "connectors", name, *(() if word == "delete" else (word,)))
+                _check_class(at.client, name, plugin, noun, word)
+            at.client.ask(verb, "connectors", name, *(() if word == "delete" else (word,)))
             click.echo(f"{noun} {name}: {done}")
 
     return change
 
 
-def _check_class(name: str, plugin: str, noun: str, word: str) -> None:
-    found = client().ask("GET", "connectors", name, "config")["connector.class"]
+def _check_class(client: ConnectClient, name: str, plugin: str, noun: str, word: str) -> None:
+    found = client.ask("GET", "connectors", name, "config")["connector.class"]
     if found != plugin:
         raise click.ClickException(f"{name} is no {noun} but a connector ({found}): penstock connect {word} {name}")

@@ -8,6 +8,7 @@ from functools import partial
 
 import click
 
+from penstock.cli.common.options import declared, option
 from penstock.cli.common.session import run
 from penstock.testing import Cluster
 from penstock.work.memory import GroupTask, MemoryQueue, MemoryWorker
@@ -26,9 +27,11 @@ def command() -> None:
 
 
 @command.command("two-level")
-@click.option("--over-wire", is_flag=True, help="Over a node that is started for it, instead of a queue in memory.")
-@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="With --over-wire: over this cluster instead.")
-def two_level(over_wire: bool, bootstrap_server: str | None) -> None:
+@declared
+def two_level(
+    over_wire: bool = option("Over a node that is started for it, instead of a queue in memory."),
+    bootstrap_server: str | None = option("With --over-wire: over this cluster instead.", metavar="HOST:PORT,..."),
+) -> None:
     """Three workers share five tasks: the broker elects their leader, and the leader says who runs what.
 
     The one whose position is the largest leads. They join one after the other with positions 1, 2 and 3, and leave in

@@ -5,9 +5,12 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
+from penstock.cli.common.failures import in_words, wrong_usage
+from penstock.cli.common.options import argument, declared, option
 from penstock.cli.common.times import parse_datetime_ms
 from penstock.cli.work import pipeline_jobs
 from penstock.cli.work.pipeline_view import JsonView, PipelineView
@@ -17,6 +20,7 @@ from penstock.pipeline.spec.files import SessionSpec, load_spec, load_yaml, sess
 from penstock.pipeline.spec.pipeline import AVAILABLE_NOW, PipelineSpec
 
 STANDARD_INPUT = Path("-")
+CONF: Any = option("a setting of Spark", metavar="KEY=VALUE")
 View = PipelineView | JsonView
 
 
@@ -30,31 +34,21 @@ for one in pipeline_jobs.COMMANDS:
 
 
 @command.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--master", default="local[*]", show_default=True, help="where Spark runs")
-@click.option("--bootstrap-server", help="host:port of the cluster, instead of what the file says")
-@click.option("--checkpoint", help="where the pipeline remembers how far it came, instead of what the file says")
-@click.option("--available-now", is_flag=True, help="stop when all that is there now has been processed")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="a setting of Spark")
-@click.option("--sink", "sinks", multiple=True, metavar="NAME", help="only this sink; may be repeated")
-@click.option("--name", help="with -, its name if it says none itself")
-@click.option(
-    "--from", "start", metavar="TIME", help="once more what came from then on, as a batch, without checkpoints"
-)
-@click.option("--to", "end", metavar="TIME", help="with --from: only what came before")
-@click.option("--json", "as_json", is_flag=True, help="print each batch as a line of JSON")
+@declared
 def run(
-    file: Path,
-    master: str,
-    bootstrap_server: str | None,
-    checkpoint: str | None,
-    available_now: bool,
-    conf: tuple[str, ...],
-    sinks: tuple[str, ...],
-    name: str | None,
-    start: str | None,
-    end: str | None,
-    as_json: bool,
+    file: Path = argument(exists=False),
+    master: str = option("where Spark runs", default="local[*]", show_default=True),
+    bootstrap_server: str | None = option("host:port of the cluster, instead of what the file says"),
+    checkpoint: str | None = option("where the pipeline remembers how far it came, instead of what the file says"),
+    available_now: bool = option("stop when all that is there now has been processed"),
+    conf: tuple[str, ...] = CONF,
+    sinks: tuple[str, ...] = option("only this sink; may be repeated", "--sink", metavar="NAME"),
+    name: str | None = option("with -, its name if it says none itself"),
+    start: str | None = option(
+        "once more what came from then on, as a batch, without checkpoints", "--from", metavar="TIME"
+    ),
+    end: str | None = option("with --from: only what came before", "--to", metavar="TIME"),
+    as_json: bool = option("print each batch as a line of JSON", "--json"),
 ) -> None:
     """Run the pipeline in FILE until it is done or Ctrl-C; the next run goes on from the checkpoint.
 
@@ -63,9 +57,9 @@ def run(
     other, PATH.backfill/FROM_TO.
     """
     times = _times(start, end)
-    try:
-        declared, load = _reading(file, name)
-        settings = dict(declared.spark) | dict(_key_and_value(item) for item in conf)
+    with in_words(PipelineError):
+        known, load = _reading(file, name)
+        settings = dict(known.spark) | dict(_key_and_value(item) for item in conf)
 
         def spec() -> PipelineSpec:
             loaded = load().only(sinks)
@@ -75,27 +69,24 @@ def run(
                 loaded = loaded.replace(trigger=AVAILABLE_NOW)
             return loaded if bootstrap_server is None else loaded.with_bootstrap_servers(bootstrap_server)
 
-        log_file = None if as_json else cache_directory() / "logs" / f"{declared.name}.log"
-        view = JsonView() if log_file is None else PipelineView(declared.name, log_file)
-        _run(declared.name, master, settings, spec, view, log_file, times)
-    except PipelineError as error:
-        raise click.ClickException(str(error)) from None
+        log_file = None if as_json else cache_directory() / "logs" / f"{known.name}.log"
+        view = JsonView() if log_file is None else PipelineView(known.name, log_file)
+        _run(known.name, master, settings, spec, view, log_file, times)
 
 
 @command.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="a setting of Spark")
-def check(file: Path, conf: tuple[str, ...]) -> None:
+@declared
+def check(file: Path = argument(exists=False), conf: tuple[str, ...] = CONF) -> None:
     """Name all that is wrong with the pipeline in FILE; the exit code is 1 if anything is.
 
     It is parsed and planned, and nothing is read or written: no cluster is asked, no topic looked for.
     """
     try:
-        declared, load = _reading(file, None)
+        known, load = _reading(file, None)
         if file.suffix != ".py":
             load()  # what is wrong with YAML is said without Spark
-        settings = dict(declared.spark) | dict(_key_and_value(item) for item in conf)
-        session = spark_session(declared.name, master="local[1]", config=settings, log_file=_check_log())
+        settings = dict(known.spark) | dict(_key_and_value(item) for item in conf)
+        session = spark_session(known.name, master="local[1]", config=settings, log_file=_check_log())
         from penstock.pipeline.running.check import problems_of
 
         try:
@@ -120,10 +111,8 @@ def _times(start: str | None, end: str | None) -> tuple[int, int | None] | None:
         if end is not None:
             raise click.UsageError("--to goes with --from")
         return None
-    try:
+    with wrong_usage(ValueError):
         return parse_datetime_ms(start), None if end is None else parse_datetime_ms(end)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def _reading(file: Path, name: str | None) -> tuple[SessionSpec, Callable[[], PipelineSpec]]:

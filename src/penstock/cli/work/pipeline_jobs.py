@@ -7,10 +7,12 @@ from typing import Any
 
 import click
 
+from penstock.cli.common.failures import in_words
+from penstock.cli.common.options import JSON, argument, declared, option
 from penstock.cli.common.output import Value as Cell
-from penstock.cli.common.output import print_json, print_rows
-from penstock.cli.common.session import json_option, run_with_admin
-from penstock.cli.work.connect_client import ConnectClient, change_command, client, listed, worker_option
+from penstock.cli.common.output import print_json, print_rows, print_table
+from penstock.cli.common.session import run_with_admin
+from penstock.cli.work.connect_client import ConnectClient, WorkerAt, change_command, listed
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.connector import sinks_of
 from penstock.pipeline.spec.files import load_yaml, session_spec, text_in
@@ -23,44 +25,36 @@ PATIENCE_MS = 3_000
 
 
 @click.command(short_help="let workers run a pipeline")
-@worker_option
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--name", help="the job's name, instead of the pipeline's")
-@click.option(
-    "--checkpoint-root", metavar="PLACE", help="a directory that all workers see, instead of what the file says"
-)
-@click.option("--master", help="where Spark runs  [default: local[*]]")
-@click.option("--bootstrap-server", help="host:port of the cluster, instead of what the file says")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="a setting of Spark")
-@click.option("--replace", is_flag=True, help="one that is there goes on with this file")
+@declared
 def submit(
-    file: Path,
-    name: str | None,
-    checkpoint_root: str | None,
-    master: str | None,
-    bootstrap_server: str | None,
-    conf: tuple[str, ...],
-    replace: bool,
+    at: WorkerAt,
+    file: Path = argument(),
+    name: str | None = option("the job's name, instead of the pipeline's"),
+    checkpoint_root: str | None = option(
+        "a directory that all workers see, instead of what the file says", metavar="PLACE"
+    ),
+    master: str | None = option("where Spark runs  [default: local[*]]"),
+    bootstrap_server: str | None = option("host:port of the cluster, instead of what the file says"),
+    conf: tuple[str, ...] = option("a setting of Spark", metavar="KEY=VALUE"),
+    replace: bool = option("one that is there goes on with this file"),
 ) -> None:
     """Let workers run the pipeline in FILE, each of its sinks as a task.
 
     YAML goes to the workers as it is; a Python file must be where all workers find it by this name. Topics that YAML
     reads and that are not there are told, if this machine reaches the cluster.
     """
-    try:
+    with in_words(PipelineError, ConfigError):
         config, spec = _config(file, name)
         config |= {"checkpoint.root": checkpoint_root} if checkpoint_root else {}
         config |= {"master": master} if master else {}
         config |= {"bootstrap.servers": bootstrap_server} if bootstrap_server else {}
         config |= dict(_setting(item) for item in conf)
         config["tasks.max"] = str(len(sinks_of(config)))
-    except (PipelineError, ConfigError) as error:
-        raise click.ClickException(str(error)) from None
     job = config["name"]
     if replace:
-        client().ask("PUT", "connectors", job, "config", body=config)
+        at.client.ask("PUT", "connectors", job, "config", body=config)
     else:
-        client().ask("POST", "connectors", body={"name": job, "config": config})
+        at.client.ask("POST", "connectors", body={"name": job, "config": config})
     click.echo(f"pipeline {job}: submitted, {config['tasks.max']} tasks")
     for topic in _missing(spec if bootstrap_server is None else spec.with_bootstrap_servers(bootstrap_server)):
         click.echo(f"topic {topic} does not exist: what reads it fails, and is tried again for a while", err=True)
@@ -102,23 +96,20 @@ def _setting(item: str) -> tuple[str, str]:
 
 
 @click.command("list", short_help="the pipelines that workers run")
-@worker_option
-@json_option
-def list_(as_json: bool) -> None:
+@declared
+def list_(at: WorkerAt, as_json: bool = JSON) -> None:
     """The pipelines that workers run, and how they are."""
-    found = [one for one in listed() if one.plugin == CLASS]
+    found = [one for one in listed(at.client) if one.plugin == CLASS]
     rows: list[list[Cell]] = [[one.name, one.state, one.tasks, one.running, one.failed] for one in found]
     columns = ("pipeline", "state", "tasks", "running", "failed")
     print_rows(columns, rows, as_json=as_json, empty="there are no pipelines")
 
 
 @click.command(short_help="how a pipeline's queries are, and where they run")
-@worker_option
-@json_option
-@click.argument("name")
-def status(name: str, as_json: bool) -> None:
+@declared
+def status(at: WorkerAt, as_json: bool = JSON, name: str = argument()) -> None:
     """How the queries of pipeline NAME are: rows since the process began, its last batch, and the lag."""
-    asked = client()
+    asked = at.client
     found = asked.ask("GET", "connectors", name, "status")
     tasks = [{**task, "report": _report(asked, name, task["id"])} for task in found["tasks"]]
     if as_json:
@@ -132,7 +123,7 @@ def status(name: str, as_json: bool) -> None:
             query: dict[str, Any] = next((one for title, one in queries.items() if title.endswith(f": {sink}")), {})
             rows.append([sink, task["state"], report.get("state", "?"), task["worker_id"], *_cells(query)])
     columns = ("sink", "state", "process", "worker", "rows in", "rows out", "batches", "batch ms", "rows/s", "lag")
-    print_rows(columns, rows, as_json=False, empty=_without_tasks(found))
+    print_table(columns, rows, empty=_without_tasks(found))
     for task in tasks:
         if why := task.get("trace") or task["report"].get("unknown"):
             click.echo(f"\ntask {task['id']}:\n{why}")
@@ -156,11 +147,10 @@ def _report(asked: ConnectClient, name: str, task: int) -> dict[str, Any]:
 
 
 @click.command(short_help="what a pipeline's processes printed")
-@worker_option
-@click.argument("name")
-def logs(name: str) -> None:
+@declared
+def logs(at: WorkerAt, name: str = argument()) -> None:
     """The last lines that the processes of pipeline NAME printed."""
-    asked = client()
+    asked = at.client
     found = asked.ask("GET", "connectors", name, "status")
     if not found["tasks"]:
         click.echo(_without_tasks(found), err=True)

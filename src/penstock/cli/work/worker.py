@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from penstock.cli.common.failures import in_words
+from penstock.cli.common.options import argument, declared, option
 from penstock.cli.common.session import parse_pairs, run
 from penstock.node.assembly.properties import read_properties
 from penstock.work.connect.config import ConfigError
@@ -20,11 +22,13 @@ from penstock.work.connect.standalone.worker import NotStartedError
 
 
 @click.command("worker")
-@click.option("--standalone", is_flag=True, help="Run alone: offsets of sources are kept in a file.")
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Set a key of the worker; may be repeated.")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.argument("jobs", metavar="[JOB...]", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-def command(standalone: bool, changes: tuple[str, ...], file: Path, jobs: tuple[Path, ...]) -> None:
+@declared
+def command(
+    standalone: bool = option("Run alone: offsets of sources are kept in a file."),
+    changes: tuple[str, ...] = option("Set a key of the worker; may be repeated.", "--set", metavar="KEY=VALUE"),
+    file: Path = argument(),
+    jobs: tuple[Path, ...] = argument(metavar="[JOB...]", nargs=-1),
+) -> None:
     """Run connectors until Ctrl-C.
 
     FILE is Kafka's connect-distributed.properties: workers with the same group.id share connectors, which are created
@@ -34,21 +38,17 @@ def command(standalone: bool, changes: tuple[str, ...], file: Path, jobs: tuple[
     if jobs and not standalone:
         raise click.UsageError("JOBs are for --standalone: use `penstock connect`")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    try:
+    with in_words(JobFileError):
         config = {**read_properties(file), **parse_pairs(changes, "--set")}
         read = [read_job(job, read_properties) for job in jobs]
-    except JobFileError as error:
-        raise click.ClickException(str(error)) from None
     try:
         from penstock.work.connect.rest.running import run_distributed, run_standalone
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'penstock[work]'") from None
-    run(_in_words(run_standalone(config, read, click.echo) if standalone else run_distributed(config, click.echo)))
+    run(_told(run_standalone(config, read, click.echo) if standalone else run_distributed(config, click.echo)))
 
 
-async def _in_words(work: Coroutine[Any, Any, None]) -> None:
+async def _told(work: Coroutine[Any, Any, None]) -> None:
     """What is wrong with the files and the topics is the user's to mend."""
-    try:
+    with in_words(ConfigError, PluginError, FileLogError, NotStartedError, TopicError):
         await work
-    except (ConfigError, PluginError, FileLogError, NotStartedError, TopicError) as error:
-        raise click.ClickException(str(error)) from None

@@ -8,8 +8,9 @@ from click.testing import CliRunner
 
 from penstock.cli.cluster.configs import parse_additions
 from penstock.cli.common.names import matching, parse_numbers, parse_topic_partitions
+from penstock.cli.common.options import one_of
 from penstock.cli.common.output import show_bytes
-from penstock.cli.common.session import one_of, parse_pairs
+from penstock.cli.common.session import parse_pairs
 from penstock.cli.common.times import parse_datetime_ms
 from penstock.cli.main import main
 from penstock.client.durations import parse_duration_ms

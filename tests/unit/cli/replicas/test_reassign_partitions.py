@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from penstock.cli.common import session
 from penstock.cli.replicas import reassign_partitions
 from penstock.client.admin.configs import ConfigChange, ResourceType
 from penstock.client.admin.partitions import Outcome, Reassignment
@@ -56,11 +57,11 @@ def partitions(monkeypatch: pytest.MonkeyPatch) -> FakePartitions:
         cluster=SimpleNamespace(metadata=SimpleNamespace(brokers=brokers)),
     )
 
-    def run(reach: object, config: object, work: Any) -> None:
+    def run(addresses: object, config: object, work: Any, **_: object) -> None:
         with pytest.raises(StopIteration):
             work(admin).send(None)
 
-    monkeypatch.setattr(reassign_partitions, "run_with_admin", run)
+    monkeypatch.setattr(session, "run_with_admin", run)
     return fake
 
 
