@@ -46,9 +46,6 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/api/broker/forward_to_coordinator.py": dict.fromkeys(
         ("penstock.node.controlling", "penstock.protocol.messages.envelope"), "2 together; a single node gets none"
     ),
-    "penstock/node/assembly/broker_start.py": {
-        "penstock.node.coordinators.distant_groups": "20; only the first start after an upgrade",
-    },
     "penstock/node/coordinators/groups.py": {
         "penstock.node.coordinators.departure": "9 without hand_over; a single node hands over nothing"
     },

@@ -22,7 +22,7 @@ from penstock.coordinator.effects import Append, Effect, KeyValue, Note, Reply
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.records import GroupRecord, OffsetRecord, decode_record
 from penstock.coordinator.group.settings import GroupSettings
-from penstock.coordinator.group.shard import GroupShard
+from penstock.coordinator.shards.groups import GroupShard
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from penstock.protocol.messages.heartbeat import HeartbeatRequest

@@ -12,7 +12,7 @@ from penstock.coordinator.group.classic.group import ClassicGroup, GroupState
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.records import GroupRecord, OffsetRecord, decode_record
 from penstock.coordinator.group.settings import GroupSettings
-from penstock.coordinator.group.shard import GroupShard
+from penstock.coordinator.shards.groups import GroupShard
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

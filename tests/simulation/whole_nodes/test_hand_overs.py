@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.simulation.whole_nodes.planted_plans import first_found, replicated_plan
 
-from penstock.coordinator.group.shard import GroupShard
+from penstock.coordinator.shards.groups import GroupShard
 from penstock.leadership.transfer import Effect
 from penstock.node.partitions.hand_over import HandOver
 from penstock.protocol.errors import ErrorCode, KafkaError

@@ -12,7 +12,7 @@ from penstock.coordinator.effects import Append, KeyValue, Reply
 from penstock.coordinator.effects import Effect as CoordinatorEffect
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.settings import GroupSettings
-from penstock.coordinator.group.shard import GroupShard
+from penstock.coordinator.shards.groups import GroupShard
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse

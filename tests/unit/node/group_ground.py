@@ -1,16 +1,13 @@
 """A group coordinator for brokers of tests, on whatever a test has of a node."""
 
-from collections.abc import Sequence
 from random import Random
 from typing import cast
 
-from penstock.coordinator.group.shard import GroupShard
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.topics import TopicImage
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.host import Ground
-from penstock.node.coordinators.hosted import Hosted
 from penstock.node.partitions.moves import DirectoryMoves
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replicas import LocalReplicas
@@ -22,11 +19,7 @@ def idle_groups(config: BrokerConfig, image: ClusterImage, table: PartitionTable
     ground = Ground(
         node_id=1, image=image, partitions=table, hold_missing=no_log, create_topic=no_topic, now_ms=lambda: 0
     )
-    return GroupCoordinator(config, ground, Random(1), stay)
-
-
-async def stay(source: Hosted[GroupShard], group_ids: Sequence[str]) -> None:
-    """Groups whose coordinator is another node stay where they are."""
+    return GroupCoordinator(config, ground, Random(1))
 
 
 def no_log(topic: TopicImage, index: int) -> Partition | None:

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from tests.unit.node.group_ground import NO_MOVES, NO_REPLICAS, no_log, stay
+from tests.unit.node.group_ground import NO_MOVES, NO_REPLICAS, no_log
 
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
@@ -97,7 +97,7 @@ class GroupNode:
             create_topic=self.create_topic,
             now_ms=lambda: NOW_MS,
         )
-        self.groups = GroupCoordinator(config, ground, Random(5), stay)
+        self.groups = GroupCoordinator(config, ground, Random(5))
         self.broker = Broker(
             config=config,
             node_id=1,

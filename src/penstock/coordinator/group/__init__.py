@@ -1,6 +1,6 @@
-"""The group coordinator's machine: membership and rebalances of classic groups, and the offsets that groups commit.
+"""Groups and the offsets that they commit: what all kinds of groups have in common. Each kind has a folder of its own.
 
-`GroupShard` (shard.py) is the way in: one shard for each partition of `__consumer_offsets` that a node leads.
+`GroupShard` (`coordinator/shards/groups.py`) is the way in.
 Membership is volatile and waits, so it is a protocol machine: a method per event, effects come back. Offsets and the
 persisted form of a group are a replicated machine: what is decided goes out as an `Append`, and counts once committed.
 """

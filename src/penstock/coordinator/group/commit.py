@@ -14,9 +14,8 @@ An offset is seen by OffsetFetch, and its commit is answered, when its record is
 """
 
 from penstock.coordinator.effects import Token
-from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.commits_first import Key
-from penstock.coordinator.group.records import CommittedOffset, OffsetRecord, encode_offset_record
+from penstock.coordinator.group.records import CommittedOffset, OffsetRecord
 from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.group.write_errors import offset_write_error
 from penstock.protocol.errors import ErrorCode
@@ -68,7 +67,7 @@ def _check(table: GroupTable, request: OffsetCommitRequest, api_version: int, no
     if group is not None:
         return group.check_commit(request, table, now_ms)
     if request.generation_id_or_member_epoch < 0:
-        table.groups[request.group_id] = ClassicGroup(request.group_id, now_ms, table.settings.history_length)
+        table.create_group(request.group_id, now_ms)
         return ErrorCode.NONE
     return ErrorCode.GROUP_ID_NOT_FOUND if api_version >= 9 else ErrorCode.ILLEGAL_GENERATION
 
@@ -99,7 +98,7 @@ def _write(
                 result.error_code = offset_write_error(error)
         return answer
 
-    table.append([encode_offset_record(record) for record in records], then, now_ms, token=token, answer=response)
+    table.append([record.encode() for record in records], then, now_ms, token=token, answer=response)
 
 
 def _committed(

@@ -67,10 +67,6 @@ class Group(ABC):
         """Whether the group may be deleted."""
 
     @abstractmethod
-    def records(self) -> list[KeyValue]:
-        """The records that say what the group is; none for one that is nothing but its offsets."""
-
-    @abstractmethod
     def tombstones(self) -> list[KeyValue]:
         """The records that take the group itself away."""
 

@@ -1,8 +1,5 @@
 """How a shard comes back to life from its partition's records, and how it hands its groups on."""
 
-from penstock.coordinator.group.classic.group import ClassicGroup
-from penstock.coordinator.group.classic.restore import restore_group
-from penstock.coordinator.group.classic.unsettled import unsettled_record
 from penstock.coordinator.group.records import GroupMetadataValue, OffsetRecord, decode_record
 from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.machine import nothing
@@ -30,17 +27,17 @@ class Loading:
         """All records are read: members go on without a rebalance, their session timeouts count from now."""
         table = self._table
         for group_id, value in self._groups.items():
-            restore_group(table, group_id, value, now_ms)
+            table.restore_group(group_id, value, now_ms)
         self._groups = {}
         for group_id in table.offsets.group_ids():
             if group_id not in table.groups:
-                table.groups[group_id] = ClassicGroup(group_id, now_ms, table.settings.history_length)
+                table.create_group(group_id, now_ms)
 
 
 def seal(table: GroupTable, now_ms: int) -> None:
     """Another node is to coordinate these groups: write what they are in the middle of. No other write is under way."""
     for group in table.groups.values():
-        record = unsettled_record(group, now_ms) if isinstance(group, ClassicGroup) else None
+        record = table.unsettled(group, now_ms)
         if record is not None:
             table.append([record], nothing, now_ms)
 

@@ -5,10 +5,12 @@ do not know (newer kinds of groups) are left alone. A value starts with its own 
 """
 
 import struct
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
+from penstock.coordinator.effects import KeyValue
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.schema import Message, array, field
@@ -130,64 +132,78 @@ class OffsetRecord(Value):
     partition: int
     value: CommittedOffset | None
 
+    def encode(self) -> KeyValue:
+        """Key and value. The value's version is the oldest that holds what is there: 3, 1 or 4."""
+        key = OffsetCommitKey(group=self.group_id, topic=self.topic, partition=self.partition)
+        key_bytes = _VERSION.pack(OFFSET_KEY_VERSION) + encode(key, OFFSET_KEY_VERSION)
+        committed = self.value
+        if committed is None:
+            return key_bytes, None
+        value = OffsetCommitValue(
+            offset=committed.offset,
+            leader_epoch=committed.leader_epoch,
+            metadata=committed.metadata,
+            commit_timestamp=committed.commit_timestamp_ms,
+            expire_timestamp=committed.expire_timestamp_ms,
+            topic_id=committed.topic_id,
+        )
+        if committed.expire_timestamp_ms != -1:
+            version = 1
+        else:
+            version = 3 if committed.topic_id == ZERO_UUID else 4
+        return key_bytes, _VERSION.pack(version) + encode(value, version)
+
 
 class GroupRecord(Value):
-    """A record about one group; `value` None takes it away."""
+    """A record about one group of the classic protocol; `value` None takes it away."""
 
     group_id: str
     value: GroupMetadataValue | None
 
-
-def encode_offset_record(record: OffsetRecord) -> tuple[bytes, bytes | None]:
-    """The record's key and value. The value's version is the oldest that holds what is there: 3, 1 or 4."""
-    key = OffsetCommitKey(group=record.group_id, topic=record.topic, partition=record.partition)
-    key_bytes = _VERSION.pack(OFFSET_KEY_VERSION) + encode(key, OFFSET_KEY_VERSION)
-    committed = record.value
-    if committed is None:
-        return key_bytes, None
-    value = OffsetCommitValue(
-        offset=committed.offset,
-        leader_epoch=committed.leader_epoch,
-        metadata=committed.metadata,
-        commit_timestamp=committed.commit_timestamp_ms,
-        expire_timestamp=committed.expire_timestamp_ms,
-        topic_id=committed.topic_id,
-    )
-    if committed.expire_timestamp_ms != -1:
-        version = 1
-    else:
-        version = 3 if committed.topic_id == ZERO_UUID else 4
-    return key_bytes, _VERSION.pack(version) + encode(value, version)
+    def encode(self) -> KeyValue:
+        """Key and value."""
+        key = _VERSION.pack(GROUP_KEY_VERSION) + encode(GroupMetadataKey(group=self.group_id), GROUP_KEY_VERSION)
+        if self.value is None:
+            return key, None
+        version = GROUP_VALUE_VERSION if self.value.unsettled is None else UNSETTLED_VALUE_VERSION
+        return key, _VERSION.pack(version) + encode(self.value, version)
 
 
-def encode_group_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
-    """The record's key and value."""
-    key = _VERSION.pack(GROUP_KEY_VERSION) + encode(GroupMetadataKey(group=record.group_id), GROUP_KEY_VERSION)
-    if record.value is None:
-        return key, None
-    version = GROUP_VALUE_VERSION if record.value.unsettled is None else UNSETTLED_VALUE_VERSION
-    return key, _VERSION.pack(version) + encode(record.value, version)
+AnyRecord = OffsetRecord | GroupRecord
 
 
-def decode_record(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord | None:
+def decode_record(key: bytes, value: bytes | None) -> AnyRecord | None:
     """What a record says, or None for a kind of key that we do not know. DecodeError if it is not what it claims."""
     found = _common_offset(key, value)
     if found is not None:
         return found
     key_version = _version(key)
-    if key_version in (0, 1):
-        offset_key, _ = decode(OffsetCommitKey, key_version, key, _VERSION.size)
-        committed = None if value is None else _decode_offset_value(value)
-        return OffsetRecord(offset_key.group, offset_key.topic, offset_key.partition, committed)
-    if key_version == GROUP_KEY_VERSION:
-        group_key, _ = decode(GroupMetadataKey, key_version, key, _VERSION.size)
-        if value is None:
-            return GroupRecord(group_key.group, None)
-        version = _version(value)
-        if version not in GroupMetadataValue.version_range():
-            raise DecodeError(f"group {group_key.group} was written in version {version}, which we do not know")
-        return GroupRecord(group_key.group, decode(GroupMetadataValue, version, value, _VERSION.size)[0])
-    return None
+    decoder = _DECODERS.get(key_version)
+    return None if decoder is None else decoder(key_version, key, value)
+
+
+def _decode_offset(key_version: int, key: bytes, value: bytes | None) -> OffsetRecord:
+    offset_key, _ = decode(OffsetCommitKey, key_version, key, _VERSION.size)
+    committed = None if value is None else _decode_offset_value(value)
+    return OffsetRecord(offset_key.group, offset_key.topic, offset_key.partition, committed)
+
+
+def _decode_group(key_version: int, key: bytes, value: bytes | None) -> GroupRecord:
+    group_key, _ = decode(GroupMetadataKey, key_version, key, _VERSION.size)
+    if value is None:
+        return GroupRecord(group_key.group, None)
+    version = _version(value)
+    if version not in GroupMetadataValue.version_range():
+        raise DecodeError(f"group {group_key.group} was written in version {version}, which we do not know")
+    return GroupRecord(group_key.group, decode(GroupMetadataValue, version, value, _VERSION.size)[0])
+
+
+_DECODERS: Final[dict[int, Callable[[int, bytes, bytes | None], AnyRecord]]] = {
+    0: _decode_offset,
+    OFFSET_KEY_VERSION: _decode_offset,
+    GROUP_KEY_VERSION: _decode_group,
+}
+"""By the version of the key, which says what the record is about."""
 
 
 def _common_offset(key: bytes, value: bytes | None) -> OffsetRecord | None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from penstock.coordinator.effects import Token
 from penstock.coordinator.group.kind import Group
-from penstock.coordinator.group.records import CommittedOffset, OffsetRecord, encode_offset_record
+from penstock.coordinator.group.records import CommittedOffset, OffsetRecord
 from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.group.write_errors import group_write_error
 from penstock.coordinator.machine import Continuation
@@ -57,7 +57,7 @@ def delete_offsets(table: GroupTable, token: Token, request: OffsetDeleteRequest
         return answer if error is ErrorCode.NONE else OffsetDeleteResponse(error_code=group_write_error(error))
 
     if records:
-        encoded = [encode_offset_record(record) for record in records]
+        encoded = [record.encode() for record in records]
         table.append(encoded, _taking_away(table, records), now_ms, token=token, answer=response)
     else:
         table.reply(token, answer)
@@ -148,7 +148,7 @@ def _taking_away(table: GroupTable, records: list[OffsetRecord]) -> Continuation
 def _remove_offsets(table: GroupTable, records: list[OffsetRecord], now_ms: int) -> None:
     for start in range(0, len(records), TOMBSTONES_AT_ONCE):
         some = records[start : start + TOMBSTONES_AT_ONCE]
-        table.append([encode_offset_record(record) for record in some], _taking_away(table, some), now_ms)
+        table.append([record.encode() for record in some], _taking_away(table, some), now_ms)
 
 
 def remove_group(table: GroupTable, group: Group, now_ms: int, token: Token | None = None) -> None:
@@ -173,5 +173,5 @@ def remove_group(table: GroupTable, group: Group, now_ms: int, token: Token | No
         is_left = error is ErrorCode.NONE and table.offsets.of_group(group_id)
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_left else group_write_error(error)
 
-    records = [*(encode_offset_record(record) for record in offsets[beforehand:]), *group.tombstones()]
+    records = [*(record.encode() for record in offsets[beforehand:]), *group.tombstones()]
     table.append(records, then, now_ms, token=token, answer=answer)

@@ -16,7 +16,6 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.coordinator.group.shard import GroupShard
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.assembly.dynamic_configs import DynamicConfigs
 from penstock.node.assembly.quorum_start import QuorumParts, connection_limits
@@ -25,7 +24,6 @@ from penstock.node.controlling.lease import BrokerLease
 from penstock.node.controlling.topic_creation import create_missing
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.host import Ground
-from penstock.node.coordinators.hosted import Hosted
 from penstock.node.partitions.cleaner import Cleaner
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.hand_overs import HandOvers
@@ -93,7 +91,7 @@ class BrokerParts:
             cleaner=self.cleaner,
             controller=parts.channel,
             lease=self._lease(),
-            groups=GroupCoordinator(config, self._ground(table), environment.random, self._hand_over),
+            groups=GroupCoordinator(config, self._ground(table), environment.random),
             handlers=load_handlers(),
             random=environment.random,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, environment.random),
@@ -182,11 +180,6 @@ class BrokerParts:
         self.replicas.on_directory_failed(path)
         self.group_keeper.on_directory_failed(path)
         self.lifecycle.tell_of_directories()
-
-    async def _hand_over(self, source: Hosted[GroupShard], group_ids: Sequence[str]) -> None:
-        from penstock.node.coordinators.distant_groups import send_groups
-
-        await send_groups(source, group_ids, lambda: self._parts.links.cluster_client(), self._parts.context.image)
 
     def _in_sync(self) -> InSyncReplicas:
         context = self._parts.context

@@ -4,7 +4,7 @@
 | ------------------------------ | ------------------------------------------------------- |
 | other voters and controllers   | the metadata quorum, commands to the active controller  |
 | replicas of storage groups     | their logs, and copies of what a disk has lost          |
-| other brokers                  | following what they lead, handing over, groups          |
+| other brokers                  | following what they lead, handing over                  |
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from penstock.client.cluster import ClusterClient
 from penstock.client.connection import Connection, connect
 from penstock.client.errors import ClusterUnreachableError
 from penstock.client.settings import ClientSettings
@@ -63,14 +62,6 @@ class Links:
         config = self._context.config
         own_timeout_ms = max(min(config.request_timeout_ms, config.broker_session_timeout_ms // 2), 1)
         return RemoteController(self._settings(config.request_timeout_ms), own_timeout_ms)
-
-    def cluster_client(self) -> ClusterClient:
-        """This node as a client of the brokers of its cluster."""
-        config = self._context.config
-        brokers = self._context.image.brokers.values()
-        endpoints = [broker.endpoint(config.inter_broker_listener_name) for broker in brokers if not broker.fenced]
-        addresses = [Address(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint is not None]
-        return ClusterClient(addresses, self._settings(config.request_timeout_ms))
 
     async def to_broker(self, broker_id: int) -> Connection:
         """A connection to another broker. ClientError if there is none to be had."""

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from penstock.client.connection import Connection
 from penstock.client.errors import ClientError, ConnectionFailedError
-from penstock.coordinator.group.shard import GroupShard
+from penstock.coordinator.shards.groups import GroupShard
 from penstock.node.controlling.envelope import unwrap, wrap
 from penstock.node.coordinators.hosted import Hosted
 from penstock.node.serving.handler import RequestContext

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 from penstock.coordinator.group.settings import GroupSettings
-from penstock.coordinator.group.shard import GroupShard
+from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.records import MetadataRecord, RemoveTopicRecord
 from penstock.node.coordinators.host import CoordinatorHost, Ground
-from penstock.node.coordinators.hosted import Hosted
-from penstock.node.coordinators.misplaced_groups import former_partition, move_misplaced
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -31,14 +29,11 @@ MOVE_MS: Final = 1_500
 
 logger = logging.getLogger(__name__)
 
-HandOver = Callable[[Hosted[GroupShard], Sequence[str]], Coroutine[None, None, None]]
-"""Brings groups that lie here to their coordinators on other nodes (`distant_groups.py`), however long that takes."""
-
 
 class GroupCoordinator(CoordinatorHost[GroupShard]):
     """Coordinates the groups whose partition this node leads, and forgets offsets in topics that are gone."""
 
-    def __init__(self, config: BrokerConfig, ground: Ground, random: Random, hand_over: HandOver) -> None:
+    def __init__(self, config: BrokerConfig, ground: Ground, random: Random) -> None:
         settings = settings_from(config)
         compression = Compression(config.offsets_topic_compression_codec)
         super().__init__(
@@ -48,11 +43,9 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
             compression,
             patience_ms=settings.write_timeout_ms,
         )
-        self._hand_over = hand_over
         self._commits_ms = max(config.leader_handover_timeout_ms - MOVE_MS, 0) if config.handover_commit_first else 0
         self.departures: dict[int, Departure] = {}
         """By their partitions, groups that go to another node, or went there lately."""
-        self._handing_over: dict[Hosted[GroupShard], asyncio.Task[None]] = {}
 
     def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
         """As every host; offsets in topics that are gone are removed."""
@@ -64,19 +57,6 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         """As every host; offsets in topics that are gone are removed."""
         super().on_new_image()
         self._forget_topics()
-
-    def former(self, key: str, partitions: int) -> Hosted[GroupShard] | None:
-        """A group may still have to be moved to its partition from the one where an earlier version put it."""
-        return self.hosted(former_partition(key, partitions))
-
-    async def before_serving(self, hosted: Hosted[GroupShard]) -> None:
-        """Move the groups of this partition that belong to another one, of this node or, by and by, of others."""
-        assert self.topic is not None
-        left = await move_misplaced(hosted, len(self.topic.partitions), self.hosted)
-        if left:
-            handing_over = self._hand_over(hosted, left)
-            task = self._handing_over[hosted] = asyncio.create_task(handing_over, name=f"hand over groups of {hosted}")
-            task.add_done_callback(lambda _: self._handing_over.pop(hosted, None))
 
     async def before_departure(self, partition: Partition) -> None:
         """Have the members of groups that are about to go commit what they have processed, if that is configured.
@@ -99,7 +79,7 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         if partition.topic != CONSUMER_OFFSETS:
             return None
         hosted = self.hosted(partition.index)
-        if hosted is None or not hosted.is_serving or hosted in self._handing_over:
+        if hosted is None or not hosted.is_serving:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{partition} is not served yet")
         from penstock.node.coordinators.departure import Departure  # a single node starts without what clients need
 
@@ -118,18 +98,9 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         indexes = {coordinator_partition(group_id, len(topic.partitions)) for group_id in group_ids}
         return self.departures.get(indexes.pop()) if len(indexes) == 1 else None
 
-    async def stop(self) -> None:
-        """As every host."""
-        handing_over = list(self._handing_over.values())
-        for task in handing_over:
-            task.cancel()
-        if handing_over:
-            await asyncio.wait(handing_over)
-        await super().stop()
-
     def _forget_topics(self) -> None:
         topics = self.ground.image.topics
-        for hosted in self.running():
+        for hosted in self.serving():
             for topic in hosted.machine.topics():
                 if topic not in topics:
                     hosted.run(hosted.machine.topic_deleted(topic, self.now_ms()))

@@ -134,14 +134,9 @@ class CoordinatorHost(Generic[MachineT]):
             hosted = self._led.get(index) or self._lead_late(topic, index)
         if hosted is None or hosted.is_paused or not self.ground.may_lead(hosted.partition):
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        former = self.former(key, len(topic.partitions)) if self.is_loading else None
-        if not hosted.is_serving or (former is not None and not former.is_serving):
+        if not hosted.is_serving:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return hosted
-
-    def former(self, key: str, partitions: int) -> Hosted[MachineT] | None:
-        """Where on this node a key may have been before, and may have to be moved from."""
-        return None
 
     def is_loading_for(self, key: str) -> bool:
         """Whether `find` refuses a key because something is being read."""
@@ -178,10 +173,8 @@ class CoordinatorHost(Generic[MachineT]):
         if not self._loads or topic is None or not topic.partitions:
             return None
         hosted = self._led.get(coordinator_partition(key, len(topic.partitions)))
-        if hosted is None:
-            return None
-        needed = (self._loads.get(one) for one in (hosted, self.former(key, len(topic.partitions))) if one is not None)
-        return next((load for load in needed if load is not None and not load.done()), None)
+        load = None if hosted is None else self._loads.get(hosted)
+        return None if load is None or load.done() else load
 
     def coordinator(self, key: str, listener: str) -> tuple[int, Endpoint]:
         """Node id and address of the broker that coordinates a key; KafkaError(COORDINATOR_NOT_AVAILABLE)."""
@@ -203,15 +196,16 @@ class CoordinatorHost(Generic[MachineT]):
         """Whether some partition that this node leads does not serve yet."""
         return bool(self._loads)
 
-    def running(self) -> list[Hosted[MachineT]]:
-        """Those whose machine is at work, whether they serve already or not."""
-        return [hosted for hosted in self._led.values() if hosted.is_read]
-
     def serving(self) -> list[Hosted[MachineT]]:
+        """Those whose machine is at work."""
+        return [hosted for hosted in self._led.values() if hosted.is_serving]
+
+    def all_serving(self) -> list[Hosted[MachineT]]:
         """All that is hosted here; KafkaError(COORDINATOR_LOAD_IN_PROGRESS) while one is being read."""
-        if not all(hosted.is_serving for hosted in self._led.values()):
+        serving = self.serving()
+        if len(serving) < len(self._led):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return list(self._led.values())
+        return serving
 
     # -- the topic ----------------------------------------------------------------------------------------------------
 
@@ -270,17 +264,12 @@ class CoordinatorHost(Generic[MachineT]):
             if load is not None:
                 load.cancel()
 
-    async def before_serving(self, hosted: Hosted[MachineT]) -> None:
-        """Called when a partition is read, before requests are served; a KafkaError means that it is read again."""
-
     async def _load(self, hosted: Hosted[MachineT]) -> None:
         """Read one partition, when it is its turn, and serve it; again until that succeeds."""
         try:
             async with self._reading:
                 await hosted.read()
             await hosted.take_over()
-            await self.before_serving(hosted)
-            hosted.serve()
         except Exception as error:
             defect = None if isinstance(error, KafkaError) else error  # A disk has errors without our doing.
             logger.error("could not load %s: %s; another try follows", hosted.partition, error, exc_info=defect)

@@ -2,8 +2,7 @@
 
 | from | to | when |
 | --- | --- | --- |
-| reading | read | its records, up to the end that the log had, are read and committed |
-| read | serving | the host says so (`serve`) |
+| reading | serving | its records, up to the end that the log had, are read and committed |
 | any | ended | leadership has moved, or the node stops (`resign`): who waits is sent away |
 
 Records are read from the log in slices, between which the loop does other work. After that each event goes to the
@@ -65,12 +64,9 @@ class Hosted(Generic[MachineT]):
         self.partition = partition
         self.machine = machine
         self.leader_epoch = partition.leader_epoch
-        self.is_read = False
         self.is_serving = False
         self.is_paused = False
         """Whether the machine is let alone: it is to go to another node."""
-        self.settled = asyncio.Event()
-        """Set when the machine is at work (`is_read`), and when it never will be."""
         self._end = 0
         self._has_resigned = False
         self._now_ms = now_ms
@@ -114,7 +110,7 @@ class Hosted(Generic[MachineT]):
             self._take_in(key, value)
 
     async def take_over(self) -> None:
-        """Wait until all that was read is committed; the machine is at work from then on."""
+        """Wait until all that was read is committed; the machine is at work, and requests may come, from then on."""
         partition = self.partition
         while not self.is_over and partition.high_watermark < self._end:
             moved = asyncio.Event()
@@ -122,15 +118,10 @@ class Hosted(Generic[MachineT]):
             await moved.wait()
         if self.is_over:
             return
-        self.is_read = True
-        self.settled.set()
+        self.is_serving = True
         self.run(self.machine.loaded(self._now_ms()))
         if self._end:
             logger.info("%s: %s from %d records' worth of log", partition, self.machine.describe(), self._end)
-
-    def serve(self) -> None:
-        """Requests may come from now on."""
-        self.is_serving = self.is_read and not self.is_over
 
     def _read_slice(self, position: int, end: int, latest: LastValues) -> int:
         """Take in some batches from `position` on; the offset to go on from."""
@@ -154,11 +145,9 @@ class Hosted(Generic[MachineT]):
     def resign(self) -> None:
         """Another node leads the partition, or this one stops: who waits is sent away."""
         self._has_resigned = True
-        self.settled.set()
         self._under_way.clear()
-        self.is_serving = False
-        if self.is_read:
-            self.is_read = False
+        if self.is_serving:
+            self.is_serving = False
             self.run(self.machine.unload(self._now_ms()))
         if self._timer is not None:
             self._timer.cancel()
@@ -257,7 +246,7 @@ class Hosted(Generic[MachineT]):
 
     def _set_timer(self) -> None:
         """Wake in time for the earliest deadline. One that was put off is found out when the old one comes."""
-        deadline_ms = self.machine.next_deadline_ms() if self.is_read and not self.is_paused else None
+        deadline_ms = self.machine.next_deadline_ms() if self.is_serving and not self.is_paused else None
         if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
             return
         if self._timer is not None:

@@ -14,8 +14,6 @@ from penstock.coordinator.group.records import (
     GroupMetadataValue,
     GroupRecord,
     OffsetRecord,
-    encode_group_record,
-    encode_offset_record,
 )
 
 PACKAGE = "org.apache.kafka.tools.consumer"
@@ -47,7 +45,7 @@ def test_a_formatter_by_its_name(name: str | None, expected: bytes) -> None:
 def test_committed_offsets_are_lines_of_json() -> None:
     committed = CommittedOffset(offset=7, leader_epoch=2, metadata="m", commit_timestamp_ms=3)
     write = formatter("OffsetsMessageFormatter", RecordFormat())
-    key, value = encode_offset_record(OffsetRecord("g", "t", 1, committed))
+    key, value = OffsetRecord("g", "t", 1, committed).encode()
     assert json.loads(write(record(key, value))) == {
         "key": {"type": 1, "data": {"group": "g", "topic": "t", "partition": 1}},
         "value": {"version": 3, "data": {"offset": 7, "leaderEpoch": 2, "metadata": "m", "commitTimestamp": 3}},
@@ -56,7 +54,7 @@ def test_committed_offsets_are_lines_of_json() -> None:
 
 
 def test_groups_are_lines_of_json() -> None:
-    key, value = encode_group_record(GroupRecord("g", GroupMetadataValue(protocol_type="consumer", generation=4)))
+    key, value = GroupRecord("g", GroupMetadataValue(protocol_type="consumer", generation=4)).encode()
     written = json.loads(formatter("GroupMetadataMessageFormatter", RecordFormat())(record(key, value)))
     assert (written["key"], written["value"]["data"]["generation"]) == ({"type": 2, "data": {"group": "g"}}, 4)
     assert formatter("OffsetsMessageFormatter", RecordFormat())(record(key, value)) == b""

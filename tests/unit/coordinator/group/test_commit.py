@@ -6,7 +6,7 @@ import pytest
 
 from penstock.coordinator.effects import Append, Reply
 from penstock.coordinator.group.settings import GroupSettings
-from penstock.coordinator.group.shard import GroupShard
+from penstock.coordinator.shards.groups import GroupShard
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequest,

@@ -3,9 +3,9 @@ import random
 import pytest
 
 from penstock.coordinator.group.classic.group import GroupState
-from penstock.coordinator.group.records import GroupMetadataValue, GroupRecord, MemberMetadata, encode_group_record
+from penstock.coordinator.group.records import GroupMetadataValue, GroupRecord, MemberMetadata
 from penstock.coordinator.group.settings import GroupSettings
-from penstock.coordinator.group.shard import GroupShard
+from penstock.coordinator.shards.groups import GroupShard
 from penstock.protocol.errors import DecodeError
 
 
@@ -18,7 +18,7 @@ def test_the_leader_is_the_one_that_was_stored() -> None:
     value = GroupMetadataValue(
         protocol_type="consumer", generation=3, protocol="range", leader="b", members=[member("a"), member("b")]
     )
-    key, stored = encode_group_record(GroupRecord("orders", value))
+    key, stored = GroupRecord("orders", value).encode()
     shard.read(key, stored)
     assert shard.loaded(0) == []
     (group,) = shard.classic_groups()
@@ -31,9 +31,9 @@ def test_the_leader_is_the_one_that_was_stored() -> None:
 def test_the_last_record_about_a_group_holds() -> None:
     shard = GroupShard(GroupSettings(), random.Random(1))
     for generation in (1, 2):
-        shard.read(*encode_group_record(GroupRecord("orders", GroupMetadataValue(generation=generation))))
-        shard.read(*encode_group_record(GroupRecord("gone", GroupMetadataValue(generation=generation))))
-    shard.read(*encode_group_record(GroupRecord("gone", None)))
+        shard.read(*GroupRecord("orders", GroupMetadataValue(generation=generation)).encode())
+        shard.read(*GroupRecord("gone", GroupMetadataValue(generation=generation)).encode())
+    shard.read(*GroupRecord("gone", None).encode())
     shard.loaded(0)
     assert [(group.group_id, group.generation) for group in shard.classic_groups()] == [("orders", 2)]
 
@@ -46,7 +46,7 @@ def test_a_damaged_record_is_an_error() -> None:
 
 def test_an_empty_group_keeps_its_type() -> None:
     shard = GroupShard(GroupSettings(), random.Random(1))
-    shard.read(*encode_group_record(GroupRecord("orders", GroupMetadataValue(protocol_type="consumer"))))
+    shard.read(*GroupRecord("orders", GroupMetadataValue(protocol_type="consumer")).encode())
     shard.loaded(0)
     (group,) = shard.classic_groups()
     assert (group.protocol_type, group.state) == ("consumer", GroupState.EMPTY)

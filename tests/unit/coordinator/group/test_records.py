@@ -13,8 +13,6 @@ from penstock.coordinator.group.records import (
     MemberMetadata,
     OffsetRecord,
     decode_record,
-    encode_group_record,
-    encode_offset_record,
 )
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.uuids import ZERO_UUID
@@ -53,12 +51,12 @@ OFFSETS = {
 @pytest.mark.parametrize("kind", OFFSETS)
 def test_committed_offsets(kind: str) -> None:
     committed, value = OFFSETS[kind]
-    assert encode_offset_record(offset(committed)) == (OFFSET_KEY, value)
+    assert offset(committed).encode() == (OFFSET_KEY, value)
     assert decode_record(OFFSET_KEY, value) == offset(committed)
 
 
 def test_what_nearly_all_offsets_look_like_is_read_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, common = encode_offset_record(offset(CommittedOffset(42, 7, "", 1000)))
+    _, common = offset(CommittedOffset(42, 7, "", 1000)).encode()
     assert common is not None
     cases = [(OFFSET_KEY, common), (OFFSET_KEY + b"x", common), (OFFSET_KEY, common + b"x")]
     for at in range(len(OFFSET_KEY)):
@@ -111,7 +109,7 @@ def test_a_group_as_kafka_writes_it() -> None:
         + b"\x00\x01m" + b"\xff\xff" + b"\x00\x01c" + b"\x00\x02/h" + struct.pack(">ii", 60, 10)
         + struct.pack(">i", 2) + b"\xff\x00" + struct.pack(">i", 1) + b"\x01"
     )  # fmt: skip
-    assert encode_group_record(GroupRecord("orders", value)) == (GROUP_KEY, expected)
+    assert GroupRecord("orders", value).encode() == (GROUP_KEY, expected)
     assert decode_record(GROUP_KEY, expected) == GroupRecord("orders", value)
 
 
@@ -123,9 +121,9 @@ def test_an_empty_group_of_the_oldest_version_is_read() -> None:
 
 
 def test_tombstones() -> None:
-    assert encode_offset_record(offset(None)) == (OFFSET_KEY, None)
+    assert offset(None).encode() == (OFFSET_KEY, None)
     assert decode_record(OFFSET_KEY, None) == offset(None)
-    assert encode_group_record(GroupRecord("orders", None)) == (GROUP_KEY, None)
+    assert GroupRecord("orders", None).encode() == (GROUP_KEY, None)
     assert decode_record(GROUP_KEY, None) == GroupRecord("orders", None)
 
 

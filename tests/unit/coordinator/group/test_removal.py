@@ -5,10 +5,10 @@ from random import Random
 import pytest
 
 from penstock.coordinator.effects import Append, Effect, Reply
-from penstock.coordinator.group.records import GroupMetadataValue, GroupRecord, encode_group_record
+from penstock.coordinator.group.records import GroupMetadataValue, GroupRecord
 from penstock.coordinator.group.removal import EXPIRED_AT_ONCE, TOMBSTONES_AT_ONCE
 from penstock.coordinator.group.settings import GroupSettings
-from penstock.coordinator.group.shard import GroupShard
+from penstock.coordinator.shards.groups import GroupShard
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -120,7 +120,7 @@ def test_a_deleted_topic_takes_the_offsets_of_all_groups_in_few_batches() -> Non
 
 def test_a_group_without_offsets_is_there_again_when_its_deletion_fails() -> None:
     shard = GroupShard(GroupSettings(), Random(1))
-    shard.read(*encode_group_record(GroupRecord("bare", GroupMetadataValue(protocol_type="consumer"))))
+    shard.read(*GroupRecord("bare", GroupMetadataValue(protocol_type="consumer")).encode())
     shard.loaded(0)
     (append,) = shard.delete_group("delete", "bare", 0)
     assert isinstance(append, Append)

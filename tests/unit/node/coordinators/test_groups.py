@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.unit.node.group_node import OFFSETS_ID, GroupNode, ask, with_topics
 
-from penstock.coordinator.group.shard import GroupShard
+from penstock.coordinator.shards.groups import GroupShard
 from penstock.log import record_checks
 from penstock.log.config import LogConfig
 from penstock.log.validation import AppendOrigin
@@ -421,6 +421,6 @@ async def test_markers_of_transactions_are_not_taken_for_records_of_groups(
     after = GroupNode(tmp_path)
     after.create_offsets_topic()
     await after.ready()
-    assert [hosted.machine.group_ids() for hosted in after.groups.serving()] == [[], []]
+    assert [hosted.machine.list_groups() for hosted in after.groups.serving()] == [[], []]
     assert "left out" not in caplog.text
     await after.stop()

@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.unit.node.on_disk import Node, node_on, topic_records
 
-from penstock.coordinator.group.records import CommittedOffset, OffsetRecord, decode_record, encode_offset_record
+from penstock.coordinator.group.records import CommittedOffset, OffsetRecord, decode_record
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.log.validation import AppendOrigin
@@ -27,7 +27,7 @@ def commit(node: Node, offset: int) -> int:
     written = 0
     for group in range(GROUPS):
         value = CommittedOffset(offset, 0, "", node.now_ms)
-        key, stored = encode_offset_record(OffsetRecord(f"group-{group}", "orders", 0, value))
+        key, stored = OffsetRecord(f"group-{group}", "orders", 0, value).encode()
         data = encode_batch([Record(0, node.now_ms, key, stored)])
         partition = node.partition(CONSUMER_OFFSETS)
         partition.append(memoryview(data), acks=1, now_ms=node.now_ms, origin=AppendOrigin.COORDINATOR)

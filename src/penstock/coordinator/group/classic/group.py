@@ -28,7 +28,6 @@ from penstock.coordinator.group.records import (
     GroupMetadataValue,
     GroupRecord,
     MemberMetadata,
-    encode_group_record,
 )
 from penstock.coordinator.machine import Agenda
 from penstock.coordinator.timers import Timer
@@ -310,13 +309,8 @@ class ClassicGroup(Group):
     def may_expire(self) -> bool:
         return self.state is GroupState.EMPTY and not self.pending
 
-    def records(self) -> list[KeyValue]:
-        if self.protocol_type is None:
-            return []
-        return [encode_group_record(GroupRecord(self.group_id, self.to_value()))]
-
     def tombstones(self) -> list[KeyValue]:
-        return [encode_group_record(GroupRecord(self.group_id, None))]
+        return [GroupRecord(self.group_id, None).encode()]
 
     def kill(self, now_ms: int) -> None:
         if self.state is not GroupState.DEAD:

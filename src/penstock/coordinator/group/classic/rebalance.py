@@ -22,7 +22,7 @@ from penstock.coordinator.group.classic.answers import join_error, sync_error
 from penstock.coordinator.group.classic.group import ClassicGroup, GroupState
 from penstock.coordinator.group.classic.history import ALSO_LENGTH, Rebalance
 from penstock.coordinator.group.classic.member import Member
-from penstock.coordinator.group.records import GroupRecord, encode_group_record
+from penstock.coordinator.group.records import GroupRecord
 from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.machine import Continuation, nothing
 from penstock.protocol.errors import ErrorCode
@@ -273,7 +273,7 @@ def append_group(
 ) -> None:
     """Ask for a write of the group as it is now, with these assignments if they are given."""
     record = GroupRecord(group.group_id, group.to_value(assignments))
-    table.append([encode_group_record(record)], then, now_ms, when_late=when_late)
+    table.append([record.encode()], then, now_ms, when_late=when_late)
 
 
 # -- history ----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from penstock.coordinator.group.records import (
     MemberProtocol,
     PendingMember,
     Unsettled,
-    encode_group_record,
 )
 from penstock.coordinator.group.table import GroupTable
 
@@ -41,7 +40,7 @@ def unsettled_record(group: ClassicGroup, now_ms: int) -> KeyValue | None:
             for member_id, timer in group.pending.items()
         ],
     )
-    return encode_group_record(GroupRecord(group.group_id, value))
+    return GroupRecord(group.group_id, value).encode()
 
 
 def go_on(table: GroupTable, group: ClassicGroup, unsettled: Unsettled, now_ms: int) -> None:

@@ -16,7 +16,7 @@ def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequ
     states = {state.lower() for state in request.states_filter}
     types = {group_type.lower() for group_type in request.types_filter}
     try:
-        serving = broker.groups.serving()
+        serving = broker.groups.all_serving()
     except KafkaError as error:
         return ListGroupsResponse(error_code=error.code)
     return ListGroupsResponse(

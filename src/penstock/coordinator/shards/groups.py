@@ -6,12 +6,13 @@ comes with a token is answered by one `Reply`, now or later; what comes without 
 Load first: `read` each record of the partition, then `loaded`. After that keep `next_deadline_ms` and call `wake` then.
 """
 
-from penstock.coordinator.effects import Effect, KeyValue, Token
-from penstock.coordinator.group import commit, moving, removal
+from penstock.coordinator.effects import Effect, Token
+from penstock.coordinator.group import commit, removal
 from penstock.coordinator.group.classic import join, membership
 from penstock.coordinator.group.classic.describe import describe_group
 from penstock.coordinator.group.classic.group import ClassicGroup, find_classic
 from penstock.coordinator.group.classic.history import Rebalance
+from penstock.coordinator.group.classic.kind import CLASSIC
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.loading import Loading, hand_on, seal
 from penstock.coordinator.group.offsets import TopicOffsets
@@ -33,7 +34,7 @@ class GroupShard(PartitionMachine):
     """The coordinator of the groups of one partition."""
 
     def __init__(self, settings: GroupSettings, random: RandomBits) -> None:
-        self._table = GroupTable(settings, random)
+        self._table = GroupTable(settings, random, (CLASSIC,))
         super().__init__(self._table)
         self._loading = Loading(self._table)
 
@@ -127,15 +128,11 @@ class GroupShard(PartitionMachine):
         removal.delete_group(self._table, token, group_id, now_ms)
         return self._table.take_effects()
 
-    def group_ids(self) -> list[str]:
-        """The names of all groups."""
-        return list(self._table.groups)
-
     def list_groups(self) -> list[ListedGroup]:
         """All groups, as ListGroups shows them."""
         return [group.listed() for group in self._table.groups.values()]
 
-    # -- moving -------------------------------------------------------------------------------------------------------
+    # -- handing over -------------------------------------------------------------------------------------------------
 
     def have_members_commit(self, token: Token, limit_ms: int, now_ms: int) -> list[Effect]:
         """Answered with how many of those that commit when they are asked have not done so in that time."""
@@ -146,20 +143,6 @@ class GroupShard(PartitionMachine):
             if member.commits_when_asked
         ]
         self._table.commits_first.begin(token, members, now_ms + limit_ms)
-        return self._table.take_effects()
-
-    def records_of(self, group_id: str) -> list[KeyValue]:
-        """The records that make up a group that is here, and its offsets."""
-        return moving.records_of(self._table, group_id)
-
-    def adopt(self, token: Token, records: list[KeyValue], now_ms: int) -> list[Effect]:
-        """Take in groups from another partition, where nothing later is known of them. Answered with an ErrorCode."""
-        moving.adopt(self._table, token, records, now_ms)
-        return self._table.take_effects()
-
-    def remove_group(self, token: Token, group_id: str, now_ms: int) -> list[Effect]:
-        """Take away a group that is here, whoever is in it. Answered with an ErrorCode."""
-        removal.remove_group(self._table, self._table.groups[group_id], now_ms, token)
         return self._table.take_effects()
 
     def classic_groups(self) -> list[ClassicGroup]:
