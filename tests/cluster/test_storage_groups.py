@@ -3,105 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import shutil
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from math import inf
 from pathlib import Path
 
 import pytest
 from tests.cluster.nodes_in_a_loop import BOTH, PATIENCE_S, Nodes, nodes
+from tests.cluster.storage_groups import (
+    FORGETFUL,
+    create,
+    ends,
+    is_whole,
+    leaders_of,
+    produce,
+    replica,
+    three,
+    until,
+)
 
-from penstock.client.admin import Admin
-from penstock.client.admin.topics import NewTopic
 from penstock.client.values import TopicPartition
-from penstock.log.partition_log import PartitionLog
-from penstock.metadata.image import ClusterImage
 from penstock.node.partitions.group_hand_overs import GroupHandOvers
-from penstock.node.quorum.stored_log import StoredLog
-from penstock.node.storage_groups import failed_replicas, hand_over, keeper
+from penstock.node.storage_groups import hand_over, keeper
 from penstock.node.storage_groups.group import StorageGroup
-from penstock.node.storage_groups.replica import GroupReplica
-from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.records import Record, encode_batch
 from penstock.raft.effects import ElectionState
 from penstock.raft.follower import Follower
 from penstock.raft.progress import Progress
 from penstock.raft.voters import ReplicaKey
-from penstock.replication.storage_groups.entries import PartitionId
-
-FORGETFUL = {"storage_group_max_bytes_between_snapshots": "1000"}
-"""Groups whose logs are short."""
-
-
-def three(directory: Path, **settings: str) -> AbstractAsyncContextManager[Nodes]:
-    """Nodes whose voters are told again soon who leads: one that comes back may not know."""
-    return nodes(directory, None, controller_quorum_fetch_timeout_ms="4000", **settings)
-
-
-async def create(cluster: Nodes, topic: str, partitions: int = 1, group: int | None = None) -> None:
-    """A topic, until all nodes know it."""
-    configs = {"replication.mode": "consensus"} | ({} if group is None else {"storage.group": str(group)})
-    async with cluster.admin() as admin:
-        await admin.topics.create(NewTopic(name=topic, partitions=partitions, replication_factor=3, configs=configs))
-    await cluster.until_everywhere(lambda image: topic in image.topics)
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not is_so():
-            await asyncio.sleep(0.01)
-
-
-def is_whole(image: ClusterImage, count: int = 1, in_sync: int = 3) -> bool:
-    """Whether so many groups, and all of their partitions, have a leader and so many replicas in sync."""
-    groups = image.storage_groups
-    return len(groups) == count and all(
-        one.leader >= 0 and len(one.isr) == in_sync
-        for number, group in groups.items()
-        for one in (group, *(it for topic in image.topics_of_storage_group(number) for it in topic.partitions.values()))
-    )
-
-
-def replica(cluster: Nodes, node_id: int, number: int = 0) -> GroupReplica:
-    return cluster.running[node_id].broker.storage_groups.by_number[number]
-
-
-def leaders_of(cluster: Nodes, number: int = 0) -> list[int]:
-    return [
-        node_id
-        for node_id, node in cluster.running.items()
-        if (found := node.broker.storage_groups.by_number.get(number)) is not None and found.leads
-    ]
-
-
-def find(cluster: Nodes, node_id: int, topic: str, index: int = 0) -> PartitionId:
-    return PartitionId(cluster.image(node_id).topics[topic].topic_id, index)
-
-
-async def produce(cluster: Nodes, topic: str) -> int:
-    """At the leader, again until it is acknowledged: its offset."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            for node_id in leaders_of(cluster, cluster.image(min(cluster.running)).topics[topic].storage_group or 0):
-                node, partition = cluster.running[node_id], find(cluster, node_id, topic)
-                group = node.broker.storage_groups.group_of(partition.topic_id)
-                batch = memoryview(encode_batch([Record(timestamp_ms=node.broker.now_ms(), value=b"x" * 100)]))
-                try:
-                    assert group is not None
-                    place = group.append(partition, batch, leader_epoch=1)
-                    await group.acknowledged(partition, place.last_offset)
-                except KafkaError:
-                    continue
-                return place.first_offset
-            await asyncio.sleep(0.01)
-
-
-def ends(cluster: Nodes, topic: str) -> list[int]:
-    """The end of the topic's log on each node that has it, as the partition that serves clients sees it."""
-    found = (node.broker.partitions.get(topic, 0) for node in cluster.running.values())
-    return [partition.log.log_end_offset for partition in found if partition is not None]
 
 
 async def test_a_group_begins_leads_and_says_so(tmp_path: Path) -> None:
@@ -347,148 +273,3 @@ async def test_a_group_whose_log_is_bad_stops_no_other(tmp_path: Path, caplog: p
         assert 0 not in cluster.running[3].broker.storage_groups.by_number
         assert "takes no part in storage group 0" in caplog.text
         await produce(cluster, "topic-0")
-
-
-async def test_a_log_that_fails_takes_its_group_offline_and_not_the_node(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(failed_replicas, "RETRY_S", inf)
-    async with three(tmp_path) as cluster:
-        for number in range(2):
-            await create(cluster, f"topic-{number}", group=number)
-        await cluster.until_everywhere(lambda image: is_whole(image, count=2))
-        (leader_id,) = leaders_of(cluster)
-        failing, other = (replica(cluster, leader_id, number) for number in (0, 1))
-        flush = StoredLog.flush
-
-        def fail(log: StoredLog) -> None:
-            if log.directory == str(tmp_path / f"node-{leader_id}" / "__storage_group-0"):
-                raise OSError("broken")
-            flush(log)
-
-        monkeypatch.setattr(StoredLog, "flush", fail)
-        await produce(cluster, "topic-0")
-        assert not failing.is_running
-        assert other.is_running
-        assert f"this node takes part in storage group {failing.number} no longer" in caplog.text
-        assert not cluster.running[leader_id].failed.done()
-        await cluster.until_everywhere(lambda image: image.storage_groups[0].leader not in (-1, leader_id))
-        assert cluster.running[leader_id].broker.partitions.get("topic-0", 0) is None
-        await produce(cluster, "topic-1")
-
-
-@pytest.mark.parametrize("full", [1, 2, 3])
-async def test_full_disks_have_room_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: int) -> None:
-    """Of one follower, of the leader too, and of all: no node has to start again."""
-    monkeypatch.setattr(failed_replicas, "RETRY_S", 0.05)
-    async with three(tmp_path) as cluster:
-        await create(cluster, "orders")
-        await cluster.until_everywhere(is_whole)
-        assert await produce(cluster, "orders") == 0
-        (leader_id,) = leaders_of(cluster)
-        at = sorted(cluster.running, key=lambda node_id: (node_id == leader_id, node_id))
-        full_ones = at[:1] if full == 1 else at[3 - full :]
-        paths, append = {str(tmp_path / f"node-{node_id}") for node_id in full_ones}, PartitionLog.append_as_follower
-        refused: set[str] = set()
-
-        def refuse(log: PartitionLog, batches: memoryview) -> int:
-            if log.parent in paths and log.topic == "__storage_group":
-                refused.add(log.parent)
-                error = OSError(errno.ENOSPC, "No space left on device")
-                raise log.health.report(error, f"appending to {log.directory}") from error
-            return append(log, batches)
-
-        monkeypatch.setattr(PartitionLog, "append_as_follower", refuse)
-        sent = asyncio.ensure_future(produce(cluster, "orders"))
-        await until(lambda: len(refused) >= min(full, 2))  # the third may hear of nothing new
-        if full == 1:
-            await sent
-        monkeypatch.setattr(PartitionLog, "append_as_follower", append)
-        await sent
-        end_offset = await produce(cluster, "orders") + 1
-        await until(lambda: ends(cluster, "orders") == [end_offset] * 3)
-        await cluster.until_everywhere(is_whole)
-
-
-async def test_a_log_directory_that_fails_takes_along_what_lies_in_it(tmp_path: Path) -> None:
-    async with three(tmp_path) as cluster:
-        await create(cluster, "orders")
-        await cluster.until_everywhere(is_whole)
-        (leader_id,) = leaders_of(cluster)
-        node = cluster.running[leader_id]
-        assert node._serving is not None
-        node._serving.on_directory_failed("/elsewhere")
-        assert replica(cluster, leader_id).is_running
-        node._serving.on_directory_failed(node.log_dirs[0])
-        await until(lambda: leaders_of(cluster) not in ([], [leader_id]))
-        assert node.broker.storage_groups.group_of(find(cluster, leader_id, "orders").topic_id) is None
-        await produce(cluster, "orders")
-
-
-async def test_a_group_moves_to_other_nodes_with_all_that_is_in_it(tmp_path: Path) -> None:
-    roles = dict.fromkeys((1, 2, 3, 4, 5), "broker") | {1: BOTH}
-    settings = {"controller_quorum_fetch_timeout_ms": "4000"} | FORGETFUL
-    async with nodes(tmp_path, roles, **settings) as cluster, cluster.admin() as admin:
-        await admin.topics.create(
-            NewTopic(name="orders", assignments={0: [1, 2, 3], 1: [2, 3, 1]}, configs={"replication.mode": "consensus"})
-        )
-        await cluster.until_everywhere(is_whole)
-        for _ in range(20):
-            await produce(cluster, "orders")
-        (leader_id,) = leaders_of(cluster)
-        stays = leader_id % 3 + 1
-        target = [stays, 4, 5]
-        moved = TopicPartition("__storage_group", 0)
-        with pytest.raises(KafkaError, match="move __storage_group-0"):
-            await reassigned(admin, TopicPartition("orders", 0), target)
-        await reassigned(admin, moved, target)
-        await cluster.until_everywhere(lambda image: has_moved(image, target))
-        await cluster.until_everywhere(is_whole)
-        assert await admin.partitions.reassignments() == {}
-        for left in {1, 2, 3} - {stays}:
-            await until(lambda left=left: not logs_of_groups(cluster, left, "orders"))  # type: ignore[misc]
-        end_offset = await produce(cluster, "orders") + 1
-        await until(lambda: ends(cluster, "orders") == [end_offset] * 3)
-        await cluster.stop(5)
-        assert await produce(cluster, "orders") >= end_offset
-        await cluster.start(5)
-        await cluster.until_everywhere(is_whole)
-
-
-async def test_a_move_of_a_group_is_cancelled(tmp_path: Path) -> None:
-    roles = dict.fromkeys((1, 2, 3, 4), "broker") | {1: BOTH}
-    async with nodes(tmp_path, roles, controller_quorum_fetch_timeout_ms="4000") as cluster, cluster.admin() as admin:
-        await admin.topics.create(
-            NewTopic(name="orders", assignments={0: [1, 2, 3]}, configs={"replication.mode": "consensus"})
-        )
-        await cluster.until_everywhere(is_whole)
-        end_offset = await produce(cluster, "orders") + 1
-        await cluster.stop(4)
-        moved = TopicPartition("__storage_group", 0)
-        await reassigned(admin, moved, [4, 2, 3])
-        assert set(await admin.partitions.reassignments()) == {moved}
-        await reassigned(admin, moved, None)
-        await cluster.until_everywhere(lambda image: has_moved(image, [1, 2, 3]))
-        assert await produce(cluster, "orders") >= end_offset
-
-
-async def reassigned(admin: Admin, partition: TopicPartition, target: list[int] | None) -> None:
-    """Raises KafkaError if it is refused."""
-    outcome = (await admin.partitions.reassign({partition: target}))[partition]
-    if outcome.error:
-        raise KafkaError(ErrorCode(outcome.error), outcome.message)
-
-
-def has_moved(image: ClusterImage, target: list[int]) -> bool:
-    """Whether the first group, and all that is in it, has these replicas and is on no way to others."""
-    group = image.storage_groups[0]
-    partitions = [one for topic in image.topics_of_storage_group(0) for one in topic.partitions.values()]
-    is_over = not group.adding_replicas and not group.removing_replicas
-    return is_over and all(set(one.replicas) == set(target) for one in (group, *partitions))
-
-
-def logs_of_groups(cluster: Nodes, node_id: int, topic: str) -> list[tuple[str, int]]:
-    """The logs of the groups, and of a topic, that a node has."""
-    return [
-        key for key in cluster.running[node_id].parts.context.directories.logs if key[0] in ("__storage_group", topic)
-    ]

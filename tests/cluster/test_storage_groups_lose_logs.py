@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.cluster.nodes_in_a_loop import Nodes
-from tests.cluster.test_storage_groups import (
+from tests.cluster.storage_groups import (
     FORGETFUL,
     create,
     ends,

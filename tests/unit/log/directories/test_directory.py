@@ -1,44 +1,19 @@
 from pathlib import Path
-from random import Random
 from uuid import UUID
 
 import pytest
+from tests.unit.log.directories.opened import CONFIG, TOPIC_ID, open_directories
 from tests.unit.log.logs import NOW, append, batch
 
 from penstock.log.checkpoint import encode_partition_metadata
-from penstock.log.config import LogConfig
-from penstock.log.directories.directory import LogDirectories
 from penstock.log.directories.errors import (
     METADATA_LOG,
-    BadMetaPropertiesError,
-    ForeignDirectoryError,
-    LockedDirectoryError,
-    MisplacedMetadataError,
     NotMetadataLogError,
     RenamedMetadataError,
-    UnusableDirectoryError,
 )
 from penstock.log.names import PARTITION_METADATA
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID, STORAGE_GROUPS
-
-TOPIC_ID = UUID(int=77)
-CONFIG = LogConfig(file_delete_delay_ms=1000)
-
-
-def open_directories(
-    *paths: Path, node_id: int = 1, cluster_id: str | None = None, metadata: Path | None = None
-) -> LogDirectories:
-    directories = LogDirectories(
-        [str(path) for path in paths],
-        node_id=node_id,
-        random=Random(1),
-        cluster_id=cluster_id,
-        metadata_path=None if metadata is None else str(metadata),
-    )
-    directories.open_all(lambda topic: CONFIG)
-    directories.begin()
-    return directories
 
 
 def test_a_clean_restart_knows_the_end_without_reading_the_logs(tmp_path: Path) -> None:
@@ -357,129 +332,3 @@ def test_twins_of_different_topics_are_left_to_the_metadata_though_one_is_empty(
     assert directories.remove_due(NOW) == 0
     assert all((path / "t-0").is_dir() for path in paths)
     directories.close()
-
-
-def test_leftovers_of_a_deletion_go_after_a_restart(tmp_path: Path) -> None:
-    directories = open_directories(tmp_path)
-    directories.delete(directories.create("t", 0, TOPIC_ID, CONFIG), NOW)
-    directories.close()
-    again = open_directories(tmp_path)
-    assert again.logs == {}
-    assert again.remove_due(0) == 1
-    assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
-    again.close()
-
-
-def test_partitions_spread_over_directories_and_high_watermarks_lie_beside_them(tmp_path: Path) -> None:
-    paths = [tmp_path / "a", tmp_path / "b"]
-    directories = open_directories(*paths)
-    for partition in range(4):
-        append(directories.create("t", partition, TOPIC_ID, CONFIG), batch(1))
-    directories.write_high_watermarks({("t", partition): partition for partition in range(4)})
-    assert directories.high_watermarks() == {("t", partition): partition for partition in range(4)}
-    descriptions = directories.describe()
-    assert [len(description.sizes) for description in descriptions] == [2, 2]
-    assert all(size > 61 for description in descriptions for size in description.sizes.values())
-    assert all(description.total_bytes >= description.usable_bytes > 0 for description in descriptions)
-    directories.close()
-    again = open_directories(*paths)
-    assert len(again.logs) == 4
-    again.close()
-
-
-def test_errors_name_cause_and_cure(tmp_path: Path) -> None:
-    first = open_directories(tmp_path, cluster_id="one")
-    with pytest.raises(
-        LockedDirectoryError, match=r"another process uses the log directory .*: stop it or set log.dirs"
-    ):
-        open_directories(tmp_path)
-    first.close()
-    with pytest.raises(ForeignDirectoryError, match=r"belongs to node.id 1, this node has node.id 2"):
-        open_directories(tmp_path, node_id=2)
-    with pytest.raises(ForeignDirectoryError, match=r"belongs to cluster.id one, this node has cluster.id two"):
-        open_directories(tmp_path, cluster_id="two")
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UnusableDirectoryError, match="cannot use the log directory"):
-        open_directories(tmp_path / "file")
-    for content, problem in (
-        ("version=7", "has version 7"),
-        ("version=1\nnode.id=1", "lacks cluster.id"),
-        ("version=1\ncluster.id=x\nnode.id=me", "is not a number"),
-    ):
-        (tmp_path / "meta.properties").write_text(content)
-        with pytest.raises(BadMetaPropertiesError, match=problem):
-            open_directories(tmp_path)
-    (tmp_path / "meta.properties").write_text("# old\nversion=0\ncluster.id=one\nbroker.id=1\n")
-    open_directories(tmp_path).close()
-
-
-def test_the_metadata_log_lies_in_its_own_directory_or_in_the_first(tmp_path: Path) -> None:
-    data, more, own = tmp_path / "data", tmp_path / "more", tmp_path / "own"
-    directories = open_directories(data, more, metadata=own)
-    assert directories.create(CLUSTER_METADATA, 0, CLUSTER_METADATA_ID, CONFIG).parent == str(own)
-    for partition in range(4):
-        assert directories.create("t", partition, TOPIC_ID, CONFIG).parent != str(own)
-    assert [found.path for found in directories.describe()] == [str(data), str(more)]
-    directories.close()
-    again = open_directories(data, more, metadata=own)
-    assert again.roots.was_clean
-    assert again.logs[CLUSTER_METADATA, 0].parent == str(own)
-    again.close()
-    alone = open_directories(tmp_path / "x", tmp_path / "y")
-    alone.create("t", 0, TOPIC_ID, CONFIG)
-    assert alone.create(CLUSTER_METADATA, 0, CLUSTER_METADATA_ID, CONFIG).parent == str(tmp_path / "x")
-    alone.close()
-
-
-def test_the_metadata_log_may_also_lie_among_the_partitions(tmp_path: Path) -> None:
-    directories = open_directories(tmp_path / "x", tmp_path / "y", metadata=tmp_path / "y")
-    assert directories.create(CLUSTER_METADATA, 0, CLUSTER_METADATA_ID, CONFIG).parent == str(tmp_path / "y")
-    assert directories.create("t", 0, TOPIC_ID, CONFIG).parent == str(tmp_path / "x")
-    assert len(directories.describe()) == 2
-    directories.close()
-
-
-def test_a_metadata_log_at_another_place_is_told_and_not_begun_anew(tmp_path: Path) -> None:
-    directories = open_directories(tmp_path / "x")
-    directories.create(CLUSTER_METADATA, 0, CLUSTER_METADATA_ID, CONFIG)
-    directories.close()
-    with pytest.raises(
-        MisplacedMetadataError, match=r"x holds the metadata log, .*/y: move .* or set metadata.log.dir"
-    ):
-        open_directories(tmp_path / "x", metadata=tmp_path / "y")
-
-
-def test_a_directory_without_an_id_gets_one(tmp_path: Path) -> None:
-    properties = tmp_path / "meta.properties"
-    properties.write_text("version=1\ncluster.id=c\nnode.id=1\n")
-    open_directories(tmp_path).close()
-    first = properties.read_text()
-    assert "directory.id=" in first
-    assert "cluster.id=c" in first
-    open_directories(tmp_path).close()
-    assert properties.read_text() == first
-
-
-@pytest.mark.parametrize("half_made", [(), ("partition.metadata.tmp",), ("partition.metadata", f"{0:020}.log")])
-@pytest.mark.parametrize("in_second", [True, False])
-def test_a_log_that_was_made_again_while_a_directory_failed_is_the_one_with_records(
-    tmp_path: Path, half_made: tuple[str, ...], in_second: bool
-) -> None:
-    paths = tmp_path / "one", tmp_path / "two"
-    whole, failed = paths[::-1] if in_second else paths
-    directories = open_directories(*paths)
-    log = directories.create("t", 0, TOPIC_ID, CONFIG)
-    append(log, batch(5))
-    directories.close()
-    (kept,) = (path for path in paths if (path / "t-0").exists())
-    if kept != whole:
-        (kept / "t-0").rename(whole / "t-0")
-        for name in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint"):
-            (kept / name).unlink(missing_ok=True)
-    (failed / "t-0").mkdir()
-    for name in half_made:
-        (failed / "t-0" / name).write_text("version: 0\n" if name.startswith("partition") else "")
-    again = open_directories(*paths)
-    assert again.logs["t", 0].directory == str(whole / "t-0")
-    assert again.logs["t", 0].log_end_offset == 5
-    again.close()

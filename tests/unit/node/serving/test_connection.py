@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import struct
 from typing import Any, cast
 
 import pytest
 from tests.unit.node.served_node import RawClient, serving
+from tests.unit.node.serving.logged import VERSIONS_REQUEST, refusals
 
 from penstock.log.disk import OpenFile
 from penstock.log.log_slice import LogSlice
@@ -20,17 +20,11 @@ from penstock.node.serving.handler import CloseConnection, Handler, RequestConte
 from penstock.node.serving.outgoing import CHUNK_BYTES, Outgoing
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from penstock.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from penstock.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.messages.list_groups import ListGroupsResponse
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import encode_request
-
-VERSIONS_REQUEST = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
-
-
-def refusals(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 async def test_the_table_of_api_versions_is_what_the_handlers_declare() -> None:
@@ -392,72 +386,3 @@ async def test_a_stop_answers_what_waits_and_closes_the_rest() -> None:
         await waiting.receive(ApiKey.HEARTBEAT, 4)
         assert await waiting.closed()
         await stopping
-
-
-async def test_answers_do_not_pile_up_before_a_peer_that_does_not_read() -> None:
-    answers = 0
-
-    def describe(*_: Any) -> list[bytes]:
-        nonlocal answers
-        answers += 1
-        return [struct.pack(">ii", CHUNK_BYTES, 1), bytes(CHUNK_BYTES - 4)]
-
-    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, describe, raw=True)) as node:
-        client = await node.connect()
-        transport = cast("asyncio.Transport", client.writer.transport)
-        transport.pause_reading()
-        client.writer.write(encode_request(HeartbeatRequest(), 4, 1, "test") * 1000)  # all of them in one piece
-        while not answers:
-            assert await (await node.connect()).lives()
-        assert answers < 1000
-        transport.resume_reading()
-        for _ in range(1000):
-            assert len(await client.receive_frame()) == CHUNK_BYTES
-    assert answers == 1000
-
-
-async def test_an_old_version_is_told_once_for_each_client(caplog: pytest.LogCaptureFixture) -> None:
-    async with serving(Handler(ApiKey.HEARTBEAT, 2, 4, lambda *_: HeartbeatResponse())) as node:
-        for name in ("old", "old", "older", "old"):
-            client = await node.connect()
-            client.writer.write(encode_request(HeartbeatRequest(), 1, 1, name))
-            assert await client.reader.read() == b""
-    first, second = refusals(caplog)
-    assert "version 1 of Heartbeat is not served (client old)" in first
-    assert "(client older)" in second
-
-
-async def test_a_flood_of_garbage_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    async with serving() as node:
-        for _ in range(5):
-            client = await node.connect()
-            client.writer.write(b"\xff" * 8)
-            assert await client.reader.read() == b""
-    assert len(refusals(caplog)) == 1
-
-
-async def test_a_large_request_is_read_beside_the_others_and_answered_in_its_place() -> None:
-    async with serving(Handler(ApiKey.DELETE_GROUPS, 0, 2, lambda _, __, asked: answer_of(asked))) as node:
-        client = await node.connect()
-        names = [f"group-{number}" for number in range(40_000)]
-        client.send(DeleteGroupsRequest(groups_names=names), 2)
-        client.send(VERSIONS_REQUEST, 3)
-        _, response = await client.receive(ApiKey.DELETE_GROUPS, 2)
-        assert isinstance(response, DeleteGroupsResponse)
-        assert [result.group_id for result in response.results] == names
-        await client.receive(ApiKey.API_VERSIONS, 3)
-
-
-def answer_of(asked: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=name) for name in asked.groups_names])
-
-
-async def test_a_large_request_that_makes_no_sense_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
-    async with serving(Handler(ApiKey.DELETE_GROUPS, 0, 2, lambda _, __, asked: answer_of(asked))) as node:
-        client = await node.connect()
-        frame = bytearray(encode_request(DeleteGroupsRequest(groups_names=["x" * 300_000]), 2, 1, "test"))
-        frame[-1] = 99
-        client.writer.write(frame)
-        assert await client.reader.read() == b""
-    (line,) = refusals(caplog)
-    assert "DeleteGroupsRequest version 2" in line

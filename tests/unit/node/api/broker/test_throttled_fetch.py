@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.node.api.broker.test_fetch import BATCH_BYTES, ID, offsets, read, request
+from tests.unit.node.api.broker.fetching import BATCH_BYTES, ID, offsets, request
+from tests.unit.node.api.broker.test_fetch import read
 from tests.unit.node.on_disk import Node, node_on, topic_records
 
 from penstock.metadata.records import ConfigRecord, PartitionChangeRecord
