@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.node import penstock_command, running_node
+from bench.node import AT_ONCE, penstock_command, running_node
 from bench.process import Command, CpuTimes
 from bench.round_trip import REQUESTS_OF, SmallRequests
 
@@ -41,8 +41,7 @@ class Side:
     """One of the checkouts: its node, and a connection to it."""
 
     def __init__(self, stack: ExitStack, tree: Path) -> None:
-        settings = {"group_initial_rebalance_delay_ms": "0"}
-        self._node = stack.enter_context(running_node(command_of(tree), **settings))
+        self._node = stack.enter_context(running_node(AT_ONCE, command_of(tree)))
         self._requests = SmallRequests(self._node)
         stack.callback(self._requests.close)
 
@@ -51,7 +50,7 @@ class Side:
         frames = REQUESTS_OF[kind](self._requests, TURN[at_once])
         before = self._node.cpu()
         trips = self._requests.round_trips_ms(frames, at_once)
-        return self._node.cpu_since(before), trips
+        return self._node.cpu() - before, trips
 
 
 def pair(sides: Sequence[Side], kind: str, at_once: int) -> Iterator[tuple[str, list[float]]]:

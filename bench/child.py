@@ -1,38 +1,38 @@
-"""Work that is done in a process of its own: `python -m MODULE WORD …` that prints one JSON object."""
+"""Work that is done in a process of its own: a function of a module, called with arguments of plain values."""
 
-import json
+import pickle
 import subprocess
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Generic, ParamSpec, TypeVar
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
-class Child:
-    """A process that was started."""
+class Child(Generic[Result]):
+    """A process that was started for one call."""
 
-    def __init__(self, module: str, *words: object) -> None:
-        self._words = [sys.executable, "-m", module, *map(str, words)]
-        self._process = subprocess.Popen(self._words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def __init__(self, work: Callable[Given, Result], *arguments: Given.args, **named: Given.kwargs) -> None:
+        self._name = f"{work.__module__}.{work.__qualname__}"
+        call = pickle.dumps((work, arguments, named)).hex()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bench.child", call], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def result(self, limit_s: float = 300) -> Any:
-        """What it printed; RuntimeError with what it said where it failed."""
+    def result(self, limit_s: float = 300) -> Result:
+        """What the function returned; RuntimeError with what the process said where it failed."""
         try:
             out, said = self._process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            raise RuntimeError(f"{' '.join(self._words[2:])} did not end in {limit_s:g} s") from None
+            raise RuntimeError(f"{self._name} did not end in {limit_s:g} s") from None
         if self._process.returncode:
-            raise RuntimeError(f"{' '.join(self._words[2:])} failed: {said[-3000:]}")
-        return json.loads(out)
-
-    def stop(self) -> None:
-        self._process.terminate()
-        self._process.communicate()
+            raise RuntimeError(f"{self._name} failed: {said.decode()[-3000:]}")
+        found: Result = pickle.loads(out)
+        return found
 
 
-def answer(result: object) -> None:
-    """What the child has to say."""
-    json.dump(result, sys.stdout)
+if __name__ == "__main__":
+    work, arguments, named = pickle.loads(bytes.fromhex(sys.argv[1]))
+    sys.stdout.buffer.write(pickle.dumps(work(*arguments, **named)))

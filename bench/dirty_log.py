@@ -2,30 +2,25 @@
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
-from confluent_kafka.admin._resource import ResourceType
-
-from bench.load import create_topic, run
-from bench.node import penstock_command
+from bench.load import Settings, produce
+from bench.node import penstock_command, running, scratch
 from bench.process import BrokerProcess, Command
-from penstock.log.checkpoint import CorruptCheckpointError, read_offsets
-from penstock.log.disk import Disk
-from penstock.log.names import CLEANED_OFFSETS, LOG_SUFFIX
+from bench.segments import active_offset, cleaned_to, segments
+from bench.topics import create_topic, set_config
 
 TOPIC: Final = "table"
 TIMES_WRITTEN: Final = 10
 """Each key, in the mean."""
 SEGMENTS: Final = 10
+DIRTY_SHARE: Final = "min.cleanable.dirty.ratio"
 NEVER, ALWAYS = "1.0", "0.0"
 """Shares of a log that must be dirty."""
-BATCHES: Final = {"linger.ms": 20, "batch.size": 16_384}
+BATCHES: Final[Settings] = {"linger.ms": 20, "batch.size": 16_384}
 """As large as a producer of Kafka makes them."""
 
 
@@ -34,37 +29,26 @@ class DirtyLog:
 
     def __init__(self, directory: Path, megabytes: int) -> None:
         self.directory = directory
-        self.settings = {
-            "cleanup.policy": "compact",
-            "segment.bytes": str(megabytes * 1_000_000 // SEGMENTS),
-            "min.cleanable.dirty.ratio": NEVER,
-        }
-
-    @property
-    def _segments(self) -> list[Path]:
-        return sorted(self.directory.glob(f"*{LOG_SUFFIX}"))
+        size = str(megabytes * 1_000_000 // SEGMENTS)
+        self.settings = {"cleanup.policy": "compact", "segment.bytes": size, DIRTY_SHARE: NEVER}
 
     @property
     def end_offset(self) -> int:
-        return int(self._segments[-1].name.removesuffix(LOG_SUFFIX))
+        return active_offset(self.directory)
 
     @property
     def size_bytes(self) -> int:
-        return sum(path.stat().st_size for path in self._segments[:-1])
+        return sum(path.stat().st_size for path in segments(self.directory)[:-1])
 
     def give(self, command: Command, directory: Path, topics: Sequence[str]) -> None:
         """Let a broker make topics in its directory; then put these segments into the place of their empty ones.
 
         Nobody writes into closed segments, so that all topics have the same ones; the other files are copied.
         """
-        directory.mkdir(parents=True, exist_ok=True)
-        broker = BrokerProcess(command, directory, {})
-        try:
+        with running(command, directory) as broker:
             for topic in topics:
                 create_topic(broker.address, topic, config=self.settings)
-        finally:
-            broker.stop()
-        closed = self._segments[:-1]
+        closed = segments(self.directory)[:-1]
         for topic in topics:
             target = directory / "data" / f"{topic}-0"
             for old in target.glob("0*"):
@@ -74,36 +58,25 @@ class DirtyLog:
                 put(path, target / path.name)
         os.sync()  # so that nobody is measured beside its being written
 
+    def read_in(self, broker: BrokerProcess, topic: str) -> None:
+        """Have the broker read what it was given, by one more record."""
+        produce(broker.address, topic, 1, 100, {}, keys=1)
+
+    def let_clean(self, broker: BrokerProcess, topic: str) -> None:
+        """From now on anything that is dirty is enough."""
+        set_config(broker.address, topic, DIRTY_SHARE, ALWAYS)
+
+    def is_clean(self, broker: BrokerProcess, topic: str) -> bool:
+        return cleaned_to(broker.directory / "data" / f"{topic}-0") >= self.end_offset
+
 
 @contextmanager
 def dirty_log(megabytes: int, size: int) -> Iterator[DirtyLog]:
     """A partition with so many MB of records of so many bytes."""
-    directory = Path(tempfile.mkdtemp(prefix="penstock-dirty-"))
-    try:
+    with scratch() as directory:
         log = DirtyLog(directory / "data" / f"{TOPIC}-0", megabytes)
         records = megabytes * 1_000_000 // size
-        node = BrokerProcess(penstock_command, directory, {})
-        try:
+        with running(penstock_command, directory) as node:
             create_topic(node.address, TOPIC, config=log.settings)
-            run("produce", node.address, TOPIC, records=records, size=size, keys=records // TIMES_WRITTEN, **BATCHES)
-        finally:
-            node.stop()
+            produce(node.address, TOPIC, records, size, BATCHES, keys=records // TIMES_WRITTEN)
         yield log
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-def let_clean(address: str, topic: str) -> None:
-    """From now on anything that is dirty is enough."""
-    entry = ConfigEntry("min.cleanable.dirty.ratio", ALWAYS, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": address})
-    admin.incremental_alter_configs([resource])[resource].result(60)
-
-
-def cleaned_to(broker: BrokerProcess, topic: str) -> int:
-    """Up to where the topic is compacted."""
-    try:
-        return read_offsets(Disk(), str(broker.directory / "data" / CLEANED_OFFSETS)).get((topic, 0), 0)
-    except (CorruptCheckpointError, OSError):  # Kafka begins with a file that is empty
-        return 0

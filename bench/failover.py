@@ -3,10 +3,8 @@
 from rich.console import Console
 
 from bench.measure import Budget, Measure, measure
-from bench.versus.questions.p12_failover import ERRORS, FEW, HELD_UP, LOST, MANY, TWICE, VICTIMS, ask_one
+from bench.versus.questions.failover import ERRORS, FEW, GROWTH, HELD_UP, LOST, MANY, TWICE, VICTIMS, ask_one
 from bench.versus.systems import PENSTOCK, Effort
-
-GROWTH = 1.5
 
 
 def failover(runs: int) -> list[Measure]:
@@ -15,20 +13,16 @@ def failover(runs: int) -> list[Measure]:
     found = {count: ask_one(effort, PENSTOCK, count) for count in (FEW, MANY)}
     measures: list[Measure] = []
     for victim in VICTIMS:
-        held_up = {count: [sample[HELD_UP.name] for sample in samples[victim]] for count, samples in found.items()}
-        measures += [
-            measure(f"producer held up, {victim} killed, {count:,} partitions", "s", waits)
-            for count, waits in held_up.items()
-        ]
-        growth = [many / few for few, many in zip(held_up[FEW], held_up[MANY], strict=True)]
+        waits = {count: [sample[HELD_UP.name] for sample in samples[victim]] for count, samples in found.items()}
+        name = f"{victim} killed"
+        measures += [measure(f"producer held up, {name}, {count:,} partitions", "s", waits[count]) for count in waits]
+        growth = [many / few for few, many in zip(waits[FEW], waits[MANY], strict=True)]
         measures.append(
-            measure(f"with many partitions, of that with few, {victim} killed", "×", growth, Budget(GROWTH))
+            measure(f"with many partitions, of that with few, {name}", "×", growth, Budget(GROWTH.own or 0))
         )
     rounds = [sample for samples in found.values() for of_victim in samples.values() for sample in of_victim]
-    return [
-        *measures,
-        *(
+    for figure in (ERRORS, LOST, TWICE):
+        measures.append(
             measure(f"{figure.name}, {len(rounds)} kills", "", [sum(one[figure.name] for one in rounds)], Budget(0))
-            for figure in (ERRORS, LOST, TWICE)
-        ),
-    ]
+        )
+    return measures

@@ -4,30 +4,24 @@ import asyncio
 import time
 
 from bench.measure import Measure, measure
+from bench.node import AS_INSTALLED
 from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
 from penstock.client.producer import Producer
 from penstock.client.settings import ProducerSettings
 from penstock.testing import Cluster
 
-AS_IN_KAFKA = {
-    "controller.quorum.election.timeout.ms": "1000",
-    "controller.quorum.fetch.timeout.ms": "2000",
-    "controller.quorum.request.timeout.ms": "2000",
-    "broker.session.timeout.ms": "9000",
-}
-"""Defaults, where clusters for tests have others."""
 SOON_MS = 5
 """So often a client asks again that is told to wait."""
 
 
 def first_group(runs: int) -> list[Measure]:
     """How long after a topic was asked for is its first record acknowledged, where a storage group begins with it?"""
-    with Cluster(nodes=3, process=True, config=AS_IN_KAFKA) as cluster:
-        found = asyncio.run(_created(cluster.bootstrap_servers, runs))
+    with Cluster(nodes=3, process=True, config=AS_INSTALLED) as cluster:
+        made, acknowledged = zip(*asyncio.run(_created(cluster.bootstrap_servers, runs)), strict=True)
     return [
-        measure("until the topic is made, with its group", "ms", [made for made, _ in found]),
-        measure("until its first record is acknowledged", "ms", [acknowledged for _, acknowledged in found]),
+        measure("until the topic is made, with its group", "ms", made),
+        measure("until its first record is acknowledged", "ms", acknowledged),
     ]
 
 

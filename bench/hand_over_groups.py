@@ -3,21 +3,18 @@
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Self
 
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as Position
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
-from bench.hand_over import CONFIG, REPLICAS
+from bench.background import Background
+from bench.hand_over import CONFIG, REPLICAS, WAYS, prefer
 from bench.measure import Budget, Measure, measure
+from bench.topics import create_topic
 from penstock.client.admin import Admin
-from penstock.client.admin.partitions import ElectionType
 from penstock.client.values import TopicPartition
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
-from penstock.protocol.requests.own_apis import BalanceAction
 from penstock.testing import Cluster
 
 OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)
@@ -30,40 +27,28 @@ WATCHED_S = 5.0
 LIMIT_S = 30
 
 
-class Committing:
+class Committing(Background):
     """A member of a group that commits again and again, and how long each commit takes until it is accepted."""
 
     def __init__(self, bootstrap: str) -> None:
+        super().__init__()
         self.waits: list[tuple[float, float]] = []
         """When a commit was asked for, and how many ms it took."""
         self.errors = self.assignments = 0
         self._bootstrap = bootstrap
-        self._is_over = threading.Event()
         self._is_in = threading.Event()
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        thread = threading.Thread(target=self._commit)
-        thread.start()
+    def __enter__(self) -> Self:
+        super().__enter__()
         assert self._is_in.wait(LIMIT_S)
-        try:
-            yield
-        finally:
-            self._is_over.set()
-            thread.join()
+        return self
 
-    def _commit(self) -> None:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self._bootstrap,
-                "group.id": "handed over",
-                "enable.auto.commit": False,
-                "error_cb": self._failed,
-            }
-        )
+    def run(self) -> None:
+        settings = {"bootstrap.servers": self._bootstrap, "group.id": "handed over", "enable.auto.commit": False}
+        consumer = Consumer({**settings, "error_cb": self._failed})
         consumer.subscribe([READ], on_assign=self._assigned)
         offset = 0
-        while not self._is_over.is_set():
+        while not self.is_over.is_set():
             consumer.poll(PAUSE_S)
             if not self._is_in.is_set():
                 continue
@@ -101,11 +86,8 @@ def hand_over_groups(runs: int) -> list[Measure]:
     """How long does a commit wait while its coordinator goes to another broker, in a partition of three replicas?"""
     config = CONFIG | {"offsets.topic.num.partitions": "1"}
     with Cluster(brokers=3, controllers=1, process=True, config=config) as cluster:
-        topic = NewTopic(READ, num_partitions=1, replica_assignment=[REPLICAS])
-        kafka_admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-        kafka_admin.create_topics([topic])[READ].result(LIMIT_S)
-        group = Committing(cluster.bootstrap_servers)
-        with group.running():
+        create_topic(cluster.bootstrap_servers, READ, places=[REPLICAS])
+        with Committing(cluster.bootstrap_servers) as group:
             found = asyncio.run(_moves(cluster.bootstrap_servers, group, runs))
     return [
         measure("longest commit, coordinator handed over", "ms", found["handed over"]),
@@ -118,20 +100,15 @@ def hand_over_groups(runs: int) -> list[Measure]:
 
 async def _moves(bootstrap: str, group: Committing, runs: int) -> dict[str, list[float]]:
     """The longest commits, by the way in which the coordinator changed; clients suffer from plain changes for long."""
-    found: dict[str, list[float]] = {"handed over": [], "plain": [], "calm": []}
+    found: dict[str, list[float]] = {**{way: [] for way in WAYS}, "calm": []}
     async with Admin(bootstrap) as admin:
-        for way in ("handed over", "plain"):
+        for way, move in WAYS.items():
             for _ in range(runs):
                 (topic,) = await admin.topics.describe([CONSUMER_OFFSETS])
-                leader = next(replica for replica in REPLICAS if replica != topic.partitions[0].leader)
-                replicas = [leader, *(replica for replica in REPLICAS if replica != leader)]
-                await admin.partitions.reassign({OFFSETS: replicas})
+                await prefer(admin, OFFSETS, next(one for one in REPLICAS if one != topic.partitions[0].leader))
                 await asyncio.sleep(CALM_S)
                 at_s = time.perf_counter()
-                if way == "plain":
-                    await admin.partitions.elect_leaders(ElectionType.PREFERRED, [OFFSETS])
-                else:
-                    await admin.partitions.balance_leaders(BalanceAction.BEGIN)
+                await move(admin, OFFSETS)
                 await asyncio.sleep(WATCHED_S)
                 await group.goes_on()
                 found[way].append(group.longest(at_s, time.perf_counter()))

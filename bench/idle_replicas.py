@@ -3,8 +3,8 @@
 import time
 from typing import Final
 
-from bench.drills.full_node import fill
 from bench.measure import Budget, Measure, measure
+from bench.topics import fill
 from bench.versus.systems import PENSTOCK
 from bench.versus.three_nodes import NODES, three_nodes
 
@@ -14,26 +14,19 @@ LOOKED_AT_S: Final = 10.0
 
 def idle_replicas(runs: int) -> list[Measure]:
     """What does a node use that holds 10,000 partitions of three replicas each, which nobody writes to?"""
-    shares: dict[int, list[float]] = {node: [] for node in NODES}
-    megabytes: dict[int, list[float]] = {node: [] for node in NODES}
+    shares, megabytes = [], []
     with three_nodes(PENSTOCK) as nodes:
-        for topic in fill(nodes.address, PARTITIONS, len(NODES)).topics:
-            nodes.wait_in_sync(topic)
-        for number in range(runs + 1):
-            before = {node: broker.cpu() for node, broker in nodes.brokers.items()}
-            begun = time.perf_counter()
+        fill(nodes.address, PARTITIONS, len(NODES), waits=True)
+        brokers = nodes.brokers.values()
+        for _ in range(runs + 1):
+            before, begun = [broker.cpu() for broker in brokers], time.perf_counter()
             time.sleep(LOOKED_AT_S)
             seconds = time.perf_counter() - begun
-            for node, broker in nodes.brokers.items():
-                if number:
-                    shares[node].append(broker.cpu_since(before[node]).total / seconds * 100)
-                    megabytes[node].append(broker.resident_mb)
+            used = [broker.cpu() - earlier for broker, earlier in zip(brokers, before, strict=True)]
+            shares.append(max(cpu.total for cpu in used) / seconds * 100)
+            megabytes.append(max(broker.resident_mb for broker in brokers))
     name = f"a node that holds {PARTITIONS:,} idle replicas"
     return [
-        measure(f"CPU of {name}: that which uses most", "%", _most(shares), Budget(4.0)),
-        measure(f"resident memory of {name}: that which has most", "MB", _most(megabytes), Budget(90.0)),
+        measure(f"CPU of {name}: that which uses most", "%", shares[1:], Budget(4.0)),
+        measure(f"resident memory of {name}: that which has most", "MB", megabytes[1:], Budget(90.0)),
     ]
-
-
-def _most(found: dict[int, list[float]]) -> list[float]:
-    return [max(figures) for figures in zip(*found.values(), strict=True)]

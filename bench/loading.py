@@ -1,26 +1,20 @@
 """How long a node takes from its start until its coordinator serves, with very many commits behind few live ones."""
 
-import socket
-import struct
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import BinaryIO, Final
+from typing import Any, Final
 
-from bench.drills.full_node import node_directory
-from bench.load import create_topic
 from bench.measure import Budget, Measure, measure
-from bench.node import penstock_command
+from bench.node import penstock_command, scratch
 from bench.process import BrokerProcess
+from bench.topics import create_topic
+from bench.wire import Wire, framed
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from penstock.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from penstock.protocol.requests.api import ApiKey
-from penstock.protocol.requests.framing import decode_response, encode_request
+from penstock.protocol.messages.offset_fetch import OffsetFetchRequest
 
 GROUPS: Final = 1_000
 PARTITIONS: Final = 100
@@ -36,7 +30,7 @@ LIMIT_S: Final = 60.0
 def loading(runs: int) -> list[Measure]:
     """How long is it from the start of a process until all groups have been told what they committed?"""
     seconds, used = [], []
-    with node_directory() as directory:
+    with scratch() as directory:
         node = BrokerProcess(penstock_command, directory, {})
         create_topic(node.address, TOPIC, PARTITIONS)
         _commit_all(node)
@@ -52,33 +46,29 @@ def loading(runs: int) -> list[Measure]:
 
 
 def _commit_all(node: BrokerProcess) -> None:
-    with _connected(node) as (connection, answers):
-        _until_served(connection, answers, _name(0))
+    with Wire(node.address) as wire:
+        _until_served(wire, _name(0))
         for number in range(TIMES):
             frame = _commit(_name(0), number)
             for first in range(0, GROUPS, AT_ONCE):
                 names = [_name(group) for group in range(first, first + AT_ONCE)]
-                connection.sendall(b"".join([frame.replace(_name(0).encode(), name.encode()) for name in names]))
-                for _ in names:
-                    _answer(answers)
+                frames = [frame.replace(_name(0).encode(), name.encode()) for name in names]
+                wire.round_trip_ms(b"".join(frames), AT_ONCE)
 
 
 def _ask_all(node: BrokerProcess) -> None:
-    with _connected(node) as (connection, answers):
+    with Wire(node.address) as wire:
         for group in range(GROUPS):
-            found = _until_served(connection, answers, _name(group))
+            found = _until_served(wire, _name(group))
             offsets = {one.partition_index: one.committed_offset for topic in found.topics for one in topic.partitions}
             if offsets != {index: _offset(index, TIMES - 1) for index in range(PARTITIONS)}:
                 raise RuntimeError(f"{_name(group)} has lost what it committed: {offsets}")
 
 
-def _until_served(connection: socket.socket, answers: BinaryIO, group: str) -> OffsetFetchResponse:
-    frame = encode_request(OffsetFetchRequest(group_id=group, topics=None), FETCH_VERSION, 1, "bench")
+def _until_served(wire: Wire, group: str) -> Any:
     limit_s = time.perf_counter() + LIMIT_S
     while time.perf_counter() < limit_s:
-        connection.sendall(frame)
-        _, found = decode_response(ApiKey.OFFSET_FETCH, FETCH_VERSION, _answer(answers))
-        assert isinstance(found, OffsetFetchResponse)
+        found = wire.ask(OffsetFetchRequest(group_id=group, topics=None), FETCH_VERSION)
         if found.error_code == ErrorCode.NONE:
             return found
         time.sleep(PAUSE_S)
@@ -91,7 +81,7 @@ def _commit(group: str, number: int) -> bytes:
         for index in range(PARTITIONS)
     ]
     topic = OffsetCommitRequestTopic(name=TOPIC, partitions=partitions)
-    return encode_request(OffsetCommitRequest(group_id=group, topics=[topic]), COMMIT_VERSION, 1, "bench")
+    return framed(OffsetCommitRequest(group_id=group, topics=[topic]), COMMIT_VERSION)
 
 
 def _name(group: int) -> str:
@@ -100,13 +90,3 @@ def _name(group: int) -> str:
 
 def _offset(index: int, number: int) -> int:
     return 1_000_000 * index + 1_000 * number
-
-
-@contextmanager
-def _connected(node: BrokerProcess) -> Iterator[tuple[socket.socket, BinaryIO]]:
-    with socket.create_connection(("127.0.0.1", node.port)) as connection, connection.makefile("rb") as answers:
-        yield connection, answers
-
-
-def _answer(answers: BinaryIO) -> bytes:
-    return answers.read(struct.unpack(">i", answers.read(4))[0])

@@ -3,7 +3,7 @@
 import os
 import platform
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +18,6 @@ class Budget:
     side: Literal["at most", "at least"] = "at most"
 
     def is_met(self, value: float) -> bool:
-        """Whether `value` keeps the bound."""
         return value <= self.bound if self.side == "at most" else value >= self.bound
 
 
@@ -33,7 +32,6 @@ class Measure:
 
     @property
     def median(self) -> float:
-        """The figure to quote."""
         return statistics.median(self.values)
 
     @property
@@ -44,10 +42,11 @@ class Measure:
         return "met" if self.budget.is_met(self.median) else "missed"
 
 
-def measure(name: str, unit: str, values: Sequence[float], budget: Budget | None = None) -> Measure:
+def measure(name: str, unit: str, values: Iterable[float], budget: Budget | None = None) -> Measure:
     """A measure of at least one run."""
+    values = tuple(values)
     assert values, f"{name} was never measured"
-    return Measure(name, unit, tuple(values), budget)
+    return Measure(name, unit, values, budget)
 
 
 def machine() -> dict[str, str | int | float]:
@@ -69,3 +68,8 @@ def _first_value(path: str, key: str) -> str | None:
         return None
     lines = (line.partition(":") for line in file.read_text().splitlines())
     return next((value.strip() for name, _, value in lines if name.strip() == key), None)
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The value that so many percent of them do not reach."""
+    return sorted(values)[int(len(values) * percent / 100)]

@@ -1,7 +1,6 @@
 """A node under measurement: a real process, as `penstock start` makes it, with its own default settings."""
 
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,12 +11,27 @@ from typing import Final
 from bench.process import BrokerProcess, Command
 
 BYTECODE: Final = Path(sys.prefix) / "bench-bytecode"
+AT_ONCE: Final = {"group.initial.rebalance.delay.ms": "0"}
+"""Groups form at once."""
+AS_INSTALLED: Final = {
+    "controller.quorum.election.timeout.ms": "1000",
+    "controller.quorum.fetch.timeout.ms": "2000",
+    "controller.quorum.request.timeout.ms": "2000",
+    "broker.session.timeout.ms": "9000",
+}
+"""Kafka's defaults and an installation's, where clusters for tests have others, which elect faster."""
 
 
 def own_environment() -> dict[str, str]:
     """That of a node: it finds its modules compiled, as those of an installed package are, whatever this shell says."""
     others = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**others, "PYTHONPYCACHEPREFIX": str(BYTECODE)}
+
+
+def source_environment() -> dict[str, str]:
+    """That of a process which has the modules of this checkout, `bench` among them."""
+    tree = Path(__file__).parents[1]
+    return {**os.environ, "PYTHONPATH": f"{tree}{os.pathsep}{tree / 'src'}"}
 
 
 def penstock_command(directory: Path, port: int, settings: Mapping[str, str]) -> tuple[Sequence[str], dict[str, str]]:
@@ -28,12 +42,27 @@ def penstock_command(directory: Path, port: int, settings: Mapping[str, str]) ->
 
 
 @contextmanager
-def running_node(command: Command = penstock_command, **settings: str) -> Iterator[BrokerProcess]:
-    """A node on an empty directory; keys are written with `_` for `.`."""
-    directory = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
-    node = BrokerProcess(command, directory, {key.replace("_", "."): value for key, value in settings.items()})
+def scratch() -> Iterator[Path]:
+    """A directory that is gone afterwards, whatever still writes into it."""
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
+
+
+@contextmanager
+def running(command: Command, directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[BrokerProcess]:
+    """A broker that keeps its data in a directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    broker = BrokerProcess(command, directory, settings or {})
     try:
-        yield node
+        yield broker
     finally:
-        node.stop()
-        shutil.rmtree(directory, ignore_errors=True)
+        broker.stop()
+
+
+@contextmanager
+def running_node(
+    settings: Mapping[str, str] | None = None, command: Command = penstock_command
+) -> Iterator[BrokerProcess]:
+    """A node on an empty directory."""
+    with scratch() as directory, running(command, directory, settings) as node:
+        yield node

@@ -1,12 +1,10 @@
-"""`python -m bench.one_round DIRECTORY plain|compiled`: one round of compaction over a log, which stays as it is."""
+"""One round of compaction over a log, which stays as it is: called in a process of its own."""
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from bench.child import answer
 from penstock.log.compaction.cleaning import run_round
 from penstock.log.compaction.compiled_keys import CompiledKeys
 from penstock.log.compaction.keys import Keys
@@ -22,26 +20,24 @@ from penstock.log.removals import Removals
 from penstock.protocol.batch import HEADER_SIZE, read_header
 from penstock.protocol.records import Record, encode_batch
 
-KINDS: Final[dict[str, Callable[[int, float], Keys]]] = {"plain": PlainKeys, "compiled": CompiledKeys}
+KINDS: Final[dict[str, Callable[[int, float], Keys]]] = {"compiled": CompiledKeys, "plain": PlainKeys}
 
 
-def main() -> None:
-    """MB that were read, and the seconds of the clock and of the processor that the round took."""
-    directory, kind = Path(sys.argv[1]), KINDS[sys.argv[2]]
+def one_round(directory: Path, kind: str) -> float:
+    """How many MB were read in a second of the processor."""
     disk, now_ms = Disk(), int(time.time() * 1000)
     config = LogConfig(cleanup_policy=frozenset({"compact"}))
     log = PartitionLog(OpenFiles(disk, 10), Removals(disk), str(directory), "table", 0, config, is_clean=True)
     log.load()
     work, _ = prepare(log, look_at(log, log.log_end_offset, now_ms), Buffers(), now_ms)
-    _warm(kind(1 << 20, 0.9))
-    keys = kind(work.dedupe_bytes, work.load_factor)
-    began_s, cpu_s = time.perf_counter(), time.process_time()
-    for step in run_round(work, keys, disk):
-        if isinstance(step, Summary):
-            megabytes = step.bytes_read / 1e6
-    answer({"mb": megabytes, "s": time.perf_counter() - began_s, "cpu_s": time.process_time() - cpu_s})
+    _warm(KINDS[kind](1 << 20, 0.9))
+    keys = KINDS[kind](work.dedupe_bytes, work.load_factor)
+    cpu_s = time.process_time()
+    megabytes = sum(step.bytes_read for step in run_round(work, keys, disk) if isinstance(step, Summary)) / 1e6
+    cpu_s = time.process_time() - cpu_s
     for path in directory.glob(f"*{CLEANED_SUFFIX}"):
         path.unlink()
+    return megabytes / cpu_s
 
 
 def _warm(keys: Keys) -> None:
@@ -50,7 +46,3 @@ def _warm(keys: Keys) -> None:
     header = read_header(batch, 0)
     keys.index(batch[HEADER_SIZE:], header, 0)
     keys.keep(batch[HEADER_SIZE:], header, 0, drops_tombstones=False)
-
-
-if __name__ == "__main__":
-    main()

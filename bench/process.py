@@ -1,109 +1,121 @@
 """A broker under measurement: a process that listens on a port, and what the operating system accounts to it."""
 
-import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from socket import create_server
+from typing import Final
 
 import psutil
 
+from bench.wire import Wire
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
-from penstock.protocol.requests.framing import encode_request
 
-BOOT_LIMIT_S = 900.0
-STOP_LIMIT_S = 180.0
+BOOT_LIMIT_S: Final = 900.0
+STOP_LIMIT_S: Final = 180.0
 Command = Callable[[Path, int, Mapping[str, str]], tuple[Sequence[str], Mapping[str, str] | None]]
 """How a broker is started: (its directory, its port, settings by Kafka's names) to a command line and environment."""
 
 
 @dataclass(frozen=True, slots=True)
 class CpuTimes:
-    """CPU seconds of a broker between two points."""
+    """CPU seconds: of a process since it began, or between two points."""
 
     user: float
     system: float
 
+    def __sub__(self, before: "CpuTimes") -> "CpuTimes":
+        return CpuTimes(self.user - before.user, self.system - before.system)
+
     @property
     def total(self) -> float:
-        """User and system together."""
         return self.user + self.system
 
 
-class BrokerProcess:
+def cpu_of(pid: int | None) -> CpuTimes:
+    """What a process has used since it began."""
+    times = psutil.Process(pid).cpu_times()
+    return CpuTimes(float(times.user), float(times.system))
+
+
+class Process:
+    """A process that writes what it says into a file; what it says to stderr may go into another one."""
+
+    def __init__(
+        self, command: Sequence[str], said: Path, env: Mapping[str, str] | None = None, log: Path | None = None
+    ) -> None:
+        self.said, self.log_file = said, log or said
+        with said.open("ab") as output, self.log_file.open("ab") as errors:
+            self._process = subprocess.Popen(command, stdout=output, stderr=errors, env=env)
+        self.pid = self._process.pid
+        self.wait = self._process.wait
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
+    @property
+    def resident_mb(self) -> float:
+        return float(psutil.Process(self.pid).memory_info().rss) / 1e6
+
+    def cpu(self) -> CpuTimes:
+        return cpu_of(self.pid)
+
+    def stop(self, limit_s: float = STOP_LIMIT_S) -> bool:
+        """Stop as an operator would; whether it did, for one that does not is killed."""
+        self._process.terminate()
+        try:
+            self._process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return False
+        return True
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def last_words(self, lines: int = 15) -> str:
+        """The end of what it wrote."""
+        return "\n" + "\n".join(self.log_file.read_text(errors="replace").splitlines()[-lines:])
+
+
+class BrokerProcess(Process):
     """A running broker. `boot_s` is the time from the start of the process to its first answered request."""
 
     def __init__(
         self, command: Command, directory: Path, settings: Mapping[str, str], *, port: int = 0, is_alone: bool = True
     ) -> None:
         """Start it and wait until it answers; one of several does so only when others run (`await_first_answer`)."""
-        self.port = port or free_port()
+        self.address = f"127.0.0.1:{port or free_ports(1)[0]}"
         self.directory = directory
-        self._said = directory / "broker.out"
-        arguments, environment = command(directory, self.port, settings)
+        arguments, environment = command(directory, int(self.address.rpartition(":")[2]), settings)
         self.started = time.perf_counter()
-        with self._said.open("ab") as output:
-            self.process = subprocess.Popen(arguments, stdout=output, stderr=subprocess.STDOUT, env=environment)
-        self._watched = psutil.Process(self.process.pid)
+        super().__init__(arguments, directory / "broker.out", environment)
         self.boot_s = 0.0
         if is_alone:
             self.await_first_answer()
 
-    @property
-    def address(self) -> str:
-        """The bootstrap server."""
-        return f"127.0.0.1:{self.port}"
-
-    @property
-    def resident_mb(self) -> float:
-        """Resident memory in MB."""
-        return float(self._watched.memory_info().rss) / 1e6
-
-    def cpu(self) -> CpuTimes:
-        """CPU seconds since the process began."""
-        times = self._watched.cpu_times()
-        return CpuTimes(float(times.user), float(times.system))
-
-    def cpu_since(self, before: CpuTimes) -> CpuTimes:
-        """CPU seconds since `before`."""
-        now = self.cpu()
-        return CpuTimes(now.user - before.user, now.system - before.system)
-
-    def stop(self) -> None:
-        """Stop as an operator would; one that does not stop is killed."""
-        self.process.terminate()
-        try:
-            self.process.wait(STOP_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-    def kill(self) -> None:
-        """End it at once."""
-        self.process.kill()
-        self.process.wait()
-
     def await_first_answer(self) -> None:
-        """Wait until it answers."""
-        while time.perf_counter() - self.started < BOOT_LIMIT_S:
-            if self.process.poll() is not None:
-                break
+        while time.perf_counter() - self.started < BOOT_LIMIT_S and self.exit_code is None:
             try:
-                with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
-                    connection.sendall(encode_request(ApiVersionsRequest(), 0, 1, "bench"))
-                    if connection.recv(4):
-                        self.boot_s = time.perf_counter() - self.started
-                        return
+                with Wire(self.address, 1) as wire:
+                    wire.ask(ApiVersionsRequest(), 0)
+                    self.boot_s = time.perf_counter() - self.started
+                    return
             except OSError:
                 time.sleep(0.002)
-        self.process.kill()
-        raise RuntimeError(f"the broker did not answer; it said: {self._said.read_text()}")
+        self.kill()
+        raise RuntimeError(f"the broker did not answer; it said: {self.last_words(100)}")
 
 
-def free_port(besides: int = 0) -> int:
-    """A port that nothing listens on, and not `besides`."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    return port if port != besides else free_port(besides)
+def free_ports(count: int, besides: Collection[int] = ()) -> list[int]:
+    """Ports that nothing listens on, and not those."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(create_server(("127.0.0.1", 0))) for _ in range(count + len(besides))]
+        found = [int(probe.getsockname()[1]) for probe in probes]
+    return [port for port in found if port not in besides][:count]

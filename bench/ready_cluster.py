@@ -6,7 +6,7 @@ Asked in a process of its own: what a test waits for is its first cluster.
 import asyncio
 import time
 
-from bench.child import Child, answer
+from bench.child import Child
 from bench.measure import Budget, Measure, measure
 from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
@@ -20,8 +20,8 @@ PARTITIONS = 12
 
 def ready_cluster(runs: int) -> list[Measure]:
     """How long until a cluster of three for tests has started, and all its topics are replicated?"""
-    found = [Child("bench.ready_cluster").result() for _ in range(runs + 1)][1:]
-    started_s, replicated_s, used_s = ([float(one[number]) for one in found] for number in range(3))
+    found = [Child(_one).result() for _ in range(runs + 1)][1:]
+    started_s, replicated_s, used_s = zip(*found, strict=True)
     return [
         measure("Cluster(nodes=3) has started", "s", started_s),
         measure("Cluster(nodes=3) is ready, every topic replicated", "s", replicated_s, Budget(2.0)),
@@ -55,7 +55,3 @@ async def _is_replicated(admin: Admin) -> bool:
     """Whether each partition of each topic has all nodes in sync."""
     topics = await admin.topics.describe()
     return len(topics) == 2 and all(len(one.isr) == NODES for topic in topics for one in topic.partitions.values())
-
-
-if __name__ == "__main__":
-    answer(_one())

@@ -12,13 +12,11 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-
-from bench.measure import Measure, measure
-from bench.round_trip import produce_request
+from bench.measure import Measure, measure, percentile
+from bench.segments import batches
+from bench.topics import create_topic, leaders_of
+from bench.wire import produce_frame
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.records import iterate_batches
 from penstock.testing import Cluster
 from penstock.testing.quorum_view import wait_until
 
@@ -80,21 +78,15 @@ def _measures(name: str, loads: Sequence[Load]) -> Iterator[Measure]:
 def _loads(cluster: Cluster, mode: str, config: dict[str, str], load: tuple[int, int], runs: int) -> list[Load]:
     count, producers = load
     names = [f"{mode.partition(',')[0].lower()}-{len(config)}-{count}-{producers}-{index}" for index in range(count)]
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    if mode == CONSENSUS:
-        topics = [NewTopic(name, 1, 3, config=config) for name in names]
-    else:
-        topics = [NewTopic(name, 1, replica_assignment=[[1, 2, 3]], config=config) for name in names]
-    for created in admin.create_topics(topics).values():
-        created.result()
-    address = wait_until(lambda: _leader(cluster, admin, names), LIMIT_S, "a leader of all topics")
-    frames = [produce_request(names[index % count], VALUE, acks=-1) for index in range(producers)]
+    for name in names:
+        create_topic(cluster.bootstrap_servers, name, 1, 3, config, places=() if mode == CONSENSUS else [[1, 2, 3]])
+    address = wait_until(lambda: _leader(cluster, names), LIMIT_S, "a leader of all topics")
+    frames = [produce_frame(names[index % count], VALUE, acks=-1) for index in range(producers)]
     return [asyncio.run(_load(cluster, address, frames)) for _ in range(runs)]
 
 
-def _leader(cluster: Cluster, admin: AdminClient, names: list[str]) -> str | None:
-    known = admin.list_topics(timeout=10).topics
-    leaders = {known[name].partitions[0].leader if name in known else -1 for name in names}
+def _leader(cluster: Cluster, names: list[str]) -> str | None:
+    leaders = {leaders_of(cluster.bootstrap_servers, name).get(0, -1) for name in names}
     return None if -1 in leaders or len(leaders) > 1 else cluster.node(leaders.pop()).address
 
 
@@ -104,12 +96,12 @@ async def _load(cluster: Cluster, address: str, frames: list[bytes]) -> Load:
     begun = time.perf_counter()
     ends = begun + BEFORE_S + SECONDS
     await asyncio.gather(*(_produce(address, frame, ends, waits) for frame in frames))
-    counted = sorted(took for at, took in waits if begun + BEFORE_S <= at < ends)
+    counted = [took for at, took in waits if begun + BEFORE_S <= at < ends]
     entries, proposals = (after - earlier for after, earlier in zip(_proposed(cluster), before, strict=True))
     return Load(
         len(counted) / SECONDS,
         statistics.median(counted) * 1e3,
-        counted[len(counted) * 99 // 100] * 1e3,
+        percentile(counted, 99) * 1e3,
         entries / max(proposals, 1),
     )
 
@@ -148,12 +140,9 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frame
 
 def _proposed(cluster: Cluster) -> tuple[int, int]:
     """How many records and batches the log of the storage group has, as it lies on the disk of a node."""
-    records = batches = 0
-    for segment in (cluster.nodes[0].directory / "__storage_group-0").glob("*.log"):
-        data = segment.read_bytes()
-        with contextlib.suppress(IndexError, ValueError):
-            for _, header in iterate_batches(data):
-                if not header.is_control:
-                    batches += 1
-                    records += header.record_count
-    return records, batches
+    counts = []
+    with contextlib.suppress(IndexError, ValueError):
+        for header, _ in batches(cluster.nodes[0].directory / "__storage_group-0"):
+            if not header.is_control:
+                counts.append(header.record_count)
+    return sum(counts), len(counts)

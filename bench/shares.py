@@ -7,12 +7,13 @@ and waking costs a process as much as it has threads: a JVM gets no more than a 
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
+
+from bench.background import Background
 
 PERIOD_S: Final = 0.02
 LOOK_S: Final = 0.002
@@ -26,7 +27,7 @@ def held_to(share: float, pids: Sequence[int]) -> Iterator[None]:
     """Hold each of these processes to this share of one processor, for as long as the block lasts."""
     folder = quota_folder()
     if folder is None:
-        with _governed(share, pids):
+        with _Governed(share, pids):
             yield
         return
     with ExitStack() as stack:
@@ -110,22 +111,14 @@ def run_time_s(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | 2)
 
 
-@contextmanager
-def _governed(share: float, pids: Sequence[int]) -> Iterator[None]:
-    shares = [Share(pid, share, time.monotonic()) for pid in pids]
-    over = threading.Event()
+class _Governed(Background):
+    def __init__(self, share: float, pids: Sequence[int]) -> None:
+        super().__init__()
+        self._shares = [Share(pid, share, time.monotonic()) for pid in pids]
 
-    def govern() -> None:
-        while not over.wait(LOOK_S):
-            for one in shares:
+    def run(self) -> None:
+        while not self.is_over.wait(LOOK_S):
+            for one in self._shares:
                 one.enforce(time.monotonic())
-
-    thread = threading.Thread(target=govern, name="shares", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-        for one in shares:
+        for one in self._shares:
             one.release()

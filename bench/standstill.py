@@ -1,27 +1,28 @@
 """How long a group stands still when one of ten members joins, restarts or leaves.
 
-`python -m bench.standstill ADDRESS TOPIC GROUP KIND` runs ten members (librdkafka, one process, a thread each), and a
-producer that gives each partition a record every few milliseconds. After each event it prints two figures: the longest
-time in which no member was given any record, and the longest time in which one partition's records were given to
-nobody. An event is over when each partition has been read again by a member of the new group.
+A process runs ten members (librdkafka, a thread each), and a producer that gives each partition a record every few
+milliseconds. After each event there are two figures: the longest time in which no member was given any record, and the
+longest time in which one partition's records were given to nobody. An event is over when each partition has been read
+again by a member of the new group.
 """
 
-import argparse
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer
 
-from bench.child import Child, answer
-from bench.load import create_topic
+from bench.background import Background
+from bench.child import Child
+from bench.stream import Stream
+from bench.topics import create_topic
 
 MEMBERS: Final = 10
 PARTITIONS: Final = 20
-RECORD_EVERY_S: Final = 0.01
+RATE: Final = 2_000
+"""Records a second: one for each partition every ten milliseconds."""
 LIMIT_S: Final = 60.0
 SETTLED_S: Final = 1.0
 """An event is over when no partition has changed hands for so long."""
@@ -44,8 +45,7 @@ class Standstill(NamedTuple):
 def standstills(address: str, group: str, kind: str) -> dict[str, Standstill]:
     """What each event costs a group of this kind; in a process of its own, on a topic of its own."""
     create_topic(address, group, PARTITIONS)
-    found = Child("bench.standstill", address, group, group, kind).result()
-    return {event: Standstill(*figures) for event, figures in found.items()}
+    return Child(_standstills, address, group, kind).result()
 
 
 def longest_pause_s(moments: list[float], begun: float, ended: float) -> float:
@@ -84,56 +84,28 @@ class Deliveries:
         )
 
 
-class Member:
+class Member(Background):
     """A consumer that polls in a thread of its own until it is told to go."""
 
     def __init__(self, settings: Mapping[str, str | int], topic: str, deliveries: Deliveries) -> None:
+        super().__init__()
         self._consumer = Consumer(dict(settings))
         self._consumer.subscribe([topic])
         self._deliveries = deliveries
-        self._leaving = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self.begin()
 
-    def _run(self) -> None:
-        while not self._leaving.is_set():
+    def run(self) -> None:
+        while not self.is_over.is_set():
             message = self._consumer.poll(0.05)
             if message is not None and message.error() is None:
                 self._deliveries.take(message.partition() or 0, self)
         self._consumer.close()
 
-    def leave(self) -> None:
-        """Stop; a static member is expected back."""
-        self._leaving.set()
-        self._thread.join(LIMIT_S)
-
-
-@contextmanager
-def producing(address: str, topic: str) -> Iterator[None]:
-    """A record for each partition every few milliseconds, for as long as the block lasts."""
-    producer = Producer({"bootstrap.servers": address, "linger.ms": 0, "acks": 1})
-    over = threading.Event()
-
-    def run() -> None:
-        while not over.wait(RECORD_EVERY_S):
-            for partition in range(PARTITIONS):
-                producer.produce(topic, b"x", partition=partition)
-            producer.poll(0)
-        producer.flush(10)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join(LIMIT_S)
-
 
 class Group:
     """Nine members, and a tenth that comes and goes."""
 
-    def __init__(self, address: str, topic: str, group: str, kind: str) -> None:
+    def __init__(self, address: str, group: str, kind: str) -> None:
         self._settings: dict[str, str | int] = {
             "bootstrap.servers": address,
             "group.id": group,
@@ -143,7 +115,7 @@ class Group:
             "fetch.wait.max.ms": 10,
             **KINDS[kind],
         }
-        self._topic = topic
+        self._topic = group
         self.deliveries = Deliveries()
         self.members = [self._member(number) for number in range(MEMBERS - 1)]
 
@@ -167,46 +139,31 @@ class Group:
         self.members.append(self._member(MEMBERS - 1))
 
     def restart(self) -> None:
-        """The tenth goes and comes back."""
+        """The tenth goes and comes back; a static member is expected back."""
         self.leave()
         self.join()
 
     def leave(self) -> None:
         """The tenth goes."""
-        self.members.pop().leave()
+        self.members.pop().end()
 
 
-def measured(group: Group) -> dict[str, Standstill]:
+def _standstills(address: str, topic: str, kind: str) -> dict[str, Standstill]:
     """Each event in turn."""
     found: dict[str, Standstill] = {}
-    group.await_settled(MEMBERS - 1)
-    acts: dict[str, tuple[Callable[[], None], int]] = {
-        "joins": (group.join, MEMBERS),
-        "restarts": (group.restart, MEMBERS),
-        "leaves": (group.leave, MEMBERS - 1),
-    }
-    for event, (act, members) in acts.items():
-        begun = time.perf_counter()
-        act()
-        group.await_settled(members)
-        found[event] = group.deliveries.standstill(begun)
-    return found
-
-
-def main() -> None:
-    """Run one group as the command line says and print its figures."""
-    parser = argparse.ArgumentParser()
-    for name in ("address", "topic", "group"):
-        parser.add_argument(name)
-    parser.add_argument("kind", choices=list(KINDS))
-    words = parser.parse_args()
-    with producing(words.address, words.topic):
-        group = Group(words.address, words.topic, words.group, words.kind)
-        found = measured(group)
+    with Stream(address, topic, PARTITIONS, rate=RATE, linger_ms=0, acks=1, enable_idempotence=False):
+        group = Group(address, topic, kind)
+        group.await_settled(MEMBERS - 1)
+        acts: dict[str, tuple[Callable[[], None], int]] = {
+            "joins": (group.join, MEMBERS),
+            "restarts": (group.restart, MEMBERS),
+            "leaves": (group.leave, MEMBERS - 1),
+        }
+        for event, (act, members) in acts.items():
+            begun = time.perf_counter()
+            act()
+            group.await_settled(members)
+            found[event] = group.deliveries.standstill(begun)
         for member in group.members:
-            member.leave()
-    answer(found)
-
-
-if __name__ == "__main__":
-    main()
+            member.end()
+    return found

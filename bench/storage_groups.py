@@ -10,17 +10,16 @@ old one meanwhile.
 import asyncio
 import os
 import statistics
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final
 from uuid import UUID
 
-from bench.measure import Measure, measure
+from bench.measure import Measure, measure, percentile
+from bench.node import scratch
 from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.disk import Disk
@@ -127,17 +126,17 @@ class Links(NoPeers):
 def storage_groups(runs: int) -> list[Measure]:
     """How many batches of 1 KB are on the disks of a majority in a second, and how long does each take?"""
     found = []
-    with _directory() as path:
+    with scratch() as path:
         flushed = [_flushed_one_by_one(path / f"{run}") for run in range(runs)]
     found.append(measure("one log, each batch flushed", "batches/s", flushed))
     for topics, producers, linger_ms in KINDS:
         rates, middles, worst, shared = [], [], [], []
         for _ in range(runs):
-            with _directory() as path:
+            with scratch() as path:
                 trips, together = asyncio.run(_produced(path, topics, producers, linger_ms))
             rates.append(len(trips) / SECONDS)
             middles.append(statistics.median(trips))
-            worst.append(sorted(trips)[len(trips) * 99 // 100])
+            worst.append(percentile(trips, 99))
             shared.append(together)
         name = f"storage group, topics {topics}, producers {producers}, linger {linger_ms} ms"
         found += [
@@ -149,17 +148,11 @@ def storage_groups(runs: int) -> list[Measure]:
     for scheme in Scheme:
         took = []
         for _ in range(runs):
-            with _directory() as path:
+            with scratch() as path:
                 took += asyncio.run(_handed_over(path, scheme))
         name = f"storage group, handed over by scheme {scheme}"
         found += [measure(name, "ms", took), measure(f"{name}, longest", "ms", [max(took)])]
     return found
-
-
-@contextmanager
-def _directory() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
-        yield Path(name)
 
 
 def _flushed_one_by_one(path: Path) -> float:

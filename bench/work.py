@@ -1,18 +1,15 @@
 """What one worker takes a second: lines of a file into a topic, through a Python function, and out into a file."""
 
-import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Consumer, TopicPartition
-
 from bench.measure import Measure, measure
-from bench.node import running_node
+from bench.node import AT_ONCE, running_node, scratch, source_environment
+from bench.topics import create_topic, end_of
 from penstock.testing.quorum_view import wait_until
 
 LINES: Final = 100_000
@@ -40,16 +37,17 @@ def connectors(runs: int) -> list[Measure]:
     """What does a worker take a second: file source, Python function, file sink, 100,000 lines of 100 B each?"""
     found: dict[str, list[float]] = {name: [] for name in JOBS}
     for _ in range(runs + 1):
-        with tempfile.TemporaryDirectory() as directory, running_node(group_initial_rebalance_delay_ms="0") as node:
-            folder = Path(directory)
+        with scratch() as folder, running_node(AT_ONCE) as node:
             (folder / "before").write_text(f"{'x' * (SIZE - 1)}\n" * LINES)
-            is_done = {
-                "file source": lambda node=node: _end(node.address, "lines"),
-                "Python function": lambda node=node: _end(node.address, "shouted"),
-                "file sink": lambda folder=folder: (folder / "after").stat().st_size // SIZE,
-            }
-            for name in JOBS:
-                found[name].append(_rate(folder, node.address, name, is_done[name]))
+            for topic in ("lines", "shouted"):
+                create_topic(node.address, topic)
+            done = (
+                end_of(node.address, "lines"),
+                end_of(node.address, "shouted"),
+                lambda folder=folder: (folder / "after").stat().st_size // SIZE,
+            )
+            for name, count in zip(JOBS, done, strict=True):
+                found[name].append(_rate(folder, node.address, name, count))
     return [measure(f"{name}, one task", "records/s", rates[1:]) for name, rates in found.items()]
 
 
@@ -61,8 +59,7 @@ def _rate(folder: Path, bootstrap: str, name: str, count: Callable[[], int]) -> 
     )
     job.write_text("".join(f"{key}={value}\n" for key, value in {"name": "measured", **JOBS[name]}.items()))
     command = [sys.executable, "-m", "penstock", "worker", "--standalone", str(worker), str(job)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=folder, env=source_environment(), stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         said = "\n"
@@ -75,14 +72,3 @@ def _rate(folder: Path, bootstrap: str, name: str, count: Callable[[], int]) -> 
     finally:
         process.terminate()
         process.communicate(timeout=SECONDS)
-
-
-def _end(bootstrap: str, topic: str) -> int:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none"})
-    try:
-        return sum(
-            consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=SECONDS)[1]
-            for number in consumer.list_topics(topic, timeout=SECONDS).topics[topic].partitions
-        )
-    finally:
-        consumer.close()

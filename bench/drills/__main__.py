@@ -5,30 +5,26 @@ import signal
 
 from rich.console import Console
 
-from bench.__main__ import table
 from bench.drills.drills import DRILLS
 from bench.measure import Measure
+from bench.report import asked, table
 from bench.results_file import RESULTS, write
 
 
 def main() -> None:
     """Drill, print, write."""
     parser = argparse.ArgumentParser(prog="python -m bench.drills")
-    parser.add_argument("drills", nargs="*", metavar="DRILL", help=f"any of: {', '.join(DRILLS)} (all)")
     parser.add_argument("--rounds", type=int, help="rounds of each, instead of its own number")
-    words = parser.parse_args()
-    unknown = sorted(set(words.drills) - set(DRILLS))
-    if unknown:
-        parser.error(f"no drill {', '.join(unknown)}: choose from {', '.join(DRILLS)}")
+    words = asked(parser, "drill", DRILLS)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts behind itself ignores it
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console, measures = Console(), list[Measure]()
-    for name in words.drills or DRILLS:
+    for name in words.names:
         drill, rounds = DRILLS[name]
         console.print(f"[bold]{name}[/]: {(drill.__doc__ or '').strip()}")
         measures += drill(words.rounds or rounds, lambda line: console.print(f"  {line}", highlight=False))
     console.print(table(measures, "Penstock: three nodes under kill -9, SIGSTOP and ten thousand topics"))
-    write(RESULTS / "drills.json", measures, is_all=not words.drills)
+    write(RESULTS / "drills.json", measures, is_all=words.is_all)
     console.print("written to results/drills.json")
 
 

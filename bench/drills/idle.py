@@ -12,18 +12,15 @@ class IdleTask(SourceTask):
     """Notes go to a file of the process, in the directory `notes`."""
 
     def start(self, config: Mapping[str, str], context: SourceContext) -> None:
-        """See SourceTask."""
         self._notes = Path(config["notes"], str(os.getpid()))
         self._name = f"{config['name']}-{config['part']}"
         self._note("begun")
 
     async def poll(self) -> Sequence[SourceRecord]:
-        """See SourceTask."""
         await asyncio.sleep(1)
         return []
 
     def stop(self) -> None:
-        """See Task."""
         self._note("ended")
 
     def _note(self, what: str) -> None:
@@ -37,5 +34,4 @@ class Idle(SourceConnector):
     task_class = IdleTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """See Connector."""
         return [{**self.config, "part": str(part)} for part in range(max_tasks)]

@@ -5,139 +5,143 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 import kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from kafka.errors import KafkaConnectionError
 from kafka.errors import KafkaError as PythonError
 
-from penstock.testing.history import Anomaly, History, Outcome
+from bench.node import AS_INSTALLED
+from bench.topics import create_topic, wait_in_sync
+from penstock.testing import Cluster
+from penstock.testing.history import History, Outcome
 
+KAFKA_DEFAULTS: Final = AS_INSTALLED | {
+    "controller.quorum.election.backoff.max.ms": "1000",
+    "broker.heartbeat.interval.ms": "2000",
+}
+"""A cluster for tests elects faster; here all time-outs are those of an installation."""
+SESSION_S: Final = 9.0
+ELECTION_S: Final = 4.0
+"""A quorum whose leader dies elects another one within two fetch time-outs, each of 2 s by default."""
+TOPIC: Final = "drill"
 GROUP: Final = "drill"
 PATIENCE_S: Final = 180.0
 TICK_S: Final = 0.01
 SESSION_MS: Final = 6_000
 
 
+class DrillError(Exception):
+    """A promise was broken; the text says which."""
+
+
 class Seen:
     """What all clients were told, in one history; and every error that one of them was given."""
 
-    def __init__(self, topic: str) -> None:
-        self.topic = topic
+    def __init__(self) -> None:
         self.history = History()
         self.errors: list[str] = []
         self.coordinator_errors: list[str] = []
-        self.longest_s: dict[str, float] = {}
-        self.sent = self.acknowledged = 0
-        self._values: set[bytes] = set()
-        self._committed: dict[int, int] = {}
-        self._lock = threading.Lock()
-
-    def was_acknowledged(self, producer: str, partition: int, offset: int, value: bytes, took_s: float) -> None:
-        with self._lock:
-            self.acknowledged += 1
-            self.longest_s[producer] = max(took_s, self.longest_s.get(producer, 0.0))
-            self.history.sent(producer, (self.topic, partition), value, Outcome.ACKNOWLEDGED, offset=offset)
-
-    def refused(self, producer: str, partition: int, value: bytes) -> None:
-        with self._lock:
-            self.history.sent(producer, (self.topic, partition), value, Outcome.REFUSED)
-
-    def was_polled(self, consumer: str, partition: int, offset: int, value: bytes) -> None:
-        with self._lock:
-            self._values.add(value)
-            self.history.polled(consumer, (self.topic, partition), offset, value)
-
-    def was_assigned(self, consumer: str, partition: int) -> None:
-        with self._lock:
-            self.history.moved(consumer, (self.topic, partition))
-
-    def failed(self, client: str, error: object) -> None:
-        with self._lock:
-            self.errors.append(f"{time.strftime('%X')} {client}: {error}")
-
-    def coordinator_failed(self, client: str, error: object) -> None:
         """Nothing came of a request to the coordinator, a commit mostly, and not for a rebalance."""
-        with self._lock:
-            self.coordinator_errors.append(f"{time.strftime('%X')} {client}: {error}")
+        self.longest_s: dict[str, float] = {}
+        self.acknowledged = 0
+        self.values: set[bytes] = set()
+        self._committed: dict[int, int] = {}
+        self.lock = threading.Lock()
+
+    def was_acknowledged(self, client: str, partition: int, offset: int, value: bytes, took_s: float) -> None:
+        with self.lock:
+            self.acknowledged += 1
+            self.longest_s[client] = max(took_s, self.longest_s.get(client, 0.0))
+            self.history.sent(client, (TOPIC, partition), value, Outcome.ACKNOWLEDGED, offset=offset)
+
+    def refused(self, values: Iterable[bytes]) -> None:
+        """Records for the first partition, which none of the clients has sent."""
+        with self.lock:
+            for value in values:
+                self.history.sent("nobody", (TOPIC, 0), value, Outcome.REFUSED)
+
+    def was_polled(self, client: str, partition: int, offset: int, value: bytes) -> None:
+        with self.lock:
+            self.values.add(value)
+            self.history.polled(client, (TOPIC, partition), offset, value)
+
+    def was_assigned(self, client: str, partition: int) -> int:
+        """The last commit known of the partition."""
+        with self.lock:
+            self.history.moved(client, (TOPIC, partition))
+            return self._committed.get(partition, 0)
 
     def was_committed(self, partition: int, offset: int) -> None:
         """The group was told that this is its committed offset."""
-        with self._lock:
+        with self.lock:
             self._committed[partition] = max(offset, self._committed.get(partition, 0))
 
-    def begins(self, consumer: str, partition: int, committed: int, offset: int) -> None:
-        """A consumer's first record of a partition it was assigned when `committed` was the last commit known."""
-        if offset < committed:
-            self.failed(consumer, f"partition {partition} begins at {offset} although {committed} was committed")
-
-    def committed(self, partition: int) -> int:
-        with self._lock:
-            return self._committed.get(partition, 0)
-
-    def anomalies(self) -> list[Anomaly]:
-        """What the checker finds in what all of them were told until now."""
-        with self._lock:
-            return self.history.anomalies()
-
-    @property
-    def read(self) -> int:
-        """So many different values were read."""
-        with self._lock:
-            return len(self._values)
+    def failed(self, client: str, error: object, *, at_coordinator: bool = False) -> None:
+        with self.lock:
+            errors = self.coordinator_errors if at_coordinator else self.errors
+            errors.append(f"{time.strftime('%X')} {client}: {error}")
 
 
-class _Client(Protocol):
+class _Client:
+    name: str
+
+    def __init__(self, bootstrap: str, seen: Seen, partitions: int) -> None:
+        self.seen, self.partitions = seen, partitions
+        self.open(bootstrap)
+
+    def open(self, bootstrap: str) -> None:
+        raise NotImplementedError
+
     def step(self) -> None:
         """Do a little."""
+        raise NotImplementedError
 
     def close(self, patience_s: float) -> None:
         """The end: what is under way is waited for, but not longer than this."""
+        raise NotImplementedError
 
 
-class LibrdkafkaProducer:
+class LibrdkafkaProducer(_Client):
     """confluent-kafka, acks=all, idempotent: some records in each step."""
 
-    def __init__(self, bootstrap: str, seen: Seen, partitions: int, per_step: int) -> None:
-        self._seen, self._partitions, self._per_step = seen, partitions, per_step
+    name = "confluent"
+    per_step = 5
+
+    def open(self, bootstrap: str) -> None:
         self._numbers = itertools.count()
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
         )
 
     def step(self) -> None:
-        for number in itertools.islice(self._numbers, self._per_step):
-            at = time.monotonic()
+        for number in itertools.islice(self._numbers, self.per_step):
             self._producer.produce(
-                self._seen.topic,
-                b"c%d" % number,
-                partition=number % self._partitions,
-                on_delivery=lambda error, message, at=at: self._delivered(error, message, at),  # type: ignore[misc]
+                TOPIC, b"c%d" % number, partition=number % self.partitions, on_delivery=self._delivered
             )
-            self._seen.sent += 1
         self._producer.poll(TICK_S)
 
     def close(self, patience_s: float) -> None:
-        left = self._producer.flush(patience_s)
-        if left:
-            self._seen.failed("producer", f"{left} records were never answered")
+        if left := self._producer.flush(patience_s):
+            self.seen.failed(self.name, f"{left} records were never answered")
 
-    def _delivered(self, error: KafkaError | None, message: Message, at: float) -> None:
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._seen.failed("producer", error)
-            return
-        partition, offset, value = _place(message)
-        self._seen.was_acknowledged("confluent", partition, offset, value, time.monotonic() - at)
+            self.seen.failed(self.name, error)
+        else:
+            self.seen.was_acknowledged(self.name, *_place(message), message.latency() or 0.0)
 
 
-class PythonProducer:
-    """kafka-python, acks=all, idempotent."""
+class PythonProducer(_Client):
+    """kafka-python, acks=all, idempotent: a record in each step."""
 
-    def __init__(self, bootstrap: str, seen: Seen, partitions: int, per_step: int) -> None:
-        self._seen, self._partitions, self._per_step = seen, partitions, per_step
+    name = "kafka-python"
+
+    def open(self, bootstrap: str) -> None:
         self._numbers = itertools.count()
         self._producer = kafka.KafkaProducer(
             bootstrap_servers=bootstrap.split(","),
@@ -148,28 +152,47 @@ class PythonProducer:
         )
 
     def step(self) -> None:
-        for number in itertools.islice(self._numbers, self._per_step):
-            at, value = time.monotonic(), b"p%d" % number
-            future = self._producer.send(self._seen.topic, value, partition=number % self._partitions)
-            future.add_callback(
-                lambda told, value=value, at=at: self._seen.was_acknowledged(
-                    "kafka-python", told.partition, told.offset, value, time.monotonic() - at
-                )
+        number, at = next(self._numbers), time.monotonic()
+        value = b"p%d" % number
+        future = self._producer.send(TOPIC, value, partition=number % self.partitions)
+        future.add_callback(
+            lambda told: self.seen.was_acknowledged(
+                self.name, told.partition, told.offset, value, time.monotonic() - at
             )
-            future.add_errback(lambda error: self._seen.failed("kafka-python's producer", repr(error)))
-            self._seen.sent += 1
+        )
+        future.add_errback(lambda error: self.seen.failed(self.name, repr(error)))
         time.sleep(TICK_S)
 
     def close(self, patience_s: float) -> None:
         self._producer.close(patience_s)
 
 
-class LibrdkafkaConsumer:
-    """confluent-kafka: reads and commits."""
+class _Consumer(_Client):
+    """Reads, and commits what it has read."""
 
-    def __init__(self, bootstrap: str, seen: Seen) -> None:
-        self._seen = seen
-        self._begin: dict[int, int] = {}
+    def __init__(self, bootstrap: str, seen: Seen, partitions: int) -> None:
+        self._committed: dict[int, int] = {}
+        """Of partitions that nothing was read of since they were assigned."""
+        super().__init__(bootstrap, seen, partitions)
+
+    def assigned(self, partitions: Iterable[int]) -> None:
+        for partition in partitions:
+            self._committed[partition] = self.seen.was_assigned(self.name, partition)
+
+    def polled(self, partition: int, offset: int, value: bytes) -> None:
+        """The first record of a partition must not lie before what was committed when it was assigned."""
+        committed = self._committed.pop(partition, 0)
+        if offset < committed:
+            self.seen.failed(self.name, f"partition {partition} begins at {offset} although {committed} was committed")
+        self.seen.was_polled(self.name, partition, offset, value)
+
+
+class LibrdkafkaConsumer(_Consumer):
+    """confluent-kafka."""
+
+    name = "confluent"
+
+    def open(self, bootstrap: str) -> None:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -181,38 +204,29 @@ class LibrdkafkaConsumer:
                 "log_level": 0,
             }
         )
-        self._consumer.subscribe([seen.topic], on_assign=self._assigned)
+        self._consumer.subscribe([TOPIC], on_assign=self._assigned)
+
+    def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self.assigned(one.partition for one in partitions)
 
     def step(self) -> None:
         for message in self._consumer.consume(500, TICK_S):
-            error = message.error()
-            if error is not None:
+            if (error := message.error()) is not None:
                 is_cut_off = error.code() == KafkaError._TRANSPORT  # librdkafka says so, and asks again by itself
-                (self._seen.coordinator_failed if is_cut_off else self._seen.failed)("consumer", error)
-                continue
-            partition, offset, value = _place(message)
-            if partition in self._begin:
-                self._seen.begins("consumer", partition, self._begin.pop(partition), offset)
-            self._seen.was_polled("confluent", partition, offset, value)
-        self._commit()
-
-    def close(self, patience_s: float) -> None:
-        self._consumer.close()
-
-    def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        for one in partitions:
-            self._begin[one.partition] = self._seen.committed(one.partition)
-            self._seen.was_assigned("confluent", one.partition)
-
-    def _commit(self) -> None:
+                self.seen.failed(self.name, error, at_coordinator=is_cut_off)
+            else:
+                self.polled(*_place(message))
         try:
             for one in self._consumer.commit(asynchronous=False) or []:
                 if one.error is not None:
                     raise KafkaException(one.error)
-                self._seen.was_committed(one.partition, one.offset)
+                self.seen.was_committed(one.partition, one.offset)
         except KafkaException as error:
             if error.args[0].code() not in (KafkaError._NO_OFFSET, *REBALANCING):
-                self._seen.coordinator_failed("consumer", error)
+                self.seen.failed(self.name, error, at_coordinator=True)
+
+    def close(self, patience_s: float) -> None:
+        self._consumer.close()
 
 
 REBALANCING: Final = (
@@ -222,68 +236,6 @@ REBALANCING: Final = (
     KafkaError.UNKNOWN_MEMBER_ID,
 )
 """What a commit in the middle of a rebalance is told, on any broker: the partition is read again by whoever has it."""
-
-
-class PythonConsumer:
-    """kafka-python: reads and commits."""
-
-    def __init__(self, bootstrap: str, seen: Seen) -> None:
-        self._seen = seen
-        self._begin: dict[int, int] = {}
-        self._consumer = kafka.KafkaConsumer(
-            bootstrap_servers=bootstrap.split(","),
-            group_id=GROUP,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            partition_assignment_strategy=[kafka.coordinator.assignors.range.RangePartitionAssignor],
-            session_timeout_ms=SESSION_MS,
-        )
-        self._consumer.subscribe([seen.topic], listener=self._listener())
-
-    def step(self) -> None:
-        try:
-            found = self._consumer.poll(int(TICK_S * 1000), max_records=500)
-        except KafkaConnectionError as error:  # nobody at all listens; the next poll tries again
-            self._seen.coordinator_failed("kafka-python's consumer", repr(error))
-            return
-        for records in found.values():
-            for record in records:
-                if record.partition in self._begin:
-                    begun = self._begin.pop(record.partition)
-                    self._seen.begins("kafka-python", record.partition, begun, record.offset)
-                self._seen.was_polled("kafka-python", record.partition, record.offset, record.value)
-        if not found:
-            return
-        try:
-            self._consumer.commit()
-        except PythonError as error:
-            if type(error).__name__ not in PYTHON_REBALANCING:
-                self._seen.coordinator_failed("kafka-python's consumer", repr(error))
-        else:
-            for one, records in found.items():
-                self._seen.was_committed(one.partition, records[-1].offset + 1)
-
-    def close(self, patience_s: float) -> None:
-        self._consumer.close()
-
-    def _listener(self) -> kafka.ConsumerRebalanceListener:
-        client = self
-
-        class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
-            def on_partitions_revoked(self, revoked: Any) -> None:
-                pass
-
-            def on_partitions_assigned(self, assigned: Any) -> None:
-                # kafka-python 3.0 keeps what it asked for when a poll ends before the answer, and takes it for the
-                # committed offsets of a later assignment of the same partitions.
-                client._consumer._coordinator._offset_fetch_futures.clear()
-                for one in assigned:
-                    client._begin[one.partition] = client._seen.committed(one.partition)
-                    client._seen.was_assigned("kafka-python", one.partition)
-
-        return Listener()
-
-
 PYTHON_REBALANCING: Final = (
     "CommitFailedError",
     "RebalanceInProgressError",
@@ -292,23 +244,71 @@ PYTHON_REBALANCING: Final = (
 )
 
 
+class PythonConsumer(_Consumer, kafka.ConsumerRebalanceListener):  # type: ignore[misc]
+    """kafka-python."""
+
+    name = "kafka-python"
+
+    def open(self, bootstrap: str) -> None:
+        self._consumer = kafka.KafkaConsumer(
+            bootstrap_servers=bootstrap.split(","),
+            group_id=GROUP,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            partition_assignment_strategy=[kafka.coordinator.assignors.range.RangePartitionAssignor],
+            session_timeout_ms=SESSION_MS,
+        )
+        self._consumer.subscribe([TOPIC], listener=self)
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        pass
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        # kafka-python 3.0 keeps what it asked for when a poll ends before the answer, and takes it for the committed
+        # offsets of a later assignment of the same partitions.
+        self._consumer._coordinator._offset_fetch_futures.clear()
+        self.assigned(one.partition for one in assigned)
+
+    def step(self) -> None:
+        try:
+            found = self._consumer.poll(int(TICK_S * 1000), max_records=500)
+        except KafkaConnectionError as error:  # nobody at all listens; the next poll tries again
+            self.seen.failed(self.name, repr(error), at_coordinator=True)
+            return
+        for record in itertools.chain(*found.values()):
+            self.polled(record.partition, record.offset, record.value)
+        if not found:
+            return
+        try:
+            self._consumer.commit()
+        except PythonError as error:
+            if type(error).__name__ not in PYTHON_REBALANCING:
+                self.seen.failed(self.name, repr(error), at_coordinator=True)
+        else:
+            for one, records in found.items():
+                self.seen.was_committed(one.partition, records[-1].offset + 1)
+
+    def close(self, patience_s: float) -> None:
+        self._consumer.close()
+
+
 class Traffic:
     """Two producers and two consumers of a group, each in a thread of its own, for as long as the block lasts."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, per_step: int = 5) -> None:
-        self.seen = Seen(topic)
-        self._bootstrap, self._partitions, self._per_step = bootstrap, partitions, per_step
+    def __init__(self, bootstrap: str, partitions: int) -> None:
+        self.seen = Seen()
         self._patience_s = PATIENCE_S
-        self._is_over = threading.Event()
-        self._all_read = threading.Event()
-        makers: list[tuple[str, Callable[[], _Client], threading.Event]] = [
-            ("producer", lambda: LibrdkafkaProducer(bootstrap, self.seen, partitions, per_step), self._is_over),
-            ("kafka-python's producer", lambda: PythonProducer(bootstrap, self.seen, partitions, 1), self._is_over),
-            ("consumer", lambda: LibrdkafkaConsumer(bootstrap, self.seen), self._all_read),
-            ("kafka-python's consumer", lambda: PythonConsumer(bootstrap, self.seen), self._all_read),
-        ]
-        self._producing = [threading.Thread(target=self._run, args=one, name=one[0]) for one in makers[:2]]
-        self._consuming = [threading.Thread(target=self._run, args=one, name=one[0]) for one in makers[2:]]
+        self._is_over, self._all_read = threading.Event(), threading.Event()
+        self._producing, self._consuming = (
+            [
+                threading.Thread(target=self._run, args=(kind, bootstrap, partitions, is_over), name=kind.__name__)
+                for kind in kinds
+            ]
+            for kinds, is_over in (
+                ((LibrdkafkaProducer, PythonProducer), self._is_over),
+                ((LibrdkafkaConsumer, PythonConsumer), self._all_read),
+            )
+        )
 
     def __enter__(self) -> Self:
         for thread in (*self._producing, *self._consuming):
@@ -319,23 +319,50 @@ class Traffic:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        """All that is acknowledged must be read, and the checker be silent; unless the block has failed."""
         if kind is not None:
-            self._patience_s = 0.0  # nobody wants to know any more
+            self._patience_s = 0.0
         self._is_over.set()
         for thread in self._producing:
             thread.join()
         try:
             if kind is None:
-                self._wait(lambda: self.seen.read >= self.seen.acknowledged, "what is acknowledged is read")
+                self._wait(lambda: len(self.seen.values) >= self.seen.acknowledged, "what is acknowledged is read")
         finally:
             self._all_read.set()
             for thread in self._consuming:
                 thread.join()
+        if kind is None:
+            self.expect_no_anomaly()
+
+    def begin_round(self) -> None:
+        """What records wait for counts from now on."""
+        self.seen.longest_s.clear()
+
+    @property
+    def longest_s(self) -> float:
+        """How long a record has waited at most, in this round."""
+        return max(self.seen.longest_s.values())
 
     def wait_for_more(self, count: int = 1000) -> None:
         """Until so many more records are acknowledged and read."""
-        acknowledged, read = self.seen.acknowledged + count, self.seen.read + count
-        self._wait(lambda: self.seen.acknowledged >= acknowledged and self.seen.read >= read, f"{count} more records")
+        seen = self.seen
+        acknowledged, read = seen.acknowledged + count, len(seen.values) + count
+        self._wait(lambda: seen.acknowledged >= acknowledged and len(seen.values) >= read, f"{count} more records")
+
+    def expect_no_error(self, *, coordinator_may_fail: bool = True) -> None:
+        """No client was given an error; a commit may fail whose coordinator was killed, and what else it was asked."""
+        found = self.seen.errors + ([] if coordinator_may_fail else self.seen.coordinator_errors)
+        if found:
+            raise DrillError("; ".join(found[:10]))
+
+    def expect_no_anomaly(self, but: Sequence[str] = ()) -> None:
+        """The checker is silent, but for what only the end can tell."""
+        self.expect_no_error()
+        with self.seen.lock:
+            found = [one for one in self.seen.history.anomalies() if one.kind not in but]
+        if found:
+            raise DrillError("; ".join(map(str, found[:10])))
 
     def _wait(self, is_so: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + PATIENCE_S
@@ -345,14 +372,26 @@ class Traffic:
                 return
             time.sleep(TICK_S)
 
-    def _run(self, name: str, make: Callable[[], _Client], is_over: threading.Event) -> None:
+    def _run(self, kind: type[_Client], bootstrap: str, partitions: int, is_over: threading.Event) -> None:
         try:
-            client = make()
+            client = kind(bootstrap, self.seen, partitions)
             while not is_over.is_set():
                 client.step()
             client.close(self._patience_s)
         except Exception as error:
-            self.seen.failed(name, f"ended: {error!r}")
+            self.seen.failed(kind.__name__, f"ended: {error!r}")
+
+
+@contextmanager
+def under_traffic(
+    partitions: int = 6, places: Sequence[Sequence[int]] = (), topic: dict[str, str] | None = None, **cluster: Any
+) -> Iterator[tuple[Cluster, Traffic]]:
+    """Nodes, each a process, and clients at work on a topic of theirs, with so many partitions or at these places."""
+    with Cluster(process=True, **cluster) as started:
+        create_topic(started.bootstrap_servers, TOPIC, partitions, 3, topic, places=places)
+        wait_in_sync(started.bootstrap_servers, TOPIC, 3)
+        with Traffic(started.bootstrap_servers, len(places) or partitions) as traffic:
+            yield started, traffic
 
 
 def _place(message: Message) -> tuple[int, int, bytes]:

@@ -19,42 +19,36 @@ from bench.hand_in_hand.hand_over import hand_over_under_java_clients
 from bench.hand_in_hand.java_workers import run_java_workers
 from bench.hand_in_hand.kafkas_tools import try_kafkas_tools
 from bench.hand_in_hand.mixed_quorum import mix
-from bench.hand_in_hand.node import KAFKA, PENSTOCK, HandError
+from bench.hand_in_hand.node import HandError
+from bench.report import asked
+from bench.versus.systems import KAFKA, PENSTOCK
 
-Scenario = Callable[..., None]
-
-
-def scenarios() -> dict[str, Scenario]:
-    """All scenarios by name."""
-    found: dict[str, Scenario] = {}
-    for release in RELEASES:
-        for founder in (KAFKA, PENSTOCK):
-            found[f"directory-{founder}-{release}"] = partial(change_hands, founder=founder, release=release)
-    for release in (RELEASES[0], RELEASES[-1]):
-        for founder in (KAFKA, PENSTOCK):
-            found[f"quorum-{founder}-{release}"] = partial(mix, founder=founder, release=release)
-    found["compaction"] = compare_compaction
-    found["changelogs"] = rebuild_from_changelogs
-    found["tools"] = try_kafkas_tools
-    found["connect"] = run_java_workers
-    found["consensus"] = work_on_consensus_topic
-    found["hand-over"] = hand_over_under_java_clients
-    return found
+FOUNDERS = (KAFKA, PENSTOCK)
+SCENARIOS: dict[str, Callable[..., None]] = {
+    **{f"directory-{by}-{at}": partial(change_hands, founder=by, release=at) for at in RELEASES for by in FOUNDERS},
+    **{
+        f"quorum-{by}-{at}": partial(mix, founder=by, release=at)
+        for at in (RELEASES[0], RELEASES[-1])
+        for by in FOUNDERS
+    },
+    "compaction": compare_compaction,
+    "changelogs": rebuild_from_changelogs,
+    "tools": try_kafkas_tools,
+    "connect": run_java_workers,
+    "consensus": work_on_consensus_topic,
+    "hand-over": hand_over_under_java_clients,
+}
 
 
 def main() -> None:
     """Run them one after the other; the folder of one that fails stays."""
     faulthandler.enable()  # clients in C run in this process
-    known = scenarios()
-    parser = argparse.ArgumentParser(prog="python -m bench.hand_in_hand")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of: {', '.join(known)} (all)")
-    names = parser.parse_args().names or list(known)
     failed = 0
-    for name in names:
+    for name in asked(argparse.ArgumentParser(prog="python -m bench.hand_in_hand"), "name", SCENARIOS).names:
         print(name, flush=True)
         folder = Path(tempfile.mkdtemp(prefix=f"penstock-{name}-"))
         try:
-            known[name](folder, say=lambda line: print(f"  {line}", flush=True))
+            SCENARIOS[name](folder, say=lambda line: print(f"  {line}", flush=True))
         except (HandError, KafkaException) as error:
             failed += 1
             print(f"  FAILED, in {folder}: {error}", flush=True)

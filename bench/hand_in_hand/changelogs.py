@@ -13,19 +13,14 @@ import subprocess
 import time
 import venv
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import Producer
-
-from bench.hand_in_hand.clients import LIMIT_S
-from bench.hand_in_hand.node import HandError
-from bench.load import create_topic
-from penstock.log.checkpoint import read_offsets
-from penstock.log.disk import Disk
-from penstock.log.names import CLEANED_OFFSETS, LOG_SUFFIX
-from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
+from bench.hand_in_hand.clients import LIMIT_S, produce_all
+from bench.hand_in_hand.node import HandError, Say, said, wait_until
+from bench.segments import batches, cleaned_to, segments
+from bench.topics import create_topic
+from penstock.protocol.records import encode_batch
 from penstock.testing import Cluster
 
 PACKAGES: Final = ("faust-streaming==0.15.3", "quixstreams==3.28.1")
@@ -46,7 +41,7 @@ AMISS: Final = 1
 """Words that may be counted twice, and that may be left out: what faust's stream does now and then in one batch."""
 
 
-def rebuild_from_changelogs(folder: Path, say: Callable[[str], None]) -> None:
+def rebuild_from_changelogs(folder: Path, say: Say) -> None:
     """See the module. Raises HandError."""
     python = _environment()
     for library in ("faust", "quixstreams"):
@@ -65,18 +60,16 @@ def _environment() -> Path:
     python, done = folder / "bin" / "python", folder / "done"
     if not done.exists() or done.read_text() != str(PACKAGES):
         venv.create(folder, clear=True, with_pip=True)
-        installed = subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], capture_output=True, text=True)
-        if installed.returncode:
-            raise HandError(f"pip could not install {PACKAGES}: {installed.stderr[-1000:]}")
+        said([str(python), "-m", "pip", "install", "-q", *PACKAGES])
         done.write_text(str(PACKAGES))
     return python
 
 
-def _count(cluster: Cluster, python: Path, library: str, folder: Path, say: Callable[[str], None]) -> None:
+def _count(cluster: Cluster, python: Path, library: str, folder: Path, say: Say) -> None:
     lots, expected, total = random.Random(1), Counter[str](), 0
     for words in (lots.choices(KEYS, k=FIRST), [*KEYS, *lots.choices(KEYS, k=SECOND - len(KEYS))]):
         total += len(words)
-        _produce(cluster.bootstrap_servers, words)
+        produce_all(cluster.bootstrap_servers, WORDS, [(word.encode(), b"1") for word in words])
         found = _live(cluster, python, library, folder, (total, len(words)))
         seen, sent = Counter(found["seen"]), Counter(words)
         expected.update(seen)
@@ -86,14 +79,6 @@ def _count(cluster: Cluster, python: Path, library: str, folder: Path, say: Call
             shutil.copytree(cluster.nodes[0].directory, folder.with_suffix(".node"))
             raise HandError(f"{library} saw {seen.total()} words of {len(words)}; these totals are wrong: {wrong}")
         say(f"{library}: without local state, {seen.total()} words were seen, the totals of {total} are right")
-
-
-def _produce(address: str, words: Sequence[str]) -> None:
-    producer = Producer({"bootstrap.servers": address})
-    for word in words:
-        producer.produce(WORDS, b"1", word.encode())
-    if producer.flush(LIMIT_S):
-        raise HandError("not all words were acknowledged")
 
 
 def _live(cluster: Cluster, python: Path, library: str, folder: Path, counts: tuple[int, int]) -> Any:
@@ -114,35 +99,20 @@ def _live(cluster: Cluster, python: Path, library: str, folder: Path, counts: tu
 def _settled(cluster: Cluster) -> tuple[int, int]:
     """(bytes of the changelog, bytes of its last records by key in their batches) once rounds change nothing."""
     (changelog,) = (path for path in Path(cluster.nodes[0].directory).rglob("*changelog*-0") if path.is_dir())
-    batches = list(_batches(changelog))
-    last = {record.key: record for batch in batches for record in batch if record.value is not None}
+    written = [list(records) for _, records in batches(changelog)]
+    last = {record.key: record for batch in written for record in batch if record.value is not None}
     offsets = {record.offset for record in last.values()}
-    kept = ([record for record in batch if record.offset in offsets] for batch in batches)
+    kept = ([record for record in batch if record.offset in offsets] for batch in written)
     alive = sum(len(encode_batch(records)) for records in kept if records)
     time.sleep(ROLL_S)
-    producer, one = Producer({"bootstrap.servers": cluster.bootstrap_servers}), next(iter(last.values()))
-    headers: list[tuple[str, str | bytes | None]] = [*one.headers]
-    producer.produce(changelog.name.removesuffix("-0"), one.value, one.key, headers=headers)  # closes the segment
-    producer.flush(LIMIT_S)
-    deadline = time.monotonic() + LIMIT_S
-    while _dirty_share(changelog) > DIRTY:
-        if time.monotonic() > deadline:
-            raise HandError(f"{changelog.name} is not compacted")
-        time.sleep(ROLL_S)
-    return sum(path.stat().st_size for path in changelog.glob(f"*{LOG_SUFFIX}")), alive
+    one, topic = next(iter(last.values())), changelog.name.removesuffix("-0")
+    produce_all(cluster.bootstrap_servers, topic, [(one.key, one.value)], headers=[*one.headers])  # closes the segment
+    wait_until(f"{changelog.name} is compacted", lambda: _dirty_share(changelog) <= DIRTY, (), LIMIT_S)
+    return sum(path.stat().st_size for path in segments(changelog)), alive
 
 
 def _dirty_share(changelog: Path) -> float:
     """Of the closed segments, the bytes of those that are not compacted."""
-    topic = changelog.name.removesuffix("-0")
-    cleaned_to = read_offsets(Disk(), str(changelog.parent / CLEANED_OFFSETS)).get((topic, 0), 0)
-    *sizes, _ = ((int(path.stem), path.stat().st_size) for path in sorted(changelog.glob(f"*{LOG_SUFFIX}")))
-    dirty = sum(size for base_offset, size in sizes if base_offset >= cleaned_to)
-    return dirty / sum(size for _, size in sizes)
-
-
-def _batches(changelog: Path) -> Iterator[list[Record]]:
-    for path in sorted(changelog.glob(f"*{LOG_SUFFIX}")):
-        content = path.read_bytes()
-        for position, header in iterate_batches(content):
-            yield list(iterate_records(content, position, header))
+    begin = cleaned_to(changelog)
+    *sizes, _ = ((int(path.stem), path.stat().st_size) for path in segments(changelog))
+    return sum(size for base_offset, size in sizes if base_offset >= begin) / sum(size for _, size in sizes)

@@ -1,7 +1,7 @@
 """What clients do with a node of either system, and what they must find again: records, offsets, settings."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,14 +13,14 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
-from confluent_kafka.cimpl import NewTopic
 
-from bench.hand_in_hand.node import PAUSE_S, HandError
+from bench.hand_in_hand.node import PAUSE_S, HandError, Node, wait_until
+from bench.topics import admin_of, create_topic
 
 PARTITIONS: Final = 3
+RETENTION_MS: Final = "604800001"
 LIMIT_S: Final = 300.0
 """Nobody measures time here: a busy machine is no failure."""
 NOT_YET: Final = (
@@ -46,49 +46,54 @@ class Promise:
     """By group: how many records of partition 0 it has committed."""
 
 
-def is_up(address: str) -> bool:
-    """Whether a node answers."""
-    return count(address) > 0
+def wait_until_up(address: str, node: Node) -> None:
+    """Until a node answers."""
+    wait_until(f"{node.system} serves", lambda: count(address) > 0, [node])
 
 
 def count(address: str) -> int:
     """How many brokers there are, as a node says; 0 if it does not answer."""
     try:
-        return len(AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=2).brokers)
+        return len(admin_of(address).list_topics(timeout=2).brokers)
     except Exception:
         return 0
 
 
 def create(address: str, topic: str) -> None:
     """A topic with a setting of its own."""
-    _create(address, NewTopic(topic, PARTITIONS, 1, config={"retention.ms": "604800001"}))
-
-
-def create_pair(address: str, topic: str) -> None:
-    """A topic of one partition that needs both of its replicas."""
-    _create(address, NewTopic(topic, 1, 2, config={"min.insync.replicas": "2"}))
-
-
-def _create(address: str, new: NewTopic) -> None:
-    admin = AdminClient({"bootstrap.servers": address})  # its futures end with it
-    for future in admin.create_topics([new]).values():
-        future.result(LIMIT_S)
+    create_topic(address, topic, PARTITIONS, config={"retention.ms": RETENTION_MS}, limit_s=LIMIT_S)
 
 
 def produce(address: str, promise: Promise, stint: int, count: int = 300) -> None:
     """More records, all acknowledged, in batches of the codecs in turn."""
     codec = ("none", "gzip", "lz4", "zstd")[stint % 4]
-    producer = Producer({"bootstrap.servers": address, "enable.idempotence": True, "compression.type": codec})
+    records = {f"{stint}-{index}".encode(): f"value {index} of stint {stint}".encode() for index in range(count)}
+    produce_all(address, promise.topic, records.items(), {"enable.idempotence": True, "compression.type": codec})
+    promise.records.update(records)
+
+
+def produce_all(
+    address: str,
+    topic: str,
+    records: Iterable[tuple[bytes | None, bytes | None]],
+    settings: Mapping[str, str | int | bool] | None = None,
+    *,
+    partitions: int = 0,
+    headers: list[tuple[str, str | bytes | None]] | None = None,
+) -> None:
+    """Keys and values, all acknowledged; the partitions in turn, if it is said how many. Raises HandError."""
+    producer = Producer({"bootstrap.servers": address, **(settings or {})})
     failed: list[object] = []
-
-    def note(error: KafkaError | None, _: object) -> None:
-        if error is not None:
-            failed.append(error)
-
-    for index in range(count):
-        key, value = f"{stint}-{index}".encode(), f"value {index} of stint {stint}".encode()
-        producer.produce(promise.topic, value, key, on_delivery=note)
-        promise.records[key] = value
+    for number, (key, value) in enumerate(records):
+        producer.produce(
+            topic,
+            value,
+            key,
+            partition=number % partitions if partitions else -1,
+            headers=headers or [],
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+        )
+        producer.poll(0)
     if producer.flush(LIMIT_S) or failed:
         raise HandError(f"not all records were acknowledged: {failed[:3]}")
 
@@ -97,16 +102,10 @@ def commit(address: str, promise: Promise, stint: int) -> None:
     """Each group commits an offset, and so says where it goes on."""
     for index, group in enumerate(GROUPS):
         consumer = Consumer({"bootstrap.servers": address, "group.id": group, "enable.auto.commit": False})
-        offset = 1 + stint * 10 + index
-        _patiently(
-            lambda consumer, offset: consumer.commit(
-                offsets=[TopicPartition(promise.topic, 0, offset)], asynchronous=False
-            ),
-            consumer,
-            offset,
-        )
+        places = [TopicPartition(promise.topic, 0, 1 + stint * 10 + index)]
+        _patiently(consumer.commit, offsets=places, asynchronous=False)
         consumer.close()
-        promise.committed[group] = offset
+        promise.committed[group] = places[0].offset
 
 
 def check(address: str, promise: Promise) -> None:
@@ -114,7 +113,7 @@ def check(address: str, promise: Promise) -> None:
     found = read_all(address, promise.topic)
     if found != sorted(promise.records.items()):
         raise HandError(f"{len(promise.records)} records were acknowledged, {len(found)} were read, or they differ")
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = admin_of(address)
     for group, offset in promise.committed.items():
         asked = ConsumerGroupTopicPartitions(group, [TopicPartition(promise.topic, 0)])
         answer = _patiently(
@@ -125,7 +124,7 @@ def check(address: str, promise: Promise) -> None:
             raise HandError(f"group {group} committed {offset}, and {seen} was found")
     resource = ConfigResource(ResourceType.TOPIC, promise.topic)
     settings = admin.describe_configs([resource])[resource].result(LIMIT_S)
-    if settings["retention.ms"].value != "604800001":
+    if settings["retention.ms"].value != RETENTION_MS:
         raise HandError(f"retention.ms of the topic is {settings['retention.ms'].value}")
 
 

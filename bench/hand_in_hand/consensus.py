@@ -6,46 +6,29 @@ then each of Kafka's tools that has to do with replicas does its work, or is ref
 
 import asyncio
 import json
-import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka.admin import AdminClient
-
 from bench.hand_in_hand.compaction import DUMP
-from bench.hand_in_hand.java_clients import (
-    DEFAULTS,
-    LIMIT_S,
-    QUIET,
-    JavaConsumer,
-    JavaProducer,
-    check_all_read_once,
-    wait_all_read,
-    wait_for_members,
-    wait_for_more,
-)
-from bench.hand_in_hand.kafkas_tools import TOOL_LIMIT_S, TOOLS, Tools
-from bench.hand_in_hand.node import HandError, wait_until
-from bench.load import create_topic
+from bench.hand_in_hand.java_clients import LIMIT_S, QUIET, TOPIC, JavaClients, JavaConsumer
+from bench.hand_in_hand.kafkas_tools import REASSIGN, TOOL_LIMIT_S, TOOLS, Tools, moves_file
+from bench.hand_in_hand.node import HandError, Say, said, wait_until
+from bench.topics import create_topic, leaders_of, wait_in_sync
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.testing import Cluster
 
-TOPIC: Final = "orders"
 PARTITIONS: Final = 6
-RATE: Final = 500
 BY_CONSENSUS: Final = {"replication.mode": "consensus"}
 KILLS: Final = 3
 CONFIGS: Final = "kafka.admin.ConfigCommand"
-REASSIGN: Final = "reassign.ReassignPartitionsCommand"
 NO_MOVES: Final = "No partition reassignments found"
 BALANCE: Final = "penstock leaders balance gives the lead to the group's first replica"
 
 
-def work_on_consensus_topic(folder: Path, say: Callable[[str], None]) -> None:
+def work_on_consensus_topic(folder: Path, say: Say) -> None:
     """See the module. Raises HandError."""
     with Cluster(nodes=3, process=True, config=QUIET) as cluster:
         create_topic(cluster.bootstrap_servers, TOPIC, PARTITIONS, replicas=3, config=BY_CONSENSUS)
@@ -55,60 +38,34 @@ def work_on_consensus_topic(folder: Path, say: Callable[[str], None]) -> None:
         _offsets(tools, records, folder)
         _settings(tools)
         _elections(tools)
-        _trouble(tools, cluster)
+        cluster.node(3).stop()
+        tools.expect_trouble(f"Topic: {TOPIC}\tPartition: 5")
         _moves(tools, cluster, folder)
         _comparison(tools, cluster)
         _dump(tools, cluster, say)
 
 
-def _kill_leaders(cluster: Cluster, folder: Path, say: Callable[[str], None]) -> int:
+def _kill_leaders(cluster: Cluster, folder: Path, say: Say) -> int:
     """Clients work meanwhile; how many records there are in the end."""
     bootstrap = cluster.bootstrap_servers
-    consumers = [JavaConsumer(folder, f"reader-{number}", bootstrap, TOPIC, "readers", {}) for number in (1, 2)]
-    producers: list[JavaProducer] = []
-    try:
-        wait_for_members(consumers)
-        producers += [JavaProducer(folder, number, bootstrap, TOPIC, RATE, DEFAULTS) for number in (1, 2)]
-        wait_for_more([*producers, *consumers])
+    clients = JavaClients([JavaConsumer(folder, f"reader-{number}", bootstrap, "readers") for number in (1, 2)])
+    with clients.at_work(folder, bootstrap):
         for _ in range(KILLS):
-            victim = _leader(cluster)
-            for producer in producers:
-                producer.look()
-                producer.longest_ms = 0
+            victim = leaders_of(bootstrap, TOPIC)[0]
+            clients.begin_round()
             cluster.kill(victim)
-            wait_for_more([*producers, *consumers])
+            clients.wait_for_more()
             cluster.node(victim).start()
-            wait_until("all are in sync", lambda: _in_sync(cluster) == len(cluster.nodes), [], LIMIT_S)
-            wait_for_more([*producers, *consumers])
-            longest_ms = max(producer.longest_ms for producer in producers)
-            say(f"node {victim}, which led, killed: no producer waited for longer than {longest_ms} ms")
-        for producer in producers:
-            producer.stop()
-        wait_all_read(producers, consumers)
-        for consumer in consumers:
-            consumer.stop()
-    finally:
-        for client in [*producers, *consumers]:
-            client.kill()
-    for client in [*producers, *consumers]:
-        client.check_order()
-    check_all_read_once(producers, consumers)
-    records = sum(len(producer.acknowledged) for producer in producers)
-    say(
-        f"{records} records acknowledged, each read once; {sum(one.commits for one in consumers)} commits, all accepted"
-    )
-    return records
+            _wait_in_sync(cluster)
+            clients.wait_for_more()
+            say(f"node {victim}, which led, killed: no producer waited for longer than {clients.longest_ms} ms")
+    say(f"{clients.acknowledged} records acknowledged, each read once; {clients.commits} commits, all accepted")
+    return clients.acknowledged
 
 
-def _leader(cluster: Cluster) -> int:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    return int(admin.list_topics(TOPIC, timeout=LIMIT_S).topics[TOPIC].partitions[0].leader)
-
-
-def _in_sync(cluster: Cluster) -> int:
-    """How many replicas each partition has in sync, at least."""
-    topics = AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_topics(timeout=LIMIT_S).topics
-    return min(len(one.isrs) for topic in topics.values() for one in topic.partitions.values())
+def _wait_in_sync(cluster: Cluster) -> None:
+    for topic in (TOPIC, STORAGE_GROUPS):
+        wait_in_sync(cluster.bootstrap_servers, topic, len(cluster.nodes))
 
 
 def _topic(tools: Tools) -> None:
@@ -116,20 +73,14 @@ def _topic(tools: Tools) -> None:
     made = ["--create", "--topic", "mine", "--config", "replication.mode=consensus"]
     tools.refuse("Unknown topic config name: replication.mode", "TopicCommand", *made)
     tools.run("TopicCommand", "--alter", "--topic", TOPIC, "--partitions", str(PARTITIONS + 2))
-    described = tools.run("TopicCommand", "--describe", "--topic", TOPIC)
+    described = tools.describe(TOPIC)
     for expected in ("replication.mode=consensus,storage.group=0", f"PartitionCount: {PARTITIONS + 2}"):
         if expected not in described:
             raise HandError(f"{expected} is not in {described}")
     tools.expect(f"Topic: {STORAGE_GROUPS}\tPartition: 0", "TopicCommand", "--describe", "--topic", STORAGE_GROUPS)
-    _expect_no_trouble(tools)
+    tools.expect_no_trouble()
     for words in (["--delete"], ["--alter", "--partitions", "5"]):
         tools.refuse("they begin as such, and none is ever deleted", "TopicCommand", "--topic", STORAGE_GROUPS, *words)
-
-
-def _expect_no_trouble(tools: Tools) -> None:
-    for trouble in ("under-replicated", "at-min-isr", "under-min-isr", "unavailable"):
-        if shown := tools.run("TopicCommand", "--describe", f"--{trouble}-partitions").strip():
-            raise HandError(f"--{trouble}-partitions shows {shown}")
 
 
 def _offsets(tools: Tools, records: int, folder: Path) -> None:
@@ -177,47 +128,31 @@ def _elections(tools: Tools) -> None:
     """The controller elects nobody there; transactions are refused as everywhere."""
     tools.run("LeaderElectionCommand", "--election-type", "preferred", "--all-topic-partitions")
     for kind, topic in (("preferred", TOPIC), ("unclean", TOPIC), ("preferred", STORAGE_GROUPS)):
-        tools.refuse(BALANCE, "LeaderElectionCommand", "--election-type", kind, "--topic", topic, "--partition", "0")
-
-
-def _trouble(tools: Tools, cluster: Cluster) -> None:
-    """A node goes: somebody leads, and the filters say what is missing."""
-    cluster.node(3).stop()
-    for option in ("--under-replicated-partitions", "--at-min-isr-partitions"):
-        tools.expect(f"Topic: {TOPIC}\tPartition: 5", "TopicCommand", "--describe", option)
-    for option in ("--under-min-isr-partitions", "--unavailable-partitions"):
-        if shown := tools.run("TopicCommand", "--describe", option).strip():
-            raise HandError(f"{option} shows {shown}")
+        tools.refuse(BALANCE, *tools.elect(kind, topic))
 
 
 def _moves(tools: Tools, cluster: Cluster, folder: Path) -> None:
     """The group moves to two nodes, and then back to a third one, which is away at first."""
-    single, two, three = (folder / f"{name}.json" for name in ("single", "two", "three"))
-    for file, topic, replicas in (
-        (single, TOPIC, [1, 2]),
-        (two, STORAGE_GROUPS, [1, 2]),
-        (three, STORAGE_GROUPS, [2, 1, 3]),
-    ):
-        moves = [{"topic": topic, "partition": 0, "replicas": replicas}]
-        file.write_text(json.dumps({"version": 1, "partitions": moves}))
-    tools.refuse(f"move {STORAGE_GROUPS}-0, and all that is in it moves", REASSIGN, "--execute", *_of(single))
-    tools.expect(
-        f"Successfully started partition reassignment for {STORAGE_GROUPS}-0", REASSIGN, "--execute", *_of(two)
-    )
+    single = moves_file(folder / "single.json", TOPIC, 1, [1, 2])
+    two = moves_file(folder / "two.json", STORAGE_GROUPS, 1, [1, 2])
+    three = moves_file(folder / "three.json", STORAGE_GROUPS, 1, [2, 1, 3])
+    name = f"{STORAGE_GROUPS}-0"
+    tools.refuse(f"move {name}, and all that is in it moves", REASSIGN, "--execute", *single)
+    tools.expect(f"Successfully started partition reassignment for {name}", REASSIGN, "--execute", *two)
     _wait_moved(tools, two)
     _expect_replicas(tools, "1,2")
     asyncio.run(_bring_back(cluster.bootstrap_servers))
-    tools.expect(f"{STORAGE_GROUPS}-0 is still in progress", REASSIGN, "--verify", "--preserve-throttles", *_of(three))
+    tools.expect(f"{name} is still in progress", REASSIGN, "--verify", "--preserve-throttles", *three)
     tools.expect("adding: 3.", REASSIGN, "--list")
-    cancelled = f"Successfully cancelled partition reassignment for: {STORAGE_GROUPS}-0"
-    tools.expect(cancelled, REASSIGN, "--cancel", "--preserve-throttles", *_of(three))
-    wait_until("the move is taken back", lambda: NO_MOVES in tools.run(REASSIGN, "--list"), [], LIMIT_S)
+    cancelled = f"Successfully cancelled partition reassignment for: {name}"
+    tools.expect(cancelled, REASSIGN, "--cancel", "--preserve-throttles", *three)
+    wait_until("the move is taken back", lambda: NO_MOVES in tools.run(REASSIGN, "--list"), (), LIMIT_S)
     cluster.node(3).start()
-    tools.run(REASSIGN, "--execute", *_of(three), "--throttle", "100000000")
+    tools.run(REASSIGN, "--execute", *three, "--throttle", "100000000")
     _wait_moved(tools, three)
-    wait_until("all are in sync", lambda: _in_sync(cluster) == len(cluster.nodes), [], LIMIT_S)
+    _wait_in_sync(cluster)
     _expect_replicas(tools, "2,1,3")
-    _expect_no_trouble(tools)
+    tools.expect_no_trouble()
 
 
 async def _bring_back(bootstrap: str) -> None:
@@ -226,18 +161,14 @@ async def _bring_back(bootstrap: str) -> None:
         await admin.partitions.reassign({TopicPartition(STORAGE_GROUPS, 0): [2, 1, 3]})
 
 
-def _of(file: Path) -> list[str]:
-    return ["--reassignment-json-file", str(file)]
-
-
-def _wait_moved(tools: Tools, file: Path) -> None:
-    wait_until("the move is done", lambda: "is completed" in tools.run(REASSIGN, "--verify", *_of(file)), [], LIMIT_S)
+def _wait_moved(tools: Tools, file: list[str]) -> None:
+    wait_until("the move is done", lambda: "is completed" in tools.run(REASSIGN, "--verify", *file), (), LIMIT_S)
 
 
 def _expect_replicas(tools: Tools, replicas: str) -> None:
     """Of the group, and of all that is in it."""
     for topic in (TOPIC, STORAGE_GROUPS):
-        for line in tools.run("TopicCommand", "--describe", "--topic", topic).splitlines()[1:]:
+        for line in tools.describe(topic).splitlines()[1:]:
             if f"Replicas: {replicas}\t" not in line:
                 raise HandError(f"the replicas are not {replicas}: {line}")
 
@@ -248,7 +179,7 @@ def _comparison(tools: Tools, cluster: Cluster) -> None:
     tools.watch("max lag is 0 ", "ReplicaVerificationTool", *reach, "--topics-include", TOPIC)
 
 
-def _dump(tools: Tools, cluster: Cluster, say: Callable[[str], None]) -> None:
+def _dump(tools: Tools, cluster: Cluster, say: Say) -> None:
     """Kafka's tool reads the files of a partition, and those of its group, of which it knows the batches."""
     cluster.node(2).stop()
     directory = cluster.node(2).directory
@@ -257,7 +188,7 @@ def _dump(tools: Tools, cluster: Cluster, say: Callable[[str], None]) -> None:
     indexes = [*directory.glob(f"{TOPIC}-0/*index"), *directory.glob(f"{STORAGE_GROUPS}-0/*index")]
     for files, option in ((segments + snapshots, "--deep-iteration"), (indexes, "--index-sanity-check")):
         words = ["--files", ",".join(map(str, files)), option]
-        done = subprocess.run(tools.command("kafka.tools.DumpLogSegments", *words), capture_output=True, text=True)
-        if done.returncode or "isvalid: false" in done.stdout or "Found timestamp mismatch" in done.stdout:
-            raise HandError(f"Kafka's dump does not read {files}: {done.stdout[-500:]}{done.stderr[-500:]}")
+        dumped = said(tools.command("kafka.tools.DumpLogSegments", *words))
+        if "isvalid: false" in dumped or "Found timestamp mismatch" in dumped:
+            raise HandError(f"Kafka's dump does not read {files}: {dumped[-500:]}")
         say(f"DumpLogSegments {option}: {', '.join(f'{path.parent.name}/{path.name}' for path in files)}")

@@ -6,33 +6,20 @@ nothing is lost, nothing comes twice or out of order, and no member of a group j
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from bench.hand_in_hand.java_clients import (
-    DEFAULTS,
-    LIMIT_S,
-    QUIET,
-    JavaConsumer,
-    JavaProducer,
-    check_all_read_once,
-    wait_all_read,
-    wait_for_members,
-    wait_for_more,
-)
-from bench.hand_in_hand.node import HandError
-from bench.load import create_topic
+from bench.hand_in_hand.java_clients import LIMIT_S, QUIET, TOPIC, JavaClients, JavaConsumer
+from bench.hand_in_hand.node import HandError, Say
+from bench.topics import create_topic
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.requests.own_apis import BalanceAction
 from penstock.testing import Cluster
 
-TOPIC: Final = "orders"
 PARTITIONS: Final = 6
-RATE: Final = 500
-"""Records a second, of each producer."""
 CONFIG: Final = QUIET | {"auto.leader.rebalance.enable": "false"}
 ROUNDS: Final = 6
 CALM_S: Final = (12.0, 4.0)
@@ -40,81 +27,51 @@ CALM_S: Final = (12.0, 4.0)
 COOPERATIVE: Final = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 
 
-def hand_over_under_java_clients(folder: Path, say: Callable[[str], None]) -> None:
+def hand_over_under_java_clients(folder: Path, say: Say) -> None:
     """See the module. Raises HandError."""
     with Cluster(nodes=3, process=True, config=CONFIG) as cluster:
         bootstrap = cluster.bootstrap_servers
         create_topic(bootstrap, TOPIC, PARTITIONS, replicas=3)
         _ask_for_the_new_protocol(folder, bootstrap, say)
-        consumers = [JavaConsumer(folder, f"reader-{number}", bootstrap, TOPIC, "readers", {}) for number in (1, 2)]
+        consumers = [JavaConsumer(folder, f"reader-{number}", bootstrap, "readers") for number in (1, 2)]
         saver = ["--enable-autocommit", "--assignment-strategy", COOPERATIVE]
         frequent = {"auto.commit.interval.ms": "500"}
-        consumers += [JavaConsumer(folder, "saver", bootstrap, TOPIC, "savers", frequent, *saver)]
-        producers: list[JavaProducer] = []
-        try:
-            wait_for_members(consumers)
-            producers += [JavaProducer(folder, number, bootstrap, TOPIC, RATE, DEFAULTS) for number in (1, 2)]
-            wait_for_more([*producers, *consumers])
+        consumers += [JavaConsumer(folder, "saver", bootstrap, "savers", *saver, settings=frequent)]
+        clients = JavaClients(consumers)
+        with clients.at_work(folder, bootstrap):
             joins = [consumer.joins() for consumer in consumers]
             for number in range(ROUNDS):
-                _round(bootstrap, number, producers, consumers, say)
-            for producer in producers:
-                producer.stop()
-            wait_all_read(producers, consumers)
+                clients.begin_round()
+                begun_s = time.monotonic()
+                moved = asyncio.run(_hand_all_over(bootstrap))
+                took_s = time.monotonic() - begun_s
+                time.sleep(CALM_S[number % len(CALM_S)])
+                clients.wait_for_more()
+                say(
+                    f"round {number + 1}: {moved} handed over in {took_s:.1f} s; no producer waited for longer than"
+                    f" {clients.longest_ms} ms"
+                )
             if [consumer.joins() for consumer in consumers] != joins:
                 raise HandError("a member has joined its group again")
-            for consumer in consumers:
-                consumer.stop()
-        finally:
-            for client in [*producers, *consumers]:
-                client.kill()
-    for client in [*producers, *consumers]:
-        client.check_order()
     refused = [len(consumer.warnings()) for consumer in consumers]
     if min(refused) >= ROUNDS:  # on a busy machine one takes longer than requests are held, now and then
         raise HandError(f"each change of the coordinators was a refusal: {consumers[0].warnings()[:3]}")
     say(f"consumers have warned of {sum(refused)} refusals")
-    for producer in producers:
+    for producer in clients.producers:
         say(f"{producer.name} has sent again after {dict(producer.repeated())}")
-    check_all_read_once(producers, consumers)
-    records = sum(len(producer.acknowledged) for producer in producers)
-    say(
-        f"{records} records acknowledged, each read once by each group; {sum(one.commits for one in consumers)} commits"
-    )
+    say(f"{clients.acknowledged} records acknowledged, each read once by each group; {clients.commits} commits")
 
 
-def _ask_for_the_new_protocol(folder: Path, bootstrap: str, say: Callable[[str], None]) -> None:
+def _ask_for_the_new_protocol(folder: Path, bootstrap: str, say: Say) -> None:
     """Who wants a group by KIP-848 is told by its library what to do. Raises HandError."""
-    consumer = JavaConsumer(folder, "new-protocol", bootstrap, TOPIC, "new", {}, "--group-protocol", "CONSUMER")
+    consumer = JavaConsumer(folder, "new-protocol", bootstrap, "new", "--group-protocol", "CONSUMER")
     try:
-        consumer.wait()
+        consumer.wait(LIMIT_S)
     finally:
         consumer.kill()
     if (advice := "Set group.protocol=classic on the consumer configs") not in consumer.log:
-        raise HandError(f"{consumer.name}: {consumer.log[-2000:]}")
+        raise HandError(f"{consumer.name}: {consumer.last_words()}")
     say(f"group.protocol=consumer: {advice}")
-
-
-def _round(
-    bootstrap: str,
-    number: int,
-    producers: Sequence[JavaProducer],
-    consumers: Sequence[JavaConsumer],
-    say: Callable[[str], None],
-) -> None:
-    """All leaders and coordinators go to the next node."""
-    for producer in producers:
-        producer.look()
-        producer.longest_ms = 0
-    begun_s = time.monotonic()
-    moved = asyncio.run(_hand_all_over(bootstrap))
-    took_s = time.monotonic() - begun_s
-    time.sleep(CALM_S[number % len(CALM_S)])
-    wait_for_more([*producers, *consumers])
-    longest_ms = max(producer.longest_ms for producer in producers)
-    say(
-        f"round {number + 1}: {moved} handed over in {took_s:.1f} s; no producer waited for longer than {longest_ms} ms"
-    )
 
 
 async def _hand_all_over(bootstrap: str) -> int:

@@ -1,17 +1,19 @@
 """Kafka's verifiable producer and consumer, each in a process of its own, and what they say of each record."""
 
 import json
-import os
 import re
-import subprocess
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from bench.hand_in_hand.kafkas_tools import TOOLS
 from bench.hand_in_hand.node import HEAP, HandError, wait_until
-from bench.versus.maven import fetch, java
+from bench.node import AS_INSTALLED
+from bench.process import Process
+from bench.versus.kafka import write_properties
+from bench.versus.maven import java_command
 
 LOGGING: Final = """\
 appender.err.type=Console
@@ -25,78 +27,56 @@ rootLogger.appenderRef.err.ref=err
 LIMIT_S: Final = 120.0
 DEFAULTS: Final = {"enable.idempotence": "true", "retries": str(2**31 - 1)}
 """Java's for producers; the tool has no retries of its own accord, and with that no idempotence."""
-QUIET: Final = {
-    # Kafka's defaults: a busy machine is not to be taken for a dead node.
-    "broker.session.timeout.ms": "9000",
-    "controller.quorum.fetch.timeout.ms": "2000",
-    "controller.quorum.election.timeout.ms": "1000",
-}
-"""Settings of the nodes that such clients work on."""
+QUIET: Final = AS_INSTALLED
+"""Settings of the nodes that such clients work on: a busy machine is not to be taken for a dead node."""
+RATE: Final = 500
+"""Records a second, of each producer."""
+TOPIC: Final = "orders"
 
 Position = tuple[int, int]
 """A partition, and an offset in it."""
 
 
-class JavaClient:
+class JavaClient(Process):
     """A process, what it says, which is read as it comes, and what its library logs."""
 
     def __init__(self, folder: Path, name: str, tool: str, words: Sequence[str], settings: Mapping[str, str]) -> None:
         self.name = name
-        self._said, self._log = folder / f"{name}.out", folder / f"{name}.log"
-        logging, properties = folder / "log4j2.properties", folder / f"{name}.properties"
+        self.errors: list[str] = []
+        logging = folder / "log4j2.properties"
         logging.write_text(LOGGING)
-        properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        jars = os.pathsep.join(str(jar) for jar in fetch("kafka-tools", TOOLS))
-        program = [
-            java(),
-            *HEAP,
-            f"-Dlog4j2.configurationFile={logging}",
-            "-cp",
-            jars,
-            f"org.apache.kafka.tools.{tool}",
-        ]
-        with self._said.open("wb") as said, self._log.open("wb") as log:
-            self._process = subprocess.Popen([*program, *words, str(properties)], stdout=said, stderr=log)
+        properties = write_properties(folder / f"{name}.properties", settings)
+        options = (*HEAP, f"-Dlog4j2.configurationFile={logging}")
+        program = java_command("kafka-tools", TOOLS, f"org.apache.kafka.tools.{tool}", *options)
+        command = [*program, *words, str(properties)]
+        super().__init__(command, folder / f"{name}.out", log=folder / f"{name}.log")
         self._read_to = 0
 
-    def wait(self) -> None:
-        """Until it ends by itself."""
-        self._process.wait(LIMIT_S)
-
-    def stop(self) -> None:
+    def finish(self) -> None:
         """Let it end in its own way: a producer sends what it has, a consumer leaves its group."""
         self.look()
-        self._process.terminate()
-        try:
-            self._process.wait(LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise HandError(f"{self.name} does not stop: {self.log[-2000:]}") from None
+        if not self.stop(LIMIT_S):
+            raise HandError(f"{self.name} does not stop: {self.last_words()}")
         self._read()
-
-    def kill(self) -> None:
-        """End it as kill -9 does."""
-        self._process.kill()
-        self._process.wait()
 
     def look(self) -> None:
         """Take in what it has said since. Raises HandError if it has ended by itself."""
-        if self._process.poll() is not None:
-            raise HandError(f"{self.name} has ended by itself: {self.log[-2000:]}")
+        if self.exit_code is not None:
+            raise HandError(f"{self.name} has ended by itself: {self.last_words()}")
         self._read()
 
     def _read(self) -> None:
         """As far as there are whole lines."""
-        with self._said.open("rb") as file:
+        with self.said.open("rb") as file:
             file.seek(self._read_to)
             data = file.read()
         data = data[: data.rfind(b"\n") + 1]
         self._read_to += len(data)
         for line in data.splitlines():
             if line.startswith(b"{"):
-                self._take(json.loads(line))
+                self.take(json.loads(line))
 
-    def _take(self, event: dict[str, Any]) -> None:
+    def take(self, event: dict[str, Any]) -> None:
         """It has said this."""
         raise NotImplementedError
 
@@ -106,12 +86,13 @@ class JavaClient:
 
     def check_order(self) -> None:
         """It was refused nothing, and what it did is in order. Raises HandError."""
-        raise NotImplementedError
+        if self.errors:
+            raise HandError(f"{self.name}: {len(self.errors)} errors: {self.errors[:3]}")
 
     @property
     def log(self) -> str:
         """What its library has logged."""
-        return self._log.read_text(errors="replace")
+        return self.log_file.read_text(errors="replace")
 
     def warnings(self) -> list[str]:
         """What its library has warned of."""
@@ -122,19 +103,16 @@ class JavaClient:
 class JavaProducer(JavaClient):
     """Numbers its records: their values are `NUMBER.0`, `NUMBER.1` and so on, with some keys in turn."""
 
-    def __init__(
-        self, folder: Path, number: int, bootstrap: str, topic: str, rate: int, settings: Mapping[str, str]
-    ) -> None:
-        words = ["--bootstrap-server", bootstrap, "--topic", topic, "--throughput", str(rate)]
+    def __init__(self, folder: Path, number: int, bootstrap: str) -> None:
+        words = ["--bootstrap-server", bootstrap, "--topic", TOPIC, "--throughput", str(RATE)]
         words += ["--value-prefix", str(number), "--repeating-keys", "100", "--producer.config"]
         self.acknowledged: dict[str, Position] = {}
-        self.errors: list[str] = []
         self.longest_ms = 0
         """Without an acknowledgement, since this was set to 0."""
         self._last_ms = 0
-        super().__init__(folder, f"producer-{number}", "VerifiableProducer", words, settings)
+        super().__init__(folder, f"producer-{number}", "VerifiableProducer", words, DEFAULTS)
 
-    def _take(self, event: dict[str, Any]) -> None:
+    def take(self, event: dict[str, Any]) -> None:
         if event["name"] == "producer_send_error":
             self.errors.append(f"{event['value']}: {event['exception']}: {event['message']}")
         elif event["name"] == "producer_send_success":
@@ -144,7 +122,6 @@ class JavaProducer(JavaClient):
             self._last_ms = event["timestamp"]
 
     def counts(self) -> list[int]:
-        """Acknowledgements."""
         return [len(self.acknowledged)]
 
     def repeated(self) -> Counter[str]:
@@ -153,8 +130,7 @@ class JavaProducer(JavaClient):
 
     def check_order(self) -> None:
         """All records that it has sent were acknowledged, and lie in their order. Raises HandError."""
-        if self.errors:
-            raise HandError(f"{self.name}: {len(self.errors)} errors: {self.errors[:3]}")
+        super().check_order()
         last: dict[int, int] = {}
         numbers = sorted((int(value.partition(".")[2]), place) for value, place in self.acknowledged.items())
         if [number for number, _ in numbers] != list(range(len(numbers))):
@@ -169,18 +145,17 @@ class JavaConsumer(JavaClient):
     """A member of a group. It commits after each poll and waits for that, unless it is told to commit automatically."""
 
     def __init__(
-        self, folder: Path, name: str, bootstrap: str, topic: str, group: str, settings: Mapping[str, str], *more: str
+        self, folder: Path, name: str, bootstrap: str, group: str, *more: str, settings: Mapping[str, str] | None = None
     ) -> None:
-        words = ["--bootstrap-server", bootstrap, "--topic", topic, "--group-id", group, "--verbose"]
+        words = ["--bootstrap-server", bootstrap, "--topic", TOPIC, "--group-id", group, "--verbose"]
         self.group = group
         self.records: list[tuple[str, Position]] = []
         """Values, and where they lay, in the order in which they came."""
-        self.errors: list[str] = []
         self.commits = self.assigned = 0
         self._commits_itself = "--enable-autocommit" not in more
-        super().__init__(folder, name, "VerifiableConsumer", [*words, *more, "--consumer.config"], settings)
+        super().__init__(folder, name, "VerifiableConsumer", [*words, *more, "--consumer.config"], settings or {})
 
-    def _take(self, event: dict[str, Any]) -> None:
+    def take(self, event: dict[str, Any]) -> None:
         match event["name"]:
             case "record_data":
                 self.records.append((event["value"], (event["partition"], event["offset"])))
@@ -201,8 +176,7 @@ class JavaConsumer(JavaClient):
 
     def check_order(self) -> None:
         """Its commits were accepted, and it has seen the records of each partition in their order. Raises HandError."""
-        if self.errors:
-            raise HandError(f"{self.name}: {len(self.errors)} errors: {self.errors[:3]}")
+        super().check_order()
         last: dict[int, int] = {}
         for value, (partition, offset) in self.records:
             if offset != last.get(partition, offset - 1) + 1:
@@ -210,53 +184,94 @@ class JavaConsumer(JavaClient):
             last[partition] = offset
 
 
-def check_all_read_once(producers: Sequence[JavaProducer], consumers: Sequence[JavaConsumer]) -> None:
-    """What was acknowledged is what each group has read, once. Raises HandError."""
-    acknowledged = sorted(pair for producer in producers for pair in producer.acknowledged.items())
-    for group in sorted({consumer.group for consumer in consumers}):
-        read = sorted(pair for one in consumers if one.group == group for pair in one.records)
-        if read != acknowledged:
-            lost, more = Counter(acknowledged), Counter(read)
-            raise HandError(
-                f"{group} has read {len(read)} records of {len(acknowledged)}; "
-                f"lost {list(lost - more)[:5]}, too many {list(more - lost)[:5]}"
+class JavaClients:
+    """Consumers, and two producers, which work as long as a block lasts (`at_work`)."""
+
+    def __init__(self, consumers: Sequence[JavaConsumer]) -> None:
+        self.consumers = consumers
+        self.producers: list[JavaProducer] = []
+
+    @contextmanager
+    def at_work(self, folder: Path, bootstrap: str) -> Iterator[None]:
+        """In the end all is read, once by each group, and in order, and nobody was refused anything. HandError."""
+        try:
+            wait_until(
+                "all are members", lambda: self._look() and all(one.assigned for one in self.consumers), (), LIMIT_S
             )
+            self.producers = [JavaProducer(folder, number, bootstrap) for number in (1, 2)]
+            self.wait_for_more()
+            yield
+            for producer in self.producers:
+                producer.finish()
+            wait_until("all is read", self._is_all_read, (), LIMIT_S)
+            for consumer in self.consumers:
+                consumer.finish()
+        finally:
+            for client in self._all:
+                client.kill()
+        for client in self._all:
+            client.check_order()
+        self._check_all_read_once()
 
+    @property
+    def _all(self) -> list[JavaClient]:
+        return [*self.producers, *self.consumers]
 
-def wait_for_more(clients: Sequence[JavaClient]) -> None:
-    """Until each producer has had an acknowledgement, and each consumer has read and committed more."""
-    counts: list[int] = []
-
-    def more() -> bool:
-        for client in clients:
+    def _look(self) -> bool:
+        for client in self._all:
             client.look()
-        found = [count for client in clients for count in client.counts()]
-        if not counts:
-            counts.extend(found)
-        return all(now > before for now, before in zip(found, counts, strict=True))
+        return True
 
-    wait_until("all clients go on", more, [], LIMIT_S)
+    def begin_round(self) -> None:
+        """What producers wait for counts from now on."""
+        self._look()
+        for producer in self.producers:
+            producer.longest_ms = 0
 
+    @property
+    def longest_ms(self) -> int:
+        """How long a producer had no acknowledgement, at most, in this round."""
+        return max(producer.longest_ms for producer in self.producers)
 
-def wait_for_members(consumers: Sequence[JavaConsumer]) -> None:
-    """Until each has partitions to read."""
+    def wait_for_more(self) -> None:
+        """Until each producer has had an acknowledgement, and each consumer has read and committed more."""
+        before: list[int] = []
 
-    def are_in() -> bool:
-        for consumer in consumers:
+        def more() -> bool:
+            self._look()
+            found = [count for client in self._all for count in client.counts()]
+            before.extend(() if before else found)
+            return all(now > earlier for now, earlier in zip(found, before, strict=True))
+
+        wait_until("all clients go on", more, (), LIMIT_S)
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(len(producer.acknowledged) for producer in self.producers)
+
+    @property
+    def commits(self) -> int:
+        return sum(consumer.commits for consumer in self.consumers)
+
+    def _read(self) -> dict[str, list[tuple[str, Position]]]:
+        """By group."""
+        found: dict[str, list[tuple[str, Position]]] = {}
+        for consumer in self.consumers:
+            found.setdefault(consumer.group, []).extend(consumer.records)
+        return found
+
+    def _is_all_read(self) -> bool:
+        for consumer in self.consumers:
             consumer.look()
-        return all(consumer.assigned for consumer in consumers)
+        return all(len(records) >= self.acknowledged for records in self._read().values())
 
-    wait_until("all are members", are_in, [], LIMIT_S)
-
-
-def wait_all_read(producers: Sequence[JavaProducer], consumers: Sequence[JavaConsumer]) -> None:
-    """Until each group has read so many records as there are."""
-    count = sum(len(producer.acknowledged) for producer in producers)
-
-    def all_read() -> bool:
-        for consumer in consumers:
-            consumer.look()
-        groups = {consumer.group for consumer in consumers}
-        return all(sum(len(one.records) for one in consumers if one.group == group) >= count for group in groups)
-
-    wait_until("all is read", all_read, [], LIMIT_S)
+    def _check_all_read_once(self) -> None:
+        """What was acknowledged is what each group has read, once. Raises HandError."""
+        acknowledged = sorted(pair for producer in self.producers for pair in producer.acknowledged.items())
+        for group, read in self._read().items():
+            if sorted(read) != acknowledged:
+                lost, more = Counter(acknowledged), Counter(read)
+                raise HandError(
+                    f"{group} has read {len(read)} records of {len(acknowledged)}; "
+                    f"lost {list(lost - more)[:5]}, too many {list(more - lost)[:5]}"
+                )

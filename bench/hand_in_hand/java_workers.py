@@ -6,16 +6,14 @@ twice.
 """
 
 import json
-import os
-import socket
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from bench.hand_in_hand.node import HEAP, HandError, penstock, wait_until
-from bench.load import create_topic
-from bench.versus.maven import Artifact, fetch, java
+from bench.hand_in_hand.node import HEAP, HandError, Say, penstock, said, wait_until
+from bench.process import Process, free_ports
+from bench.topics import create_topic
+from bench.versus.kafka import write_properties
+from bench.versus.maven import Artifact, java_command
 from penstock.testing import Cluster
 
 WORKER: Final = (
@@ -39,41 +37,23 @@ SETTINGS: Final = {
 }
 
 
-class JavaWorker:
+class JavaWorker(Process):
     """A worker in a process of its own."""
 
     def __init__(self, folder: Path, name: str, bootstrap: str) -> None:
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            port = found.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
-        self.place = f"127.0.0.1:{port}"
-        self._output = folder / f"{name}.out"
-        reach = {"bootstrap.servers": bootstrap, "listeners": self.url, "rest.advertised.host.name": "127.0.0.1"}
-        properties = folder / f"{name}.properties"
-        properties.write_text("".join(f"{key}={value}\n" for key, value in (SETTINGS | reach).items()))
-        jars = os.pathsep.join(str(jar) for jar in fetch("connect", WORKER))
-        with self._output.open("ab") as output:
-            command = [java(), *HEAP, "-cp", jars, CLASS, str(properties)]
-            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-
-    def kill(self) -> None:
-        """End it as kill -9 does."""
-        self._process.kill()
-        self._process.wait()
+        self.place = f"127.0.0.1:{free_ports(1)[0]}"
+        listeners = {"listeners": f"http://{self.place}", "rest.advertised.host.name": "127.0.0.1"}
+        settings = SETTINGS | listeners | {"bootstrap.servers": bootstrap}
+        properties = write_properties(folder / f"{name}.properties", settings)
+        super().__init__([*java_command("connect", WORKER, CLASS, *HEAP), str(properties)], folder / f"{name}.out")
 
     def connect(self, *words: str) -> str:
         """What `penstock connect` prints when this worker is asked. Raises HandError if it fails."""
-        if self._process.poll() is not None:
-            raise HandError(f"a worker has ended by itself: {self._output.read_text(errors='replace')[-2000:]}")
-        command = [*penstock(), "connect", "--worker", self.url, *words]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise HandError(f"connect {' '.join(words)}: {done.stdout}{done.stderr}")
-        return done.stdout
+        if self.exit_code is not None:
+            raise HandError(f"a worker has ended by itself: {self.last_words()}")
+        return said(penstock("connect", "--worker", f"http://{self.place}", *words))
 
     def is_up(self) -> bool:
-        """Whether it answers."""
         try:
             self.connect("list")
         except HandError:
@@ -89,8 +69,13 @@ class JavaWorker:
         tasks = status["tasks"]
         return str(tasks[0]["worker_id"]) if tasks and tasks[0]["state"] == "RUNNING" else ""
 
+    def make(self, name: str, kind: str, file: Path, **topics: str) -> None:
+        """A connector of Kafka's that reads or writes a file."""
+        settings = {"name": name, "tasks.max": "1", "connector.class": kind, "file": str(file), **topics}
+        self.connect("create", str(write_properties(file.with_name(f"{name}.properties"), settings)))
 
-def run_java_workers(folder: Path, say: Callable[[str], None]) -> None:
+
+def run_java_workers(folder: Path, say: Say) -> None:
     """See the module. Raises HandError."""
     source, sink = folder / "in.txt", folder / "out.txt"
     with Cluster(nodes=3, process=True) as cluster:
@@ -98,18 +83,20 @@ def run_java_workers(folder: Path, say: Callable[[str], None]) -> None:
         workers = [JavaWorker(folder, f"worker-{number}", cluster.bootstrap_servers) for number in (1, 2)]
         try:
             for worker in workers:
-                wait_until("the worker answers", worker.is_up, [])
+                wait_until("the worker answers", worker.is_up)
             _write(source, 0)
-            _make(workers[0], folder, "source", f"FileStreamSource\nfile={source}\ntopic=lines")
-            _make(workers[0], folder, "sink", f"FileStreamSink\nfile={sink}\ntopics=lines")
+            workers[0].make("source", "FileStreamSource", source, topic="lines")
+            workers[0].make("sink", "FileStreamSink", sink, topics="lines")
             _expect(sink, 1, say)
-            wait_until("the source runs somewhere", lambda: bool(workers[0].where("source")), [])
+            wait_until("the source runs somewhere", lambda: bool(workers[0].where("source")))
             place = workers[0].where("source")
-            victim = next(worker for worker in workers if worker.place == place)
-            (left,) = (worker for worker in workers if worker is not victim)
+            left, victim = sorted(workers, key=lambda worker: worker.place == place)
             victim.kill()
             _write(source, 1)
-            wait_until("both run on the other worker", lambda: _places(left) == {left.place}, [])
+            wait_until(
+                "both run on the other worker",
+                lambda: {left.where(name) for name in ("source", "sink")} == {left.place},
+            )
             _expect(sink, 2, say)
             cluster.kill(1)
             _write(source, 2)
@@ -120,29 +107,19 @@ def run_java_workers(folder: Path, say: Callable[[str], None]) -> None:
                 worker.kill()
 
 
-def _places(worker: JavaWorker) -> set[str]:
-    return {worker.where(name) for name in ("source", "sink")}
-
-
-def _make(worker: JavaWorker, folder: Path, name: str, rest: str) -> None:
-    file = folder / f"{name}.properties"
-    file.write_text(f"name={name}\ntasks.max=1\nconnector.class={rest}\n")
-    worker.connect("create", str(file))
-
-
 def _write(source: Path, part: int) -> None:
     with source.open("a") as file:
         file.writelines(f"line {number}\n" for number in range(part * LINES, (part + 1) * LINES))
 
 
-def _expect(sink: Path, parts: int, say: Callable[[str], None]) -> None:
+def _expect(sink: Path, parts: int, say: Say) -> None:
     """Raises HandError if not all lines of so many parts come, or they come in another order."""
     wanted = [f"line {number}" for number in range(parts * LINES)]
 
     def found() -> list[str]:
         return sink.read_text().splitlines() if sink.exists() else []
 
-    wait_until(f"{len(wanted)} lines arrive", lambda: len(set(found())) >= len(wanted), [], limit_s=180)
+    wait_until(f"{len(wanted)} lines arrive", lambda: len(set(found())) >= len(wanted), limit_s=180)
     lines = found()
     if list(dict.fromkeys(lines)) != wanted:
         raise HandError(f"the lines in {sink} are not those that were written, in their order")

@@ -1,24 +1,21 @@
 """Apache Kafka's own tools for replicas against three nodes of Penstock: what each says is looked at."""
 
 import json
-import os
 import subprocess
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Producer
-
-from bench.hand_in_hand.node import HEAP, HandError, penstock, wait_until
-from bench.versus.maven import Artifact, fetch, java
+from bench.hand_in_hand import clients
+from bench.hand_in_hand.node import HEAP, HandError, Say, penstock, said, wait_until
+from bench.versus.kafka import LOGGING
+from bench.versus.maven import Artifact, java_command
 from penstock.testing import Cluster
 
-TOOLS: Final = (
-    # The newest release of which the tools themselves can be had.
-    Artifact("org.apache.kafka", "kafka-tools", "4.1.1"),
-    Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.5"),
-)
+TOOLS: Final = (Artifact("org.apache.kafka", "kafka-tools", "4.1.1"), LOGGING)
+"""The newest release of which the tools themselves can be had."""
+REASSIGN: Final = "reassign.ReassignPartitionsCommand"
+TROUBLES: Final = ("under-replicated", "at-min-isr", "under-min-isr", "unavailable")
 RECORD_BYTES: Final = 10_000
 RECORDS: Final = 1_200
 """Of four partitions: each is three answers long, so that a throttled move waits in the middle."""
@@ -30,20 +27,16 @@ class Tools:
     """Kafka's tools, all of which ask one cluster."""
 
     def __init__(
-        self,
-        cluster: Cluster,
-        say: Callable[[str], None],
-        name: str = "kafka-tools",
-        jars: tuple[Artifact, ...] = TOOLS,
+        self, cluster: Cluster, say: Say, name: str = "kafka-tools", jars: tuple[Artifact, ...] = TOOLS
     ) -> None:
-        self._jars = os.pathsep.join(str(jar) for jar in fetch(name, jars))
+        self._jars = name, jars
         self._cluster = cluster
         self._say = say
 
     def command(self, tool: str, *words: str) -> list[str]:
         """A tool that asks no cluster, or not by --bootstrap-server."""
         name = tool if tool.startswith("kafka.") else f"org.apache.kafka.tools.{tool}"
-        return [java(), *HEAP, "-cp", self._jars, name, *words]
+        return [*java_command(*self._jars, name, *HEAP), *words]
 
     def ask(self, tool: str, *words: str) -> subprocess.CompletedProcess[str]:
         """What a tool says, and how it ends."""
@@ -93,8 +86,38 @@ class Tools:
             raise HandError(f"{tool} {' '.join(words)}: {expected!r} is not in {said!r}")
         self._say(f"{tool.rpartition('.')[2]} {' '.join(words[:2])}: {expected}")
 
+    def describe(self, topic: str) -> str:
+        return self.run("TopicCommand", "--describe", "--topic", topic)
 
-def try_kafkas_tools(folder: Path, say: Callable[[str], None]) -> None:
+    def in_trouble(self, trouble: str) -> str:
+        """The partitions that are."""
+        return self.run("TopicCommand", "--describe", f"--{trouble}-partitions").strip()
+
+    def expect_trouble(self, expected: str) -> None:
+        """A node is away: of the four filters the first two show this, the others nothing."""
+        for trouble in TROUBLES[:2]:
+            self.expect(expected, "TopicCommand", "--describe", f"--{trouble}-partitions")
+        self.expect_no_trouble(*TROUBLES[2:])
+
+    def expect_no_trouble(self, *troubles: str) -> None:
+        """Raises HandError if there is."""
+        for trouble in troubles or TROUBLES:
+            if shown := self.in_trouble(trouble):
+                raise HandError(f"--{trouble}-partitions shows {shown}")
+
+    def elect(self, kind: str, topic: str) -> list[str]:
+        """The words that ask for a leader of the first partition of a topic."""
+        return ["LeaderElectionCommand", "--election-type", kind, "--topic", topic, "--partition", "0"]
+
+
+def moves_file(path: Path, topic: str, partitions: int, replicas: list[int]) -> list[str]:
+    """The words that name a file of moves."""
+    moves = [{"topic": topic, "partition": number, "replicas": replicas} for number in range(partitions)]
+    path.write_text(json.dumps({"version": 1, "partitions": moves}))
+    return ["--reassignment-json-file", str(path)]
+
+
+def try_kafkas_tools(folder: Path, say: Say) -> None:
     """See the module. Raises HandError."""
     with Cluster(nodes=3, process=True) as cluster:
         tools = Tools(cluster, say)
@@ -127,8 +150,7 @@ def _features(tools: Tools) -> None:
         ["version-mapping", "--release-version", "4.1"],
         ["feature-dependencies", "--feature", f"{name}=1", "--feature", "transaction.version=2"],
     ):
-        ours = subprocess.run([*penstock(), "features", *words], capture_output=True, text=True, check=True).stdout
-        theirs = tools.run("FeatureCommand", *words)
+        ours, theirs = said(penstock("features", *words)), tools.run("FeatureCommand", *words)
         if ours != theirs:
             raise HandError(f"{' '.join(words)}: {ours!r} is not {theirs!r}")
 
@@ -140,38 +162,29 @@ def _topics(tools: Tools, cluster: Cluster) -> None:
     tools.expect("PartitionCount: 6", "TopicCommand", "--describe", "--topic", "three")
     alone = ["--replica-assignment", ",".join(["1"] * PARTITIONS), "--config", "min.insync.replicas=1"]
     tools.expect("Created topic clicks", "TopicCommand", "--create", "--topic", "clicks", *alone)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
-    for number in range(RECORDS):
-        producer.produce("clicks", bytes(RECORD_BYTES), partition=number % PARTITIONS)
-        producer.poll(0)
-    if producer.flush(60):
-        raise HandError("not all records are acknowledged")
+    records = [(None, bytes(RECORD_BYTES))] * RECORDS
+    clients.produce_all(cluster.bootstrap_servers, "clicks", records, {"acks": "all"}, partitions=PARTITIONS)
 
 
 def _moves(tools: Tools, folder: Path) -> None:
-    reassign = "reassign.ReassignPartitionsCommand"
-    topics, moves = folder / "topics.json", folder / "moves.json"
+    topics = folder / "topics.json"
     topics.write_text(json.dumps({"version": 1, "topics": [{"topic": "clicks"}]}))
-    wanted = [{"topic": "clicks", "partition": number, "replicas": [2, 3]} for number in range(PARTITIONS)]
-    moves.write_text(json.dumps({"version": 1, "partitions": wanted}))
-    file = ["--reassignment-json-file", str(moves)]
-    tools.expect(
-        "Proposed partition reassignment", reassign, "--generate", "--topics-to-move-json-file", str(topics),
-        "--broker-list", "1,2,3",
-    )  # fmt: skip
-    tools.expect("was set to 1 B/s", reassign, "--execute", *file, "--throttle", "1")
-    tools.expect("adding: 2,3. removing: 1.", reassign, "--list")
-    tools.expect("clicks-0 is still in progress", reassign, "--verify", *file)
+    file = moves_file(folder / "moves.json", "clicks", PARTITIONS, [2, 3])
+    wanted = ["--topics-to-move-json-file", str(topics), "--broker-list", "1,2,3"]
+    tools.expect("Proposed partition reassignment", REASSIGN, "--generate", *wanted)
+    tools.expect("was set to 1 B/s", REASSIGN, "--execute", *file, "--throttle", "1")
+    tools.expect("adding: 2,3. removing: 1.", REASSIGN, "--list")
+    tools.expect("clicks-0 is still in progress", REASSIGN, "--verify", *file)
     tools.expect("Adding Replicas: 2,3", "TopicCommand", "--describe", "--topic", "clicks")
-    if "clicks" in tools.run("TopicCommand", "--describe", "--under-replicated-partitions"):
+    if "clicks" in tools.in_trouble("under-replicated"):
         raise HandError("replicas that are still to come are missed")
-    tools.expect("Successfully cancelled partition reassignments", reassign, "--cancel", *file)
+    tools.expect("Successfully cancelled partition reassignments", REASSIGN, "--cancel", *file)
     tools.expect("Replicas: 1\t", "TopicCommand", "--describe", "--topic", "clicks")
-    tools.expect("was set to 1 B/s", reassign, "--execute", *file, "--throttle", "1")
-    tools.expect("to 100000000 B/s", reassign, "--execute", "--additional", *file, "--throttle", "100000000")
-    wait_until("the moves are done", lambda: "is still" not in tools.run(reassign, "--verify", *file), [])
-    tools.expect("Clearing topic-level throttles on topic clicks", reassign, "--verify", *file)
-    if "throttled" in tools.run("TopicCommand", "--describe", "--topic", "clicks"):
+    tools.expect("was set to 1 B/s", REASSIGN, "--execute", *file, "--throttle", "1")
+    tools.expect("to 100000000 B/s", REASSIGN, "--execute", "--additional", *file, "--throttle", "100000000")
+    wait_until("the moves are done", lambda: "is still" not in tools.run(REASSIGN, "--verify", *file))
+    tools.expect("Clearing topic-level throttles on topic clicks", REASSIGN, "--verify", *file)
+    if "throttled" in tools.describe("clicks"):
         raise HandError("throttles are left over")
 
 
@@ -184,15 +197,10 @@ def _comparison(tools: Tools, cluster: Cluster) -> None:
 
 def _trouble(tools: Tools, cluster: Cluster) -> None:
     """A node goes: the filters, and preferred leaders when it has come back."""
-    describe = ["TopicCommand", "--describe"]
     cluster.node(3).stop()
-    tools.expect("Topic: three\tPartition: 5", *describe, "--under-replicated-partitions")
-    tools.expect("Topic: three\tPartition: 5", *describe, "--at-min-isr-partitions")
-    for option in ("--under-min-isr-partitions", "--unavailable-partitions"):
-        if tools.run(*describe, option).strip():
-            raise HandError(f"{option} shows something")
+    tools.expect_trouble("Topic: three\tPartition: 5")
     cluster.node(3).start()
-    wait_until("all are in sync", lambda: not tools.run(*describe, "--under-replicated-partitions").strip(), [])
+    wait_until("all are in sync", lambda: not tools.in_trouble("under-replicated"))
     tools.run("LeaderElectionCommand", "--election-type", "preferred", "--all-topic-partitions")
 
 
@@ -201,14 +209,10 @@ def _unclean(tools: Tools, cluster: Cluster) -> None:
     lost = ["--topic", "lost", "--replica-assignment", "1:2", "--config", "min.insync.replicas=1"]
     tools.expect("Created topic lost", "TopicCommand", "--create", *lost)
     cluster.node(2).stop()
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
-    producer.produce("lost", b"only on 1")
-    producer.flush(60)
+    clients.produce_all(cluster.bootstrap_servers, "lost", [(None, b"only on 1")], {"acks": "all"})
     cluster.node(1).kill()
     cluster.node(2).start()
-    describe = ["TopicCommand", "--describe", "--topic", "lost"]
-    wait_until("nobody leads", lambda: "Leader: none" in tools.run(*describe), [])
+    wait_until("nobody leads", lambda: "Leader: none" in tools.describe("lost"))
     tools.expect("lost", "TopicCommand", "--describe", "--unavailable-partitions")
-    one = ["--election-type", "unclean", "--topic", "lost", "--partition", "0"]
-    tools.expect("Successfully completed leader election (UNCLEAN)", "LeaderElectionCommand", *one)
-    tools.expect("Leader: 2", *describe)
+    tools.expect("Successfully completed leader election (UNCLEAN)", *tools.elect("unclean", "lost"))
+    tools.expect("Leader: 2", "TopicCommand", "--describe", "--topic", "lost")

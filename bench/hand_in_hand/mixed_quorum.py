@@ -8,15 +8,16 @@ controllers say the same.
 
 import re
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from bench.hand_in_hand import clients
-from bench.hand_in_hand.changing_hands import CLUSTER_ID
 from bench.hand_in_hand.clients import Promise
-from bench.hand_in_hand.node import KAFKA, PENSTOCK, HandError, Node, penstock, wait_until
-from bench.process import free_port
+from bench.hand_in_hand.node import HandError, Node, Say, other_than, penstock, wait_until
+from bench.process import free_ports
+from bench.topics import create_topic
+from bench.versus.kafka import server_settings
+from bench.versus.systems import KAFKA, PENSTOCK
 from penstock.cli.metadata_shell.source import read_view
 from penstock.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS,
@@ -35,22 +36,22 @@ MOST_ROUNDS: Final = 12
 """So often a leader is killed until the other system has led: each election is a draw."""
 
 
-def mix(folder: Path, founder: str, release: str, say: Callable[[str], None]) -> None:
+def mix(folder: Path, founder: str, release: str, say: Say) -> None:
     """See the module. Raises HandError."""
-    other = PENSTOCK if founder == KAFKA else KAFKA
+    other = other_than(founder)
     systems = {1: founder, 2: founder, 3: other, 4: other, 5: founder}
     nodes, address, founders = _nodes(folder)
     has_eligible = default_level(ELIGIBLE_LEADER_REPLICAS, metadata_version_named(release) or 0) > 0
     try:
         for node_id, node in nodes.items():
-            node.format(systems[node_id], CLUSTER_ID, *_wishes(systems[node_id], release))
+            node.format(systems[node_id], *_wishes(systems[node_id], release))
         for node_id in (1, 2):
             nodes[node_id].start(founder)
         _leader({1: nodes[1], 2: nodes[2]}, ["--bootstrap-controller", founders])
         for node_id in (3, *BROKERS):
             nodes[node_id].start(systems[node_id])
         wait_until("the brokers serve", lambda: clients.count(address) == len(BROKERS), list(nodes.values()))
-        clients.create_pair(address, PAIR)
+        create_topic(address, PAIR, 1, 2, {"min.insync.replicas": "2"})
         led = _rounds(nodes, systems, address, say, has_eligible)
         if set(led) != {KAFKA, PENSTOCK}:
             raise HandError(f"only {set(led)} led in {len(led)} rounds")
@@ -60,9 +61,7 @@ def mix(folder: Path, founder: str, release: str, say: Callable[[str], None]) ->
             nodes[node_id].stop()
 
 
-def _rounds(
-    nodes: dict[int, Node], systems: dict[int, str], address: str, say: Callable[[str], None], has_eligible: bool
-) -> list[str]:
+def _rounds(nodes: dict[int, Node], systems: dict[int, str], address: str, say: Say, has_eligible: bool) -> list[str]:
     """Which system led in each round."""
     led: list[str] = []
     for number in range(MOST_ROUNDS):
@@ -106,7 +105,7 @@ def _leader(nodes: dict[int, Node], reach: list[str], besides: int = -1) -> int:
 
     def is_known() -> bool:
         nonlocal found
-        words = [*penstock(), "metadata-quorum", *reach, "describe", "--status"]
+        words = penstock("metadata-quorum", *reach, "describe", "--status")
         said = subprocess.run(words, capture_output=True, text=True).stdout
         match = re.search(r"^LeaderId:\s+(\d+)", said, re.MULTILINE)
         found = int(match[1]) if match else -1
@@ -137,18 +136,14 @@ def _wishes(system: str, release: str) -> list[str]:
 
 def _nodes(folder: Path) -> tuple[dict[int, Node], str, str]:
     """The nodes, the address of the first broker, and those of the founders."""
-    ports = {node_id: free_port() for node_id in (*CONTROLLERS, *BROKERS)}
-    voters = ",".join(f"{node_id}@127.0.0.1:{ports[node_id]}" for node_id in CONTROLLERS)
+    ids = (*CONTROLLERS, *BROKERS)
+    ports = dict(zip(ids, free_ports(len(ids)), strict=True))
+    controllers = {node_id: ports[node_id] for node_id in CONTROLLERS}
     nodes = {}
     for node_id, port in ports.items():
-        is_broker = node_id in BROKERS
+        broker, controller = (port, None) if node_id in BROKERS else (None, port)
         settings = {
-            "process.roles": "broker" if is_broker else "controller",
-            "node.id": str(node_id),
-            "listeners": f"{'PLAINTEXT' if is_broker else 'CONTROLLER'}://127.0.0.1:{port}",
-            "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": voters,
-            "log.dirs": str(folder / str(node_id) / "data"),
+            **server_settings(node_id, folder / str(node_id) / "data", broker, controller, controllers),
             "offsets.topic.num.partitions": "3",
             "offsets.topic.replication.factor": "1",
         }

@@ -1,53 +1,61 @@
 """`python -m bench.versus [P1 …]`: ask, print the tables, write bench/results and docs/performance.md."""
 
 import argparse
-import importlib
 import signal
 import sys
 import time
 import traceback
-from types import ModuleType
+from collections.abc import Callable
 
 from rich.console import Console
 
+from bench.report import asked
 from bench.versus import page
 from bench.versus.kafka import BROKER, SPARK_CONNECTOR
+from bench.versus.lines import Line
 from bench.versus.maven import MissingToolError, fetch, java
+from bench.versus.questions.compacted import compacted
+from bench.versus.questions.failover import killed
+from bench.versus.questions.groups import hundred_members, standing_still
+from bench.versus.questions.latency import end_to_end, many_connections
+from bench.versus.questions.moved import moved
+from bench.versus.questions.replicated import replicated, spread_leaders
+from bench.versus.questions.spark import spark
+from bench.versus.questions.starts import boot, full_node
+from bench.versus.questions.throughput import bulk, compressed, consumed, small
 from bench.versus.results import among_others, answered, load_all, save
 from bench.versus.systems import Effort
 from bench.versus.table import table
 
-QUESTIONS = {
-    "P1": "p1_bulk",
-    "P2": "p2_small",
-    "P3": "p3_consume",
-    "P4": "p4_latency",
-    "P5": "p5_connections",
-    "P6": "p6_boot",
-    "P7": "p7_partitions",
-    "P8": "p8_group",
-    "P9": "p9_spark",
-    "P10": "p10_compressed",
-    "P11": "p11_replicated",
-    "P12": "p12_failover",
-    "P13": "p13_standstill",
-    "P14": "p14_compaction",
-    "P15": "p15_leaders",
-    "P16": "p16_moved",
+QUESTIONS: dict[str, tuple[str, Callable[[Effort], list[Line]]]] = {
+    "P1": ("Bulk produce: acks=1, batches of 1 MB", bulk),
+    "P2": ("One record of 100 B per request", small),
+    "P3": ("Consume 1000 B records from the page cache", consumed),
+    "P4": ("End to end latency of 100 B records at a steady rate", end_to_end),
+    "P5": ("200 connections with 50 small requests a second each", many_connections),
+    "P6": ("Boot and memory", boot),
+    "P7": ("10,000 partitions on one node", full_node),
+    "P8": ("A group of 100 members", hundred_members),
+    "P9": ("Spark reads a topic: records a second, JVM connector against ours", spark),
+    "P10": ("Compressed batches, 1000 B of text per record (a MB is a MB before compression)", compressed),
+    "P11": ("Three nodes, three replicas, acks=all", replicated),
+    "P12": ("kill -9 of one of three nodes under a producer with acks=all", killed),
+    "P13": ("A group of ten that stands still", standing_still),
+    "P14": (
+        "Compaction: one cleaner thread on a copy of the same segments, each key ten times, batches of 16 KB",
+        compacted,
+    ),
+    "P15": ("Six leaders on one of three nodes, and spread over them", spread_leaders),
+    "P16": ("One partition's leader moves under a producer with acks=all, 10,000 records/s", moved),
 }
 
 
-def module_of(question: str) -> ModuleType:
-    """The module that asks it."""
-    return importlib.import_module(f"bench.versus.questions.{QUESTIONS[question]}")
-
-
-def ask(question: str, effort: Effort) -> bool:
+def answer(question: str, effort: Effort) -> bool:
     """Ask one question; a question that fails is said and does not stop the others."""
-    module, begun = module_of(question), time.monotonic()
-    effort.console.print(f"[bold]{question}[/bold] {module.TITLE}")
+    (title, ask), begun = QUESTIONS[question], time.monotonic()
+    effort.console.print(f"[bold]{question}[/bold] {title}")
     try:
-        lines = module.ask(effort)
+        lines = ask(effort)
     except Exception:
         traceback.print_exc()
         return False
@@ -55,7 +63,7 @@ def ask(question: str, effort: Effort) -> bool:
     if not lines:
         effort.console.print(f"{question} has no case with {effort.case!r} in its name")
         return False
-    found = answered(question, module.TITLE, command, lines)
+    found = answered(question, title, command, lines)
     effort.console.print(table(found))
     save(among_others(found) if effort.case else found)
     effort.say(f"{question} took {time.monotonic() - begun:.0f} s")
@@ -65,37 +73,32 @@ def ask(question: str, effort: Effort) -> bool:
 def main() -> None:
     """Fetch, ask, write."""
     parser = argparse.ArgumentParser(prog="python -m bench.versus", description=__doc__)
-    parser.add_argument("questions", nargs="*", metavar="QUESTION", help=f"any of: {', '.join(QUESTIONS)} (all)")
     parser.add_argument("--pairs", type=int, default=5, help="counted pairs of each (5)")
     parser.add_argument("--scale", type=float, default=1.0, help="times the default amount of data (1)")
     parser.add_argument("--case", default="", help="only cases with this in their names; others stay as they are")
     parser.add_argument("--page", action="store_true", help="only write docs/performance.md from what was measured")
-    words = parser.parse_args()
-    unknown = sorted(set(words.questions) - set(QUESTIONS))
-    if unknown:
-        parser.error(f"no question {', '.join(unknown)}: choose from {', '.join(QUESTIONS)}")
+    words = asked(parser, "question", QUESTIONS)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that the brokers are stopped as well
     console = Console(width=None if sys.stdout.isatty() else 160)
-    asked = [] if words.page else words.questions or list(QUESTIONS)
     failed: list[str] = []
-    if asked:
+    if not words.page:
         try:
-            prepare(console, asked)
+            prepare(console, words.names)
         except MissingToolError as missing:
             sys.exit(str(missing))
         effort = Effort(words.pairs, words.scale, console, words.case)
-        failed = [question for question in asked if not ask(question, effort)]
+        failed = [question for question in words.names if not answer(question, effort)]
     console.print(f"written: {page.write(load_all(list(QUESTIONS))).name}")
     if failed:
         sys.exit(f"could not be finished: {', '.join(failed)}")
 
 
-def prepare(console: Console, asked: list[str]) -> None:
+def prepare(console: Console, questions: list[str]) -> None:
     """Fetch what others published."""
     java()
     with console.status("fetching Apache Kafka through Maven (once)"):
         fetch("kafka", BROKER)
-        if "P9" in asked:
+        if "P9" in questions:
             fetch("spark", SPARK_CONNECTOR)
 
 

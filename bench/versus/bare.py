@@ -2,22 +2,18 @@
 
 Produce: receive, checksum, write, answer. Fetch: receive, read, send. No protocol, no offsets, no index, one
 connection, blocking sockets: a bound on a broker's cost and no broker.
-`python -m bench.versus.bare produce BYTES FRAME WINDOW FILE` prints seconds and CPU seconds.
 """
 
-import argparse
 import os
 import socket
-import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from crc32c import crc32c
 
-from bench.child import Child, answer
+from bench.child import Child
 from bench.versus.systems import Sample
 
 REPLY = bytes(60)
@@ -92,7 +88,9 @@ def ask_fetch(connection: socket.socket, total: int, frame: int, window: int) ->
 @dataclass(frozen=True, slots=True)
 class BareLoop:
     """A loop that takes its turn between the brokers. Its files stay until the end, as those of the brokers do for a
-    while, so all of them write to memory of the same kind. `reading` makes figures of (seconds, CPU seconds).
+    while, so all of them write to memory of the same kind.
+
+    It gives two figures: how much of `amount` a second, and how many times `1 / unit` CPU seconds a part of it takes.
     """
 
     directory: Path
@@ -100,47 +98,38 @@ class BareLoop:
     total: int
     frame: int
     window: int
-    reading: Callable[[float, float], Sample]
+    amount: float
+    rate: str
+    cost: str
+    unit: float = 1e3
 
     def __call__(self, number: int) -> Sample:
         """One run."""
         new = tempfile.mkdtemp(dir=self.directory) if self.kind == "produce" else self.directory
-        path = Path(new) / "bare.log"
-        words = (self.kind, self.total, self.frame, self.window, path)
-        ran = Child("bench.versus.bare", *words).result()
-        return self.reading(ran["seconds"], ran["cpu_s"])
+        call = Child(_looped, self.kind, self.total, self.frame, self.window, Path(new) / "bare.log")
+        seconds, cpu_s = call.result()
+        return {self.rate: self.amount / seconds, self.cost: cpu_s * self.unit / self.amount}
 
 
-def main() -> None:
-    """Serve in this process, ask in a fork of it."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=["produce", "fetch"])
-    parser.add_argument("total", type=int)
-    parser.add_argument("frame", type=int)
-    parser.add_argument("window", type=int)
-    parser.add_argument("file", type=Path)
-    words = parser.parse_args()
-    total = words.total // words.frame * words.frame
-    serve, ask = (serve_produce, ask_produce) if words.kind == "produce" else (serve_fetch, ask_fetch)
+def _looped(kind: str, total: int, frame: int, window: int, path: Path) -> tuple[float, float]:
+    """Serve in this process, ask in a fork of it: seconds, and CPU seconds."""
+    total = total // frame * frame
+    serve, ask = (serve_produce, ask_produce) if kind == "produce" else (serve_fetch, ask_fetch)
     listening = socket.create_server(("127.0.0.1", 0))
-    with words.file.open("ab+") as file:
-        if words.kind == "fetch" and words.file.stat().st_size == 0:
-            for _ in range(total // words.frame):
-                file.write(bytes(words.frame))
+    with path.open("ab+") as file:
+        if kind == "fetch" and path.stat().st_size == 0:
+            for _ in range(total // frame):
+                file.write(bytes(frame))
             file.flush()
         if os.fork() == 0:
             with socket.create_connection(listening.getsockname()) as asking:
                 asking.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                ask(asking, total, words.frame, words.window)
+                ask(asking, total, frame, window)
             os._exit(0)
         connection, _ = listening.accept()
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         begun, cpu = time.perf_counter(), time.process_time()
-        serve(connection, file.fileno(), total, words.frame)
-        answer({"seconds": time.perf_counter() - begun, "cpu_s": time.process_time() - cpu})
-        sys.stdout.flush()
+        serve(connection, file.fileno(), total, frame)
+        found = time.perf_counter() - begun, time.process_time() - cpu
         os.wait()
-
-
-if __name__ == "__main__":
-    main()
+    return found

@@ -1,11 +1,11 @@
 """One line of the comparison: the runs of both systems, the ratio of each pair, and the bar it is held against."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bench.versus.systems import BARE, KAFKA, PENSTOCK, Samples
+from bench.versus.systems import BARE, KAFKA, PENSTOCK, Effort, Running, Sample, Samples, in_turn
 
 Better = Literal["higher", "lower"]
 EVEN = 0.9
@@ -89,3 +89,24 @@ def lines_of(case: str, figures: Sequence[Figure], samples: Samples) -> list[Lin
         return tuple(sample[figure.name] for sample in samples.get(system, []) if figure.name in sample)
 
     return [Line(case, one, values(KAFKA, one), values(PENSTOCK, one), values(BARE, one)) for one in figures]
+
+
+def sample_of(figures: Sequence[Figure], *values: float) -> Sample:
+    """A run of which each figure has one of these values."""
+    return dict(zip((one.name for one in figures), values, strict=True))
+
+
+def compared(
+    effort: Effort,
+    question: str,
+    figures: Sequence[Figure],
+    systems: Mapping[str, Running],
+    cases: Mapping[str, Callable[[Running, int], Sample]],
+    bare: Mapping[str, Callable[[int], Sample]] | None = None,
+) -> list[Line]:
+    """The lines of all cases, each of which the systems do in turn."""
+    lines = []
+    for case, work in cases.items():
+        samples = in_turn(effort, f"{question} {case}".strip(), systems, work, (bare or {}).get(case))
+        lines += lines_of(case, figures, samples)
+    return lines

@@ -66,6 +66,11 @@ def fetch(name: str, artifacts: tuple[Artifact, ...]) -> list[Path]:
     return sorted(jars.glob("*.jar"))
 
 
+def java_command(name: str, artifacts: tuple[Artifact, ...], main_class: str, *options: str) -> list[str]:
+    """How a class out of jars is run."""
+    return [java(), *options, "-cp", os.pathsep.join(map(str, fetch(name, artifacts))), main_class]
+
+
 @cache
 def java() -> str:
     """The Java on the path; MissingToolError where there is none that is new enough."""

@@ -3,55 +3,53 @@
 Both are processes of their own on one machine, so they share its monotonic clock.
 """
 
-import argparse
 import struct
 import sys
 import time
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bench.child import Child, answer
+from bench.child import Child
+from bench.load import QUEUE_RECORDS
+from bench.measure import percentile
 
 STAMP = struct.Struct("<d")
 TICK_S = 0.002
+SWITCH_S = 0.0005
 
 
-def latencies_ms(address: str, topic: str, *, rate: int, size: int, seconds: float) -> tuple[float, float, float]:
-    """(p50, p99, p99.9) from the producer's call to the consumer's."""
-    consumer = Child("bench.versus.paced", "consume", address, topic, rate, size, seconds)
-    producer = Child("bench.versus.paced", "produce", address, topic, rate, size, seconds)
-    producer.result()
-    p50, p99, p999 = consumer.result()
-    return p50, p99, p999
+def latencies_ms(address: str, topic: str, *, rate: int, size: int, seconds: float) -> list[float]:
+    """[p50, p99, p99.9] from the producer's call to the consumer's."""
+    consumer = Child(_consume, address, topic, seconds)
+    Child(_produce, address, topic, rate, size, seconds).result()
+    return consumer.result()
 
 
-def produce(address: str, topic: str, rate: int, size: int, seconds: float) -> int:
+def _produce(address: str, topic: str, rate: int, size: int, seconds: float) -> None:
     """Send `rate` records a second in small steps; -1.0 as the last stamp says that it is over."""
-    producer = Producer(
-        {"bootstrap.servers": address, "linger.ms": 0, "acks": 1, "queue.buffering.max.messages": 1_000_000}
-    )
+    sys.setswitchinterval(SWITCH_S)
+    settings = {"bootstrap.servers": address, "linger.ms": 0, "acks": 1}
+    producer = Producer({**settings, "queue.buffering.max.messages": QUEUE_RECORDS})
     producer.list_topics(topic, 10)
     rest = b"x" * (size - STAMP.size)
     begun, sent = time.perf_counter() + 1.0, 0
     while (now := time.perf_counter()) < begun + seconds:
         due = int((now - begun) * rate) - sent
         if due > 0:
-            value = STAMP.pack(now) + rest
-            producer.produce_batch(topic, [{"value": value}] * due)
+            producer.produce_batch(topic, [{"value": STAMP.pack(now) + rest}] * due)
             sent += due
         producer.poll(0)
         time.sleep(TICK_S)
     producer.produce(topic, STAMP.pack(-1.0) + rest)
     producer.flush(60)
-    return sent
 
 
-def consume(address: str, topic: str, rate: int, size: int, seconds: float) -> tuple[float, float, float]:
+def _consume(address: str, topic: str, seconds: float) -> list[float]:
     """Read until the end is marked; the first fifth is left out."""
+    sys.setswitchinterval(SWITCH_S)
     consumer = Consumer({"bootstrap.servers": address, "group.id": "bench", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    stamps: list[float] = []
-    ages: list[float] = []
+    ages: list[tuple[float, float]] = []
     while True:
         messages = consumer.consume(1, 0.1)
         if messages:
@@ -60,28 +58,7 @@ def consume(address: str, topic: str, rate: int, size: int, seconds: float) -> t
         taken = [STAMP.unpack_from(message.value() or b"")[0] for message in messages]
         if taken and taken[-1] < 0:
             break
-        stamps += taken
-        ages += [now - stamp for stamp in taken]
+        ages += [(stamp, now - stamp) for stamp in taken]
     consumer.close()
-    counted = sorted(age * 1e3 for age, stamp in zip(ages, stamps, strict=True) if stamp > stamps[0] + seconds / 5)
-    p50, p99, p999 = (counted[int(len(counted) * share)] for share in (0.5, 0.99, 0.999))
-    return p50, p99, p999
-
-
-def main() -> None:
-    """Run one side."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("side", choices=["produce", "consume"])
-    parser.add_argument("address")
-    parser.add_argument("topic")
-    parser.add_argument("rate", type=int)
-    parser.add_argument("size", type=int)
-    parser.add_argument("seconds", type=float)
-    words = parser.parse_args()
-    sys.setswitchinterval(0.0005)
-    side = produce if words.side == "produce" else consume
-    answer(side(words.address, words.topic, words.rate, words.size, words.seconds))
-
-
-if __name__ == "__main__":
-    main()
+    counted = [age * 1e3 for stamp, age in ages if stamp > ages[0][0] + seconds / 5]
+    return [percentile(counted, percent) for percent in (50, 99, 99.9)]

@@ -1,17 +1,14 @@
 """The two that are compared, and how they take turns."""
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 from rich.console import Console
 
-from bench.node import penstock_command
+from bench.node import penstock_command, running, scratch
 from bench.process import BrokerProcess, Command
 from bench.versus.kafka import kafka_command
 
@@ -40,37 +37,21 @@ class Effort:
         """The scaled amount, in whole thousands."""
         return max(1, round(count * self.scale / 1000)) * 1000
 
+    def show(self, case: str, system: str, number: int, sample: Sample) -> None:
+        """Show what a run gave."""
+        shown = ", ".join(f"{key} {value:,.4g}" for key, value in sample.items())
+        self.say(f"{case} · {system} {f'{number}/{self.pairs}' if number else 'warm-up'}: {shown}")
+
     def say(self, text: str) -> None:
         """Show progress."""
         self.console.print(f"  [dim]{text}[/dim]", highlight=False)
 
 
 @contextmanager
-def running(system: str, directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[BrokerProcess]:
-    """A broker that keeps its data in `directory`."""
-    directory.mkdir(parents=True, exist_ok=True)
-    broker = BrokerProcess(COMMANDS[system], directory, settings or {})
-    try:
-        yield broker
-    finally:
-        broker.stop()
-
-
-@contextmanager
-def scratch() -> Iterator[Path]:
-    """A directory that is gone afterwards."""
-    directory = Path(tempfile.mkdtemp(prefix="penstock-versus-"))
-    try:
-        yield directory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-@contextmanager
 def both(settings: Mapping[str, str] | None = None) -> Iterator[dict[str, BrokerProcess]]:
     """Both systems on empty directories, at once: the one that is not asked is idle."""
     with scratch() as directory, ExitStack() as stack:
-        yield {name: stack.enter_context(running(name, directory / name, settings)) for name in COMMANDS}
+        yield {name: stack.enter_context(running(COMMANDS[name], directory / name, settings)) for name in COMMANDS}
 
 
 def in_turn(
@@ -95,6 +76,5 @@ def in_turn(
             sample = turn(number)
             if number:
                 samples[name].append(sample)
-            shown = ", ".join(f"{key} {value:,.4g}" for key, value in sample.items())
-            effort.say(f"{case} · {name} {f'{number}/{effort.pairs}' if number else 'warm-up'}: {shown}")
+            effort.show(case, name, number, sample)
     return samples

@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree as ET
 
-from bench.drills.curves import curves
+from bench.plots import curves
 
 
 def test_lines_rise_to_the_right_on_logarithmic_axes() -> None:

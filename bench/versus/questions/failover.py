@@ -3,15 +3,14 @@
 import time
 from collections.abc import Callable
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, TopicPartition
 
-from bench.load import create_topic
-from bench.versus.held_up import Stream
-from bench.versus.lines import Figure, Line, lines_of
+from bench.stream import PATIENCE_S, Stream
+from bench.topics import create_topic, fill, leaders_of, wait_in_sync
+from bench.versus.lines import Figure, Line, lines_of, sample_of
 from bench.versus.systems import Effort, Sample, Samples
 from bench.versus.three_nodes import NODES, SYSTEMS, ThreeNodes, three_nodes
 
-TITLE = "kill -9 of one of three nodes under a producer with acks=all"
 HELD_UP = Figure("held up", "s", "lower", bar=1.0)
 ERRORS = Figure("records with an error", "", "lower", bar=None, own=0)
 LOST = Figure("acknowledged records lost", "", "lower", bar=None, own=0)
@@ -20,47 +19,53 @@ FIGURES = (HELD_UP, ERRORS, LOST, TWICE)
 GROWTH = Figure("held up with many partitions, of that with few", "×", "lower", bar=None, own=1.5)
 WRITTEN, FEW, MANY = 12, 100, 10_000
 PER_TOPIC = 500
+RATE = 1_200
+"""Records a second: one for each partition every ten milliseconds."""
 
 
 def leader(nodes: ThreeNodes, topic: str) -> int:
     """A node that leads partitions and is not the active controller."""
     controller = nodes.controller()
-    return next(node for node in nodes.leaders(topic).values() if node != controller)
+    return next(node for node in leaders_of(nodes.address, topic).values() if node != controller)
 
 
-def controller(nodes: ThreeNodes, _: str) -> int:
-    """The active controller, which leads partitions as well."""
-    return nodes.controller()
+VICTIMS: dict[str, Callable[[ThreeNodes, str], int]] = {
+    "leader": leader,
+    "active controller": lambda nodes, _: nodes.controller(),  # which leads partitions as well
+}
 
 
-VICTIMS: dict[str, Callable[[ThreeNodes, str], int]] = {"leader": leader, "active controller": controller}
+def lost_and_twice(address: str, stream: Stream) -> tuple[int, int]:
+    """How many records were acknowledged and are not there, and how many are there more than once."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "count", "log_level": 0})
+    places = [TopicPartition(stream.topic, index, 0) for index in range(WRITTEN)]
+    left = sum(consumer.get_watermark_offsets(one, timeout=60)[1] for one in places)
+    consumer.assign(places)
+    seen: dict[bytes, int] = {}
+    deadline = time.monotonic() + PATIENCE_S
+    while left > 0 and time.monotonic() < deadline:
+        for message in consumer.consume(10_000, 1.0):
+            value = message.value()
+            if message.error() is None and value is not None:
+                seen[value] = seen.get(value, 0) + 1
+                left -= 1
+    consumer.close()
+    return len(stream.acknowledged() - seen.keys()), sum(times > 1 for times in seen.values())
 
 
 def measured(nodes: ThreeNodes, victim: Callable[[ThreeNodes, str], int], name: str) -> Sample:
     """A new topic under load, a node killed, and started again when the producer gets on."""
     create_topic(nodes.address, name, WRITTEN, len(NODES))
-    nodes.wait_in_sync(name)
-    with Stream(nodes.address, name, WRITTEN) as stream:
+    wait_in_sync(nodes.address, name, len(NODES))
+    with Stream(nodes.address, name, WRITTEN, rate=RATE, linger_ms=0) as stream:
         stream.wait_for_more()
         node = victim(nodes, name)
         nodes.kill(node)
         stream.wait_until_every_partition_goes_on()
     nodes.start(node)
-    lost, twice = stream.lost_and_twice()
-    nodes.wait_in_sync(name)
-    return {HELD_UP.name: stream.longest_s, ERRORS.name: stream.errors, LOST.name: lost, TWICE.name: twice}
-
-
-def fill(nodes: ThreeNodes, partitions: int) -> None:
-    """Partitions besides those that are written to."""
-    for number, begun in enumerate(range(WRITTEN, partitions, PER_TOPIC)):
-        name = f"idle-{number}"
-        try:
-            create_topic(nodes.address, name, min(PER_TOPIC, partitions - begun), len(NODES))
-        except KafkaException as error:  # the client asks again when an answer takes long
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
-        nodes.wait_in_sync(name)
+    lost, twice = lost_and_twice(nodes.address, stream)
+    wait_in_sync(nodes.address, name, len(NODES))
+    return sample_of(FIGURES, stream.longest_ms() / 1000, len(stream.refused), lost, twice)
 
 
 def ask_one(effort: Effort, system: str, partitions: int) -> dict[str, list[Sample]]:
@@ -68,21 +73,18 @@ def ask_one(effort: Effort, system: str, partitions: int) -> dict[str, list[Samp
     found: dict[str, list[Sample]] = {name: [] for name in VICTIMS}
     with three_nodes(system) as nodes:
         begun = time.monotonic()
-        fill(nodes, partitions)
+        fill(nodes.address, partitions - WRITTEN, len(NODES), per_topic=PER_TOPIC, waits=True)
         effort.say(f"P12 {system}: {partitions:,} partitions are there after {time.monotonic() - begun:.0f} s")
         for number in range(effort.pairs):
             for name, victim in VICTIMS.items():
                 sample = measured(nodes, victim, f"written-{name.replace(' ', '-')}-{number}")
                 found[name].append(sample)
-                shown = ", ".join(f"{key} {value:,.4g}" for key, value in sample.items())
-                effort.say(
-                    f"P12 {partitions:,} partitions, {name} killed · {system} {number + 1}/{effort.pairs}: {shown}"
-                )
+                effort.show(f"P12 {partitions:,} partitions, {name} killed", system, number + 1, sample)
     return found
 
 
-def ask(effort: Effort) -> list[Line]:
-    """Ask; with `--scale` below 1 the many partitions are fewer."""
+def killed(effort: Effort) -> list[Line]:
+    """See the module. With `--scale` below 1 the many partitions are fewer."""
     many = max(2 * FEW, round(MANY * min(effort.scale, 1.0)))
     found = {count: {system: ask_one(effort, system, count) for system in SYSTEMS} for count in (FEW, many)}
     lines: list[Line] = []

@@ -1,0 +1,138 @@
+"""Topics, of whoever speaks the protocol: made, changed, deleted and looked at, by librdkafka's client."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.cimpl import NewTopic
+
+from penstock.testing.quorum_view import wait_until
+
+LIMIT_S = 120.0
+IN_SYNC_LIMIT_S = 300.0
+Partitions = dict[int, Any]
+"""The metadata of each partition of a topic, as librdkafka has them."""
+
+
+def admin_of(address: str) -> AdminClient:
+    """A client, which keeps to itself that nodes are gone; its futures end with it."""
+    return AdminClient({"bootstrap.servers": address, "log_level": 0})
+
+
+def create_topic(
+    address: str,
+    topic: str,
+    partitions: int = 1,
+    replicas: int = 1,
+    config: Mapping[str, str] | None = None,
+    *,
+    places: Sequence[Sequence[int]] = (),
+    limit_s: float = LIMIT_S,
+) -> None:
+    """Create a topic and wait for it; with `places`, the replicas of each partition are on these nodes."""
+    placed = {"replica_assignment": [list(one) for one in places]} if places else {"replication_factor": replicas}
+    new, client = NewTopic(topic, len(places) or partitions, config=dict(config or {}), **placed), admin_of(address)
+    client.create_topics([new], request_timeout=limit_s)[topic].result(limit_s)
+
+
+def delete_topic(address: str, *topics: str) -> None:
+    """Delete topics and wait for it."""
+    client = admin_of(address)
+    for future in client.delete_topics(list(topics), request_timeout=LIMIT_S).values():
+        future.result(LIMIT_S)
+
+
+def set_config(address: str, topic: str, key: str, value: str) -> None:
+    """Change one setting of a topic."""
+    entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+    resource, client = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry]), admin_of(address)
+    client.incremental_alter_configs([resource])[resource].result(LIMIT_S)
+
+
+def leaders_of(address: str, topic: str) -> dict[int, int]:
+    """The leader of each partition."""
+    partitions: Partitions = admin_of(address).list_topics(topic, timeout=LIMIT_S).topics[topic].partitions
+    return {index: one.leader for index, one in partitions.items()}
+
+
+def wait_for_partitions(
+    address: str, topic: str, is_so: Callable[[Partitions], bool], what: str, limit_s: float = IN_SYNC_LIMIT_S
+) -> None:
+    """Until it is so of a topic's partitions. TimeoutError says how they are instead."""
+    client, seen = admin_of(address), Partitions()
+
+    def look() -> bool | None:
+        try:
+            seen.update(client.list_topics(topic, timeout=10).topics[topic].partitions)
+        except KafkaException:  # it asked one that is gone, or hangs
+            return None
+        return (bool(seen) and is_so(seen)) or None
+
+    try:
+        wait_until(look, limit_s, what)
+    except TimeoutError as error:
+        shown = {index: (one.leader, one.isrs) for index, one in seen.items()}
+        raise TimeoutError(f"{error}: leader and replicas in sync of each partition are {shown}") from None
+
+
+def wait_in_sync(address: str, topic: str, count: int) -> None:
+    """Until each partition has a leader and so many replicas in sync."""
+
+    def is_so(found: Partitions) -> bool:
+        return all(one.leader >= 0 and len(one.isrs) == count for one in found.values())
+
+    wait_for_partitions(address, topic, is_so, f"{count} replicas of {topic} in sync")
+
+
+def wait_led_by(address: str, topic: str, leaders: Sequence[int]) -> None:
+    """Until these lead, each its partition."""
+
+    def is_so(found: Partitions) -> bool:
+        return [found[index].leader for index in sorted(found)] == list(leaders)
+
+    wait_for_partitions(address, topic, is_so, f"leaders {leaders} of {topic}")
+
+
+def wait_led_without(address: str, topic: str, node: int) -> None:
+    """Until other nodes than that one lead."""
+
+    def is_so(found: Partitions) -> bool:
+        return all(one.leader not in (-1, node) for one in found.values())
+
+    wait_for_partitions(address, topic, is_so, f"leaders of {topic} other than {node}")
+
+
+def end_of(address: str, topic: str) -> Callable[[], int]:
+    """How far a topic's partitions have come, together, whenever that is called."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "none", "log_level": 0})
+
+    def look() -> int:
+        places = [
+            TopicPartition(topic, index) for index in consumer.list_topics(topic, LIMIT_S).topics[topic].partitions
+        ]
+        return sum(consumer.get_watermark_offsets(one, timeout=LIMIT_S)[1] for one in places)
+
+    return look
+
+
+def fill(
+    address: str, count: int, replicas: int = 1, *, first: int = 0, per_topic: int = 1_000, waits: bool = False
+) -> None:
+    """Make so many partitions that nothing is written to; it may wait until each topic's replicas are in sync."""
+    client, numbers, per_request = admin_of(address), range(first, count, per_topic), max(1, 500 // per_topic)
+    for begin in range(0, len(numbers), per_request):
+        new = [
+            NewTopic(f"full-{number}", min(per_topic, count - number), replicas)
+            for number in numbers[begin : begin + per_request]
+        ]
+        for topic, future in client.create_topics(new, request_timeout=600).items():
+            try:
+                future.result(600)
+            except KafkaException as error:  # the client asks again when an answer takes long
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+            if waits:
+                wait_in_sync(address, topic, replicas)

@@ -1,0 +1,149 @@
+"""P1, P2, P3 and P10: how fast one broker takes and gives records, and what that costs it."""
+
+from functools import partial
+
+from bench.load import IN_FLIGHT, LARGE, LARGE_FETCHES, ONE_BY_ONE, Load, produce, start_consuming, together
+from bench.node import scratch
+from bench.process import BrokerProcess
+from bench.topics import create_topic, delete_topic
+from bench.versus.bare import BareLoop
+from bench.versus.lines import Figure, Line, compared, sample_of
+from bench.versus.systems import MB, Effort, Sample, both
+
+RATE = Figure("MB/s", "MB/s", "higher")
+RECORDS = Figure("records/s", "records/s", "higher")
+CPU = Figure("CPU ms/MB", "ms", "lower", limit=1.5)
+
+BULK = ((1000, 1, 400_000), (1000, 12, 400_000), (100, 1, 2_000_000), (100, 12, 2_000_000))
+"""(bytes of a record, partitions, records)"""
+
+SMALL = (
+    Figure("requests/s", "requests/s", "higher"),
+    Figure("p50", "ms", "lower"),
+    Figure("p99", "ms", "lower", bar=None),
+    Figure("CPU µs/request", "µs", "lower"),
+)
+SMALL_CASES = ((1, 10_000), (5, 40_000), (50, 100_000))
+"""(requests in flight, records)"""
+FRAME = 250
+"""The bytes of such a request."""
+
+CONSUMED_SIZE, CONSUMED_COUNT = 1000, 480_000
+CONSUMED = ((1, 1), (12, 1), (1, 4), (12, 4))
+"""(partitions, consumers): of one partition each consumer reads all, of twelve its share."""
+
+COMPRESSED = (
+    Figure("produce MB/s", "MB/s", "higher"),
+    Figure("produce CPU ms/MB", "ms", "lower"),
+    Figure("consume MB/s", "MB/s", "higher"),
+    Figure("consume CPU ms/MB", "ms", "lower"),
+)
+COMPRESSED_SIZE, COMPRESSED_COUNT = 1000, 300_000
+
+
+def bulk(effort: Effort) -> list[Line]:
+    """P1: bulk produce, acks=1, in batches of 1 MB: how fast, and what does a MB cost the broker?"""
+    cases, bare = {}, {}
+    with both() as brokers, scratch() as directory:
+        for size, partitions, count in BULK:
+            records = effort.records(count)
+            case = f"{size} B, {_plural(partitions, 'partition')}"
+            cases[case] = partial(_bulk, records=records, size=size, partitions=partitions)
+            total = records * size
+            bare[case] = BareLoop(directory, "produce", total, MB, 5, total / MB, RATE.name, CPU.name)
+        return compared(effort, "P1", (RATE, RECORDS, CPU), brokers, cases, bare)
+
+
+def _bulk(broker: BrokerProcess, number: int, *, records: int, size: int, partitions: int) -> Sample:
+    """Produce to a new topic, and delete it."""
+    topic = f"bulk-{size}-{partitions}-{number}"
+    create_topic(broker.address, topic, partitions)
+    before = broker.cpu()
+    load = produce(broker.address, topic, records, size, LARGE)
+    used = (broker.cpu() - before).total
+    delete_topic(broker.address, topic)
+    return sample_of((RATE, RECORDS, CPU), load.mb_per_s, load.records_per_s, used * 1e3 / load.megabytes)
+
+
+def small(effort: Effort) -> list[Line]:
+    """P2: one record per request, 1, 5 and 50 requests in flight: how many requests, how fast are they answered?"""
+    cases, bare = {}, {}
+    with both() as brokers, scratch() as directory:
+        for in_flight, count in SMALL_CASES:
+            records, case = effort.records(count), f"{in_flight} in flight"
+            cases[case] = partial(small_requests, records=records, in_flight=in_flight)
+            bare[case] = BareLoop(
+                directory, "produce", records * FRAME, FRAME, in_flight, records, SMALL[0].name, SMALL[3].name, 1e6
+            )
+        return compared(effort, "P2", SMALL, brokers, cases, bare)
+
+
+def small_requests(broker: BrokerProcess, number: int, *, records: int, in_flight: int) -> Sample:
+    """Produce to a new topic of one partition, and delete it."""
+    topic = f"small-{in_flight}-{number}"
+    create_topic(broker.address, topic)
+    before = broker.cpu()
+    load = produce(broker.address, topic, records, 100, {**ONE_BY_ONE, IN_FLIGHT: in_flight}, round_trips=True)
+    used = (broker.cpu() - before).total
+    delete_topic(broker.address, topic)
+    return sample_of(SMALL, load.records_per_s, load.p50_ms, load.p99_ms, used * 1e6 / load.records)
+
+
+def consumed(effort: Effort) -> list[Line]:
+    """P3: consume from the page cache: how fast, and what does a MB cost the broker?"""
+    records = effort.records(CONSUMED_COUNT)
+    total = records * CONSUMED_SIZE
+    with both() as brokers, scratch() as directory:
+        for broker in brokers.values():
+            for partitions in (1, 12):
+                create_topic(broker.address, f"read-{partitions}", partitions)
+                settings = {**LARGE, "sticky.partitioning.linger.ms": 0}
+                produce(broker.address, f"read-{partitions}", records, CONSUMED_SIZE, settings)
+        limit = BareLoop(directory, "fetch", total, MB, 1, total / MB, RATE.name, CPU.name)
+        cases = {
+            f"{_plural(partitions, 'partition')}, {_plural(consumers, 'consumer')}": partial(
+                _consumed, records=records, partitions=partitions, consumers=consumers
+            )
+            for partitions, consumers in CONSUMED
+        }
+        return compared(effort, "P3", (RATE, CPU), brokers, cases, dict.fromkeys(cases, limit))
+
+
+def _consumed(broker: BrokerProcess, number: int, *, records: int, partitions: int, consumers: int) -> Sample:
+    """Consume the topic once, the records spread evenly over its partitions."""
+    shares = [range(partitions)[first::consumers] or range(partitions) for first in range(consumers)]
+    before = broker.cpu()
+    # The last few records of a partition may be fewer than an even share: ask for a little less than all.
+    asked = [int(records * len(share) / partitions * 0.97) for share in shares]
+    started = [
+        start_consuming(broker.address, f"read-{partitions}", count, CONSUMED_SIZE, LARGE_FETCHES, share)
+        for count, share in zip(asked, shares, strict=True)
+    ]
+    load: Load = together([one.result() for one in started])
+    used = (broker.cpu() - before).total
+    return sample_of((RATE, CPU), load.mb_per_s, used * 1e3 / load.megabytes)
+
+
+def compressed(effort: Effort) -> list[Line]:
+    """P10: compressed batches: does the broker pass them through, or does it pay for what the clients compressed?"""
+    records = effort.records(COMPRESSED_COUNT)
+    with both() as brokers:
+        cases = {codec: partial(_compressed, records=records, codec=codec) for codec in ("lz4", "zstd")}
+        return compared(effort, "P10", COMPRESSED, brokers, cases)
+
+
+def _compressed(broker: BrokerProcess, number: int, *, records: int, codec: str) -> Sample:
+    """Produce to a new topic, consume it, delete it."""
+    address, topic = broker.address, f"{codec}-{number}"
+    create_topic(address, topic)
+    begun = broker.cpu()
+    sent = produce(address, topic, records, COMPRESSED_SIZE, {**LARGE, "compression.type": codec}, text=True)
+    middle = broker.cpu()
+    taken = start_consuming(address, topic, records, COMPRESSED_SIZE, LARGE_FETCHES).result()
+    costs = [(middle - begun).total * 1e3 / sent.megabytes, (broker.cpu() - middle).total * 1e3 / taken.megabytes]
+    delete_topic(address, topic)
+    return sample_of(COMPRESSED, sent.mb_per_s, costs[0], taken.mb_per_s, costs[1])
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count > 1)}"

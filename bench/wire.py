@@ -1,0 +1,82 @@
+"""A connection to a node over which frames go as they are made: a node's own latency and cost, without a library's."""
+
+import socket
+import struct
+import time
+from typing import Any, Self
+
+from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.requests.framing import api_of_request, decode_response, encode_request
+from penstock.protocol.schema import Message
+
+PRODUCE_VERSION = 9
+
+
+def framed(request: Message, version: int) -> bytes:
+    """A request as it goes over the wire."""
+    return encode_request(request, version, 1, "bench")
+
+
+def produce_request(topic: str, batch: bytes, acks: int = 1) -> ProduceRequest:
+    """A produce request for partition 0, to be asked in `PRODUCE_VERSION`."""
+    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
+    return ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[data])
+
+
+def one_record(value: bytes) -> bytes:
+    """A batch with one record of now."""
+    return bytes(
+        encode_batch([Record(offset=0, timestamp_ms=int(time.time() * 1000), key=None, value=value, headers=[])])
+    )
+
+
+def produce_frame(topic: str, value: bytes, acks: int = 1) -> bytes:
+    """A produce request with one record for partition 0, framed."""
+    return framed(produce_request(topic, one_record(value), acks), PRODUCE_VERSION)
+
+
+class Wire:
+    """The connection."""
+
+    def __init__(self, address: str, limit_s: float | None = None) -> None:
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), limit_s)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._answers = self._socket.makefile("rb")
+
+    def send(self, frames: bytes) -> None:
+        self._socket.sendall(frames)
+
+    def answer(self) -> bytes:
+        """The next response, without its length."""
+        if len(length := self._answers.read(4)) < 4:
+            raise ConnectionResetError("the node has hung up")
+        return self._answers.read(struct.unpack(">i", length)[0])
+
+    def ask(self, request: Message, version: int) -> Any:
+        """The response to one request."""
+        self.send(framed(request, version))
+        return self.answer_to(request, version)
+
+    def answer_to(self, request: Message, version: int) -> Any:
+        """The next response, to a request that was sent."""
+        return decode_response(api_of_request(request).key, version, self.answer())[1]
+
+    def round_trip_ms(self, frames: bytes, count: int = 1) -> float:
+        """Send so many requests at once: how long it took until all were answered."""
+        begun = time.perf_counter()
+        self._socket.sendall(frames)
+        for _ in range(count):
+            self.answer()
+        return (time.perf_counter() - begun) * 1e3
+
+    def close(self) -> None:
+        self._answers.close()
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
