@@ -5,7 +5,7 @@ from typing import Final
 import click
 
 from penstock.cli.common.options import JSON, argument, declared, option
-from penstock.cli.common.output import print_json, print_table
+from penstock.cli.common.output import print_json, print_lines, print_table
 from penstock.cli.common.session import BrokerSession, NodeSession
 from penstock.cli.replicas.drain import Drain
 from penstock.client.admin import Admin
@@ -24,10 +24,7 @@ def command() -> None:
 def cluster_id(session: NodeSession, as_json: bool = JSON) -> None:
     """Print the cluster's id."""
     found = session.run(lambda admin: admin.cluster.refresh()).cluster_id
-    if as_json:
-        print_json({"cluster_id": found})
-    else:
-        click.echo(found)
+    print_lines([found or ""], {"cluster_id": found}, as_json=as_json)
 
 
 @command.command("describe")

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from penstock.cli.common.options import JSON, actions, declared, option
-from penstock.cli.common.output import print_json, print_table
+from penstock.cli.common.output import print_json, print_lines, print_table
 from penstock.cli.common.session import NodeSession, read_properties
 from penstock.client.admin import Admin
 from penstock.client.admin.configs import (
@@ -67,10 +67,9 @@ def command(
         if action == "alter":
             assert name is not None
             await admin.configs.alter(kind, name, changes)
-            if as_json:
-                print_json({"entity_type": _type_name(kind), "entity_name": name, "changed": [c.name for c in changes]})
-            else:
-                click.echo(f"changed {', '.join(change.name for change in changes)} of {_called(kind, name)}")
+            keys = [change.name for change in changes]
+            document = {"entity_type": _type_name(kind), "entity_name": name, "changed": keys}
+            print_lines([f"changed {', '.join(keys)} of {_called(kind, name)}"], document, as_json=as_json)
             return
         names = [name] if name is not None else await _names(admin, kind)
         described = {each: await admin.configs.describe(kind, each) for each in names}

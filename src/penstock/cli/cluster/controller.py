@@ -3,7 +3,7 @@
 import click
 
 from penstock.cli.common.options import JSON, declared, option
-from penstock.cli.common.output import print_json
+from penstock.cli.common.output import print_lines
 from penstock.cli.common.session import QUORUM_PATIENCE_MS, NodeSession
 from penstock.client.admin import Admin
 from penstock.client.admin.quorum import NO_SUCCESSOR, QuorumInfo
@@ -65,12 +65,9 @@ def check_successor(after: QuorumInfo, successor_id: int | None) -> None:
 
 
 def _print(before: QuorumInfo, after: QuorumInfo, *, as_json: bool) -> None:
-    if as_json:
-        document: dict[str, object] = {"controller_id": after.leader_id, "epoch": after.leader_epoch}
-        if after is not before:
-            document["before"] = {"controller_id": before.leader_id, "epoch": before.leader_epoch}
-        print_json(document)
-        return
+    document: dict[str, object] = {"controller_id": after.leader_id, "epoch": after.leader_epoch}
+    lines = [f"controller {after.leader_id} is active in epoch {after.leader_epoch}"]
     if after is not before:
-        click.echo(f"controller {before.leader_id} resigned from epoch {before.leader_epoch}")
-    click.echo(f"controller {after.leader_id} is active in epoch {after.leader_epoch}")
+        document["before"] = {"controller_id": before.leader_id, "epoch": before.leader_epoch}
+        lines.insert(0, f"controller {before.leader_id} resigned from epoch {before.leader_epoch}")
+    print_lines(lines, document, as_json=as_json)

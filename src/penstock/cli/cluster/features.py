@@ -12,11 +12,8 @@ from penstock.cli.cluster.feature_levels import (
     version_mapping,
 )
 from penstock.cli.common.options import JSON, declared, option
-from penstock.cli.common.output import print_json
-from penstock.cli.common.session import (
-    NodeServers,
-    NodeSession,
-)
+from penstock.cli.common.output import print_lines
+from penstock.cli.common.session import NodeServers, NodeSession
 from penstock.client.admin.features import UpgradeType
 from penstock.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES
 from penstock.protocol.errors import KafkaError
@@ -66,19 +63,17 @@ def command(servers: NodeServers) -> None:
 def describe(session: NodeSession, as_json: bool = JSON) -> None:
     """Show each feature: the levels that the node which answers can run at, and the level that holds."""
     features, epoch = session.run(lambda admin: admin.features.describe())
-    if as_json:
-        rows = [
-            {"feature": row.name, "min_version": row.lowest, "max_version": row.newest, "finalized_level": row.level}
-            for row in features
-        ]
-        print_json({"epoch": epoch, "features": rows})
-        return
-    for row in features:
-        click.echo(
-            f"Feature: {row.name}\tSupportedMinVersion: {_shown(row.name, row.lowest)}\t"
-            f"SupportedMaxVersion: {_shown(row.name, row.newest)}\t"
-            f"FinalizedVersionLevel: {_shown(row.name, row.level)}\tEpoch: {'-' if epoch == UNKNOWN else epoch}"
-        )
+    rows = [
+        {"feature": row.name, "min_version": row.lowest, "max_version": row.newest, "finalized_level": row.level}
+        for row in features
+    ]
+    lines = [
+        f"Feature: {row.name}\tSupportedMinVersion: {_shown(row.name, row.lowest)}\t"
+        f"SupportedMaxVersion: {_shown(row.name, row.newest)}\t"
+        f"FinalizedVersionLevel: {_shown(row.name, row.level)}\tEpoch: {'-' if epoch == UNKNOWN else epoch}"
+        for row in features
+    ]
+    print_lines(lines, {"epoch": epoch, "features": rows}, as_json=as_json)
 
 
 @command.command("upgrade")

@@ -9,7 +9,7 @@ import click
 from penstock.cli.cluster.quorum_views import quorum_as_json, replication_lines, status_lines
 from penstock.cli.common.failures import in_words, wrong_usage
 from penstock.cli.common.options import JSON, declared, option
-from penstock.cli.common.output import print_json
+from penstock.cli.common.output import print_lines
 from penstock.cli.common.session import QUORUM_PATIENCE_MS, NodeServers, NodeSession
 from penstock.client.admin import Admin
 from penstock.client.admin.quorum import QuorumEndpoint, QuorumInfo
@@ -53,12 +53,9 @@ def describe(
         return admin.cluster.metadata.cluster_id or "", info
 
     cluster_id, info = session.run(work, patience_ms=QUORUM_PATIENCE_MS)
-    if as_json:
-        print_json(quorum_as_json(cluster_id, info))
-        return
     now_ms = wall_clock_ms() if human_readable else None
-    for line in status_lines(cluster_id, info) if status else replication_lines(info, now_ms):
-        click.echo(line)
+    lines = status_lines(cluster_id, info) if status else replication_lines(info, now_ms)
+    print_lines(list(lines), quorum_as_json(cluster_id, info), as_json=as_json)
 
 
 @command.command("add-controller")

@@ -5,16 +5,15 @@ from collections.abc import Collection, Sequence
 
 import click
 
+from penstock.cli.common.failures import wrong_usage
 from penstock.client.values import TopicPartition
 
 
 def matching(expression: str, names: Sequence[str], option: str) -> list[str]:
     """The names that an expression takes: a name, a regular expression, or several of them with commas."""
-    try:
-        pattern = re.compile("|".join(f"(?:{part.strip()})" for part in expression.split(",") if part.strip()))
-    except re.error as error:
-        raise click.UsageError(f"{option}: {expression!r} is no regular expression: {error}") from None
-    exact = {part.strip() for part in expression.split(",")}
+    exact = [part.strip() for part in expression.split(",")]
+    with wrong_usage(re.error, of=f"{option}: {expression!r} is no regular expression"):
+        pattern = re.compile("|".join(f"(?:{part})" for part in exact if part))
     return [name for name in names if name in exact or pattern.fullmatch(name)]
 
 

@@ -62,6 +62,14 @@ def print_found(
         print_table(columns, rows, empty=empty)
 
 
+def print_lines(lines: Sequence[str], document: object, *, as_json: bool) -> None:
+    """Lines for people, or a document for programs."""
+    if as_json:
+        print_json(document)
+    elif lines:
+        click.echo("\n".join(lines))
+
+
 def joined(items: Iterable[object]) -> str:
     """Numbers or names with commas, as options take them."""
     return ",".join(map(str, items))

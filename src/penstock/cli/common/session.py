@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from penstock.cli.common.failures import in_words, wrong_usage
 from penstock.cli.common.options import option
 from penstock.cli.common.output import print_rows
 from penstock.client.admin import Admin
@@ -107,10 +108,8 @@ def read_properties(path: Path | None) -> dict[str, str]:
     """The properties in a file, if one is named. Raises click.ClickException."""
     if path is None:
         return {}
-    try:
+    with in_words(OSError, UnicodeDecodeError, before=f"{path} cannot be read: "):
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.ClickException(f"{path} cannot be read: {error}") from None
     lines = (line.strip() for line in text.splitlines())
     return parse_pairs([line for line in lines if line and line[0] not in "#!"], str(path))
 
@@ -129,10 +128,8 @@ def parse_pairs(texts: "list[str] | tuple[str, ...]", option: str) -> dict[str, 
 def settings_from(defaults: Settings, *properties: Mapping[str, str]) -> Settings:
     """The defaults with properties from files and options; later ones go before earlier ones."""
     merged = {key: value for group in properties for key, value in group.items()}
-    try:
+    with wrong_usage(ValueError):
         return with_properties(defaults, merged)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def show_settings(settings: ClientSettings, defaults: ClientSettings, *, as_json: bool) -> None:

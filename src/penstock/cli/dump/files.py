@@ -3,10 +3,10 @@
 And the check that an index is in order and agrees with its segment.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import click
 
@@ -22,59 +22,50 @@ from penstock.log.dump import (
     dump_segment,
     dump_time_index,
 )
+from penstock.log.producer_snapshot import ProducerSnapshotEntry
 from penstock.protocol.uuids import uuid_to_text
 
+Entry = TypeVar("Entry")
 MAX_COMPLAINTS: Final = 1_000
 
 
-def _offset_entries(path: str) -> Iterator[Line]:
-    for entry in dump_offset_index(path):
-        yield Line("entry", {"offset": entry.offset, "position": entry.position})
+def _lines(
+    kind: str, read: Callable[[str], Iterable[Entry]], values: Callable[[Entry], dict[str, object]]
+) -> Callable[[str], Iterator[Line]]:
+    """A line for each entry of a file."""
+    return lambda path: (Line(kind, values(entry)) for entry in read(path))
 
 
-def _time_entries(path: str) -> Iterator[Line]:
-    for entry in dump_time_index(path):
-        yield Line("entry", {"timestamp": entry.timestamp_ms, "offset": entry.offset})
-
-
-def _producers(path: str) -> Iterator[Line]:
-    for producer in dump_producer_snapshot(path):
-        yield Line(
-            "producer",
-            {
-                "producerId": producer.producer_id,
-                "producerEpoch": producer.producer_epoch,
-                "coordinatorEpoch": producer.coordinator_epoch,
-                "currentTxnFirstOffset": producer.current_transaction_first_offset,
-                "lastTimestamp": producer.timestamp_ms,
-                "lastSequence": producer.last_sequence,
-                "lastOffset": producer.last_offset,
-                "offsetDelta": producer.offset_delta,
-            },
-        )
-
-
-def _epochs(path: str) -> Iterator[Line]:
-    for epoch, offset in dump_leader_epochs(path):
-        yield Line("epoch", {"epoch": epoch, "startOffset": offset})
-
-
-def _checkpoints(path: str) -> Iterator[Line]:
-    for (topic, partition), offset in dump_offset_checkpoint(path).items():
-        yield Line("checkpoint", {"topic": topic, "partition": partition, "offset": offset})
-
-
-def _topic_id(path: str) -> Iterator[Line]:
-    yield Line("topic", {"topicId": uuid_to_text(dump_partition_metadata(path))})
+def _producer(producer: ProducerSnapshotEntry) -> dict[str, object]:
+    return {
+        "producerId": producer.producer_id,
+        "producerEpoch": producer.producer_epoch,
+        "coordinatorEpoch": producer.coordinator_epoch,
+        "currentTxnFirstOffset": producer.current_transaction_first_offset,
+        "lastTimestamp": producer.timestamp_ms,
+        "lastSequence": producer.last_sequence,
+        "lastOffset": producer.last_offset,
+        "offsetDelta": producer.offset_delta,
+    }
 
 
 ENTRIES: Final[dict[FileKind, Callable[[str], Iterator[Line]]]] = {
-    FileKind.OFFSET_INDEX: _offset_entries,
-    FileKind.TIME_INDEX: _time_entries,
-    FileKind.PRODUCER_SNAPSHOT: _producers,
-    FileKind.LEADER_EPOCHS: _epochs,
-    FileKind.OFFSET_CHECKPOINT: _checkpoints,
-    FileKind.PARTITION_METADATA: _topic_id,
+    FileKind.OFFSET_INDEX: _lines(
+        "entry", dump_offset_index, lambda entry: {"offset": entry.offset, "position": entry.position}
+    ),
+    FileKind.TIME_INDEX: _lines(
+        "entry", dump_time_index, lambda entry: {"timestamp": entry.timestamp_ms, "offset": entry.offset}
+    ),
+    FileKind.PRODUCER_SNAPSHOT: _lines("producer", dump_producer_snapshot, _producer),
+    FileKind.LEADER_EPOCHS: _lines("epoch", dump_leader_epochs, lambda row: {"epoch": row[0], "startOffset": row[1]}),
+    FileKind.OFFSET_CHECKPOINT: _lines(
+        "checkpoint",
+        lambda path: dump_offset_checkpoint(path).items(),
+        lambda row: {"topic": row[0][0], "partition": row[0][1], "offset": row[1]},
+    ),
+    FileKind.PARTITION_METADATA: _lines(
+        "topic", lambda path: [dump_partition_metadata(path)], lambda topic_id: {"topicId": uuid_to_text(topic_id)}
+    ),
 }
 """The lines of each kind of file; raise OSError, CorruptSnapshotError, CorruptCheckpointError."""
 

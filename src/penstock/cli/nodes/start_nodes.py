@@ -17,6 +17,7 @@ from typing import Final
 import click
 
 from penstock import __version__
+from penstock.cli.common.failures import in_words
 from penstock.cli.nodes.local_nodes import LocalCluster, LocalNode, local_cluster
 from penstock.node.assembly.properties import ENVIRONMENT_PREFIX, PropertiesError, parse_override
 from penstock.testing.layout import OWN_KEYS
@@ -185,10 +186,8 @@ class Nodes:
 
 def start_nodes(count: int, directory: Path, first_port: int | None, overrides: Sequence[str], log_level: str) -> None:
     """Run a cluster of so many nodes until it is told to stop. `overrides` are those of `--set`, for all of them."""
-    try:
+    with in_words(PropertiesError):
         given = dict(map(parse_override, overrides))
-    except PropertiesError as error:
-        raise click.ClickException(str(error)) from None
     for key in OWN_KEYS:
         if key in given:
             raise click.UsageError(f"--set {key}: it differs from node to node; edit node-N.properties instead")

@@ -9,6 +9,7 @@ from typing import Final, cast
 
 import click
 
+from penstock.cli.common.failures import wrong_usage
 from penstock.cli.dump.records import as_dictionary
 from penstock.cli.records.lines import RecordFormat
 from penstock.client.values import ConsumedRecord
@@ -50,11 +51,8 @@ def formatter(name: str | None, record_format: RecordFormat) -> Formatter:
 
 def _own(name: str) -> Formatter:
     module_name, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
-        raise click.UsageError(f"--formatter {name}: {error}") from None
-    return cast("Formatter", found)
+    with wrong_usage(ImportError, AttributeError, of=f"--formatter {name}"):
+        return cast("Formatter", getattr(importlib.import_module(module_name), attribute))
 
 
 def _logged(record: ConsumedRecord, record_format: RecordFormat) -> bytes:

@@ -4,7 +4,7 @@ import base64
 import json
 import struct
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from penstock.client.values import ConsumedRecord
@@ -70,13 +70,7 @@ class LineFormat(Value):
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> "LineFormat":
         """From Kafka's names (`parse.key=true`); ValueError."""
-        values: dict[str, bool | bytes] = {}
-        for key, text in properties.items():
-            name = key.replace(".", "_")
-            if name not in cls.__fields__:
-                raise ValueError(f"{key} is no property of a line: known are {_known(cls.__fields__)}")
-            values[name] = _bool(key, text) if name in ("parse_key", "parse_headers", "ignore_error") else _bytes(text)
-        return cls(**values)  # type: ignore[arg-type]
+        return cls(**_values(cls, "a line", properties))
 
     def parse(self, line: bytes) -> ParsedLine:
         """Read a line; LineFormatError."""
@@ -127,16 +121,7 @@ class RecordFormat(Value):
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> "RecordFormat":
         """From Kafka's names (`print.key=true`); ValueError."""
-        values: dict[str, bool | bytes | Deserializer] = {}
-        for key, text in properties.items():
-            name = key.replace(".", "_")
-            if name not in cls.__fields__:
-                raise ValueError(f"{key} is no property of the output: known are {_known(cls.__fields__)}")
-            if name.endswith("_deserializer"):
-                values[name] = deserializer(text)
-            else:
-                values[name] = _bool(key, text) if name.startswith("print_") else _bytes(text)
-        return cls(**values)  # type: ignore[arg-type]
+        return cls(**_values(cls, "the output", properties))
 
     def format(self, record: ConsumedRecord) -> bytes:
         """A record as bytes, with its line's end; LineFormatError for what a deserializer cannot read."""
@@ -208,5 +193,16 @@ def _bytes(text: str) -> bytes:
     return text.replace("\\t", "\t").replace("\\n", "\n").encode()
 
 
-def _known(names: tuple[str, ...]) -> str:
-    return ", ".join(name.replace("_", ".") for name in names)
+def _values(format_class: type[Value], what: str, properties: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of a format from the properties of Kafka's tools, which have dots in their names; ValueError."""
+    values: dict[str, Any] = {}
+    for key, text in properties.items():
+        name = key.replace(".", "_")
+        if name not in format_class.__fields__:
+            known = ", ".join(field.replace("_", ".") for field in format_class.__fields__)
+            raise ValueError(f"{key} is no property of {what}: known are {known}")
+        if name.endswith("_deserializer"):
+            values[name] = deserializer(text)
+        else:
+            values[name] = _bool(key, text) if isinstance(format_class.__defaults__[name], bool) else _bytes(text)
+    return values

@@ -8,7 +8,7 @@ import click
 from penstock.cli.common.failures import wrong_usage
 from penstock.cli.common.names import matching
 from penstock.cli.common.options import JSON, actions, declared, option
-from penstock.cli.common.output import joined, print_json, print_rows, print_table
+from penstock.cli.common.output import joined, print_json, print_lines, print_table
 from penstock.cli.common.session import BrokerSession, parse_pairs
 from penstock.client.admin import Admin
 from penstock.client.admin.configs import ConfigSource, ResourceType
@@ -101,7 +101,7 @@ def command(
             return
         names = await _chosen(admin, topic, topic_id, exclude_internal, if_exists or action == "list")
         if action == "list":
-            print_json(names) if as_json else click.echo("".join(f"{name}\n" for name in names), nl=False)
+            print_lines(names, names, as_json=as_json)
         elif action == "describe":
             await _describe(admin, names, filters, as_json)
         elif action == "alter":
@@ -138,10 +138,8 @@ async def _create(admin: Admin, topic: NewTopic, if_not_exists: bool, as_json: b
         if not (if_not_exists and error.code == ErrorCode.TOPIC_ALREADY_EXISTS):
             raise
         created = False
-    if as_json:
-        print_json({"topic": topic.name, "created": created})
-    else:
-        click.echo(f"{'created' if created else 'there is already'} topic {topic.name}")
+    line = f"{'created' if created else 'there is already'} topic {topic.name}"
+    print_lines([line], {"topic": topic.name, "created": created}, as_json=as_json)
 
 
 async def _alter(
@@ -152,19 +150,15 @@ async def _alter(
     for name in names:
         has = len((await admin.cluster.topic(name)).partitions)
         await admin.topics.create_partitions(name, partitions, assignments=assignments[has:] or None)
-    if as_json:
-        print_json([{"topic": name, "partitions": partitions} for name in names])
-    else:
-        click.echo("".join(f"topic {name} has {partitions} partitions now\n" for name in names), nl=False)
+    lines = [f"topic {name} has {partitions} partitions now" for name in names]
+    print_lines(lines, [{"topic": name, "partitions": partitions} for name in names], as_json=as_json)
 
 
 async def _delete(admin: Admin, names: Sequence[str], as_json: bool) -> None:
     for name in names:
         await admin.topics.delete(name)
-    if as_json:
-        print_json([{"topic": name, "deleted": True} for name in names])
-    else:
-        click.echo("".join(f"deleted topic {name}\n" for name in names), nl=False)
+    document = [{"topic": name, "deleted": True} for name in names]
+    print_lines([f"deleted topic {name}" for name in names], document, as_json=as_json)
 
 
 async def _describe(admin: Admin, names: Sequence[str], filters: Filters, as_json: bool) -> None:
@@ -188,7 +182,7 @@ async def _describe(admin: Admin, names: Sequence[str], filters: Filters, as_jso
         print_json([_as_json(*item, moving, eligible) for item in shown])
         return
     if not filters.on_partitions:
-        print_rows(
+        print_table(
             ["TOPIC", "ID", "PARTITIONS", "REPLICATION", "MODE", "GROUP", "CONFIGS"],
             [
                 (
@@ -198,11 +192,10 @@ async def _describe(admin: Admin, names: Sequence[str], filters: Filters, as_jso
                     _replication(topic),
                     _mode(topic, overrides),
                     overrides.get(STORAGE_GROUP),
-                    _pairs(overrides),
+                    joined(f"{name}={value}" for name, value in overrides.items()),
                 )
                 for topic, overrides, _ in shown
             ],
-            as_json=False,
             empty="no topic to show",
         )
     if shown and not filters.topics_with_overrides:
@@ -270,10 +263,6 @@ def _replication(topic: TopicMetadata) -> int:
 
 def _mode(topic: TopicMetadata, overrides: Mapping[str, str]) -> str:
     return "consensus" if topic.name == STORAGE_GROUPS else overrides.get(REPLICATION_MODE, "isr")
-
-
-def _pairs(overrides: Mapping[str, str]) -> str:
-    return ",".join(f"{name}={value}" for name, value in overrides.items())
 
 
 def _parse_assignment(text: str | None) -> list[list[int]]:

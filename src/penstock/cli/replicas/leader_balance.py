@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.output import print_json
+from penstock.cli.common.output import print_lines
 from penstock.cli.replicas.leadership import Leadership, look
 from penstock.client.admin import Admin
 from penstock.client.admin.partitions import Balance
@@ -33,11 +33,9 @@ async def balance(admin: Admin, before: Leadership, *, as_json: bool) -> None:
         click.echo("\nno more moves; where leadership went it stays", err=True)
         raise
     left = await _left(admin)
-    if as_json:
-        rows = [{"topic": one.topic, "partition": one.partition} for one in left]
-        print_json({"moved": told.moved, "left": rows, "late_brokers": list(told.late)})
-    else:
-        click.echo(f"{told.moved} moved, {len(left)} left to others")
+    rows = [{"topic": one.topic, "partition": one.partition} for one in left]
+    document = {"moved": told.moved, "left": rows, "late_brokers": list(told.late)}
+    print_lines([f"{told.moved} moved, {len(left)} left to others"], document, as_json=as_json)
     if told.late:
         late = ", ".join(map(str, told.late))
         raise click.ClickException(f"these brokers did not take over in time: {late}; what they should lead stays away")

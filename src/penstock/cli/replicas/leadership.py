@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.failures import in_words
+from penstock.cli.common.failures import in_words, wrong_usage
 from penstock.cli.common.options import option
 from penstock.client.admin import Admin
 from penstock.client.admin.configs import ResourceType
@@ -77,10 +77,8 @@ class Leadership(Value):
         """
         if pattern is None:
             return self
-        try:
+        with wrong_usage(re.error, of=f"--topic: {pattern!r} is no regular expression"):
             name = re.compile(pattern)
-        except re.error as error:
-            raise click.UsageError(f"--topic: {pattern!r} is no regular expression: {error}") from None
         partitions = {one: row for one, row in self.partitions.items() if name.fullmatch(one.topic)}
         if not partitions:
             hint = ""

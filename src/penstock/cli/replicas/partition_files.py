@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from penstock.cli.common.failures import in_words
 from penstock.client.values import TopicPartition
 
 ANY_DIRECTORY = "any"
@@ -64,10 +65,8 @@ def assignment_text(replicas: Mapping[TopicPartition, Sequence[int]]) -> str:
 
 
 def _rows(path: Path) -> dict[TopicPartition, dict[str, Any]]:
-    try:
+    with in_words(OSError, ValueError, before=f"{path}: "):
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise _wrong(path, str(error)) from None
     rows = document.get("partitions") if isinstance(document, dict) else None
     if not isinstance(rows, list) or not rows:
         raise _wrong(path, 'there are no "partitions"')

@@ -4,7 +4,7 @@ import click
 
 from penstock.cli.common.names import parse_numbers
 from penstock.cli.common.options import JSON, declared, option
-from penstock.cli.common.output import joined, print_json, print_table
+from penstock.cli.common.output import joined, print_json, print_lines, print_table
 from penstock.cli.common.session import BrokerSession
 from penstock.client.admin import Admin
 from penstock.client.admin.storage_groups import DEFAULT, StorageGroup
@@ -39,10 +39,8 @@ def command(
         groups = admin.storage_groups
         if create:
             got, nodes = await groups.create(replication_factor=replication_factor or DEFAULT, replicas=voters)
-            if as_json:
-                print_json({"group": got, "voters": nodes})
-            else:
-                click.echo(f"created storage group {got}, in which {joined(nodes)} vote")
+            line = f"created storage group {got}, in which {joined(nodes)} vote"
+            print_lines([line], {"group": got, "voters": nodes}, as_json=as_json)
             return
         shown = [group for group in await groups.describe() if number in (None, group.number)]
         if number is not None and not shown:
