@@ -102,5 +102,5 @@ async def one_alone(bootstrap: str, folder: Path) -> AsyncIterator[Asking]:
     config["offset.storage.file.filename"] = str(folder / "offsets")
     async with RunningWorker(StandaloneWorker, config) as one, aiohttp.ClientSession() as session:
         assert one.worker is not None
-        one.worker.has_begun = True
+        await one.worker.begin([], lambda *_: None)
         yield Asking([one], session)

@@ -28,7 +28,7 @@ from penstock.work.connect.config import ConfigError
 from penstock.work.connect.plugins import PluginError
 from penstock.work.connect.runtime import supervisor
 from penstock.work.connect.runtime.records import Status
-from penstock.work.connect.runtime.supervisor import State
+from penstock.work.connect.runtime.supervisor import RunState
 from penstock.work.connect.standalone.worker import StandaloneWorker
 
 HERE = __name__
@@ -40,7 +40,7 @@ class Watched:
     """A standalone worker, begun with its first connector, whose changes of state can be waited for."""
 
     def __init__(self, bootstrap: str, folder: Path, shutdown_ms: int = 30_000) -> None:
-        self.said: list[tuple[str, State, str]] = []
+        self.said: list[tuple[str, RunState, str]] = []
         self.news = asyncio.Event()
         config = {
             "bootstrap.servers": bootstrap,
@@ -51,21 +51,21 @@ class Watched:
             "task.shutdown.graceful.timeout.ms": str(shutdown_ms),
         }
         self.worker = StandaloneWorker(config)
-        self.worker.on_status = self._hear
 
     async def start(self, config: Mapping[str, str]) -> None:
         if not self.worker.cluster_id:
             await self.worker.start()
+            await self.worker.begin([], self._hear)
         await self.worker.create(config)
 
     async def stop(self) -> None:
         await self.worker.stop()
 
     def _hear(self, name: str, status: Status) -> None:
-        self.said.append((name, State[status.state], status.trace or ""))
+        self.said.append((name, RunState[status.state], status.trace or ""))
         self.news.set()
 
-    async def until(self, name: str, state: State) -> str:
+    async def until(self, name: str, state: RunState) -> str:
         async with asyncio.timeout(LIMIT_S):
             while True:
                 for one, now, reason in self.said:
@@ -194,7 +194,7 @@ async def test_a_record_that_cannot_be_converted_ends_the_task_or_is_left_out(
     json = {"value.converter": "JsonConverter", "value.converter.schemas.enable": "false", "task.restarts.max": "0"}
     await worker.start(sink(topic, tmp_path / "strict") | json | {"name": f"{topic}-strict"})
     await worker.start(sink(topic, tmp_path / "lenient") | json | {"errors.tolerance": "all"})
-    trace = await worker.until(f"{topic}-strict-0", State.FAILED)
+    trace = await worker.until(f"{topic}-strict-0", RunState.FAILED)
     assert "ConversionError" in trace
     assert "JsonConverter" in trace
     assert await lines_of(tmp_path / "lenient", 2) == ["1", "2"]
@@ -252,11 +252,11 @@ async def test_a_bad_plugin_disturbs_nobody(
     await worker.start({"name": "bad", "connector.class": f"{HERE}:BadConnector", "how": how, "task.restarts.max": "1"})
     await worker.start(sink(topic, tmp_path / "after"))
     if reason:
-        assert reason in await worker.until("bad-0", State.FAILED)
+        assert reason in await worker.until("bad-0", RunState.FAILED)
         await worker.until_said("it is not started again")
-        assert sum(said[:2] == ("task bad-0", State.FAILED) for said in worker.said) == 2
+        assert sum(said[:2] == ("task bad-0", RunState.FAILED) for said in worker.said) == 2
     else:
-        await worker.until("bad-0", State.RUNNING)
+        await worker.until("bad-0", RunState.RUNNING)
     await write(bootstrap, topic, "good")
     assert await lines_of(tmp_path / "after", 1) == ["good"]
     await worker.stop()

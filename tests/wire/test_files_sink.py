@@ -11,7 +11,7 @@ from tests.wire.test_connectors import LIMIT_S, Watched
 from penstock.client.producer import Producer
 from penstock.work.connect.api import SinkConnector
 from penstock.work.connect.built_in.file_sink import FileStreamSinkTask
-from penstock.work.connect.runtime.supervisor import State
+from penstock.work.connect.runtime.supervisor import RunState
 
 
 @pytest.fixture
@@ -75,4 +75,4 @@ class TooFarSink(SinkConnector):
 async def test_a_sink_cannot_commit_what_it_was_not_given(worker: Watched, bootstrap: str, topic: str) -> None:
     await write(bootstrap, topic, 0, 1)
     await worker.start({"name": topic, "connector.class": f"{__name__}:TooFarSink", "topics": topic})
-    assert "positions of partitions that it was given are needed" in await worker.until(f"{topic}-0", State.FAILED)
+    assert "positions of partitions that it was given are needed" in await worker.until(f"{topic}-0", RunState.FAILED)

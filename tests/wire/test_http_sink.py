@@ -15,7 +15,7 @@ from penstock.client.producer import Producer
 from penstock.work.connect.api import RetriableError, SinkContext, SinkRecord
 from penstock.work.connect.built_in.http_sink import HttpSinkConnector, HttpSinkTask
 from penstock.work.connect.config import ConfigError
-from penstock.work.connect.runtime.supervisor import State
+from penstock.work.connect.runtime.supervisor import RunState
 
 
 class Receiver:
@@ -226,4 +226,4 @@ async def test_refused_records_that_nobody_tolerates_fail_the_task(
     async with Producer(bootstrap) as producer:
         await producer.send_and_wait(topic, b"poison")
     await worker.start(job(topic, receiver.url, task_restarts_max="0"))
-    assert "the server said 400: answer 400" in await worker.until(f"{topic}-0", State.FAILED)
+    assert "the server said 400: answer 400" in await worker.until(f"{topic}-0", RunState.FAILED)

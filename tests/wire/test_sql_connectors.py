@@ -16,7 +16,7 @@ from penstock.work.connect.api import SinkContext, SinkRecord, SourceContext
 from penstock.work.connect.built_in.sql_sink import SqlSinkConnector, SqlSinkTask
 from penstock.work.connect.built_in.sql_source import SqlSourceConnector, SqlSourceTask
 from penstock.work.connect.config import ConfigError
-from penstock.work.connect.runtime.supervisor import State
+from penstock.work.connect.runtime.supervisor import RunState
 
 JSON = {"value.converter": "JsonConverter", "value.converter.schemas.enable": "false"}
 
@@ -173,7 +173,7 @@ async def test_a_table_goes_through_a_topic_into_another(
     url = {"connection.url": f"sqlite:///{path}", "auto.create": "true", "topics": f"{topic}-t"}
     await worker.start({"name": f"{topic}-to", "connector.class": "penstock.SqlSink", **url, **to, **JSON})
     run(path, at((3, 3)))
-    await worker.until(f"{topic}-to-0", State.RUNNING)
+    await worker.until(f"{topic}-to-0", RunState.RUNNING)
     async with asyncio.timeout(LIMIT_S):
         while len(copied(path)) < 3:
             await asyncio.sleep(0.01)

@@ -20,7 +20,7 @@ class PipelineError(Exception):
     """What a person must know: the text is one or two whole sentences."""
 
 
-class SchemaError(ValueError):
+class UnfitSchemaError(ValueError):
     """A schema that cannot be read, or says what no column can be."""
 
 

@@ -30,13 +30,6 @@ LARGEST_OFFSET = (1 << 63) - 1
 ABORT_MARKER = 0
 
 
-class AbortedTransaction(Value):
-    """As a Fetch response lists it: from this offset on, the producer's records up to its abort marker are void."""
-
-    producer_id: int
-    first_offset: int
-
-
 class Chunk(Value):
     """Some batches that are decoded in one go. `spans` has a line per batch and 8 columns."""
 
@@ -80,18 +73,18 @@ class AbortedFilter:
     """Tells which batches belong to aborted transactions; batches must be shown to it in the order of their offsets.
 
     Two states per producer: "clean" and "void". A listed transaction's first offset makes it void, its abort marker
-    makes it clean (KIP-98).
+    makes it clean (KIP-98). Transactions are listed as Fetch does: a producer's id, and the first offset.
     """
 
-    def __init__(self, transactions: Sequence[AbortedTransaction]) -> None:
-        self._coming = sorted(transactions, key=lambda transaction: -transaction.first_offset)
+    def __init__(self, transactions: Sequence[tuple[int, int]]) -> None:
+        self._coming = sorted(transactions, key=lambda transaction: -transaction[1])
         self._void: dict[int, None] = {}
 
     def hides(self, batch: LocatedBatch, records: memoryview) -> bool:
         """Whether a reader must not see this batch; control batches are always hidden."""
         header = batch.header
-        while self._coming and self._coming[-1].first_offset <= header.last_offset:
-            self._void[self._coming.pop().producer_id] = None
+        while self._coming and self._coming[-1][1] <= header.last_offset:
+            self._void[self._coming.pop()[0]] = None
         if header.is_control:
             if header.producer_id in self._void and _is_abort_marker(batch, records):
                 del self._void[header.producer_id]

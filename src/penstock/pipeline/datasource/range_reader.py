@@ -22,7 +22,7 @@ from penstock.client.blocking.connection import BlockingConnection
 from penstock.client.blocking.fetch import FetchedRecords, receive_fetch, send_fetch
 from penstock.client.blocking.offsets import EARLIEST, list_offsets
 from penstock.pipeline.arrow.decode import decode
-from penstock.pipeline.arrow.record_spans import AbortedFilter, AbortedTransaction, LocatedBatch, whole_batches
+from penstock.pipeline.arrow.record_spans import AbortedFilter, LocatedBatch, whole_batches
 from penstock.pipeline.datasource.cluster_cache import borrowed_cluster
 from penstock.pipeline.datasource.cluster_offsets import report_loss
 from penstock.pipeline.datasource.offset_ranges import OffsetRange
@@ -44,7 +44,6 @@ def read_ranges(source: SourceOptions, ranges: Iterable[OffsetRange]) -> Iterato
 
 def _read_range(cluster: BlockingCluster, source: SourceOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
     for fetched, batches in RangeFetcher(cluster, source, wanted):
-        aborted = [AbortedTransaction(*transaction) for transaction in fetched.aborted]
         yield from decode(
             fetched.records,
             batches,
@@ -52,7 +51,7 @@ def _read_range(cluster: BlockingCluster, source: SourceOptions, wanted: OffsetR
             wanted.partition,
             wanted.start,
             wanted.end,
-            aborted=AbortedFilter(aborted),
+            aborted=AbortedFilter(fetched.aborted),
             include_headers=source.include_headers,
         )
 

@@ -24,7 +24,7 @@ OnEvent = Callable[[dict[str, Any]], None]
 OnLine = Callable[[str], None]
 
 
-class Child:
+class GuardedProcess:
     """Such a process. `on_event` is told of each line of JSON that it prints, `on_line` of all other lines.
 
     Both are called in threads of their own. `owned_until_s` says until when it may run, by time.monotonic().

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jobs.child import Child
+from penstock.pipeline.jobs.child import GuardedProcess
 from penstock.pipeline.jobs.report import JobReport
 from penstock.pipeline.spec.files import declared_in, declared_in_yaml
 from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask
@@ -43,7 +43,7 @@ class PipelineTask(SourceTask):
         self._report = JobReport(tuple(json.loads(config[SINKS])))
         given = parse(KEYS, config)["pipeline"] or ""
         command = child_command(config)
-        self._child = Child(command, given, context.owned_until_s, self._report.event, self._report.line)
+        self._child = GuardedProcess(command, given, context.owned_until_s, self._report.event, self._report.line)
         self._report.pid = self._child.pid
 
     async def poll(self) -> list[SourceRecord]:

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
-from penstock.pipeline.errors import PipelineError, SchemaError
+from penstock.pipeline.errors import PipelineError, UnfitSchemaError
 from penstock.pipeline.spec.pipeline import (
     BOOTSTRAP,
     MODES,
@@ -147,7 +147,7 @@ class _Reader:
 
         try:
             return typed_values(kind, options)
-        except SchemaError as error:
+        except UnfitSchemaError as error:
             self.problems.append(f"{kind} of {name}: {error}")
             return None
 

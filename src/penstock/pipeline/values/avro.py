@@ -12,7 +12,7 @@ import fastavro
 from fastavro.read import SchemaResolutionError
 from fastavro.schema import SchemaParseException, UnknownType
 
-from penstock.pipeline.errors import SchemaError
+from penstock.pipeline.errors import UnfitSchemaError
 from penstock.pipeline.values.avro_unions import branches_of, member_structs
 from penstock.work.connect.avro import WRONG
 from penstock.work.connect.avro_schemas import full_name, kind_of
@@ -40,14 +40,14 @@ def avro_schema(text: bytes) -> Any:
         schema = _without_others(json.loads(text))
         fastavro.parse_schema(schema)
     except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError) as error:
-        raise SchemaError(f"it is no schema of Avro: {error!s}.") from None
+        raise UnfitSchemaError(f"it is no schema of Avro: {error!s}.") from None
     return schema
 
 
 def avro_columns(schema: Any) -> str:
     """The fields of a record as DDL; SchemaError."""
     if kind_of(schema) != "record" or not schema["fields"]:
-        raise SchemaError("it must be of a record with fields.")
+        raise UnfitSchemaError("it must be of a record with fields.")
     return _Columns().fields(schema, " ", "")
 
 
@@ -121,7 +121,7 @@ class _Columns:
     def _known(self, name: str, namespace: str) -> str:
         full = name if "." in name or not namespace else f"{namespace}.{name}"
         if full in self._open or name in self._open:
-            raise SchemaError(f"{full} is part of itself.")
+            raise UnfitSchemaError(f"{full} is part of itself.")
         return self._named.get(full) or self._named[name]
 
 

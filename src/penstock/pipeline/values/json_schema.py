@@ -12,7 +12,7 @@ from urllib.parse import urljoin
 
 import jsonschema_rs
 
-from penstock.pipeline.errors import SchemaError
+from penstock.pipeline.errors import UnfitSchemaError
 from penstock.work.connect.converters import ConversionError
 from penstock.work.connect.registry import HEAD, Schemas, schema_id
 
@@ -48,14 +48,14 @@ class JsonSchema:
                 self.document, validate_formats=True, registry=self._registry, base_uri=BASE, retriever=_nowhere
             )
         except (ValueError, jsonschema_rs.ReferencingError) as error:
-            raise SchemaError(_told(error)) from None
+            raise UnfitSchemaError(_told(error)) from None
 
     def columns(self) -> str:
         """The fields of an object as DDL; SchemaError."""
         resolver = self._registry.resolver(BASE)
         schema, resolver = _resolved(self.document, resolver, "$", 0)
         if not isinstance(schema.get("properties"), dict) or not schema["properties"]:
-            raise SchemaError("it must be of an object with properties.")
+            raise UnfitSchemaError("it must be of an object with properties.")
         return _fields(schema, resolver, " ", "$", 0)
 
     def check(self, value: Any) -> None:
@@ -107,13 +107,13 @@ def _document(schema: bytes, place: str) -> dict[str, Any]:
     try:
         document = json.loads(schema)
     except (ValueError, RecursionError) as error:
-        raise SchemaError(f"{place}it is no JSON: {error}.") from None
+        raise UnfitSchemaError(f"{place}it is no JSON: {error}.") from None
     if not isinstance(document, dict):
-        raise SchemaError(f"{place}it must be of an object with properties.")
+        raise UnfitSchemaError(f"{place}it must be of an object with properties.")
     try:
         jsonschema_rs.meta.validate(document)
     except jsonschema_rs.ValidationError as error:
-        raise SchemaError(place + _told(error)) from None
+        raise UnfitSchemaError(place + _told(error)) from None
     return document
 
 
@@ -170,11 +170,11 @@ def _kind(schema: Mapping[str, Any]) -> str:
 def _resolved(given: Any, resolver: Any, place: str, depth: int) -> tuple[Mapping[str, Any], Any]:
     """What a `$ref` is about, and the one choice beside null of `anyOf` and `oneOf`; and what resolves those in it."""
     if depth > DEEPEST:
-        raise SchemaError(f"{place:.60}: it is more than {DEEPEST} levels deep, or part of itself.")
+        raise UnfitSchemaError(f"{place:.60}: it is more than {DEEPEST} levels deep, or part of itself.")
     if not isinstance(given, Mapping):
         if isinstance(given, bool):
             return {}, resolver  # anything, or nothing
-        raise SchemaError(f"{place}: items of a type each have no column.")
+        raise UnfitSchemaError(f"{place}: items of a type each have no column.")
     if "$ref" in given:
         found = resolver.lookup(given["$ref"])
         return _resolved(found.contents, found.resolver, place, depth + 1)

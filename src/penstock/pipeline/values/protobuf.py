@@ -17,7 +17,7 @@ from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from penstock.pipeline.errors import SchemaError
+from penstock.pipeline.errors import UnfitSchemaError
 from penstock.work.connect.converters import ConversionError
 from penstock.work.connect.registry import HEAD, SERIALIZED, Schemas, references_of, schema_id
 
@@ -71,9 +71,9 @@ def message_type(schema: bytes, name: str) -> Descriptor:
     try:
         files.ParseFromString(schema)
     except DecodeError:
-        raise SchemaError("it is no set of descriptors, as protoc --descriptor_set_out writes it.") from None
+        raise UnfitSchemaError("it is no set of descriptors, as protoc --descriptor_set_out writes it.") from None
     if not files.file:
-        raise SchemaError("there is no file in it.")
+        raise UnfitSchemaError("there is no file in it.")
     pool = DescriptorPool()
     try:
         _add_all({file.name: file for file in files.file}, pool)
@@ -82,18 +82,20 @@ def message_type(schema: bytes, name: str) -> Descriptor:
         return pool.FindMessageTypeByName(name)
     except KeyError:
         known = ", ".join(_names(files.file[-1]))
-        raise SchemaError(f"there is no message {name} in it; there are {known}.") from None
+        raise UnfitSchemaError(f"there is no message {name} in it; there are {known}.") from None
     except StopIteration:
-        raise SchemaError("there is no message in it.") from None
+        raise UnfitSchemaError("there is no message in it.") from None
     except TypeError as error:
-        raise SchemaError(f"its files cannot be put together (was it protoc --include_imports?): {error}") from None
+        raise UnfitSchemaError(
+            f"its files cannot be put together (was it protoc --include_imports?): {error}"
+        ) from None
 
 
 def protobuf_columns(kind: Descriptor) -> str:
     """The fields of a message as DDL; SchemaError."""
     fields = _fields(kind, " ", ())
     if not fields:
-        raise SchemaError(f"{kind.full_name} has no fields.")
+        raise UnfitSchemaError(f"{kind.full_name} has no fields.")
     return fields
 
 
@@ -176,7 +178,7 @@ def _names(file: FileDescriptorProto) -> list[str]:
 
 def _fields(kind: Descriptor, between: str, outer: tuple[str, ...]) -> str:
     if kind.full_name in outer:
-        raise SchemaError(f"{kind.full_name} is part of itself.")
+        raise UnfitSchemaError(f"{kind.full_name} is part of itself.")
     inner = (*outer, kind.full_name)
     return ", ".join(
         f"`{field.name}`{between}{_type(field, inner)}" for field in kind.fields if not _is_empty(field, inner)

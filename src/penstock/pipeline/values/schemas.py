@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.pipeline.errors import PipelineError, SchemaError
+from penstock.pipeline.errors import PipelineError, UnfitSchemaError
 from penstock.pipeline.values.avro import AvroReader, avro_columns, avro_schema
 from penstock.pipeline.values.json_schema import JsonReader, JsonSchema, json_of
 from penstock.pipeline.values.kinds import AVRO, JSON_SCHEMA, PROTOBUF, TypedValues
@@ -34,9 +34,9 @@ def typed_values(kind: str, options: dict[str, str]) -> TypedValues:
     if typed.schema is not None:
         columns_of(typed)
     elif not urls:
-        raise SchemaError("the latest schema is in a registry: give schema.registry.url.")
+        raise UnfitSchemaError("the latest schema is in a registry: give schema.registry.url.")
     elif typed.subject == "-value" or "," in typed.subject:
-        raise SchemaError("of several topics there is no latest schema: give the subject.")
+        raise UnfitSchemaError("of several topics there is no latest schema: give the subject.")
     return typed
 
 
@@ -85,4 +85,4 @@ def _schema_in(given: str, *, is_text: bool) -> bytes:
     try:
         return Path(given).read_bytes()
     except OSError as error:
-        raise SchemaError(f"{given} cannot be read: {error.strerror}.") from None
+        raise UnfitSchemaError(f"{given} cannot be read: {error.strerror}.") from None

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, StringType, StructType
 
-from penstock.pipeline.errors import PipelineError, SchemaError
+from penstock.pipeline.errors import PipelineError, UnfitSchemaError
 from penstock.pipeline.values.kinds import TypedValues
 from penstock.pipeline.values.schemas import Reader, columns_of, reader_of, settled
 from penstock.work.connect.api import RetriableError
@@ -34,7 +34,7 @@ def columns_and_schema(typed: TypedValues) -> tuple[str, TypedValues]:
     known = settled(typed)
     try:
         return columns_of(known), known
-    except SchemaError as error:
+    except UnfitSchemaError as error:
         raise PipelineError(f"{typed.subject}: {error}") from error
 
 

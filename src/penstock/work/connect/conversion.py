@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 Made = TypeVar("Made", bound=Record)
 
 
-class Outgoing(NamedTuple):
+class OutgoingRecord(NamedTuple):
     """A record for a topic, in bytes."""
 
     record: Record
@@ -54,12 +54,12 @@ class Steps(Value, kw_only=True):
     transforms: Sequence[tuple[str, Step]]
     may_block: bool
 
-    def to_topic(self, record: Record) -> Outgoing | None:
+    def to_topic(self, record: Record) -> OutgoingRecord | None:
         """A record that a source has read; None if a transform drops it. StageError."""
         changed = self._changed(record)
         return None if changed is None else self.in_bytes(changed)
 
-    def in_bytes(self, record: Record) -> Outgoing:
+    def in_bytes(self, record: Record) -> OutgoingRecord:
         """The same without transforms; StageError."""
         topic = record.topic
         key = _stage("KEY_CONVERTER", self.key, self.key.to_bytes, topic, record.key_schema, record.key)
@@ -69,7 +69,7 @@ class Steps(Value, kw_only=True):
             (name, _stage("HEADER_CONVERTER", self.headers, write, topic, name, content))
             for name, content in record.headers
         ]
-        return Outgoing(record, key, value, headers)
+        return OutgoingRecord(record, key, value, headers)
 
     def from_topic(self, one: ConsumedRecord) -> SinkRecord | None:
         """A record of a topic as a sink gets it; None if a transform drops it. StageError."""

@@ -4,7 +4,6 @@ from penstock.pipeline.arrow.record_spans import (
     CHUNK_BYTES,
     RECORD_COUNT,
     AbortedFilter,
-    AbortedTransaction,
     Chunk,
     chunks,
     whole_batches,
@@ -41,7 +40,7 @@ def marker(offset: int, producer_id: int, kind: int) -> bytes:
 def visible(batches: list[bytes], aborted: list[tuple[int, int]]) -> list[int]:
     """Base offsets of the batches that a reader sees."""
     records = memoryview(b"".join(batches))
-    hidden = AbortedFilter([AbortedTransaction(*item) for item in aborted])
+    hidden = AbortedFilter(aborted)
     return [batch.header.base_offset for batch in whole_batches(records) if not hidden.hides(batch, records)]
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from penstock.pipeline.jobs import child as child_module
 from penstock.pipeline.jobs import guardian
-from penstock.pipeline.jobs.child import MARGIN_S, Child
+from penstock.pipeline.jobs.child import MARGIN_S, GuardedProcess
 
 LIMIT_S = 60
 PARENT = """
@@ -34,7 +34,7 @@ class Running:
         self.until_s = math.inf
         self.events: list[dict[str, Any]] = []
         self.lines: list[str] = []
-        self.child = Child(
+        self.child = GuardedProcess(
             [sys.executable, "-c", program], "words", lambda: self.until_s, self.events.append, self.lines.append
         )
 

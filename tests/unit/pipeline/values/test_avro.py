@@ -8,7 +8,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from penstock.pipeline.errors import SchemaError
+from penstock.pipeline.errors import UnfitSchemaError
 from penstock.pipeline.values.schemas import columns_of, reader_of, typed_values
 from penstock.work.connect.converters import ConversionError
 
@@ -84,7 +84,7 @@ def test_a_value_is_read_whole_or_not_at_all() -> None:
     ],
 )
 def test_what_cannot_be(given: dict[str, str], reason: str) -> None:
-    with pytest.raises(SchemaError, match=reason):
+    with pytest.raises(UnfitSchemaError, match=reason):
         typed_values("avro", dict(given))
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.pipeline.errors import SchemaError
+from penstock.pipeline.errors import UnfitSchemaError
 from penstock.pipeline.values.json_schema import JsonReader, JsonSchema
 from penstock.pipeline.values.schemas import columns_of, reader_of, typed_values
 from penstock.work.connect.converters import ConversionError
@@ -120,7 +120,7 @@ def test_what_is_no_json_is_told(value: bytes) -> None:
     ],
 )
 def test_a_schema_that_is_wrong_is_told_with_its_place(text: str, reason: str) -> None:
-    with pytest.raises(SchemaError, match=reason):
+    with pytest.raises(UnfitSchemaError, match=reason):
         typed_values("json_schema", {"json_schema": text})
 
 

@@ -9,7 +9,7 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 from tests.unit.pipeline.values.descriptors import events_file, orders_file, orders_set
 
-from penstock.pipeline.errors import SchemaError
+from penstock.pipeline.errors import UnfitSchemaError
 from penstock.pipeline.values.protobuf import message_type
 from penstock.pipeline.values.schemas import columns_of, reader_of, typed_values
 from penstock.work.connect.converters import ConversionError
@@ -74,7 +74,7 @@ def test_what_cannot_be(orders: str, tmp_path: Path) -> None:
         ({"protobuf": orders, "message": "shop.Node"}, "shop.Node is part of itself"),
         ({"protobuf": "latest", "subscribe": "orders"}, "schema.registry.url"),
     ]:
-        with pytest.raises(SchemaError, match=reason):
+        with pytest.raises(UnfitSchemaError, match=reason):
             typed_values("protobuf", dict(options))
 
 

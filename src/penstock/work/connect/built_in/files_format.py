@@ -39,7 +39,7 @@ _MOMENTS: Final[Mapping[str, Any]] = {
 }
 
 
-class Row(Value):
+class FileRow(Value):
     """A record, ready to be written."""
 
     record: SinkRecord
@@ -58,15 +58,15 @@ class Format(ABC):
         self._compression = compression
 
     @abstractmethod
-    def row(self, record: SinkRecord) -> Row:
+    def row(self, record: SinkRecord) -> FileRow:
         """A record as it is written; ValueError."""
 
-    def refused(self, rows: Sequence[Row]) -> list[tuple[Row, Exception]]:
+    def refused(self, rows: Sequence[FileRow]) -> list[tuple[FileRow, Exception]]:
         """Those that fit into no file, and why."""
         return []
 
     @abstractmethod
-    def encode(self, rows: Sequence[Row]) -> tuple[bytes, int]:
+    def encode(self, rows: Sequence[FileRow]) -> tuple[bytes, int]:
         """A file, and how many of the rows are in it: the first ones, as far as they fit into one file."""
 
     def _origin(self, record: SinkRecord) -> dict[str, Any]:
@@ -88,14 +88,14 @@ class JsonLines(Format):
         super().__init__(columns, compression)
         self.extension = ".json.gz" if compression == "gzip" else ".json"
 
-    def row(self, record: SinkRecord) -> Row:
+    def row(self, record: SinkRecord) -> FileRow:
         value = to_json(record.value, record.value_schema)
         origin = to_json(self._origin(record), None)
         cells = {**(value if isinstance(value, dict) else {"value": value}), **origin}
         line = json.dumps(cells, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-        return Row(record, {}, line, len(line))
+        return FileRow(record, {}, line, len(line))
 
-    def encode(self, rows: Sequence[Row]) -> tuple[bytes, int]:
+    def encode(self, rows: Sequence[FileRow]) -> tuple[bytes, int]:
         """All of them fit."""
         data = b"".join(row.line for row in rows)
         return gzip.compress(data, mtime=0) if self._compression == "gzip" else data, len(rows)
@@ -106,11 +106,11 @@ class Parquet(Format):
 
     extension = ".parquet"
 
-    def row(self, record: SinkRecord) -> Row:
+    def row(self, record: SinkRecord) -> FileRow:
         value = record.value
-        return Row(record, value if isinstance(value, Mapping) else {"value": value}, b"", len(repr(value)))
+        return FileRow(record, value if isinstance(value, Mapping) else {"value": value}, b"", len(repr(value)))
 
-    def refused(self, rows: Sequence[Row]) -> list[tuple[Row, Exception]]:
+    def refused(self, rows: Sequence[FileRow]) -> list[tuple[FileRow, Exception]]:
         try:
             self._table(rows)
             return []
@@ -118,14 +118,14 @@ class Parquet(Format):
             found = [(row, self._error_of(row)) for row in rows]
             return [(row, error) for row, error in found if error is not None]
 
-    def _error_of(self, row: Row) -> Exception | None:
+    def _error_of(self, row: FileRow) -> Exception | None:
         try:
             self._table([row])
             return None
         except UNFIT as error:
             return ValueError(f"Parquet cannot hold {row.cells!r}: {error}")
 
-    def encode(self, rows: Sequence[Row]) -> tuple[bytes, int]:
+    def encode(self, rows: Sequence[FileRow]) -> tuple[bytes, int]:
         """A row whose columns are of other types begins another file; UNFIT if the first fits into none."""
         try:
             return self._encode(rows), len(rows)
@@ -142,12 +142,12 @@ class Parquet(Format):
                 too_many = middle
         return self.encode(rows[: max(fits, 1)])
 
-    def _encode(self, rows: Sequence[Row]) -> bytes:
+    def _encode(self, rows: Sequence[FileRow]) -> bytes:
         sink = BytesIO()
         parquet.write_table(self._table(rows), sink, compression=self._compression)
         return sink.getvalue()
 
-    def _table(self, rows: Sequence[Row]) -> Any:
+    def _table(self, rows: Sequence[FileRow]) -> Any:
         cells = pa.array([row.cells for row in rows], type=_type_of(rows))
         _check_children(cells.type)
         table = pa.Table.from_struct_array(cells)
@@ -157,7 +157,7 @@ class Parquet(Format):
         return table
 
 
-def _type_of(rows: Sequence[Row]) -> Any:
+def _type_of(rows: Sequence[FileRow]) -> Any:
     """The type that the schemas of all rows come to; None if one of them has none."""
     schemas: list[Schema] = []
     for row in rows:

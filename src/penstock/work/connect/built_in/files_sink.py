@@ -25,7 +25,7 @@ from typing import ClassVar, Final
 
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.work.connect.api import RetriableError, SinkConnector, SinkContext, SinkRecord, SinkTask
-from penstock.work.connect.built_in.files_format import COLUMNS, UNFIT, Format, JsonLines, Parquet, Row
+from penstock.work.connect.built_in.files_format import COLUMNS, UNFIT, FileRow, Format, JsonLines, Parquet
 from penstock.work.connect.built_in.files_store import Store
 from penstock.work.connect.config import ConfigError, ConfigKey, parse, with_prefix
 
@@ -55,7 +55,7 @@ KEYS: Final = (
 class Page:
     """What a partition has that is in no file yet; the first `looked` rows of it go into the next one."""
 
-    rows: list[Row] = field(default_factory=list)
+    rows: list[FileRow] = field(default_factory=list)
     looked: int = 0
     size: int = 0
     next: int = 0
@@ -118,7 +118,7 @@ class FilesSinkTask(SinkTask):
     def stop(self) -> None:
         """Nothing is open."""
 
-    def _take(self, record: SinkRecord, comes_again: bool) -> Row | None:
+    def _take(self, record: SinkRecord, comes_again: bool) -> FileRow | None:
         """The record as it is to be written; None if it is here already, or left out."""
         page = self._pages.setdefault(record.original, Page())
         if record.offset < page.next:

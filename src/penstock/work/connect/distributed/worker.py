@@ -14,7 +14,7 @@ from penstock.work.connect.distributed.topic_log import TopicLog
 from penstock.work.connect.runtime.leading import NotLeadingError
 from penstock.work.connect.runtime.logs import OnRecord
 from penstock.work.connect.runtime.records import TASK, TaskId, parse_task
-from penstock.work.connect.runtime.worker import Worker
+from penstock.work.connect.runtime.worker import ConnectWorker
 from penstock.work.plan import Task
 from penstock.work.scope import Scope
 from penstock.work.wire import Group
@@ -24,7 +24,7 @@ RETRY_S: Final = 1.0
 logger = logging.getLogger(__name__)
 
 
-class DistributedWorker(Worker):
+class DistributedWorker(ConnectWorker):
     """One of the workers that share connectors."""
 
     config_log: TopicLog

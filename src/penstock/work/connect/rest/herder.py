@@ -16,7 +16,7 @@ from penstock.work.connect.runtime.config_state import Known, RestartRequest
 from penstock.work.connect.runtime.kinds import kind_of
 from penstock.work.connect.runtime.leading import NotLeadingError
 from penstock.work.connect.runtime.records import LOGGER, Status, Target, TaskId, encode
-from penstock.work.connect.runtime.worker import Worker
+from penstock.work.connect.runtime.worker import ConnectWorker
 
 LIMIT_S: Final = 90.0
 Json = Any
@@ -25,7 +25,7 @@ Json = Any
 class Herder:
     """Connectors and their tasks."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: ConnectWorker) -> None:
         self.worker = worker
 
     # Looking

@@ -19,7 +19,7 @@ LIMIT_S: Final = 30.0
 Changes = list[tuple[dict[str, Any], dict[str, Any] | None]]
 
 
-class Offsets:
+class ConnectorOffsets:
     """What requests may ask about offsets."""
 
     def __init__(self, herder: Herder) -> None:

@@ -9,15 +9,15 @@ from penstock.work.connect.metrics import MEDIA_TYPE, page
 from penstock.work.connect.rest.catalog import definitions, plugins
 from penstock.work.connect.rest.errors import bad_request, not_found
 from penstock.work.connect.rest.herder import Herder
-from penstock.work.connect.rest.loggers import Loggers, level_named
-from penstock.work.connect.rest.offsets import Offsets
+from penstock.work.connect.rest.offsets import ConnectorOffsets
+from penstock.work.connect.runtime.loggers import level_named
 from penstock.work.connect.runtime.records import Target
 
 NOTHING: Final = object()
 """An answer without a body."""
 
 
-class Asked(Value):
+class RestRequest(Value):
     """A request. `body` is its JSON, None if it has none."""
 
     path: Mapping[str, str]
@@ -45,7 +45,7 @@ class Asked(Value):
         return texts(self.body)
 
 
-class Answer(Value):
+class RestAnswer(Value):
     """What is answered: a status and JSON, or the text of another `kind`."""
 
     body: Any = NOTHING
@@ -58,11 +58,10 @@ class Served(Value):
     """What the answers come from."""
 
     herder: Herder
-    offsets: Offsets
-    loggers: Loggers
+    offsets: ConnectorOffsets
 
 
-Handle = Callable[[Served, Asked], Awaitable[Answer]]
+Handle = Callable[[Served, RestRequest], Awaitable[RestAnswer]]
 
 
 class Route(Value):
@@ -103,48 +102,48 @@ def _named(name: str, config: dict[str, str | None]) -> dict[str, str | None]:
 # The worker
 
 
-async def _root(served: Served, asked: Asked) -> Answer:
-    return Answer(served.herder.server_info())
+async def _root(served: Served, asked: RestRequest) -> RestAnswer:
+    return RestAnswer(served.herder.server_info())
 
 
-async def _health(served: Served, asked: Asked) -> Answer:
+async def _health(served: Served, asked: RestRequest) -> RestAnswer:
     """The request has come through the worker's event loop, so that works."""
     if not served.herder.worker.is_ready:
-        return Answer(
+        return RestAnswer(
             {"status": "starting", "message": "the worker reads its topics, or joins its group"},
             HTTPStatus.SERVICE_UNAVAILABLE,
         )
-    return Answer({"status": "healthy", "message": "the worker is a member of its group"})
+    return RestAnswer({"status": "healthy", "message": "the worker is a member of its group"})
 
 
-async def _metrics(served: Served, asked: Asked) -> Answer:
-    return Answer(page(served.herder.worker.tasks.metrics()), kind=MEDIA_TYPE)
+async def _metrics(served: Served, asked: RestRequest) -> RestAnswer:
+    return RestAnswer(page(served.herder.worker.tasks.metrics()), kind=MEDIA_TYPE)
 
 
-async def _plugins(served: Served, asked: Asked) -> Answer:
-    return Answer(plugins(connectors_only=asked.flag("connectorsOnly", True)))
+async def _plugins(served: Served, asked: RestRequest) -> RestAnswer:
+    return RestAnswer(plugins(connectors_only=asked.flag("connectorsOnly", True)))
 
 
-async def _plugin_config(served: Served, asked: Asked) -> Answer:
-    return Answer(definitions(asked.path["plugin"]))
+async def _plugin_config(served: Served, asked: RestRequest) -> RestAnswer:
+    return RestAnswer(definitions(asked.path["plugin"]))
 
 
-async def _validate(served: Served, asked: Asked) -> Answer:
-    return Answer(await served.herder.validate(asked.words(), asked.path["plugin"]))
+async def _validate(served: Served, asked: RestRequest) -> RestAnswer:
+    return RestAnswer(await served.herder.validate(asked.words(), asked.path["plugin"]))
 
 
-async def _loggers(served: Served, asked: Asked) -> Answer:
-    return Answer(served.loggers.all())
+async def _loggers(served: Served, asked: RestRequest) -> RestAnswer:
+    return RestAnswer(served.herder.worker.loggers.all())
 
 
-async def _logger(served: Served, asked: Asked) -> Answer:
-    found = served.loggers.one(asked.path["logger"])
+async def _logger(served: Served, asked: RestRequest) -> RestAnswer:
+    found = served.herder.worker.loggers.one(asked.path["logger"])
     if found is None:
         raise not_found(f"there is no logger {asked.path['logger']}")
-    return Answer(found)
+    return RestAnswer(found)
 
 
-async def _set_logger(served: Served, asked: Asked) -> Answer:
+async def _set_logger(served: Served, asked: RestRequest) -> RestAnswer:
     level = asked.words().get("level")
     if level is None:
         raise bad_request("level is missing")
@@ -154,18 +153,18 @@ async def _set_logger(served: Served, asked: Asked) -> Answer:
         raise not_found(f"there is no log level {level}") from None
     if asked.query.get("scope", ["worker"])[0].lower() == "cluster":
         await served.herder.set_cluster_level(asked.path["logger"], level)
-        return Answer(status=HTTPStatus.NO_CONTENT)
-    return Answer(served.loggers.set(asked.path["logger"], level))
+        return RestAnswer(status=HTTPStatus.NO_CONTENT)
+    return RestAnswer(served.herder.worker.loggers.set(asked.path["logger"], level))
 
 
 # Connectors
 
 
-async def _list(served: Served, asked: Asked) -> Answer:
-    return Answer(served.herder.connectors(asked.query.get("expand", [])))
+async def _list(served: Served, asked: RestRequest) -> RestAnswer:
+    return RestAnswer(served.herder.connectors(asked.query.get("expand", [])))
 
 
-async def _create(served: Served, asked: Asked) -> Answer:
+async def _create(served: Served, asked: RestRequest) -> RestAnswer:
     if not isinstance(asked.body, dict):
         raise bad_request("the body must be an object of JSON with name and config")
     name = str(asked.body.get("name") or "").strip()
@@ -177,97 +176,97 @@ async def _create(served: Served, asked: Asked) -> Answer:
     config = _named(name, texts(asked.body.get("config")))
     target = None if state is None else targets[str(state).upper()]
     info = await served.herder.create(name, config, target)
-    return Answer(info, HTTPStatus.CREATED, f"/connectors/{name}")
+    return RestAnswer(info, HTTPStatus.CREATED, f"/connectors/{name}")
 
 
-async def _info(served: Served, asked: Asked) -> Answer:
-    return Answer(served.herder.info(asked.name))
+async def _info(served: Served, asked: RestRequest) -> RestAnswer:
+    return RestAnswer(served.herder.info(asked.name))
 
 
-async def _delete(served: Served, asked: Asked) -> Answer:
+async def _delete(served: Served, asked: RestRequest) -> RestAnswer:
     await served.herder.delete(asked.name)
-    return Answer(status=HTTPStatus.NO_CONTENT)
+    return RestAnswer(status=HTTPStatus.NO_CONTENT)
 
 
-async def _config(served: Served, asked: Asked) -> Answer:
-    return Answer(served.herder.config(asked.name))
+async def _config(served: Served, asked: RestRequest) -> RestAnswer:
+    return RestAnswer(served.herder.config(asked.name))
 
 
-async def _put_config(served: Served, asked: Asked) -> Answer:
+async def _put_config(served: Served, asked: RestRequest) -> RestAnswer:
     is_new, info = await served.herder.put_config(asked.name, _named(asked.name, asked.words()))
-    return Answer(info, HTTPStatus.CREATED, f"/connectors/{asked.name}") if is_new else Answer(info)
+    return RestAnswer(info, HTTPStatus.CREATED, f"/connectors/{asked.name}") if is_new else RestAnswer(info)
 
 
-async def _patch_config(served: Served, asked: Asked) -> Answer:
-    return Answer(await served.herder.patch_config(asked.name, asked.words()))
+async def _patch_config(served: Served, asked: RestRequest) -> RestAnswer:
+    return RestAnswer(await served.herder.patch_config(asked.name, asked.words()))
 
 
-async def _status(served: Served, asked: Asked) -> Answer:
-    return Answer(served.herder.status(asked.name))
+async def _status(served: Served, asked: RestRequest) -> RestAnswer:
+    return RestAnswer(served.herder.status(asked.name))
 
 
-async def _tasks(served: Served, asked: Asked) -> Answer:
-    return Answer(served.herder.tasks(asked.name))
+async def _tasks(served: Served, asked: RestRequest) -> RestAnswer:
+    return RestAnswer(served.herder.tasks(asked.name))
 
 
-async def _tasks_config(served: Served, asked: Asked) -> Answer:
-    return Answer(served.herder.tasks_config(asked.name))
+async def _tasks_config(served: Served, asked: RestRequest) -> RestAnswer:
+    return RestAnswer(served.herder.tasks_config(asked.name))
 
 
-async def _task_status(served: Served, asked: Asked) -> Answer:
-    return Answer(served.herder.task_status(asked.name, asked.task))
+async def _task_status(served: Served, asked: RestRequest) -> RestAnswer:
+    return RestAnswer(served.herder.task_status(asked.name, asked.task))
 
 
-async def _task_report(served: Served, asked: Asked) -> Answer:
-    return Answer(served.herder.task_report(asked.name, asked.task))
+async def _task_report(served: Served, asked: RestRequest) -> RestAnswer:
+    return RestAnswer(served.herder.task_report(asked.name, asked.task))
 
 
-async def _restart_task(served: Served, asked: Asked) -> Answer:
+async def _restart_task(served: Served, asked: RestRequest) -> RestAnswer:
     await served.herder.restart_task(asked.name, asked.task)
-    return Answer(status=HTTPStatus.NO_CONTENT)
+    return RestAnswer(status=HTTPStatus.NO_CONTENT)
 
 
-async def _restart(served: Served, asked: Asked) -> Answer:
+async def _restart(served: Served, asked: RestRequest) -> RestAnswer:
     status = await served.herder.restart(
         asked.name, include_tasks=asked.flag("includeTasks"), only_failed=asked.flag("onlyFailed")
     )
-    return Answer(status=HTTPStatus.NO_CONTENT) if status is None else Answer(status, HTTPStatus.ACCEPTED)
+    return RestAnswer(status=HTTPStatus.NO_CONTENT) if status is None else RestAnswer(status, HTTPStatus.ACCEPTED)
 
 
-async def _pause(served: Served, asked: Asked) -> Answer:
+async def _pause(served: Served, asked: RestRequest) -> RestAnswer:
     await served.herder.set_target(asked.name, Target.PAUSED)
-    return Answer(status=HTTPStatus.ACCEPTED)
+    return RestAnswer(status=HTTPStatus.ACCEPTED)
 
 
-async def _resume(served: Served, asked: Asked) -> Answer:
+async def _resume(served: Served, asked: RestRequest) -> RestAnswer:
     await served.herder.set_target(asked.name, Target.STARTED)
-    return Answer(status=HTTPStatus.ACCEPTED)
+    return RestAnswer(status=HTTPStatus.ACCEPTED)
 
 
-async def _stop(served: Served, asked: Asked) -> Answer:
+async def _stop(served: Served, asked: RestRequest) -> RestAnswer:
     await served.herder.set_target(asked.name, Target.STOPPED)
-    return Answer(status=HTTPStatus.NO_CONTENT)
+    return RestAnswer(status=HTTPStatus.NO_CONTENT)
 
 
-async def _topics(served: Served, asked: Asked) -> Answer:
-    return Answer(served.herder.topics(asked.name))
+async def _topics(served: Served, asked: RestRequest) -> RestAnswer:
+    return RestAnswer(served.herder.topics(asked.name))
 
 
-async def _reset_topics(served: Served, asked: Asked) -> Answer:
+async def _reset_topics(served: Served, asked: RestRequest) -> RestAnswer:
     served.herder.reset_topics(asked.name)
-    return Answer(status=HTTPStatus.ACCEPTED)
+    return RestAnswer(status=HTTPStatus.ACCEPTED)
 
 
-async def _offsets(served: Served, asked: Asked) -> Answer:
-    return Answer(await served.offsets.get(asked.name))
+async def _offsets(served: Served, asked: RestRequest) -> RestAnswer:
+    return RestAnswer(await served.offsets.get(asked.name))
 
 
-async def _alter_offsets(served: Served, asked: Asked) -> Answer:
-    return Answer(await served.offsets.alter(asked.name, asked.body))
+async def _alter_offsets(served: Served, asked: RestRequest) -> RestAnswer:
+    return RestAnswer(await served.offsets.alter(asked.name, asked.body))
 
 
-async def _reset_offsets(served: Served, asked: Asked) -> Answer:
-    return Answer(await served.offsets.reset(asked.name))
+async def _reset_offsets(served: Served, asked: RestRequest) -> RestAnswer:
+    return RestAnswer(await served.offsets.reset(asked.name))
 
 
 _ONE: Final = "/connectors/{connector}"

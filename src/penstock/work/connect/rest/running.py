@@ -5,21 +5,18 @@ import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Generic, Self, TypeVar
 
-from penstock.client.settings import wall_clock_ms
 from penstock.work.connect.distributed.worker import DistributedWorker
 from penstock.work.connect.rest.herder import Herder
-from penstock.work.connect.rest.loggers import Loggers
-from penstock.work.connect.rest.offsets import Offsets
+from penstock.work.connect.rest.offsets import ConnectorOffsets
 from penstock.work.connect.rest.routes import Served
 from penstock.work.connect.rest.server import RestServer
 from penstock.work.connect.rest.tls import tls_of
-from penstock.work.connect.runtime.config_state import LoggerLevel
 from penstock.work.connect.runtime.records import Status
-from penstock.work.connect.runtime.supervisor import State
-from penstock.work.connect.runtime.worker import Worker
+from penstock.work.connect.runtime.supervisor import RunState
+from penstock.work.connect.runtime.worker import ConnectWorker
 from penstock.work.connect.standalone.worker import StandaloneWorker
 
-Kind = TypeVar("Kind", bound=Worker)
+Kind = TypeVar("Kind", bound=ConnectWorker)
 
 
 class RunningWorker(Generic[Kind]):
@@ -44,10 +41,8 @@ class RunningWorker(Generic[Kind]):
                 self._settings["rest.advertised.host.name"], self._settings["rest.advertised.port"]
             )
             self.worker = worker = self._kind(self._config, advertised)
-            loggers = Loggers(wall_clock_ms)
-            worker.on_logger_level = lambda news: _set_level(loggers, news)
             herder = Herder(worker)
-            self.server.served = Served(herder, Offsets(herder), loggers)
+            self.server.served = Served(herder, ConnectorOffsets(herder))
             await worker.start()
         except BaseException:
             await self.__aexit__()
@@ -61,13 +56,6 @@ class RunningWorker(Generic[Kind]):
                 await self.worker.stop()
         finally:
             await self.server.stop()
-
-
-def _set_level(loggers: Loggers, news: LoggerLevel) -> None:
-    try:
-        loggers.set(news.logger, news.level)
-    except KeyError:
-        pass  # a level that only other workers know
 
 
 async def run_distributed(config: Mapping[str, str], say: Callable[[str], None]) -> None:
@@ -90,20 +78,17 @@ async def run_standalone(
     """Run a worker that has its connectors for itself, these to begin with, until SIGINT or SIGTERM."""
 
     def tell(name: str, status: Status) -> None:
-        if status.state != State.UNASSIGNED.value:
+        if status.state != RunState.UNASSIGNED.value:
             reason = (status.trace or "").partition("\n")[0]
             say(f"{name}: {status.state.lower()}{f' ({reason})' if reason else ''}")
 
     async with RunningWorker(StandaloneWorker, config) as running:
         worker = running.worker
         assert worker is not None
-        worker.on_status = tell
         say(f"standalone worker {worker.worker_id}, REST at {', '.join(running.server.urls)}")
 
         async def begin() -> None:
-            for job in jobs:
-                await worker.create(job)
-            worker.has_begun = True
+            await worker.begin(jobs, tell)
             await asyncio.Event().wait()
 
         await _until_told(begin())

@@ -21,7 +21,7 @@ from penstock.protocol.errors import KafkaError
 from penstock.work.connect.config import ConfigError
 from penstock.work.connect.rest.errors import ElsewhereError, RestError, bad_request
 from penstock.work.connect.rest.herder import LIMIT_S
-from penstock.work.connect.rest.routes import NOTHING, ROUTES, Answer, Asked, Route, Served
+from penstock.work.connect.rest.routes import NOTHING, ROUTES, RestAnswer, RestRequest, Route, Served
 from penstock.work.connect.rest.tls import Tls
 
 LARGEST_BODY: Final = 16 * 1024 * 1024
@@ -129,10 +129,10 @@ class RestServer:
         if self.served is None:
             if route.path == "/health":
                 starting = {"status": "starting", "message": "the worker starts"}
-                return _response(Answer(starting, HTTPStatus.SERVICE_UNAVAILABLE))
+                return _response(RestAnswer(starting, HTTPStatus.SERVICE_UNAVAILABLE))
             raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, "the worker starts")
         query = {name: request.query.getall(name) for name in request.query}
-        asked = Asked(dict(request.match_info), query, await _body(request) if route.body else None)
+        asked = RestRequest(dict(request.match_info), query, await _body(request) if route.body else None)
         async with asyncio.timeout(LIMIT_S):
             return _response(await route.handle(self.served, asked))
 
@@ -210,7 +210,7 @@ async def _body(request: web.Request) -> Any:
         raise bad_request(f"the body is not JSON: {error}") from None
 
 
-def _response(answer: Answer) -> web.Response:
+def _response(answer: RestAnswer) -> web.Response:
     headers = {"Location": answer.location} if answer.location else {}
     if answer.body is NOTHING:
         return web.Response(status=answer.status, headers=headers)

@@ -6,7 +6,7 @@ from functools import partial
 from penstock.work.connect.config import parse
 from penstock.work.connect.runtime.kinds import KEYS, checked, checked_task_configs
 from penstock.work.connect.runtime.records import Target
-from penstock.work.connect.runtime.supervisor import Attempt, State, Supervisor, Wanted
+from penstock.work.connect.runtime.supervisor import Attempt, Goal, RunState, Supervisor
 
 TaskConfigs = list[dict[str, str]]
 
@@ -41,7 +41,7 @@ class ConnectorSupervisor(Supervisor[RunningConnector]):
         self,
         name: str,
         patience_s: float,
-        tell: Callable[[str, State, str], None],
+        tell: Callable[[str, RunState, str], None],
         publish: Callable[[str, Mapping[str, str], TaskConfigs], Awaitable[None]],
     ) -> None:
         super().__init__(f"connector {name}", patience_s)
@@ -52,10 +52,10 @@ class ConnectorSupervisor(Supervisor[RunningConnector]):
     def make(self, config: Mapping[str, str], attempt: Attempt) -> RunningConnector:
         return RunningConnector(config, attempt, partial(self._publish, self._connector, config))
 
-    def tell(self, state: State, trace: str = "") -> None:
+    def tell(self, state: RunState, trace: str = "") -> None:
         self._tell(self._connector, state, trace)
 
-    def _begin(self, wanted: Wanted) -> None:
+    def _begin(self, wanted: Goal) -> None:
         if wanted.target is Target.STARTED:
-            self.tell(State.UNASSIGNED)
+            self.tell(RunState.UNASSIGNED)
         super()._begin(wanted)

@@ -10,7 +10,7 @@ from typing import Final
 from penstock.work.connect.runtime.config_state import Config, ConfigState
 from penstock.work.connect.runtime.connectors import ConnectorSupervisor, TaskConfigs
 from penstock.work.connect.runtime.kinds import is_source, kind_of
-from penstock.work.connect.runtime.logs import Log
+from penstock.work.connect.runtime.logs import WorkerLog
 from penstock.work.connect.runtime.records import (
     COMMIT,
     CONNECTOR,
@@ -22,7 +22,7 @@ from penstock.work.connect.runtime.records import (
     target_state,
 )
 from penstock.work.connect.runtime.statuses import Statuses
-from penstock.work.connect.runtime.supervisor import State
+from penstock.work.connect.runtime.supervisor import RunState
 from penstock.work.scope import Scope
 
 RETRY_S: Final = 1.0
@@ -38,7 +38,7 @@ class Leading:
     def __init__(
         self,
         state: ConfigState,
-        log: Log,
+        log: WorkerLog,
         statuses: Statuses,
         patience_s: float,
         may_write: Callable[[], bool],
@@ -91,7 +91,7 @@ class Leading:
         if self._may_write() and name not in self._state.connectors:
             self._statuses.forget(name)
 
-    def _tell(self, name: str, state: State, trace: str) -> None:
+    def _tell(self, name: str, state: RunState, trace: str) -> None:
         if self._may_write():
             self._statuses.tell_connector(name, state, trace)
 

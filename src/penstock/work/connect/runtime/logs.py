@@ -7,7 +7,7 @@ OnRecord = Callable[[bytes, bytes | None, int], None]
 """Told of each record: its key, its value and its offset."""
 
 
-class Log(Protocol):
+class WorkerLog(Protocol):
     """Records by keys, the last one of each of which counts; whoever writes one reads it as well."""
 
     async def start(self) -> None:

@@ -31,7 +31,7 @@ from penstock.work.connect.api import (
     Task,
 )
 from penstock.work.connect.config import with_prefix
-from penstock.work.connect.conversion import Conversion, Outgoing, Steps
+from penstock.work.connect.conversion import Conversion, OutgoingRecord, Steps
 from penstock.work.connect.errors import ErrorPolicy, Failure, Skipped, error_headers
 from penstock.work.connect.metrics import Metric
 from penstock.work.connect.runtime.supervisor import Attempt, pause
@@ -123,7 +123,7 @@ class RunningTask(ABC):
             self.setting.environment.bootstrap_servers, with_properties(settings, self.setting.client("producer"))
         )
 
-    async def _send(self, producer: Producer, outgoing: Outgoing) -> None:
+    async def _send(self, producer: Producer, outgoing: OutgoingRecord) -> None:
         record = outgoing.record
         self._sent.append(
             await producer.send(

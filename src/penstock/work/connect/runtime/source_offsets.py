@@ -5,14 +5,14 @@ import json
 from collections.abc import Callable, Sequence
 
 from penstock.work.connect.api import Position
-from penstock.work.connect.runtime.logs import Log, OnRecord
+from penstock.work.connect.runtime.logs import OnRecord, WorkerLog
 from penstock.work.connect.runtime.records import encode, offset_key, parse_offset_key
 
 
 class SourceOffsets:
     """The offsets of all sources. A partition keeps the bytes of its first key, for compaction goes by them."""
 
-    def __init__(self, new_log: Callable[[OnRecord], Log]) -> None:
+    def __init__(self, new_log: Callable[[OnRecord], WorkerLog]) -> None:
         self.log = new_log(self._read)
         self._offsets: dict[str, dict[str, tuple[bytes, Position, Position]]] = {}
 

@@ -22,7 +22,7 @@ from penstock.work.connect.runtime.records import (
     topic_key,
     topic_use,
 )
-from penstock.work.connect.runtime.supervisor import State
+from penstock.work.connect.runtime.supervisor import RunState
 
 LONGEST_TRACE: Final = 20_000
 Key = TypeVar("Key")
@@ -74,10 +74,10 @@ class Statuses:
 
     # What is told
 
-    def tell_connector(self, name: str, state: State, trace: str = "") -> None:
+    def tell_connector(self, name: str, state: RunState, trace: str = "") -> None:
         self._tell(f"{CONNECTOR_STATUS}{name}", self._connectors.get(name), state, trace)
 
-    def tell_task(self, task: TaskId, state: State, trace: str = "") -> None:
+    def tell_task(self, task: TaskId, state: RunState, trace: str = "") -> None:
         self._tell(f"{TASK_STATUS}{task}", self._tasks.get(task.connector, {}).get(task.number), state, trace)
 
     def tell_topic(self, task: TaskId, topic: str, now_ms: int) -> None:
@@ -102,9 +102,9 @@ class Statuses:
         for topic in self.topics(connector):
             self._say(topic_key(topic, connector).encode(), None)
 
-    def _tell(self, key: str, known: Status | None, state: State, trace: str) -> None:
+    def _tell(self, key: str, known: Status | None, state: RunState, trace: str) -> None:
         is_later = known is not None and known.worker_id != self.worker_id and known.generation > self.generation
-        if state is State.UNASSIGNED and is_later:
+        if state is RunState.UNASSIGNED and is_later:
             return
         told = Status(state.value, trace[:LONGEST_TRACE] or None, self.worker_id, self.generation)
         self._say(key.encode(), status(told))

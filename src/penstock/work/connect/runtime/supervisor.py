@@ -30,7 +30,7 @@ WELL_AGAIN_S: Final = 600.0
 logger = logging.getLogger(__name__)
 
 
-class State(Enum):
+class RunState(Enum):
     """How a task or a connector is. PAUSED is what is to run later, DESTROYED what is no more."""
 
     UNASSIGNED = "UNASSIGNED"
@@ -42,7 +42,7 @@ class State(Enum):
     DESTROYED = "DESTROYED"
 
 
-class Wanted(Value):
+class Goal(Value):
     """What is to be. `restarts` are those that were asked for."""
 
     config: Mapping[str, str]
@@ -81,11 +81,11 @@ class Supervisor(ABC, Generic[Running]):
         self._name = name
         self._patience_s = patience_s
         self._restarts = 0
-        self._wanted: Wanted | None = None
-        self._is: Wanted | None = None
+        self._wanted: Goal | None = None
+        self._is: Goal | None = None
         self._is_over = False
         self._news = asyncio.Event()
-        self._state = State.UNASSIGNED
+        self._state = RunState.UNASSIGNED
         self._stopping = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
         self._supervising = asyncio.create_task(self._supervise(), name=f"supervisor of {name}")
@@ -95,26 +95,26 @@ class Supervisor(ABC, Generic[Running]):
         """What is to run, each time anew, in a thread of its own."""
 
     @abstractmethod
-    def tell(self, state: State, trace: str = "") -> None:
+    def tell(self, state: RunState, trace: str = "") -> None:
         """It is like this now."""
 
     def want(self, config: Mapping[str, str] | None, target: Target = Target.STARTED) -> None:
         """Bring it there; None: it is not known yet what is to be."""
-        self._set_wanted(None if config is None else Wanted(config, target, self._restarts))
+        self._set_wanted(None if config is None else Goal(config, target, self._restarts))
 
     def restart(self) -> None:
         """Start it again, whatever it does."""
         self._restarts += 1
-        self.tell(State.RESTARTING)
+        self.tell(RunState.RESTARTING)
         if self._wanted is not None:
             self._set_wanted(self._wanted.replace(restarts=self._restarts))
 
-    def _set_wanted(self, wanted: Wanted | None) -> None:
+    def _set_wanted(self, wanted: Goal | None) -> None:
         if wanted != self._wanted:
             self._wanted = wanted
             self._news.set()
 
-    async def give_up(self, last: State | None = None) -> None:
+    async def give_up(self, last: RunState | None = None) -> None:
         """End it in good order, and say that it is so now (None: say nothing)."""
         self._is_over = True
         self._news.set()
@@ -148,14 +148,14 @@ class Supervisor(ABC, Generic[Running]):
                 return
 
     @property
-    def _goal(self) -> Wanted | None:
+    def _goal(self) -> Goal | None:
         return None if self._is_over else self._wanted
 
-    def _begin(self, wanted: Wanted) -> None:
+    def _begin(self, wanted: Goal) -> None:
         if wanted.target is not Target.STARTED:
-            self.tell(State.PAUSED if wanted.target is Target.PAUSED else State.STOPPED)
+            self.tell(RunState.PAUSED if wanted.target is Target.PAUSED else RunState.STOPPED)
             return
-        self._state, self._stopping = State.UNASSIGNED, asyncio.Event()
+        self._state, self._stopping = RunState.UNASSIGNED, asyncio.Event()
         self._life = asyncio.create_task(self._live(wanted.config, self._stopping), name=self._name)
 
     async def _end(self) -> None:
@@ -186,7 +186,7 @@ class Supervisor(ABC, Generic[Running]):
                 is_over = failures > _most_restarts(config)
                 how = "it is not started again" if is_over else f"it is started again in {pause_s:g} s"
                 trace = "".join(traceback.format_exception(error))
-                self._say(stopping, State.FAILED, f"{type(error).__name__}: {error}; {how}\n{trace}")
+                self._say(stopping, RunState.FAILED, f"{type(error).__name__}: {error}; {how}\n{trace}")
                 if is_over:
                     return
             await pause(stopping, pause_s)
@@ -194,7 +194,7 @@ class Supervisor(ABC, Generic[Running]):
 
     async def _run(self, config: Mapping[str, str], stopping: asyncio.Event) -> None:
         calls = Calls(self._name, partial(self._say_what_lasts, stopping))
-        attempt = Attempt(calls, stopping, lambda: self._say(stopping, State.RUNNING))
+        attempt = Attempt(calls, stopping, lambda: self._say(stopping, RunState.RUNNING))
         try:
             made = await calls.call(self.make, config, attempt)
             if not stopping.is_set():
@@ -206,7 +206,7 @@ class Supervisor(ABC, Generic[Running]):
     def _say_what_lasts(self, stopping: asyncio.Event, method: str) -> None:
         self._say(stopping, self._state, f"{method} has not returned for {LONG_S:g} s" if method else "")
 
-    def _say(self, stopping: asyncio.Event, state: State, trace: str = "") -> None:
+    def _say(self, stopping: asyncio.Event, state: RunState, trace: str = "") -> None:
         """Tell it, unless the life that says it, known by what stops it, is over or left behind."""
         if self._life is not None and stopping is self._stopping:
             self._state = state

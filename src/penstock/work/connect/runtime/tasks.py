@@ -22,7 +22,7 @@ from penstock.work.connect.runtime.running_tasks import (
 )
 from penstock.work.connect.runtime.source_offsets import SourceOffsets
 from penstock.work.connect.runtime.statuses import Statuses
-from penstock.work.connect.runtime.supervisor import Attempt, State, Supervisor
+from penstock.work.connect.runtime.supervisor import Attempt, RunState, Supervisor
 from penstock.work.scope import Scope
 
 
@@ -30,7 +30,7 @@ class FencedError(Exception):
     """The task belongs to another worker by now: nothing of it is stored."""
 
 
-class Membership(Protocol):
+class GroupMembership(Protocol):
     """The worker's place among those that share tasks."""
 
     def owned_until_s(self) -> float:
@@ -78,7 +78,7 @@ class TaskSupervisor(Supervisor[RunningTask]):
             return RunningSink(setting, task, self, attempt)
         raise PluginError(f"{kind.__name__}.task_class is neither a SourceTask nor a SinkTask")
 
-    def tell(self, state: State, trace: str = "") -> None:
+    def tell(self, state: RunState, trace: str = "") -> None:
         if not self.is_fenced:
             self._statuses.tell_task(self._task, state, trace)
 
@@ -113,7 +113,7 @@ class Tasks:
         statuses: Statuses,
         offsets: SourceOffsets,
         environment: Environment,
-        membership: Membership,
+        membership: GroupMembership,
     ) -> None:
         self._state = state
         self._statuses = statuses
@@ -132,14 +132,14 @@ class Tasks:
         supervisor = TaskSupervisor(
             _id_of(task), self._statuses, self._offsets, self._environment, self._membership.owned_until_s
         )
-        supervisor.tell(State.UNASSIGNED)
+        supervisor.tell(RunState.UNASSIGNED)
         self._supervisors[task] = supervisor
         self._look(task, supervisor)
 
     def stop(self, task: str) -> None:
         is_known = self._state.task_config(task) is not None
         supervisor = self._supervisors[task]
-        self._finish(task, supervisor, supervisor.give_up(State.UNASSIGNED if is_known else None))
+        self._finish(task, supervisor, supervisor.give_up(RunState.UNASSIGNED if is_known else None))
 
     def abandon(self, task: str) -> None:
         supervisor = self._supervisors.get(task)

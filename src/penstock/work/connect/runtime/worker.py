@@ -8,23 +8,25 @@ config log ──▶ ConfigState ──▶ which tasks there are ──▶ who r
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.client.admin import Admin
+from penstock.client.settings import wall_clock_ms
 from penstock.work.connect.runtime.config_state import ConfigState, LoggerLevel, News, RestartRequest
 from penstock.work.connect.runtime.leading import Leading
-from penstock.work.connect.runtime.logs import Log, OnRecord
+from penstock.work.connect.runtime.loggers import Loggers
+from penstock.work.connect.runtime.logs import OnRecord, WorkerLog
 from penstock.work.connect.runtime.records import RESTART, TaskId, encode
 from penstock.work.connect.runtime.running_tasks import Environment
 from penstock.work.connect.runtime.source_offsets import SourceOffsets
 from penstock.work.connect.runtime.statuses import Statuses
-from penstock.work.connect.runtime.supervisor import State
+from penstock.work.connect.runtime.supervisor import RunState
 from penstock.work.connect.runtime.tasks import Tasks
 
 
-class Worker(ABC):
+class ConnectWorker(ABC):
     """One that shares connectors or has them all. `worker_id` is the host and port at which others reach it."""
 
     def __init__(self, config: Mapping[str, str], worker_id: str) -> None:
@@ -34,7 +36,7 @@ class Worker(ABC):
         self.url = self.url_of(worker_id)
         self.cluster_id = ""
         self.state = ConfigState()
-        self.on_logger_level: Callable[[LoggerLevel], None] = lambda _: None
+        self.loggers = Loggers(wall_clock_ms)
         self.config_log = self._new_config_log()
         self.offsets = SourceOffsets(self._new_offset_log)
         self.statuses = Statuses(worker_id, self._post_status)
@@ -88,17 +90,17 @@ class Worker(ABC):
         """As the leader: wait until no worker runs a task of this connector, which is to have none."""
 
     @abstractmethod
-    def _new_config_log(self) -> Log: ...
+    def _new_config_log(self) -> WorkerLog: ...
 
     @abstractmethod
-    def _new_offset_log(self, on_record: OnRecord) -> Log: ...
+    def _new_offset_log(self, on_record: OnRecord) -> WorkerLog: ...
 
     @abstractmethod
     def _post_status(self, key: bytes, value: bytes | None) -> None: ...
 
     @abstractmethod
     def owned_until_s(self) -> float:
-        """A part of Membership, as are the next two."""
+        """A part of GroupMembership, as are the next two."""
 
     @abstractmethod
     def task_ended(self, task: str) -> None: ...
@@ -128,7 +130,7 @@ class Worker(ABC):
     def _read_config(self, key: bytes, value: bytes | None, offset: int) -> None:
         news = self.state.apply(key.decode("utf-8", "replace"), value)
         if news is not None and self._is_started:
-            self._obey(news)
+            self._take(news)
 
     def _look(self) -> None:
         if self._is_started:
@@ -136,16 +138,19 @@ class Worker(ABC):
             self.tasks.look()
             self.leading.look()
 
-    def _obey(self, news: News) -> None:
+    def _take(self, news: News) -> None:
         if isinstance(news, LoggerLevel):
-            self.on_logger_level(news)
+            try:
+                self.loggers.set(news.logger, news.level)
+            except KeyError:
+                pass  # a level that only other workers know
             return
         connector = self.statuses.connector(news.connector)
-        if not news.only_failed or (connector is not None and connector.state == State.FAILED.value):
+        if not news.only_failed or (connector is not None and connector.state == RunState.FAILED.value):
             self.leading.restart(news.connector)
         if news.include_tasks:
             statuses = self.statuses.tasks(news.connector)
             for task in self.state.task_ids(news.connector):
                 status = statuses.get(task.number)
-                if not news.only_failed or (status is not None and status.state == State.FAILED.value):
+                if not news.only_failed or (status is not None and status.state == RunState.FAILED.value):
                     self.tasks.restart(task)

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,8 +11,8 @@ from penstock.work.connect.runtime import settings as of_all
 from penstock.work.connect.runtime.kinds import checked
 from penstock.work.connect.runtime.logs import OnRecord
 from penstock.work.connect.runtime.records import TASK, Status, TaskId, decode, parse_task, read_status
-from penstock.work.connect.runtime.supervisor import State
-from penstock.work.connect.runtime.worker import Worker
+from penstock.work.connect.runtime.supervisor import RunState
+from penstock.work.connect.runtime.worker import ConnectWorker
 from penstock.work.connect.standalone.alone import Alone
 from penstock.work.connect.standalone.logs import FileLog, MemoryLog
 
@@ -24,22 +24,21 @@ KEYS: Final = (
 )
 DEFAULT_ID: Final = "127.0.0.1:8083"
 STATUS: Final = "status-"
+OnStatus = Callable[[str, Status], None]
+"""Told of a connector or task, `task lines-0` for instance, and how it is."""
 
 
 class NotStartedError(Exception):
     """A connector does not start, and why."""
 
 
-class StandaloneWorker(Worker):
-    """The only worker. `on_status` is told how connectors and tasks are: `task lines-0`, and its status.
-
-    `has_begun` is for whoever starts it to set: it runs what it was to run from the beginning.
-    """
+class StandaloneWorker(ConnectWorker):
+    """The only worker."""
 
     def __init__(self, config: Mapping[str, str], worker_id: str = DEFAULT_ID) -> None:
         super().__init__(config, worker_id)
-        self.on_status: Callable[[str, Status], None] = lambda *_: None
-        self.has_begun = False
+        self._on_status: OnStatus = lambda *_: None
+        self._has_begun = False
         self._alone = Alone(self.tasks)
         self._news = asyncio.Event()
 
@@ -65,20 +64,27 @@ class StandaloneWorker(Worker):
         await self.leading.retire()
         await self._alone.stop()
 
+    async def begin(self, jobs: Sequence[Mapping[str, str]], on_status: OnStatus) -> None:
+        """Create what runs from the beginning, as `create` does; `on_status` is told how all of it is from now on."""
+        self._on_status = on_status
+        for job in jobs:
+            await self.create(job)
+        self._has_begun = True
+
     async def create(self, config: Mapping[str, str]) -> None:
         """Start a connector, and wait until it has started; ConfigError, PluginError, NotStartedError."""
         await asyncio.to_thread(checked, config)
         name = config["name"]
         await self.leading.put_connector(name, config, None)
-        while (status := self.statuses.connector(name)) is None or status.state == State.UNASSIGNED.value:
+        while (status := self.statuses.connector(name)) is None or status.state == RunState.UNASSIGNED.value:
             self._news.clear()
             await self._news.wait()
-        if status.state == State.FAILED.value:
+        if status.state == RunState.FAILED.value:
             raise NotStartedError(f"connector {name} does not start: {status.trace}")
 
     @property
     def is_ready(self) -> bool:
-        return self._is_started and self.has_begun
+        return self._is_started and self._has_begun
 
     def may_lead(self) -> bool:
         """There is nobody else."""
@@ -117,5 +123,5 @@ class StandaloneWorker(Worker):
         document = decode(value)
         status = read_status(document) if document is not None else None
         if status is not None:
-            self.on_status(f"{kind} {name}", status)
+            self._on_status(f"{kind} {name}", status)
         self._news.set()

@@ -2,7 +2,7 @@
 
 from penstock.work.connect.runtime.records import TaskId
 from penstock.work.connect.runtime.statuses import LONGEST_TRACE, Statuses
-from penstock.work.connect.runtime.supervisor import State
+from penstock.work.connect.runtime.supervisor import RunState
 
 
 class Topic:
@@ -23,8 +23,8 @@ TASK = TaskId("a-b", 3)
 
 def test_what_one_tells_the_other_knows() -> None:
     topic = Topic()
-    topic.one.tell_connector("a-b", State.RUNNING)
-    topic.one.tell_task(TASK, State.FAILED, "why")
+    topic.one.tell_connector("a-b", RunState.RUNNING)
+    topic.one.tell_task(TASK, RunState.FAILED, "why")
     topic.one.tell_topic(TASK, "t", 5)
     topic.one.tell_topic(TASK, "t", 6)
     assert topic.two.connector("a-b").state == "RUNNING"  # type: ignore[union-attr]
@@ -36,19 +36,19 @@ def test_what_one_tells_the_other_knows() -> None:
 def test_who_lets_go_late_is_not_believed() -> None:
     topic = Topic()
     topic.one.generation, topic.two.generation = 4, 5
-    topic.two.tell_task(TASK, State.RUNNING)
-    topic.one.tell_task(TASK, State.UNASSIGNED)
+    topic.two.tell_task(TASK, RunState.RUNNING)
+    topic.one.tell_task(TASK, RunState.UNASSIGNED)
     assert topic.two.tasks("a-b")[3].worker_id == "two:2"
     topic.one.generation = 5
-    topic.one.tell_task(TASK, State.UNASSIGNED)
+    topic.one.tell_task(TASK, RunState.UNASSIGNED)
     assert topic.two.tasks("a-b")[3].worker_id == "one:1"
 
 
 def test_a_connector_that_is_gone_leaves_nothing() -> None:
     topic = Topic()
-    topic.one.tell_connector("a-b", State.RUNNING)
+    topic.one.tell_connector("a-b", RunState.RUNNING)
     for number in range(3):
-        topic.one.tell_task(TaskId("a-b", number), State.RUNNING)
+        topic.one.tell_task(TaskId("a-b", number), RunState.RUNNING)
     topic.one.tell_topic(TASK, "t", 5)
     topic.one.forget_tasks("a-b", 1)
     assert list(topic.two.tasks("a-b")) == [0]
@@ -58,7 +58,7 @@ def test_a_connector_that_is_gone_leaves_nothing() -> None:
 
 def test_a_trace_is_no_book() -> None:
     topic = Topic()
-    topic.one.tell_task(TASK, State.FAILED, "x" * (LONGEST_TRACE + 1))
+    topic.one.tell_task(TASK, RunState.FAILED, "x" * (LONGEST_TRACE + 1))
     assert len(topic.two.tasks("a-b")[3].trace or "") == LONGEST_TRACE
 
 

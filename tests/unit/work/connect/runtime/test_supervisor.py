@@ -4,7 +4,7 @@ from collections.abc import Mapping
 import pytest
 
 from penstock.work.connect.runtime import supervisor as module
-from penstock.work.connect.runtime.supervisor import Attempt, State, Supervisor
+from penstock.work.connect.runtime.supervisor import Attempt, RunState, Supervisor
 
 
 class Slow:
@@ -26,14 +26,14 @@ class Supervised(Supervisor[Slow]):
     def __init__(self, patience_s: float = 60.0) -> None:
         super().__init__("one", patience_s)
         self.made: list[Slow] = []
-        self.told: list[tuple[State, str]] = []
+        self.told: list[tuple[RunState, str]] = []
         self.news = asyncio.Event()
 
     def make(self, config: Mapping[str, str], attempt: Attempt) -> Slow:
         self.made.append(Slow(config, attempt))
         return self.made[-1]
 
-    def tell(self, state: State, trace: str = "") -> None:
+    def tell(self, state: RunState, trace: str = "") -> None:
         self.told.append((state, trace.partition("\n")[0]))
         self.news.set()
 
@@ -63,13 +63,13 @@ async def test_what_fails_is_started_again_while_it_has_restarts(monkeypatch: py
         await supervisor.until_told(2 * life + 1)
         supervisor.made[life].let_go.set()
     await supervisor.until_told(4)
-    await supervisor.give_up(State.UNASSIGNED)
+    await supervisor.give_up(RunState.UNASSIGNED)
     assert supervisor.told == [
-        (State.RUNNING, ""),
-        (State.FAILED, "ValueError: it fails; it is started again in 0 s"),
-        (State.RUNNING, ""),
-        (State.FAILED, "ValueError: it fails; it is not started again"),
-        (State.UNASSIGNED, ""),
+        (RunState.RUNNING, ""),
+        (RunState.FAILED, "ValueError: it fails; it is started again in 0 s"),
+        (RunState.RUNNING, ""),
+        (RunState.FAILED, "ValueError: it fails; it is not started again"),
+        (RunState.UNASSIGNED, ""),
     ]
 
 
@@ -81,4 +81,4 @@ async def test_what_was_left_behind_says_nothing_any_more() -> None:
     await supervisor.until_told(2)
     supervisor.made[0].attempt.begun()
     await supervisor.give_up()
-    assert supervisor.told == [(State.RUNNING, ""), (State.RUNNING, "")]
+    assert supervisor.told == [(RunState.RUNNING, ""), (RunState.RUNNING, "")]
