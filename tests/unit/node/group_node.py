@@ -31,7 +31,7 @@ from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
-from penstock.node.serving.peer import Peer
+from penstock.node.serving.session import Session
 from penstock.protocol.codec import decode
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
@@ -182,7 +182,7 @@ def partition_record(topic_id: UUID, index: int, leader: int, isr: Sequence[int]
 
 
 def context(api_key: int, api_version: int) -> RequestContext:
-    return RequestContext(api_key, api_version, 1, "anna", Peer("10.0.0.1", 1234, "PLAINTEXT", 1))
+    return RequestContext(api_key, api_version, 1, "anna", Session("10.0.0.1", 1234, "PLAINTEXT", 1))
 
 
 async def ask(handler: Any, node: GroupNode, api_version: int, request: Message) -> Any:

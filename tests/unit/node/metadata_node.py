@@ -18,7 +18,7 @@ from penstock.node.controlling.broker_lifecycle import BrokerIdentity
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
-from penstock.node.serving.peer import Peer
+from penstock.node.serving.session import Session
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
@@ -59,7 +59,7 @@ def context(version: int, listener: str = "PLAINTEXT") -> RequestContext:
         api_version=version,
         correlation_id=1,
         client_id="test",
-        peer=Peer("127.0.0.1", 1234, listener, 1),
+        session=Session("127.0.0.1", 1234, listener, 1),
     )
 
 

@@ -31,7 +31,7 @@ from penstock.node.roles.broker import Broker
 from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.node.serving.handler import load_handlers
 from penstock.node.serving.outgoing import ResponsePart
-from penstock.node.serving.peer import Peer
+from penstock.node.serving.session import Session
 from penstock.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -46,7 +46,7 @@ from penstock.protocol.uuids import ZERO_UUID
 NODE_ID = 1
 TOPIC_ID = UUID(int=7)
 NOW_MS = 1_700_000_000_000
-PEER = Peer("127.0.0.1", 1234, "PLAINTEXT", 1)
+PEER = Session("127.0.0.1", 1234, "PLAINTEXT", 1)
 
 
 class NoFetcher:

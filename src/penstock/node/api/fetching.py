@@ -224,7 +224,7 @@ class FetchReader:
         if not self.is_urgent:
             return ()
         leaders = [result.current_leader for _, result in self.results if result.current_leader is not None]
-        return endpoints_of(self.broker.image, self.context.peer.listener, leaders)
+        return endpoints_of(self.broker.image, self.context.session.listener, leaders)
 
     def encode(self, topics: Answer, endpoints: Sequence[NodeEndpoint]) -> list[Part]:
         """The parts of the response; nothing that the node holds is touched, so a thread may do it."""
@@ -349,7 +349,7 @@ class FetchReader:
                 broker is not None
                 and broker.rack == self._rack
                 and not broker.fenced
-                and broker.endpoint(self.context.peer.listener) is not None
+                and broker.endpoint(self.context.session.listener) is not None
             )
 
         return NO_REPLICA if partition.leader is None else nearest_replica(partition.leader, offset, is_near)

@@ -6,11 +6,11 @@ from penstock.controller.decisions import is_command
 from penstock.node.controlling.commands import check_active, version_for
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, RequestContext, load_handlers
-from penstock.node.serving.peer import Peer
+from penstock.node.serving.session import Session
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
 
-ITSELF = Peer("127.0.0.1", -1, "", -1)
+ITSELF = Session("127.0.0.1", -1, "", -1)
 """Who asks if it is no client but this node."""
 
 

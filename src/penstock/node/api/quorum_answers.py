@@ -51,7 +51,7 @@ def with_endpoint(
 
 def learn_leader(node: QuorumNode, context: RequestContext, leader_id: int, endpoints: Sequence[Any]) -> None:
     """Remember where a leader listens that says so: by the listener that the request came by, else by its first."""
-    of_listener = [endpoint for endpoint in endpoints if endpoint.name == context.peer.listener] or list(endpoints)
+    of_listener = [endpoint for endpoint in endpoints if endpoint.name == context.session.listener] or list(endpoints)
     if of_listener:
         node.quorum.learn_endpoint(leader_id, of_listener[0].host, of_listener[0].port)
 

@@ -10,7 +10,7 @@ import ipaddress
 from collections.abc import Mapping, Set
 
 from penstock.node.serving.handler import Handler, RequestContext
-from penstock.node.serving.peer import ANONYMOUS, Principal
+from penstock.node.serving.session import ANONYMOUS, Principal
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.default_principal_data import DefaultPrincipalData
@@ -37,11 +37,14 @@ def wrap(request: Message, version: int, context: RequestContext | None = None) 
     correlation_id, client_id, principal, host = 0, None, ANONYMOUS, ""
     if context is not None:
         correlation_id, client_id = context.correlation_id, context.client_id
-        principal, host = context.peer.principal, context.peer.client_host
+        principal, host = context.session.principal, context.session.client_host
     return EnvelopeRequest(
         request_data=encode_request(request, version, correlation_id, client_id)[_LENGTH_BYTES:],
         request_principal=_PRINCIPAL_VERSION
-        + encode(DefaultPrincipalData(type=principal.kind, name=principal.name), 0),
+        + encode(
+            DefaultPrincipalData(type=principal.kind, name=principal.name, token_authenticated=principal.by_token),
+            0,
+        ),
         client_host_address=_packed(host),
     )
 
@@ -84,9 +87,9 @@ def opened(
         header.api_version,
         header.correlation_id,
         header.client_id,
-        outer.peer.replace(
+        outer.session.replace(
             client_host=_host(envelope.client_host_address),
-            principal=_principal(envelope.request_principal),
+            principal=_principal(envelope.request_principal, outer),
         ),
     )
     return context, request
@@ -120,13 +123,14 @@ def _host(packed: bytes) -> str:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"a client's address of {len(packed)} bytes") from error
 
 
-def _principal(data: bytes | None) -> Principal:
+def _principal(data: bytes | None, outer: RequestContext) -> Principal:
+    """Who asked; where the envelope does not say, the node that hands it on asks for itself."""
     if data is None:
-        return ANONYMOUS
+        return outer.session.principal
     try:
         if data[:2] != _PRINCIPAL_VERSION:
             raise DecodeError(f"version {data[:2].hex()} of a principal")
         principal, _ = decode(DefaultPrincipalData, 0, data, 2)
     except DecodeError as error:
         raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from error
-    return Principal(principal.type, principal.name)
+    return Principal(principal.type, principal.name, principal.token_authenticated)

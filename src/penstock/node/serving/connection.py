@@ -36,7 +36,7 @@ from penstock.node.serving.frames import SHARED_BYTES
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.outgoing import CHUNK_BYTES, FileCutError, Outgoing, ResponsePart
-from penstock.node.serving.peer import Peer
+from penstock.node.serving.session import Session
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.requests.api import ApiKey
 
@@ -89,11 +89,11 @@ class Connection(asyncio.BufferedProtocol):
         "_transport",
         "_turn_is_over",
         "_waiting",
-        "peer",
+        "session",
     )
 
     def __init__(self, connections: Connections, listener: str) -> None:
-        self.peer: Peer | None = None
+        self.session: Session | None = None
         self._connections = connections
         self._buffers = connections.buffers
         self._listener = listener
@@ -116,8 +116,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start reading, unless a limit refuses the connection."""
         self._transport = cast("asyncio.Transport", transport)
-        self.peer = self._connections.admit(self, transport, self._listener)
-        if self.peer is None:
+        self.session = self._connections.admit(self, transport, self._listener)
+        if self.session is None:
             self.abort()
         self._transport.set_write_buffer_limits(high=0)
 
@@ -161,8 +161,8 @@ class Connection(asyncio.BufferedProtocol):
             if slot.call_off is not None:
                 slot.call_off()
         self._waiting = None
-        if self.peer is not None:
-            self._connections.remove(self, self.peer)
+        if self.session is not None:
+            self._connections.remove(self, self.session)
 
     # What the server calls
 
@@ -314,9 +314,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle(self, frame: memoryview) -> bool:
         """Answer a request or let it wait; returns whether it is clear that nothing came up to hold the connection."""
-        assert self.peer is not None
+        assert self.session is not None
         try:
-            reply = self._connections.dispatcher.dispatch(frame, self.peer)
+            reply = self._connections.dispatcher.dispatch(frame, self.session)
         except Exception as error:
             self._fail(error)
             return False
@@ -391,7 +391,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self._out.flush(self._transport)
         except (FileCutError, OSError) as error:
-            logger.error("%s: closed: a response cannot be read from the log: %s", self.peer, error)
+            logger.error("%s: closed: a response cannot be read from the log: %s", self.session, error)
             self.abort()
 
     def _fail(self, error: Exception) -> None:
@@ -401,12 +401,12 @@ class Connection(asyncio.BufferedProtocol):
         elif isinstance(error, DecodeError):
             self._refuse(str(error))
         else:
-            logger.error("%s: closed: a request failed", self.peer, exc_info=error)
+            logger.error("%s: closed: a request failed", self.session, exc_info=error)
             self._end()
 
     def _refuse(self, reason: str, cause: Hashable = None) -> None:
-        assert self.peer is not None
-        self._connections.refusals.tell(self.peer.client_host if cause is None else cause, self.peer, reason)
+        assert self.session is not None
+        self._connections.refusals.tell(self.session.client_host if cause is None else cause, self.session, reason)
         self._end()
 
     def _end(self) -> None:

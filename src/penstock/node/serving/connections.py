@@ -15,8 +15,8 @@ from typing import Protocol
 from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.frames import FrameBuffers
 from penstock.node.serving.memory import give_back_memory
-from penstock.node.serving.peer import Peer
 from penstock.node.serving.refusals import Refusals
+from penstock.node.serving.session import Session
 from penstock.protocol.value import Value, fresh
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ GIVING_BACK_AFTER_S = 0.25
 class Admitted(Protocol):
     """A connection, as those see it that look after all of them."""
 
-    peer: Peer | None
+    session: Session | None
 
     @property
     def is_waiting(self) -> bool:
@@ -78,7 +78,7 @@ class Connections:
         """Let other limits hold for connections to come; the largest frame stays as it was."""
         self._limits = limits
 
-    def admit(self, connection: Admitted, transport: asyncio.BaseTransport, listener: str) -> Peer | None:
+    def admit(self, connection: Admitted, transport: asyncio.BaseTransport, listener: str) -> Session | None:
         """Enter a new connection; None when a limit refuses it."""
         address = transport.get_extra_info("peername") or ("", 0)
         host, port = address[0], address[1]
@@ -95,16 +95,16 @@ class Connections:
         self.active[connection] = self.clock_s()
         if self._idle_timer is None and limits.max_idle_ms >= 0:
             self._idle_timer = self._loop.call_later(limits.max_idle_ms / 1000, self._close_idle)
-        return Peer(host, port, listener, next(self._ids))
+        return Session(host, port, listener, next(self._ids))
 
-    def remove(self, connection: Admitted, peer: Peer) -> None:
+    def remove(self, connection: Admitted, session: Session) -> None:
         """Forget a connection that is lost."""
         del self.active[connection]
-        left = self._by_host[peer.client_host] - 1
+        left = self._by_host[session.client_host] - 1
         if left:
-            self._by_host[peer.client_host] = left
+            self._by_host[session.client_host] = left
         else:
-            del self._by_host[peer.client_host]
+            del self._by_host[session.client_host]
         if self._drained is not None and not self.active:
             self._drained.set()
         self._lost += 1
@@ -143,7 +143,7 @@ class Connections:
             if connection.is_waiting:
                 self.touch(connection)
                 continue
-            logger.info("%s: closed: idle for connections.max.idle.ms=%s", connection.peer, self._limits.max_idle_ms)
+            logger.info("%s: closed: idle for connections.max.idle.ms=%s", connection.session, self._limits.max_idle_ms)
             connection.abort()
             self.active.move_to_end(connection)
             self.active[connection] = now_s

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.outgoing import ResponsePart
-from penstock.node.serving.peer import Peer
+from penstock.node.serving.session import Session
 from penstock.node.serving.versions import unsupported_version
 from penstock.protocol.codec import LARGE_BYTES, decode
 from penstock.protocol.requests.api import Api, ApiKey, api_of
@@ -72,13 +72,13 @@ class Dispatcher:
         served = self._served.get(int.from_bytes(frame[:2], "big"))
         return served is None or served.handler.pipelined
 
-    def dispatch(self, frame: memoryview, peer: Peer) -> list[ResponsePart] | Waiting:
+    def dispatch(self, frame: memoryview, session: Session) -> list[ResponsePart] | Waiting:
         """Answer one frame: the parts of the response (none: there is no response), or who is still to answer.
 
         The frame's memory is used again after the call: a handler keeps no slice of it.
         """
         api_key, version, correlation_id, client_id, position = read_request_header(frame)
-        context = RequestContext(api_key, version, correlation_id, client_id, peer)
+        context = RequestContext(api_key, version, correlation_id, client_id, session)
         served = self._served.get(api_key)
         if served is None:
             raise CloseConnection(f"API key {api_key} is not served")
@@ -130,6 +130,6 @@ class Dispatcher:
         if context.api_key != ApiKey.API_VERSIONS:
             raise CloseConnection(
                 f"version {context.api_version} of {api.name} is not served (client {context.client_id})",
-                cause=(api.key, context.api_version, context.client_id, context.peer.client_host),
+                cause=(api.key, context.api_version, context.client_id, context.session.client_host),
             )
         return [encode_response(unsupported_version(self._node.handlers), context.api_key, 0, context.correlation_id)]

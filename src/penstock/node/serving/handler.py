@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from penstock.node.serving.access import NOTHING, Need
-from penstock.node.serving.peer import Peer
+from penstock.node.serving.session import Session
 from penstock.protocol.value import Value
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -41,7 +41,7 @@ class RequestContext:
     api_version: int
     correlation_id: int
     client_id: str | None
-    peer: Peer
+    session: Session
 
 
 class Handler(Value):

@@ -11,8 +11,8 @@ from penstock.node.serving.connections import ConnectionLimits, Connections
 from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, Handler, RequestContext, load_handlers
 from penstock.node.serving.outgoing import ResponsePart
-from penstock.node.serving.peer import Peer
 from penstock.node.serving.server import BoundListener, Endpoint, Server
+from penstock.node.serving.session import Session
 from penstock.protocol.requests.api import ApiKey
 
 
@@ -24,13 +24,13 @@ class WatchedDispatcher(Dispatcher):
         self.asked: list[ApiKey] = []
         self.is_silent = False
 
-    def dispatch(self, frame: memoryview, peer: Peer) -> list[ResponsePart] | Waiting:
+    def dispatch(self, frame: memoryview, session: Session) -> list[ResponsePart] | Waiting:
         key = ApiKey(int.from_bytes(frame[:2], "big"))
         self.asked.append(key)
         if not self.is_silent:
-            return super().dispatch(frame, peer)
+            return super().dispatch(frame, session)
         never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        return Waiting(Handler(key, 0, 99, lambda: None), RequestContext(key, 0, 0, None, peer), never)
+        return Waiting(Handler(key, 0, 99, lambda: None), RequestContext(key, 0, 0, None, session), never)
 
 
 class Listener:

@@ -32,14 +32,14 @@ def describe_cluster(
     asked = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         cluster_id=image.cluster_id,
-        controller_id=ListenerView(image, context.peer.listener).controller_id(
+        controller_id=ListenerView(image, context.session.listener).controller_id(
             broker.active_controller_id, broker.node_id
         ),
         brokers=[
             described
             for _, known_broker in sorted(image.brokers.items())
             if (request.include_fenced_brokers or not known_broker.fenced)
-            and (described := _described(known_broker, context.peer.listener)) is not None
+            and (described := _described(known_broker, context.session.listener)) is not None
         ],
         cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
     )

@@ -32,7 +32,7 @@ def describe_topic_partitions(
 ) -> DescribeTopicPartitionsResponse:
     """Describes one page from the committed image."""
     image: ClusterImage = broker.image
-    view = ListenerView(image, context.peer.listener)
+    view = ListenerView(image, context.session.listener)
     room = max(1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit))
     response = DescribeTopicPartitionsResponse()
     for name, first in _names_from(image, request):

@@ -50,7 +50,7 @@ def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> C
         if key_type != GROUP:
             what = KEY_TYPES.get(key_type, f"coordinator for keys of type {key_type}")
             raise KafkaError(REFUSALS.get(key_type, ErrorCode.INVALID_REQUEST), f"This cluster has no {what} yet.")
-        node_id, endpoint = broker.groups.coordinator(key, context.peer.listener)
+        node_id, endpoint = broker.groups.coordinator(key, context.session.listener)
     except KafkaError as error:
         answer.error_code, answer.error_message = error.code, error.message
     else:

@@ -30,6 +30,6 @@ def join_group(
         shard = broker.groups.find(request.group_id)
     except KafkaError as error:
         return join_error(error.code, request.member_id)
-    caller = Caller(context.client_id or "", f"/{context.peer.client_host}", context.api_version)
+    caller = Caller(context.client_id or "", f"/{context.session.client_host}", context.api_version)
     answer: JoinGroupResponse | Awaitable[JoinGroupResponse] = shard.ask(shard.machine.join, request, caller)
     return answer

@@ -78,7 +78,7 @@ def _answer(
     broker: Broker, context: RequestContext, request: MetadataRequest, failures: Failures
 ) -> Steps[MetadataResponse]:
     image: ClusterImage = broker.image
-    view = ListenerView(image, context.peer.listener)
+    view = ListenerView(image, context.session.listener)
     topics: list[MetadataResponseTopic] = []
     asked: Iterable[MetadataRequestTopic] = request.topics or ()
     if request.topics is None:

@@ -193,7 +193,7 @@ class _Refusals:
         """The whole response."""
         endpoints: Sequence[NodeEndpoint] = ()
         if self._leaders:
-            endpoints = endpoints_of(self._broker.image, self._context.peer.listener, self._leaders)
+            endpoints = endpoints_of(self._broker.image, self._context.session.listener, self._leaders)
         return encode_produce_response(answers, self._context.api_version, self._context.correlation_id, endpoints)
 
 

@@ -38,7 +38,7 @@ def describe_cluster(
         controller_id=NOBODY if leader_id is None else leader_id,
         brokers=[
             DescribeClusterBroker(broker_id=node_id, host=host, port=port)
-            for node_id, (host, port) in sorted(_addresses(node, context.peer.listener).items())
+            for node_id, (host, port) in sorted(_addresses(node, context.session.listener).items())
         ],
         cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
     )

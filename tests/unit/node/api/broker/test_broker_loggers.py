@@ -14,7 +14,7 @@ from penstock.node.api.broker.incremental_alter_configs import incremental_alter
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
-from penstock.node.serving.peer import Peer
+from penstock.node.serving.session import Session
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -85,7 +85,7 @@ async def answers(
     broker: Broker, *resources: AlterConfigsResource, validate_only: bool = False
 ) -> list[AlterConfigsResourceResponse]:
     request = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
-    context = RequestContext(44, 1, 1, "tests", Peer("127.0.0.1", 1234, "PLAINTEXT", 1))
+    context = RequestContext(44, 1, 1, "tests", Session("127.0.0.1", 1234, "PLAINTEXT", 1))
     return (await incremental_alter_configs(broker, context, request)).responses
 
 

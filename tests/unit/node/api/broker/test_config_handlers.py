@@ -16,7 +16,7 @@ from penstock.node.api.broker.list_config_resources import list_config_resources
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
-from penstock.node.serving.peer import Peer
+from penstock.node.serving.session import Session
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_configs import (
@@ -59,7 +59,7 @@ def broker() -> Broker:
 
 
 def context(version: int) -> RequestContext:
-    return RequestContext(0, version, 1, "tests", Peer("127.0.0.1", 1234, "PLAINTEXT", 1))
+    return RequestContext(0, version, 1, "tests", Session("127.0.0.1", 1234, "PLAINTEXT", 1))
 
 
 def describe(

@@ -16,7 +16,7 @@ from penstock.node.api.commands import HANDED_ON
 from penstock.node.controlling.envelope import opened, unwrap, wrap
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
-from penstock.node.serving.peer import ANONYMOUS, Principal
+from penstock.node.serving.session import ANONYMOUS, Principal
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.create_topics import (
@@ -118,14 +118,20 @@ async def test_what_cannot_be_handed_on_is_refused(envelope: EnvelopeRequest, co
 
 def test_who_asked_is_told() -> None:
     asked = context(7)
-    asked.peer = asked.peer.replace(client_host="2001:db8::1", principal=Principal("User", "somebody"))
+    asked.session = asked.session.replace(client_host="2001:db8::1", principal=Principal("User", "ada", by_token=True))
     handlers = load_handlers(CONTROLLER_HANDLERS)
     told, request = opened(wrap(CREATE, 7, asked), handlers, HANDED_ON, context(0, LISTENER))
-    assert (told.peer.client_host, str(told.peer.principal), told.client_id) == ("2001:db8::1", "User:somebody", "test")
-    assert (told.api_key, told.api_version, told.peer.listener) == (ApiKey.CREATE_TOPICS, 7, LISTENER)
+    assert (told.session.client_host, told.client_id) == ("2001:db8::1", "test")
+    assert told.session.principal == Principal("User", "ada", by_token=True)
+    assert str(told.session.principal) == "User:ada"
+    assert (told.api_key, told.api_version, told.session.listener) == (ApiKey.CREATE_TOPICS, 7, LISTENER)
     assert request == CREATE
     unknown, _ = opened(wrap(CREATE, 7), handlers, HANDED_ON, context(0, LISTENER))
-    assert (unknown.peer.client_host, unknown.peer.principal, unknown.client_id) == ("0.0.0.0", ANONYMOUS, None)
+    assert (unknown.session.client_host, unknown.session.principal, unknown.client_id) == ("0.0.0.0", ANONYMOUS, None)
+    outer = context(0, LISTENER)
+    outer.session = outer.session.replace(principal=Principal("User", "node-1"))
+    itself, _ = opened(wrap(CREATE, 7).replace(request_principal=None), handlers, HANDED_ON, outer)
+    assert itself.session.principal == Principal("User", "node-1"), "the node that hands on asks for itself"
 
 
 def test_an_empty_envelope_is_no_answer() -> None:
