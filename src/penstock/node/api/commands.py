@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from penstock.controller.refusals import refusal
 from penstock.node.controlling.commands import ReplyT, clients_deadline, deadline_of
 from penstock.node.roles.broker import Broker
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import Handler, RequestContext
 from penstock.protocol.errors import KafkaError
+from penstock.protocol.refusals import refusal
 from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from penstock.controller.refusals import refusal
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.controlling.commands import ActiveController, deadline_of
@@ -14,6 +13,7 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from penstock.protocol.refusals import refusal
 
 DEFAULT = -1
 OFFSETS_FACTOR = "offsets.topic.replication.factor"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 
-from penstock.controller.refusals import refusal
 from penstock.node.api.commands import HANDED_ON
 from penstock.node.api.local_controller import answered_here
 from penstock.node.controlling.commands import deadline_of
@@ -18,6 +17,7 @@ from penstock.node.serving.access import Need
 from penstock.node.serving.handler import CloseConnection, RequestContext, handles
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from penstock.protocol.refusals import refusal
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
 

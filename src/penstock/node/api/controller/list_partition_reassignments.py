@@ -6,7 +6,6 @@ The active controller tells what is committed.
 from __future__ import annotations
 
 from penstock.controller.reassignments import list_reassignments
-from penstock.controller.refusals import refusal
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
@@ -15,6 +14,7 @@ from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from penstock.protocol.refusals import refusal
 from penstock.protocol.requests.api import ApiKey
 
 

@@ -9,7 +9,6 @@ from tests.unit.node.api.controller.quorum_of_core import LISTENER, Answering, C
 from tests.unit.node.served_node import serving_node
 
 from penstock.controller.decisions import DECISIONS
-from penstock.controller.refusals import refusal
 from penstock.metadata.records import PartitionRecord, TopicRecord
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
 from penstock.protocol.codec import decode, encode
@@ -18,6 +17,7 @@ from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from penstock.protocol.refusals import refusal
 from penstock.protocol.requests.api import ApiKey, api_of
 
 HANDLERS = load_handlers(CONTROLLER_HANDLERS)

@@ -11,7 +11,6 @@ from tests.unit.node.api.controller.quorum_of_core import LISTENER, Answering, C
 from tests.unit.node.metadata_node import context
 from tests.unit.node.served_node import RawClient, serving_node
 
-from penstock.controller.refusals import refusal
 from penstock.node.api.commands import HANDED_ON
 from penstock.node.controlling.envelope import opened, unwrap, wrap
 from penstock.node.roles.controller_node import ControllerNode
@@ -26,6 +25,7 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from penstock.protocol.refusals import refusal
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
 

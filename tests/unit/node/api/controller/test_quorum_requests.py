@@ -18,7 +18,6 @@ from tests.unit.node.api.controller.quorum_of_core import (
 )
 from tests.unit.node.served_node import RawClient, serving_node
 
-from penstock.controller.refusals import refusal
 from penstock.node.api.quorum_answers import MAX_ANSWER_BYTES
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import add_raft_voter, describe_cluster, describe_quorum, fetch, remove_raft_voter
@@ -27,6 +26,7 @@ from penstock.protocol.messages.end_quorum_epoch import EndQuorumEpochResponse
 from penstock.protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from penstock.protocol.messages.update_raft_voter import UpdateRaftVoterResponse
 from penstock.protocol.messages.vote import VoteResponse
+from penstock.protocol.refusals import refusal
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message

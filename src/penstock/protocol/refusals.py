@@ -1,0 +1,93 @@
+"""Answers that refuse: a whole request, or one thing that it asks for, in the layout of the API's response.
+
+The error stands wherever the layout has room for one: beside each thing that was asked for, or else at the top. A
+refused thing is told as the request told it, and nothing else is said of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.requests.api import AnyApiKey, ApiKey
+from penstock.protocol.requests.framing import api_of_request
+from penstock.protocol.schema import Message
+
+_SAID: Final = (
+    "name",
+    "topic",
+    "topic_id",
+    "partition",
+    "partition_index",
+    "group_id",
+    "key",
+    "resource_type",
+    "resource_name",
+    "feature",
+)
+"""What says which thing is meant; responses have the same fields as requests."""
+_PARTS: Final = {
+    "partitions": ("partitions", "partition_indexes"),
+    "partition_result": ("partitions",),
+}
+"""By the field of a response's item that holds the parts of it, where the request has them."""
+_BARE: Final = ("name", "group_id", "key", "partition_index", "partition_id")
+"""Where an item stands in the response that is a mere name or number in the request."""
+_NONE: Final = dict.fromkeys(("producer_epoch", "low_watermark", "node_id", "port", "committed_offset"), -1)
+"""Fields whose default would say something."""
+
+
+def _directories_topics(request: Any) -> Iterable[Any]:
+    return [topic for directory in request.dirs for topic in directory.topics]
+
+
+_BESIDE_EACH: Final[dict[AnyApiKey, tuple[str, Callable[[Any], Iterable[Any]]]]] = {
+    ApiKey.ALTER_CONFIGS: ("responses", lambda request: request.resources),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: ("results", _directories_topics),
+    ApiKey.CREATE_PARTITIONS: ("results", lambda request: request.topics),
+    ApiKey.CREATE_TOPICS: ("topics", lambda request: request.topics),
+    ApiKey.DELETE_TOPICS: ("responses", lambda request: [*request.topic_names, *request.topics]),
+    ApiKey.ELECT_LEADERS: ("replica_election_results", lambda request: request.topic_partitions or ()),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ("responses", lambda request: request.resources),
+    ApiKey.OFFSET_COMMIT: ("topics", lambda request: request.topics),
+    ApiKey.UPDATE_FEATURES: ("results", lambda request: request.feature_updates),
+}
+"""In which field of the response the error stands beside each thing, if the whole request is refused."""
+
+
+def refusal(request: Message, error: KafkaError) -> Any:
+    """The response that answers `request` with `error` throughout."""
+    api = api_of_request(request)
+    response = _with_error(api.response_class, error)
+    if api.key in _BESIDE_EACH:
+        field, things = _BESIDE_EACH[api.key]
+        setattr(response, field, [refused(response, field, thing, error) for thing in things(request)])
+    return response
+
+
+def refused(response: Message, field: str, thing: object, error: KafkaError) -> Any:
+    """The item in such a field of a response that refuses one thing of the request."""
+    return _refused(response.__fields__[field].kind, thing, error)
+
+
+def _refused(item_class: Any, thing: object, error: KafkaError) -> Any:
+    fields = item_class.__fields__
+    if not isinstance(thing, Message):
+        return _with_error(item_class, error, **{next(name for name in _BARE if name in fields): thing})
+    values: dict[str, Any] = {
+        name: getattr(thing, name) for name in _SAID if name in fields and name in thing.__fields__
+    }
+    if "topic_name" in fields:
+        values["topic_name"] = getattr(thing, "name", "")
+    for name, origins in _PARTS.items():
+        if name in fields:
+            parts = next((getattr(thing, origin) for origin in origins if origin in thing.__fields__), ())
+            values[name] = [_refused(fields[name].kind, part, error) for part in parts]
+    return _with_error(item_class, error, **values)
+
+
+def _with_error(message_class: Any, error: KafkaError, **values: Any) -> Any:
+    """Such a message with the error in it, as far as it has room for the code and for words."""
+    told = {"error_code": error.code, "error_message": error.message, **_NONE}
+    return message_class(**{name: it for name, it in told.items() if name in message_class.__fields__}, **values)
