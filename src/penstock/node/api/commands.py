@@ -15,9 +15,9 @@ from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import Handler, RequestContext
 from penstock.protocol.errors import KafkaError
-from penstock.protocol.refusals import refusal
 from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey
 from penstock.protocol.requests.framing import api_of_request
+from penstock.protocol.requests.refusals import refusal
 from penstock.protocol.schema import Message
 from penstock.protocol.value import Value
 

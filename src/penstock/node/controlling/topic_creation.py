@@ -13,7 +13,7 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from penstock.protocol.refusals import refusal
+from penstock.protocol.requests.refusals import refusal
 
 DEFAULT = -1
 OFFSETS_FACTOR = "offsets.topic.replication.factor"

@@ -17,8 +17,8 @@ from penstock.node.serving.access import Need
 from penstock.node.serving.handler import CloseConnection, RequestContext, handles
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from penstock.protocol.refusals import refusal
 from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.refusals import refusal
 from penstock.protocol.schema import Message
 
 logger = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from penstock.protocol.refusals import refusal
 from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.refusals import refusal
 
 
 @handles(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), needs=(Need.DESCRIBE_CLUSTER,))

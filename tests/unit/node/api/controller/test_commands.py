@@ -17,8 +17,8 @@ from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from penstock.protocol.refusals import refusal
 from penstock.protocol.requests.api import ApiKey, api_of
+from penstock.protocol.requests.refusals import refusal
 
 HANDLERS = load_handlers(CONTROLLER_HANDLERS)
 COMMANDS = [(key, version) for key, h in HANDLERS.items() for version in range(h.lowest, h.newest + 1)]

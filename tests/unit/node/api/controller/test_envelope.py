@@ -25,8 +25,8 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from penstock.protocol.refusals import refusal
 from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.refusals import refusal
 from penstock.protocol.schema import Message
 
 CREATE = CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=3, replication_factor=1)])

@@ -26,9 +26,9 @@ from penstock.protocol.messages.end_quorum_epoch import EndQuorumEpochResponse
 from penstock.protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from penstock.protocol.messages.update_raft_voter import UpdateRaftVoterResponse
 from penstock.protocol.messages.vote import VoteResponse
-from penstock.protocol.refusals import refusal
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import api_of_request
+from penstock.protocol.requests.refusals import refusal
 from penstock.protocol.schema import Message
 from penstock.raft import kafka_requests as write
 from penstock.raft.ports import SnapshotId

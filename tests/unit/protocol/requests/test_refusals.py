@@ -23,8 +23,8 @@ from penstock.protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from penstock.protocol.refusals import refusal, refused
 from penstock.protocol.requests.api import ApiKey, api_of
+from penstock.protocol.requests.refusals import refusal, refused
 from penstock.protocol.uuids import ZERO_UUID
 
 ERROR = KafkaError(ErrorCode.NOT_CONTROLLER, "not here")
