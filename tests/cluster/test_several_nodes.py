@@ -22,6 +22,7 @@ from penstock.node.assembly.start import StartError, start_node
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle
 from penstock.node.controlling.lease import BrokerLease
 from penstock.node.environment.environment import Environment
+from penstock.node.metrics.registry import Registry
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -262,7 +263,7 @@ async def test_a_broker_whose_id_was_taken_ends(three: Nodes) -> None:
         BrokerIdentity(node_id=1, incarnation_id=UUID(int=1), endpoints=list(known.endpoints.values())),
         node.parts.channel,
         node.parts.log,
-        lease=BrokerLease(9_000, asyncio.get_running_loop().time),
+        lease=BrokerLease(9_000, asyncio.get_running_loop().time, Registry()),
         on_registered=lambda epoch: None,
         on_replaced=lambda error: None,
     )

@@ -21,6 +21,7 @@ from tests.cluster.storage_groups import (
 )
 
 from penstock.client.values import TopicPartition
+from penstock.node.api.metric_rows import metric_rows
 from penstock.node.partitions.group_hand_overs import GroupHandOvers
 from penstock.node.storage_groups import hand_over, keeper
 from penstock.node.storage_groups.group import StorageGroup
@@ -38,7 +39,7 @@ async def test_a_group_begins_leads_and_says_so(tmp_path: Path) -> None:
         assert cluster.image(1).storage_groups[0].leader == leader_id
         assert [await produce(cluster, "orders") for _ in range(3)] == [0, 1, 2]
         await until(lambda: ends(cluster, "orders") == [3, 3, 3])
-        told = {(one.group, one.name): one.value for one in cluster.running[leader_id].broker.metrics().metrics}
+        told = {(one.group, one.name): one.value for one in metric_rows(cluster.running[leader_id].broker.metrics)}
         assert told["storage-groups", "LeaderCount"] == "1"
         assert told["storage-groups", "group-0.leader"] == str(leader_id)
 

@@ -15,6 +15,7 @@ from penstock.metadata.image import ClusterImage, Endpoint
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle
 from penstock.node.controlling.driver import ControllerDriver
 from penstock.node.controlling.lease import BrokerLease
+from penstock.node.metrics.registry import Registry
 from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.metadata_log import MetadataLog, OnRecords, SnapshotLimits
@@ -60,7 +61,7 @@ class OneNode:
         self.image = ClusterImage(CLUSTER)
         self.log = MetadataLog(self.image, lambda: 1_000, limits)
         self.controller = ControllerDriver(
-            self.log, settings, random.Random(1), node_id=NODE, now_ms=lambda: 1_000, leases=leases
+            self.log, settings, random.Random(1), Registry(), node_id=NODE, now_ms=lambda: 1_000, leases=leases
         )
         local = Voter(ReplicaKey(NODE))
         self.quorum = QuorumDriver(
@@ -72,7 +73,7 @@ class OneNode:
             random.Random(2),
         )
         self.submit = self.controller.submit
-        self.statistics = self.controller.statistics
+        self.metrics = self.controller.metrics
 
     def add_listener(self, on_records: OnRecords) -> None:
         self.log.add_listener(on_records, lambda: None)
@@ -92,7 +93,7 @@ class OneNode:
             identity,
             Channel(self.controller),
             self.log,
-            lease=BrokerLease(9_000, time.monotonic),
+            lease=BrokerLease(9_000, time.monotonic, Registry()),
             on_registered=lambda epoch: None,
             on_replaced=lambda error: None,
         )

@@ -97,7 +97,7 @@ class BrokerParts:
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, environment.random),
             now_ms=environment.now_ms,
             kraft_version=lambda: parts.quorum.quorum.kraft_version,
-            metrics=parts.metrics,
+            metrics=context.metrics,
             hears_controller=lambda: parts.quorum.hears_leader,
         )
         self.group_keeper = self._group_keeper()
@@ -130,11 +130,9 @@ class BrokerParts:
         return moves
 
     def _cleaner(self, table: PartitionTable) -> Cleaner:
-        parts, context, outside = self._parts, self._parts.context, self._parts.context.environment
+        context, outside = self._parts.context, self._parts.context.environment
         runners = partial(outside.run_rounds, outside.disk)
-        cleaner = Cleaner(context.config, context.directories, table, outside.now_ms, runners)
-        parts.more_figures.append(cleaner.rows)
-        return cleaner
+        return Cleaner(context.config, context.directories, table, outside.now_ms, runners, context.metrics)
 
     def _group_keeper(self) -> GroupKeeper:
         groups, replicas = self.broker.storage_groups, self.replicas
@@ -149,15 +147,12 @@ class BrokerParts:
             self.hand_overs.hand_over_group,
         )
         replicas.groups, keeper.on_partition = groups, replicas.on_group
-        self._parts.more_figures.append(keeper.figures)
         return keeper
 
     def _lease(self) -> BrokerLease:
-        config, elapsed_s = self._parts.context.config, self._parts.context.environment.elapsed_s
-        while_awake = not config.refuses_without_lease
-        lease = BrokerLease(config.broker_session_timeout_ms, elapsed_s, while_awake=while_awake)
-        self._parts.more_figures.append(lease.figures)
-        return lease
+        context, config = self._parts.context, self._parts.context.config
+        elapsed_s, while_awake = context.environment.elapsed_s, not config.refuses_without_lease
+        return BrokerLease(config.broker_session_timeout_ms, elapsed_s, context.metrics, while_awake=while_awake)
 
     def _ground(self, table: PartitionTable) -> Ground:
         async def create_topic(name: str) -> None:

@@ -12,7 +12,7 @@ Every node takes part: a controller as a voter or as one that may become it, a b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -26,7 +26,6 @@ from penstock.log.directories.meta_properties import read_meta_properties
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.api.local_controller import answered_here
-from penstock.node.assembly.node_metrics import Figure, describe_metrics
 from penstock.node.assembly.protection import UnprotectedError, Watch
 from penstock.node.controlling.channel import ControllerChannel
 from penstock.node.controlling.controller_registration import ControllerRegistration
@@ -34,6 +33,7 @@ from penstock.node.controlling.driver import ControllerDriver
 from penstock.node.environment.context import NodeContext
 from penstock.node.environment.environment import Environment
 from penstock.node.environment.event_loop import steady_clock
+from penstock.node.metrics.registry import Gauge, Group, Registry
 from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.metadata_log import MetadataLog, SnapshotLimits
@@ -50,7 +50,6 @@ from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
 from penstock.node.serving.server import BoundListener, Server
 from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
-from penstock.protocol.requests.own_apis import DescribeMetricsResponse
 from penstock.protocol.uuids import ZERO_UUID, random_uuid
 from penstock.raft.voters import STATIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
 
@@ -73,15 +72,14 @@ class QuorumParts:
         listeners: Sequence[BoundListener],
     ) -> None:
         image = ClusterImage(directories.cluster_id)
-        self.context = NodeContext(config, environment, directories, image)
+        self.context = NodeContext(config, environment, directories, image, Registry())
+        self.context.metrics.add(_offline_directories(directories))
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self.steady_ms = steady_clock(environment.now_ms)
         self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config))
         self.watch = Watch(self.log, config, self.fail)
         self.controller: ControllerDriver | None = None
         self.controller_node: ControllerNode | None = None
-        self.more_figures: list[Callable[[], Iterable[Figure]]] = []
-        """What the node's other parts say of themselves in numbers."""
         self._listeners = listeners
         self._advertised = advertised_endpoints(
             config.advertised_controller_listeners, [listener.endpoint for listener in listeners]
@@ -92,12 +90,14 @@ class QuorumParts:
                 self.log,
                 controller_settings(config),
                 environment.random,
+                self.context.metrics,
                 node_id=config.node_id,
                 now_ms=self.steady_ms,
                 leases=config.refuses_without_lease,
             )
         self.quorum = self._driver()
         self.quorum.on_failure(self.fail)
+        self.quorum.register(self.context.metrics)
         if self.controller is not None:
             self.controller_node = ControllerNode(
                 config=config,
@@ -108,7 +108,7 @@ class QuorumParts:
                 quorum=self.quorum,
                 handlers=load_handlers(CONTROLLER_HANDLERS) if listeners else {},
                 hand_over=partial(_hand_over, self.quorum, self.controller),
-                metrics=self.metrics,
+                metrics=self.context.metrics,
                 now_ms=environment.now_ms,
             )
         self.channel = ControllerChannel(
@@ -133,13 +133,6 @@ class QuorumParts:
     def is_unprotected(self) -> bool:
         """Whether this node has to stop because it may serve nobody."""
         return self.failed.done() and isinstance(self.failed.result(), UnprotectedError)
-
-    def metrics(self) -> DescribeMetricsResponse:
-        """What the node says of itself in numbers."""
-        config, image = self.context.config, self.context.image
-        offline = len(self.context.directories.roots.offline)
-        more = [figure for figures in self.more_figures for figure in figures()]
-        return describe_metrics(config.node_id, image, self.quorum, self.controller, offline, more)
 
     async def start(self) -> None:
         """Take up what the disk holds, and take part. Raises what the disk and its content give reason for."""
@@ -210,6 +203,11 @@ async def _hand_over(quorum: QuorumDriver, controller: ControllerDriver, success
     from penstock.node.controlling.transfer import hand_over  # a single node starts without what it never needs
 
     await hand_over(quorum, controller, successor_id)
+
+
+def _offline_directories(directories: LogDirectories) -> Gauge:
+    roots = directories.roots
+    return Gauge(Group.LOGS, "OfflineLogDirectoryCount", "Log directories that failed", lambda: len(roots.offline))
 
 
 def connection_limits(config: BrokerConfig) -> ConnectionLimits:

@@ -25,7 +25,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.controller.controller import Controller
@@ -34,8 +33,9 @@ from penstock.controller.decisions import is_command
 from penstock.controller.first_records import first_records
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import AbortTransactionRecord, NoOpRecord
+from penstock.node.controlling.controller_metrics import QueueMetrics, register_cluster
+from penstock.node.metrics.registry import Registry
 from penstock.node.quorum.metadata_log import MetadataLog
-from penstock.node.quorum.metrics import Latency
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.schema import Message
@@ -53,15 +53,6 @@ NOT_ACTIVE = "this node is not the active controller"
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class QueueStatistics:
-    """How long commands waited in the queue, and how long it took to decide them."""
-
-    failures: int = 0
-    queue_time: Latency = field(default_factory=Latency)
-    processing_time: Latency = field(default_factory=Latency)
-
-
 class _Queued(Value):
     command: Message
     reply: asyncio.Future[Any]
@@ -76,12 +67,14 @@ class ControllerDriver:
         log: MetadataLog,
         settings: ControllerSettings,
         chance: Chance,
+        registry: Registry,
         *,
         node_id: int,
         now_ms: Callable[[], int],
         leases: bool = False,
     ) -> None:
-        self.statistics = QueueStatistics()
+        self.metrics = QueueMetrics(registry, lambda: self.queued)
+        register_cluster(registry, log.image, lambda: self.is_active)
         self._log = log
         self._log.add_leader_listener(self._leader_changed)
         self._settings = settings
@@ -213,10 +206,10 @@ class ControllerDriver:
         loop = asyncio.get_running_loop()
         for _ in range(min(COMMANDS_PER_TURN, len(self._queue))):
             queued = self._queue.popleft()
-            self.statistics.queue_time.add((loop.time() - queued.since) * 1000)
+            self.metrics.queue_time.took(loop.time() - queued.since)
             began_s = time.perf_counter()  # a loop's time may have whole milliseconds only
             self._decide(queued)
-            self.statistics.processing_time.add((time.perf_counter() - began_s) * 1000)
+            self.metrics.processing_time.took(time.perf_counter() - began_s)
         self._working = bool(self._queue)
         if self._working:
             loop.call_soon(self._work)
@@ -236,7 +229,7 @@ class ControllerDriver:
         except KafkaError as error:
             queued.reply.set_exception(error)
         except Exception:
-            self.statistics.failures += 1
+            self.metrics.failures += 1
             logger.exception("the controller could not decide on %s", command)
             queued.reply.set_exception(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
         else:
@@ -296,7 +289,7 @@ class ControllerDriver:
             logger.warning("the controller could not carry out what was due: %s", error)
             self._set_timer(not_before_ms=self._now_ms() + RETRY_MS)
         except Exception:
-            self.statistics.failures += 1
+            self.metrics.failures += 1
             logger.exception("the controller could not decide on what was due")
             self._set_timer(not_before_ms=self._now_ms() + RETRY_MS)
         else:

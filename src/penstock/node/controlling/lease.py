@@ -19,12 +19,10 @@ It leads again as soon as a heartbeat that it sent since is answered.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable
 
 from penstock.leadership.lease import HELD, Holder
-
-GROUP: Final = "BrokerLease"
+from penstock.node.metrics.registry import Counter, Gauge, Group, Registry
 
 
 class BrokerLease:
@@ -32,7 +30,9 @@ class BrokerLease:
 
     __slots__ = ("_awake", "_clock_s", "_granted", "_is_laid_down", "_until_s", "length_s", "lost", "renewed")
 
-    def __init__(self, timeout_ms: int, clock_s: Callable[[], float], *, while_awake: bool = True) -> None:
+    def __init__(
+        self, timeout_ms: int, clock_s: Callable[[], float], registry: Registry, *, while_awake: bool = True
+    ) -> None:
         """`while_awake`: it lasts although no controller answers, while the process does not hang."""
         timeout_s = timeout_ms / 1000
         self._clock_s = clock_s
@@ -45,6 +45,12 @@ class BrokerLease:
         """How often a heartbeat has renewed it."""
         self.lost = 0
         """How often it had ended before it was renewed."""
+        lease = Group.LEASE
+        registry.add(
+            Counter(lease, "LeaseRenewedCount", "How often a heartbeat has renewed the lease", lambda: self.renewed),
+            Counter(lease, "LeaseLostCount", "How often it had ended before it was renewed", lambda: self.lost),
+            Gauge(lease, "IsLeaseOver", "1 while others may lead what this broker led", lambda: int(self.is_over)),
+        )
 
     @property
     def is_over(self) -> bool:
@@ -88,12 +94,6 @@ class BrokerLease:
         if self._awake is None:
             self._is_laid_down = True
             self.ends()
-
-    def figures(self) -> Iterator[tuple[str, str, int]]:
-        """What it says of itself in numbers."""
-        yield GROUP, "LeaseRenewedCount", self.renewed
-        yield GROUP, "LeaseLostCount", self.lost
-        yield GROUP, "IsLeaseOver", int(self.is_over)
 
     def _count(self) -> None:
         self._until_s = self._granted.until if self._awake is None else max(self._granted.until, self._awake.until)

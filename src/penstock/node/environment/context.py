@@ -1,4 +1,4 @@
-"""What all parts of a node have in common: its configuration, its environment, its disks and the metadata."""
+"""What all parts of a node have in common: its configuration, environment, disks, metadata and metrics."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from penstock.log.directories.directory import LogDirectories
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.environment.environment import Environment
+from penstock.node.metrics.registry import Registry
 from penstock.protocol.value import Value
 
 
@@ -17,6 +18,7 @@ class NodeContext(Value):
     directories: LogDirectories
     image: ClusterImage
     """The committed metadata."""
+    metrics: Registry
 
     @property
     def node_id(self) -> int:

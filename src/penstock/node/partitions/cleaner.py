@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import aclosing
 
 from penstock.log.compaction.planning import Cleanable
@@ -27,7 +27,8 @@ from penstock.log.partition_log import PartitionLog
 from penstock.log.segment import Segment
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.environment.cleaning_process import RoundRunner, WorkerDiedError
-from penstock.node.partitions.cleaner_figures import CleanerFigures
+from penstock.node.metrics.registry import Registry
+from penstock.node.partitions.cleaner_metrics import CleanerMetrics
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -54,6 +55,7 @@ class Cleaner:
         table: PartitionTable,
         now_ms: Callable[[], int],
         make_runner: Callable[[], RoundRunner],
+        registry: Registry,
     ) -> None:
         self._config = config
         self._directories = directories
@@ -65,7 +67,7 @@ class Cleaner:
         self._workers: list[asyncio.Task[None]] = []
         self._work: dict[asyncio.Future[None], None] = {}
         self.uncleanable: dict[PartitionLog, str] = {}
-        self.figures = CleanerFigures(now_ms())
+        self.metrics = CleanerMetrics(registry, now_ms, self.uncleanable.keys())
 
     def start(self) -> None:
         """Work in the background of the running event loop, unless `log.cleaner.enable` is false."""
@@ -117,7 +119,7 @@ class Cleaner:
     async def _dirtiest(self) -> tuple[Partition, Cleanable] | None:
         """The log that needs it most; None if there is none."""
         now_ms, best, ratio = self._now_ms(), None, 0.0
-        self.figures.begin_look(now_ms)
+        self.metrics.begin_look(now_ms)
         for log in [log for log in self.uncleanable if log.is_deleted]:
             del self.uncleanable[log]
         for number, partition in enumerate(list(self._table)):
@@ -127,10 +129,10 @@ class Cleaner:
             if found is None:
                 continue
             ratio = max(ratio, found.ratio)
-            self.figures.delay_ms = max(self.figures.delay_ms, found.delay_ms)
+            self.metrics.delay_ms = max(self.metrics.delay_ms, found.delay_ms)
             if found.is_due(partition.log.config) and (best is None or found.ratio > best[1].ratio):
                 best = partition, found
-        self.figures.dirtiest_ratio = ratio
+        self.metrics.dirtiest_ratio = ratio
         return best
 
     def _look_at(self, partition: Partition, now_ms: int) -> Cleanable | None:
@@ -156,11 +158,6 @@ class Cleaner:
             and (partition.topic, partition.index) not in self._directories.futures
         )
 
-    def rows(self) -> Iterator[tuple[str, str, float]]:
-        """(group, name, value) of each figure of compaction."""
-        sizes = [log.size_bytes for log in self.uncleanable if log.is_loaded]
-        return self.figures.rows(len(self.uncleanable), sum(sizes), self._now_ms())
-
     def state(self, log: PartitionLog, last_stable_offset: int) -> tuple[int, int, str | None]:
         """(per cent that wait for compaction, -1 if that is not known; when it was the log's turn; why it has none)."""
         percent = -1
@@ -168,8 +165,8 @@ class Cleaner:
             if log.is_loaded:
                 percent = int(100 * look_at(log, last_stable_offset, self._now_ms()).ratio)
         except KafkaError as error:
-            return -1, self.figures.cleaned_ms(log), error.message
-        return percent, self.figures.cleaned_ms(log), self.uncleanable.get(log)
+            return -1, self.metrics.cleaned_ms(log), error.message
+        return percent, self.metrics.cleaned_ms(log), self.uncleanable.get(log)
 
     # one round
 
@@ -185,7 +182,7 @@ class Cleaner:
             logger.info("the compaction of %s is given up: the log has changed", partition)
             return False
         except WorkerDiedError as error:
-            self.figures.deaths += 1
+            self.metrics.deaths += 1
             logger.error("%s: %s", partition, error.message)
             return False
         except (KafkaError, DecodeError) as error:
@@ -216,7 +213,7 @@ class Cleaner:
                     elif isinstance(step, Summary):
                         log.cleaned_to = min(step.end_offset, log.log_end_offset)
                         self._directories.write_cleaned_offsets()
-                        self.figures.note_round(log, step, began_ms, self._now_ms())
+                        self.metrics.note_round(log, step, began_ms, self._now_ms())
                         logger.info("%s is compacted up to %d: %s", partition, step.end_offset, _told(step))
         except FileNotFoundError:  # of a log that was cut, moved or deleted; that is no failing disk
             raise _GivenUpError from None

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from penstock.node.quorum.metrics import Latency
+from penstock.node.metrics.distribution import Durations
 from penstock.node.quorum.ports import Application, Reading, Stores
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.records import iterate_batches
@@ -62,7 +62,7 @@ class Host(Protocol):
 class Applier:
     """See the module. `latency` counts how long appends waited."""
 
-    def __init__(self, stores: Stores, application: Application, host: Host, latency: Latency) -> None:
+    def __init__(self, stores: Stores, application: Application, host: Host, latency: Durations) -> None:
         self.applied = 0
         self.latency = latency
         self._log = stores.log
@@ -240,7 +240,7 @@ class Applier:
     def _tell_waiting(self) -> None:
         while self._waiting and self._waiting[0].end_offset <= self.applied:
             waiting = self._waiting.popleft()
-            self.latency.add((asyncio.get_running_loop().time() - waiting.since_s) * 1000)
+            self.latency.took(asyncio.get_running_loop().time() - waiting.since_s)
             if not waiting.done.done():
                 waiting.done.set_result(waiting.end_offset - 1)
 

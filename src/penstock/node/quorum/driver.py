@@ -20,6 +20,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from penstock.node.metrics.registry import Registry
 from penstock.node.quorum.applier import Applier, Leadership
 from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.metrics import QuorumMetrics
@@ -70,6 +71,10 @@ class QuorumDriver:
         self._flush: asyncio.Future[None] | None = None
         self._fetched: asyncio.Future[bytes] | None = None
         self._asked: dict[asyncio.Future[ask.Answer], None] = {}
+
+    def register(self, registry: Registry) -> None:
+        """Tell what the quorum says about itself there."""
+        self._metrics.register(registry, lambda: self.raft)
 
     def on_failure(self, listener: Callable[[Exception], None]) -> None:
         """From now on `listener` is called when the driver has ended by itself."""
@@ -160,10 +165,6 @@ class QuorumDriver:
         if not self.is_running:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node takes no part in the quorum")
         return self.raft.describe(self._clock.now_ms())
-
-    def metrics(self) -> dict[str, str | float]:
-        """What the quorum says about itself, by the names of Kafka's `raft-metrics`."""
-        return self._metrics.values(self.raft)
 
     def endpoint_of(self, node_id: int | None) -> Endpoint | None:
         """Where a node listens for the quorum: its peers, and those who look for the leader, have to be told."""

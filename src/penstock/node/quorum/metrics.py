@@ -1,46 +1,32 @@
-"""What the quorum can say about itself, under the names of Kafka's `raft-metrics`.
+"""What the quorum can say about itself, under the names of Kafka's `raft-metrics`."""
 
-Latencies are in milliseconds and since the start of the node.
-"""
+from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from functools import partial
 
-from penstock.raft.campaign import Campaign, Voted
+from penstock.node.metrics.distribution import Durations
+from penstock.node.metrics.registry import Gauge, Group, Histogram, Registry, StateSet
+from penstock.raft.campaign import Campaign, Candidate, Prospective, Unattached, Voted
+from penstock.raft.follower import Follower, Observer
 from penstock.raft.leader import Leader
 from penstock.raft.machine import Raft
+from penstock.raft.resigned import Resigned
 from penstock.raft.role import Role
 
 NOBODY = -1
 
-
-@dataclass(slots=True)
-class Latency:
-    """How often something happened, how long it took altogether and at most."""
-
-    count: int = 0
-    total_ms: float = 0.0
-    max_ms: float = 0.0
-
-    def add(self, took_ms: float) -> None:
-        """Count one more that took so long."""
-        self.count += 1
-        self.total_ms += took_ms
-        self.max_ms = max(self.max_ms, took_ms)
-
-    @property
-    def average_ms(self) -> float:
-        """0 as long as it has not happened."""
-        return self.total_ms / self.count if self.count else 0.0
+ROLES = (Unattached, Voted, Prospective, Candidate, Leader, Resigned, Follower, Observer)
 
 
-@dataclass(slots=True)
 class QuorumMetrics:
     """What is counted while the driver works."""
 
-    commits: Latency = field(default_factory=Latency)
-    elections: Latency = field(default_factory=Latency)
-    _role: Role | None = None
-    _campaign_since_s: float | None = None
+    def __init__(self) -> None:
+        self.commits = Durations()
+        self.elections = Durations()
+        self._role: Role | None = None
+        self._campaign_since_s: float | None = None
 
     def look_at(self, raft: Raft, now_s: float) -> None:
         """Something happened: an election lasts from this replica's first campaign until it knows who leads."""
@@ -51,27 +37,62 @@ class QuorumMetrics:
             if self._campaign_since_s is None:
                 self._campaign_since_s = now_s
         elif self._campaign_since_s is not None and raft.leader_id is not None:
-            self.elections.add((now_s - self._campaign_since_s) * 1000)
+            self.elections.took(now_s - self._campaign_since_s)
             self._campaign_since_s = None
 
-    def values(self, raft: Raft) -> dict[str, str | float]:
-        """The figures, by Kafka's names."""
-        replica, role = raft.replica, raft.role
-        voted = replica.state.voted
-        observers = len(role.replicas.observers(raft.quorum)) if isinstance(role, Leader) else 0
-        return {
-            "current-state": "unattached-voted" if isinstance(role, Voted) else role.name.lower(),
-            "current-leader": NOBODY if raft.leader_id is None else raft.leader_id,
-            "current-vote": NOBODY if voted is None else voted.id,
-            "current-epoch": raft.epoch,
-            "high-watermark": raft.high_watermark,
-            "log-end-offset": replica.log.end_offset,
-            "log-end-epoch": replica.log.last_epoch,
-            "number-of-voters": len(raft.quorum.voters),
-            "number-of-observers": observers,
-            "uncommitted-voter-change": int(replica.voters.latest_offset >= raft.high_watermark),
-            "commit-latency-avg": self.commits.average_ms,
-            "commit-latency-max": self.commits.max_ms,
-            "election-latency-avg": self.elections.average_ms,
-            "election-latency-max": self.elections.max_ms,
-        }
+    def register(self, registry: Registry, raft: Callable[[], Raft]) -> None:
+        """They are told from now on."""
+        gauge = partial(Gauge, Group.QUORUM)
+        registry.add(
+            StateSet(
+                Group.QUORUM,
+                "current-state",
+                "Its role in the quorum",
+                lambda: _state(raft().role),
+                states=tuple(map(_state, ROLES)),
+            ),
+            gauge("current-leader", "The node that leads, -1 if that is not known", lambda: _id(raft().leader_id)),
+            gauge("current-vote", "The node that it has voted for in this epoch, or -1", lambda: _vote(raft())),
+            gauge("current-epoch", "The newest epoch that it has heard of", lambda: raft().epoch),
+            gauge("high-watermark", "All records before this offset are committed", lambda: raft().high_watermark),
+            gauge("log-end-offset", "The offset of the next record", lambda: raft().replica.log.end_offset),
+            gauge("log-end-epoch", "The epoch of the last record", lambda: raft().replica.log.last_epoch),
+            gauge("number-of-voters", "Who votes", lambda: len(raft().quorum.voters)),
+            gauge("number-of-observers", "Who fetches from this leader without a vote", lambda: _observers(raft())),
+            gauge("uncommitted-voter-change", "1 while a change of voters is not committed", lambda: _changes(raft())),
+            Histogram(
+                Group.QUORUM,
+                "commit-latency",
+                "From when records were appended here until they were applied",
+                lambda: self.commits,
+                "milliseconds",
+            ),
+            Histogram(
+                Group.QUORUM,
+                "election-latency",
+                "From this replica's first campaign until it knew who leads",
+                lambda: self.elections,
+                "milliseconds",
+            ),
+        )
+
+
+def _state(role: Role | type[Role]) -> str:
+    return "unattached-voted" if role.name == Voted.name else role.name.lower()
+
+
+def _id(node_id: int | None) -> int:
+    return NOBODY if node_id is None else node_id
+
+
+def _vote(raft: Raft) -> int:
+    voted = raft.replica.state.voted
+    return NOBODY if voted is None else voted.id
+
+
+def _observers(raft: Raft) -> int:
+    return len(raft.role.replicas.observers(raft.quorum)) if isinstance(raft.role, Leader) else 0
+
+
+def _changes(raft: Raft) -> int:
+    return int(raft.replica.voters.latest_offset >= raft.high_watermark)

@@ -16,6 +16,7 @@ from penstock.node.controlling.lease import BrokerLease
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.producer_ids import ProducerIds
 from penstock.node.environment.environment import wall_clock_ms
+from penstock.node.metrics.registry import Registry
 from penstock.node.partitions.cleaner import Cleaner
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.moves import DirectoryMoves
@@ -26,7 +27,6 @@ from penstock.node.serving.handler import Handler
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import Act, check_allowed
-from penstock.protocol.requests.own_apis import DescribeMetricsResponse
 from penstock.raft.voters import STATIC_VOTERS
 from penstock.replication.partition_leader import PartitionLeader
 
@@ -60,7 +60,7 @@ class Broker:
     """Compacts logs."""
     controller: ActiveController = field(default_factory=NoController)
     """The way to the active controller."""
-    lease: BrokerLease = field(default_factory=lambda: BrokerLease(9_000, time.monotonic))
+    lease: BrokerLease = field(default_factory=lambda: BrokerLease(9_000, time.monotonic, Registry()))
     """This broker's right to lead."""
     groups: GroupCoordinator
     handlers: dict[int, Handler] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Broker:
     """The level of `kraft.version`, which the metadata quorum knows and no metadata record tells."""
     hears_controller: Callable[[], bool] = always
     """Whether the active controller answers this node."""
-    metrics: Callable[[], DescribeMetricsResponse] = DescribeMetricsResponse
+    metrics: Registry = field(default_factory=Registry)
     """What the node says of itself in numbers."""
     now_ms: Callable[[], int] = wall_clock_ms
     """The wall clock, in milliseconds since 1970."""

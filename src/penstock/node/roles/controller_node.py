@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.environment.environment import wall_clock_ms
+from penstock.node.metrics.registry import Registry
 from penstock.node.serving.handler import Handler
-from penstock.protocol.requests.own_apis import DescribeMetricsResponse
 from penstock.protocol.schema import Message
 from penstock.raft.describe import QuorumDescription
 from penstock.raft.log_name import METADATA_LOG, LogName
@@ -102,7 +102,7 @@ class ControllerNode:
     handlers: dict[int, Handler] = field(default_factory=dict)
     hand_over: Callable[[int], Awaitable[None]] | None = None
     """Makes another voter the active controller, if this node has that one."""
-    metrics: Callable[[], DescribeMetricsResponse] = DescribeMetricsResponse
+    metrics: Registry = field(default_factory=Registry)
     """What the node says of itself in numbers."""
     now_ms: Callable[[], int] = wall_clock_ms
     """The wall clock, in milliseconds since 1970."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -35,6 +35,7 @@ from penstock.metadata.records import (
 )
 from penstock.metadata.topics import NO_LEADER
 from penstock.node.storage_groups.failed_replicas import FailedReplicas
+from penstock.node.storage_groups.group_metrics import register_groups
 from penstock.node.storage_groups.partition_logs import PartitionLogs
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -62,7 +63,6 @@ AT_ONCE: Final = 4
 RESIGN_S: Final = 1
 """So long it waits until the metadata name others: each group has another leader by then, or cannot have one."""
 RESIGN_LOOK_S: Final = 0.01
-FIGURES: Final = "storage-groups"
 
 HandOver = Callable[["StorageGroup", int], Awaitable[bool]]
 """Gives the lead of a group to another voter; returns when that one leads, or it is clear that it will not."""
@@ -106,6 +106,7 @@ class GroupKeeper:
         self._stopping: dict[asyncio.Task[None], None] = {}
         self.on_partition: Callable[[UUID, int], None] = _nobody_cares
         """Is called with a partition that is in its group here from now on, or is not any more."""
+        register_groups(context.metrics, self._running, self._count_offline)
 
     # Life.
 
@@ -173,6 +174,9 @@ class GroupKeeper:
 
     def _running(self) -> list[GroupReplica]:
         return [replica for replica in self._groups.by_number.values() if replica.is_running]
+
+    def _count_offline(self) -> int:
+        return len({*self._failed} | self._groups.by_number.keys()) - len(self._running())
 
     # The metadata.
 
@@ -452,25 +456,6 @@ class GroupKeeper:
         except Exception:
             logger.exception("storage group %d could not be stopped", replica.number)
         self._ended(replica)
-
-    # Figures.
-
-    def figures(self) -> Iterator[tuple[str, str, str | float]]:
-        """What the groups here say of themselves in numbers."""
-        running = self._running()
-        yield FIGURES, "GroupCount", len(running)
-        yield FIGURES, "LeaderCount", sum(replica.leads for replica in running)
-        yield FIGURES, "OfflineCount", len({*self._failed} | self._groups.by_number.keys()) - len(running)
-        for replica in running:
-            proposer, of = replica.group.proposer, f"group-{replica.number}"
-            leader_id = replica.quorum.leader_id
-            yield FIGURES, f"{of}.leader", -1 if leader_id is None else leader_id
-            yield FIGURES, f"{of}.epoch", replica.quorum.epoch
-            yield FIGURES, f"{of}.log-bytes", replica.own_log.size_bytes
-            yield FIGURES, f"{of}.proposals", proposer.proposals
-            yield FIGURES, f"{of}.entries-per-proposal", proposer.entries / max(proposer.proposals, 1)
-            yield FIGURES, f"{of}.taken-over", replica.group.taken_over
-            yield FIGURES, f"{of}.taken-over-proposals", replica.group.taken_over_proposals
 
 
 def _nobody_cares(topic_id: UUID, index: int) -> None:

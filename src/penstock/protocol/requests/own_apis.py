@@ -89,7 +89,7 @@ class DescribeMetricsRequest(Message, versions="0-0", flexible="0+"):
 
 
 class Metric(Message, versions="0-0", flexible="0+"):
-    """One figure, by Kafka's names: that of its group, and its own. `value` is a number or a word."""
+    """One metric, by Kafka's names: that of its group, and its own. `value` is a number or a word."""
 
     group: str = field("string", "0+", default="")
     name: str = field("string", "0+", default="")
@@ -97,7 +97,7 @@ class Metric(Message, versions="0-0", flexible="0+"):
 
 
 class DescribeMetricsResponse(Message, versions="0-0", flexible="0+"):
-    """All figures, in an order that stays."""
+    """All metrics, in an order that stays."""
 
     error_code: int = field("int16", "0+", default=0)
     error_message: str | None = field("string", "0+", nullable="0+", default=None)

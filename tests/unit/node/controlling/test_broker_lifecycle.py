@@ -21,6 +21,7 @@ from penstock.metadata.records import (
 from penstock.node.controlling import broker_lifecycle
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
 from penstock.node.controlling.lease import BrokerLease
+from penstock.node.metrics.registry import Registry
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -65,7 +66,7 @@ class World:
         self.ended: list[KafkaError] = []
         self.offline: list[UUID] = []
         self.clock_s = 0.0
-        self.lease = BrokerLease(9_000, lambda: self.clock_s)
+        self.lease = BrokerLease(9_000, lambda: self.clock_s, Registry())
         self.broker = BrokerLifecycle(
             BrokerIdentity(
                 node_id=NODE,

@@ -153,9 +153,9 @@ async def test_commands_are_decided_in_order_against_what_is_not_committed_yet(m
     assert [result.error_code for result in codes] == [0, ErrorCode.TOPIC_ALREADY_EXISTS, 0, 0]
     assert memory.syncs == syncs + 1, "four commands, one sync"
     assert list(driver.image.topics) == ["flights"]
-    for latency in (driver.statistics.queue_time, driver.statistics.processing_time):
+    for latency in (driver.metrics.queue_time, driver.metrics.processing_time):
         assert latency.count == 4 + 2
-        assert latency.max_ms <= latency.total_ms
+        assert latency.max <= latency.sum
 
 
 async def test_a_refusal_waits_for_what_it_was_decided_on(memory: GatedLog) -> None:
@@ -186,7 +186,7 @@ async def test_a_fault_in_one_decision_leaves_the_queue_alive(
     assert await refused(faulty) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert good.topics[0].error_code == ErrorCode.NONE
     assert len(caplog.records) == 1
-    assert driver.statistics.failures == 1
+    assert driver.metrics.failures == 1
 
 
 async def test_a_controller_that_fails_to_follow_its_own_decision_begins_anew_with_what_is_committed(

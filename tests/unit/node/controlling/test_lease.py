@@ -2,6 +2,7 @@
 
 from penstock.leadership.lease import HELD
 from penstock.node.controlling.lease import BrokerLease
+from penstock.node.metrics.registry import Registry
 
 LENGTH_S = 9 * HELD
 
@@ -15,7 +16,7 @@ class Clock:
 
 def test_who_beats_in_time_is_awake_whether_answered_or_not() -> None:
     clock = Clock()
-    lease = BrokerLease(9_000, clock)
+    lease = BrokerLease(9_000, clock, Registry())
     assert not lease.is_over, "before the first heartbeat there is nothing that it could have slept through"
     for _ in range(10):
         lease.beats()
@@ -26,7 +27,7 @@ def test_who_beats_in_time_is_awake_whether_answered_or_not() -> None:
 
 def test_who_is_not_to_serve_without_a_controller_leads_only_within_what_it_was_granted() -> None:
     clock = Clock()
-    lease = BrokerLease(9_000, clock, while_awake=False)
+    lease = BrokerLease(9_000, clock, Registry(), while_awake=False)
     lease.is_renewed(lease.beats())
     clock.now_s = 8
     asked_s = lease.beats()
@@ -43,7 +44,7 @@ def test_who_is_not_to_serve_without_a_controller_leads_only_within_what_it_was_
 
 def test_who_slept_stays_out_until_what_it_asked_afterwards_is_answered() -> None:
     clock = Clock()
-    lease = BrokerLease(9_000, clock)
+    lease = BrokerLease(9_000, clock, Registry())
     before_s = lease.beats()
     clock.now_s = 9.5
     assert lease.is_over
@@ -57,7 +58,7 @@ def test_who_slept_stays_out_until_what_it_asked_afterwards_is_answered() -> Non
 
 
 def test_who_is_fenced_leads_no_longer_although_it_is_awake() -> None:
-    lease = BrokerLease(9_000, Clock())
+    lease = BrokerLease(9_000, Clock(), Registry())
     lease.is_renewed(lease.beats())
     lease.ends()
     assert lease.is_over
@@ -70,7 +71,7 @@ def test_who_is_fenced_leads_no_longer_although_it_is_awake() -> None:
 
 def test_whom_no_controller_answers_is_unheard_although_it_leads_on() -> None:
     clock = Clock()
-    lease = BrokerLease(9_000, clock)
+    lease = BrokerLease(9_000, clock, Registry())
     asked_s = lease.beats()
     clock.now_s = 5
     lease.is_renewed(asked_s)
@@ -86,7 +87,7 @@ def test_whom_no_controller_answers_is_unheard_although_it_leads_on() -> None:
 
 
 def test_who_asks_that_others_lead_leads_no_longer_if_it_is_to_refuse() -> None:
-    lease = BrokerLease(9_000, Clock(), while_awake=False)
+    lease = BrokerLease(9_000, Clock(), Registry(), while_awake=False)
     lease.is_renewed(lease.beats())
     lease.is_laid_down()
     assert lease.is_over
@@ -95,7 +96,7 @@ def test_who_asks_that_others_lead_leads_no_longer_if_it_is_to_refuse() -> None:
 
 
 def test_who_asks_that_others_lead_serves_until_it_hears_of_them_if_it_may() -> None:
-    lease = BrokerLease(9_000, Clock())
+    lease = BrokerLease(9_000, Clock(), Registry())
     lease.is_renewed(lease.beats())
     lease.is_laid_down()
     assert not lease.is_over

@@ -11,6 +11,7 @@ from penstock.coordinator.group.records import CommittedOffset, OffsetRecord, de
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.log.validation import AppendOrigin
+from penstock.node.metrics.registry import Registry
 from penstock.node.partitions.cleaner import Cleaner
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
@@ -54,7 +55,9 @@ async def test_a_day_of_commits_leaves_what_is_alive(tmp_path: Path) -> None:
     topic = topic_records(CONSUMER_OFFSETS, cleanup_policy="compact", internal_segment_bytes=str(SEGMENT_BYTES))
     with node_on(tmp_path, *topic) as node:
         runner = CleaningThreads(Disk())
-        cleaner = Cleaner(node.broker.config, node.directories, node.table, lambda: node.now_ms, lambda: runner)
+        cleaner = Cleaner(
+            node.broker.config, node.directories, node.table, lambda: node.now_ms, lambda: runner, Registry()
+        )
         log, largest = node.partition(CONSUMER_OFFSETS).log, 0
         for offset in range(COMMITS):
             live_bytes = commit(node, offset)

@@ -9,6 +9,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from tests.unit.node.metrics.told import told
 from tests.unit.node.on_disk import Node, node_on, topic_records
 
 from penstock.log.compaction.rounds import Cleaned, Round, Step
@@ -17,6 +18,7 @@ from penstock.log.partition_log import PartitionLog
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.records import MetadataRecord, RemoveTopicRecord
 from penstock.node.environment.cleaning_process import CleaningProcess, WorkerDiedError
+from penstock.node.metrics.registry import Group, Registry
 from penstock.node.partitions.cleaner import Cleaner
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
@@ -43,7 +45,8 @@ def topics(*names: str) -> list[MetadataRecord]:
 
 def cleaner_of(node: Node, **settings: str) -> Cleaner:
     config = BrokerConfig.embedded({key.replace("_", "."): value for key, value in settings.items()})
-    return Cleaner(config, node.directories, node.table, lambda: node.now_ms, lambda: CleaningThreads(Disk()))
+    metrics = node.broker.metrics = Registry()
+    return Cleaner(config, node.directories, node.table, lambda: node.now_ms, lambda: CleaningThreads(Disk()), metrics)
 
 
 def write(node: Node, topic: str = "orders", *, count: int = 40, keys: int = 3) -> PartitionLog:
@@ -195,8 +198,9 @@ async def test_a_damaged_log_is_named_and_passed_by(node: Node, caplog: pytest.L
     assert not await cleaner.clean_dirtiest(CleaningThreads(Disk()))
     assert "Partition(orders-0) cannot be compacted and is passed by from now on: the CRC of the batch" in caplog.text
     assert not await cleaner.clean_dirtiest(CleaningThreads(Disk()))
-    figures = {name: value for _, name, value in cleaner.rows()}
-    assert (figures["uncleanable-partitions-count"], figures["uncleanable-bytes"]) == (1, log.size_bytes)
+    metrics = told(node.broker.metrics, Group.CLEANER_MANAGER)
+    assert metrics["uncleanable-partitions-count"] == 1
+    assert metrics["uncleanable-bytes"] == log.size_bytes
     node.commit(RemoveTopicRecord(topic_id=UUID(int=900)))
     await cleaner.clean_dirtiest(CleaningThreads(Disk()))
     assert cleaner.uncleanable == {}
@@ -234,8 +238,8 @@ async def test_the_process_is_kept_for_a_while(
     monkeypatch.setattr("penstock.node.partitions.cleaner.IDLE_S", idle_s)
     runner, looks = Idle(), asyncio.Semaphore(0)
     config = BrokerConfig.embedded({"log.cleaner.backoff.ms": "1"})
-    cleaner = Cleaner(config, node.directories, node.table, lambda: node.now_ms, lambda: runner)
-    monkeypatch.setattr(cleaner.figures, "begin_look", lambda now_ms: looks.release())
+    cleaner = Cleaner(config, node.directories, node.table, lambda: node.now_ms, lambda: runner, Registry())
+    monkeypatch.setattr(cleaner.metrics, "begin_look", lambda now_ms: looks.release())
     cleaner.start()
     for _ in range(6):
         await looks.acquire()
@@ -246,21 +250,21 @@ async def test_the_process_is_kept_for_a_while(
 async def test_a_process_that_dies_is_counted_and_the_log_has_its_turn_again(node: Node) -> None:
     log, cleaner = write(node), cleaner_of(node)
     assert not await cleaner.clean_dirtiest(Dying())
-    assert {name: value for _, name, value in cleaner.rows()}["DeadThreadCount"] == 1
+    assert told(node.broker.metrics, Group.CLEANER)["DeadThreadCount"] == 1
     assert await cleaner.clean_dirtiest(CleaningThreads(Disk()))
     assert log.cleaned_to > 0
 
 
-async def test_figures_have_kafkas_names(node: Node) -> None:
+async def test_metrics_have_kafkas_names(node: Node) -> None:
     write(node)
     cleaner = cleaner_of(node)
     await cleaner.clean_dirtiest(CleaningThreads(Disk()))
     node.now_ms += 5
-    figures = {f"{group}.{name}": value for group, name, value in cleaner.rows()}
-    assert figures["LogCleanerManager.max-dirty-percent"] == 100
-    assert figures["LogCleanerManager.time-since-last-run-ms"] == 5
-    assert 0 < figures["LogCleaner.cleaner-recopy-percent"] < 30
-    assert {"LogCleaner.max-clean-time-secs", "LogCleaner.max-buffer-utilization-percent"} <= set(figures)
+    of_rounds, of_looks = (told(node.broker.metrics, group) for group in (Group.CLEANER, Group.CLEANER_MANAGER))
+    assert of_looks["max-dirty-percent"] == 100
+    assert of_looks["time-since-last-run-ms"] == 5
+    assert 0 < of_rounds["cleaner-recopy-percent"] < 30
+    assert {"max-clean-time-secs", "max-buffer-utilization-percent"} <= set(of_rounds)
 
 
 async def test_a_log_tells_how_dirty_it_is_and_when_it_was_its_turn(node: Node) -> None:

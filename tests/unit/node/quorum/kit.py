@@ -6,6 +6,7 @@ from random import Random
 from tests.unit.node.quorum.memory import HeldLog, MemoryState, Remembered, WrittenSnapshots
 from tests.unit.node.quorum.scripted_peers import ScriptedPeers
 
+from penstock.node.metrics.registry import Registry
 from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.ports import Member, Stores
@@ -34,6 +35,7 @@ class Kit:
         self.driver = self.make(voters)
 
     def make(self, voters: int = 1) -> QuorumDriver:
+        self.metrics = Registry()
         driver = QuorumDriver(
             Member(VOTERS[0], Quorum.of(VOTERS[:voters], 0), SETTINGS),
             Stores(self.log, self.snapshots, self.state),
@@ -43,6 +45,7 @@ class Kit:
             Random(1),
         )
         driver.on_failure(self.failures.append)
+        driver.register(self.metrics)
         return driver
 
     async def lead(self) -> int:

@@ -4,9 +4,11 @@ import asyncio
 from random import Random
 
 import pytest
+from tests.unit.node.metrics.told import told
 from tests.unit.node.quorum.kit import SETTINGS, VOTERS, WALL_CLOCK_MS, Kit
 from tests.unit.node.quorum.memory import HeldLog, Remembered, batch_of
 
+from penstock.node.metrics.registry import Group
 from penstock.node.quorum import applier
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
@@ -240,18 +242,18 @@ async def test_metrics_have_kafkas_names() -> None:
     kit = Kit(voters=3)
     epoch = await kit.be_elected()
     appended = kit.driver.append(batch_of(b"a"), epoch)
-    before = kit.driver.metrics()
+    before = told(kit.metrics, Group.QUORUM)
     assert (before["current-state"], before["current-leader"], before["current-vote"]) == ("leader", 1, 1)
     assert (before["high-watermark"], before["log-end-offset"], before["current-epoch"]) == (0, 2, epoch)
-    assert before["commit-latency-max"] == 0
-    assert before["election-latency-avg"] == before["election-latency-max"] != 0
+    assert before["commit-latency"].max == 0
+    assert before["election-latency"].mean == before["election-latency"].max != 0
     await kit.fetch(2, epoch)
     await appended
-    after = kit.driver.metrics()
+    after = told(kit.metrics, Group.QUORUM)
     assert after["high-watermark"] == 2
-    assert after["commit-latency-avg"] == after["commit-latency-max"] != 0
+    assert after["commit-latency"].mean == after["commit-latency"].max != 0
     await kit.driver.request(ask.EndEpoch(epoch + 1, 2))
     await kit.driver.request(ask.Vote(epoch + 2, VOTERS[2].key, VOTERS[0].key, epoch + 1, 5))
-    voted = kit.driver.metrics()
+    voted = told(kit.metrics, Group.QUORUM)
     assert (voted["current-state"], voted["current-leader"], voted["current-vote"]) == ("unattached-voted", -1, 3)
     await kit.driver.stop()

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any, cast
 
+from penstock.node.metrics.distribution import Durations
 from penstock.node.quorum.applier import Applier
-from penstock.node.quorum.metrics import QuorumMetrics
 from penstock.node.quorum.ports import Reading, Stores
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.raft.ports import SnapshotId
@@ -47,7 +47,7 @@ class Host:
 
 def applier_of(application: Waits, examined: list[SnapshotId]) -> Applier:
     stores = Stores(cast("Any", None), cast("Any", None), cast("Any", None))
-    return Applier(stores, cast("Any", application), cast("Any", Host(examined)), QuorumMetrics().commits)
+    return Applier(stores, cast("Any", application), cast("Any", Host(examined)), Durations())
 
 
 async def turns() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.node.api.metric_rows import metric_rows
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
@@ -13,5 +14,5 @@ from penstock.protocol.requests.own_apis import DescribeMetricsRequest, Describe
 def describe_metrics(
     node: ControllerNode, context: RequestContext, request: DescribeMetricsRequest
 ) -> DescribeMetricsResponse:
-    """All figures of this node."""
-    return node.metrics()
+    """All metrics of this node."""
+    return DescribeMetricsResponse(node_id=node.node_id, metrics=metric_rows(node.metrics))

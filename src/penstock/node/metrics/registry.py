@@ -1,0 +1,97 @@
+"""All metrics of a node. Its parts count in plain numbers, and metrics read them when the registry is asked.
+
+    self.lost = 0
+    registry.add(Counter(Group.LEASE, "LeaseLostCount", "How often it had ended too early", lambda: self.lost))
+
+A metric with labels reads the values of all that there are by their labels: topics and groups come and go, and nothing
+is registered or forgotten for that.
+
+    Gauge(Group.STORAGE_GROUPS, "epoch", "The newest epoch", lambda: {(1,): 4, (2,): 9}, labels=("group",))
+
+Why this is no library: decision 0603.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
+from typing import Any, Generic, Literal, TypeVar
+
+from penstock.node.metrics.distribution import Distribution
+from penstock.protocol.value import Value
+
+T = TypeVar("T")
+
+Labels = tuple[str | int, ...]
+"""Values of a metric's labels, in their order."""
+
+Unit = Literal["", "milliseconds", "seconds", "bytes", "percent"]
+
+
+class Group(Enum):
+    """The domain and the type of Kafka's MBeans, in the order in which they are shown. What is ours is `penstock`'s."""
+
+    QUORUM = "kafka.server", "raft-metrics"
+    LOGS = "kafka.log", "LogManager"
+    CLEANER = "kafka.log", "LogCleaner"
+    CLEANER_MANAGER = "kafka.log", "LogCleanerManager"
+    LEASE = "penstock", "BrokerLease"
+    STORAGE_GROUPS = "penstock", "storage-groups"
+    CONTROLLER_QUEUE = "kafka.controller", "ControllerEventManager"
+    CONTROLLER = "kafka.controller", "KafkaController"
+
+    def __init__(self, domain: str, type_name: str) -> None:
+        self.domain = domain
+        self.type_name = type_name
+
+
+class Metric(Value, Generic[T]):
+    """What is told, and how it is read. `help` is a sentence for people."""
+
+    group: Group
+    name: str
+    help: str
+    read: Callable[[], T | Mapping[Labels, T]]
+    unit: Unit = ""
+    labels: tuple[str, ...] = ()
+
+    def samples(self) -> Iterable[tuple[Labels, T]]:
+        """Its values now, one for each combination of labels that there is."""
+        found = self.read()
+        return found.items() if isinstance(found, Mapping) else [((), found)]
+
+
+class Counter(Metric[int]):
+    """Only grows, and begins with 0 when the node, or what the labels name, begins."""
+
+
+class Gauge(Metric[float]):
+    """A number that rises and falls."""
+
+
+class Histogram(Metric[Distribution]):
+    """How large something was, since the node began."""
+
+
+class StateSet(Metric[str]):
+    """Which of some states something is in."""
+
+    states: tuple[str, ...] = ()
+
+
+class Registry:
+    """The metrics of one node, which its parts add when they are made."""
+
+    def __init__(self) -> None:
+        self._metrics: dict[tuple[Group, str], Metric[Any]] = {}
+
+    def add(self, *metrics: Metric[Any]) -> None:
+        """From now on these are told as well. A name is given once in a group."""
+        for metric in metrics:
+            name = metric.group, metric.name
+            assert name not in self._metrics, f"there is a {metric.name} of {metric.group.type_name} already"
+            self._metrics[name] = metric
+
+    def __iter__(self) -> Iterator[Metric[Any]]:
+        """In the order in which they were added."""
+        return iter(self._metrics.values())
