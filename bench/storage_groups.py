@@ -25,10 +25,9 @@ from penstock.log.directories.directory import LogDirectories
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.node.environment.environment import wall_clock_ms
-from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.no_peers import NoPeers
-from penstock.node.quorum.ports import Member, PeerAnswer, Stores
+from penstock.node.quorum.ports import Clock, Member, PeerAnswer, Stores
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
@@ -72,7 +71,7 @@ class Replica:
             Stores(StoredLog(log, snapshots), snapshots, StateFile(Disk(), log.directory)),
             Links(replicas),
             self.group,
-            QuorumClock(wall_clock_ms, None),
+            Clock(wall_clock_ms),
             Random(node_id),
         )
 

@@ -38,10 +38,9 @@ from penstock.log.directories.errors import LogDirectoryError
 from penstock.log.directories.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from penstock.log.disk import Disk
 from penstock.node.environment.environment import Environment
-from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.peers import Peers
-from penstock.node.quorum.ports import Member, Stores
+from penstock.node.quorum.ports import Clock, Member, Stores
 from penstock.node.quorum.state_file import QuorumStateError, StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
@@ -196,7 +195,7 @@ def _quorum(
             bootstrap=[server.address for server in options.servers],
         ),
         replica,
-        QuorumClock(environment.now_ms, environment.elapsed_s),
+        Clock(environment.now_ms, environment.elapsed_s),
         environment.random,
     )
 

@@ -21,9 +21,8 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.api.commands import HANDED_ON
 from penstock.node.controlling.envelope import wrap
-from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
-from penstock.node.quorum.ports import Member, Stores
+from penstock.node.quorum.ports import Clock, Member, Stores
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, CloseConnection, load_handlers
@@ -67,7 +66,7 @@ class LoneNode:
             Stores(HeldLog(), WrittenSnapshots(), MemoryState()),
             DeafPeers(),
             self.application,
-            QuorumClock(lambda: 1_700_000_000_000, None),
+            Clock(lambda: 1_700_000_000_000),
             Random(1),
         )
         self.node = ControllerNode(

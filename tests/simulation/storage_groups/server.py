@@ -11,9 +11,8 @@ from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.directories.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from penstock.log.partition_log import PartitionLog
-from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
-from penstock.node.quorum.ports import Member, Stores
+from penstock.node.quorum.ports import Clock, Member, Stores
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
@@ -148,7 +147,7 @@ class Server:
             Stores(StoredLog(log, snapshots), snapshots, StateFile(self._disk, log.directory)),
             Links(self.process, self._post, self._driver_of),
             self.group,
-            QuorumClock(self._post.loop.now_ms, lambda: self._post.loop.moment * self._clock),
+            Clock(self._post.loop.now_ms, lambda: self._post.loop.moment * self._clock),
             self._random,
         )
         await self.group.start(self.driver)

@@ -16,11 +16,10 @@ from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLif
 from penstock.node.controlling.driver import ControllerDriver
 from penstock.node.controlling.lease import BrokerLease
 from penstock.node.metrics.registry import Registry
-from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.metadata_log import MetadataLog, OnRecords, SnapshotLimits
 from penstock.node.quorum.no_peers import NoPeers
-from penstock.node.quorum.ports import Member, Stores
+from penstock.node.quorum.ports import Clock, Member, Stores
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -69,7 +68,7 @@ class OneNode:
             Stores(stored, stored.snapshots, StateFile(Disk(), stored.directory)),
             NoPeers(),
             self.log,
-            QuorumClock(lambda: 1_000, None),
+            Clock(lambda: 1_000),
             random.Random(2),
         )
         self.submit = self.controller.submit

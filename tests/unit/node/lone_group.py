@@ -8,10 +8,9 @@ from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.disk import Disk
 from penstock.node.environment.environment import wall_clock_ms
-from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.no_peers import NoPeers
-from penstock.node.quorum.ports import Member, Stores
+from penstock.node.quorum.ports import Clock, Member, Stores
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
@@ -33,7 +32,7 @@ async def start_alone(group: StorageGroup, directories: LogDirectories) -> None:
         Stores(StoredLog(log, snapshots), snapshots, StateFile(Disk(), log.directory)),
         NoPeers(),
         group,
-        QuorumClock(wall_clock_ms, None),
+        Clock(wall_clock_ms),
         Random(1),
     )
     await group.start(driver)

@@ -19,13 +19,12 @@ from penstock.metadata.records import ConfigRecord, MetadataRecord, PartitionRec
 from penstock.node.controlling.commands import NoController
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
-from penstock.node.partitions.log_configs import TopicSettingsTable
 from penstock.node.partitions.moves import DirectoryMoves
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replica_fetchers import ReplicaFetchers
 from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
-from penstock.node.partitions.throttles import Throttles
+from penstock.node.partitions.topic_settings import Throttles, TopicSettingsTable
 from penstock.node.partitions.upkeep import Upkeep, UpkeepIntervals
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.dispatch import Dispatcher, Waiting

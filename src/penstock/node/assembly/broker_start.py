@@ -28,13 +28,12 @@ from penstock.node.partitions.cleaner import Cleaner
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.hand_overs import HandOvers
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
-from penstock.node.partitions.log_configs import TopicSettingsTable
 from penstock.node.partitions.moves import DirectoryMoves
 from penstock.node.partitions.replica_directories import ReplicaDirectories
 from penstock.node.partitions.replica_fetchers import Fetcher, ReplicaFetchers
 from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
-from penstock.node.partitions.throttles import Throttles
+from penstock.node.partitions.topic_settings import Throttles, TopicSettingsTable
 from penstock.node.partitions.upkeep import Upkeep, UpkeepIntervals
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.advertise import advertised_endpoints

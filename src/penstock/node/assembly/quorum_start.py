@@ -34,11 +34,10 @@ from penstock.node.environment.context import NodeContext
 from penstock.node.environment.environment import Environment
 from penstock.node.environment.event_loop import steady_clock
 from penstock.node.metrics.registry import Gauge, Group, Registry
-from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.metadata_log import MetadataLog, SnapshotLimits
 from penstock.node.quorum.no_peers import NoPeers
-from penstock.node.quorum.ports import Member, PeerLinks, Stores
+from penstock.node.quorum.ports import Clock, Member, PeerLinks, Stores
 from penstock.node.quorum.settings import raft_settings
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
@@ -179,7 +178,7 @@ class QuorumParts:
             Stores(StoredLog(log, snapshots), snapshots, StateFile(disk, log.directory, log.health)),
             self._peers(local),
             self.log,
-            QuorumClock(environment.now_ms, environment.elapsed_s if config.refuses_without_lease else None),
+            Clock(environment.now_ms, environment.elapsed_s if config.refuses_without_lease else None),
             environment.random,
         )
 

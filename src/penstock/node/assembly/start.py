@@ -36,7 +36,7 @@ from penstock.node.assembly.broker_start import BrokerParts
 from penstock.node.assembly.protection import UnprotectedError, check_keys, check_metadata
 from penstock.node.assembly.quorum_start import QuorumParts, metadata_log_config
 from penstock.node.environment.environment import Environment
-from penstock.node.partitions.log_configs import TopicSettingsTable
+from penstock.node.partitions.topic_settings import TopicSettingsTable
 from penstock.node.quorum.looking import look
 from penstock.node.quorum.state_file import QuorumStateError
 from penstock.node.roles.broker import Broker

@@ -13,6 +13,7 @@ from uuid import UUID
 from penstock.metadata.features import CONTROLLER_REGISTRATION_LEVEL, METADATA_VERSION, SUPPORTED_FEATURES
 from penstock.metadata.image import Endpoint
 from penstock.node.controlling.commands import ActiveController
+from penstock.node.environment.tasks import Tasks
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.controller_registration import (
@@ -53,18 +54,16 @@ class ControllerRegistration:
         self._controller = controller
         self._image = log.image
         self._metadata_changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
         log.add_listener(lambda _: self._metadata_changed.set(), self._metadata_changed.set)
 
     def start(self) -> None:
         """Register in the background."""
-        self._task = asyncio.create_task(self._register(), name="controller registration")
+        self._tasks.start(self._register(), "controller registration")
 
     async def stop(self) -> None:
         """Give up what has not been said yet."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._tasks.stop()
 
     async def _register(self) -> None:
         while self._image.features.get(METADATA_VERSION, 0) < CONTROLLER_REGISTRATION_LEVEL:

@@ -34,6 +34,7 @@ from penstock.controller.first_records import first_records
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import AbortTransactionRecord, NoOpRecord
 from penstock.node.controlling.controller_metrics import QueueMetrics, register_cluster
+from penstock.node.environment.alarm import Alarm
 from penstock.node.metrics.registry import Registry
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -88,8 +89,7 @@ class ControllerDriver:
         self._working = False
         self._has_resigned = False
         self._is_holding = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
+        self._alarm = Alarm(self._wake, now_ms)
 
     @property
     def image(self) -> ClusterImage:
@@ -188,9 +188,7 @@ class ControllerDriver:
         if self._controller is not None:
             logger.info("node %d is not the active controller any more, epoch %d", self._node_id, self._epoch)
         self._controller = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._alarm.cancel()
 
     # -- deciding -----------------------------------------------------------------------------------------------------
 
@@ -264,19 +262,10 @@ class ControllerDriver:
     def _set_timer(self, not_before_ms: int = 0) -> None:
         """Wake in time for the controller's deadline. One that was put off is found out when the old one comes."""
         deadline_ms = None if self._controller is None else self._controller.next_deadline_ms
-        if deadline_ms is None:
-            return
-        deadline_ms = max(deadline_ms, not_before_ms)
-        if self._timer is not None and self._timer_ms <= deadline_ms:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_ms = deadline_ms
-        wait_ms = max(deadline_ms - self._now_ms(), 0)
-        self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._wake)
+        if deadline_ms is not None:
+            self._alarm.set(max(deadline_ms, not_before_ms))
 
     def _wake(self) -> None:
-        self._timer = None
         controller = self._controller
         if controller is None or self._is_holding:
             return

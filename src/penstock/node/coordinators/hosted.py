@@ -22,6 +22,7 @@ from penstock.coordinator.effects import Append, Effect, Note, Reply
 from penstock.coordinator.machine import PartitionMachine
 from penstock.log.validation import AppendOrigin
 from penstock.node.coordinators.last_values import LastValues
+from penstock.node.environment.alarm import Alarm
 from penstock.node.partitions.partition import ALL_REPLICAS, Partition
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -77,8 +78,7 @@ class Hosted(Generic[MachineT]):
         self._under_way: deque[tuple[int, int]] = deque()
         """The last offsets of what was appended and is not committed, with the ids of the writes."""
         self._is_waiting = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
+        self._alarm = Alarm(self._wake, now_ms)
 
     def __repr__(self) -> str:
         return f"{self.partition.topic}-{self.partition.index}"
@@ -149,18 +149,14 @@ class Hosted(Generic[MachineT]):
         if self.is_serving:
             self.is_serving = False
             self.run(self.machine.unload(self._now_ms()))
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._alarm.cancel()
 
     # -- handing over -------------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
         """Let no time pass for the machine. Requests are not put to it; what was written is still reported."""
         self.is_paused = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._alarm.cancel()
 
     def report(self) -> None:
         """All that is written is committed: let the machine know now."""
@@ -247,13 +243,8 @@ class Hosted(Generic[MachineT]):
     def _set_timer(self) -> None:
         """Wake in time for the earliest deadline. One that was put off is found out when the old one comes."""
         deadline_ms = self.machine.next_deadline_ms() if self.is_serving and not self.is_paused else None
-        if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_ms = deadline_ms
-        self._timer = self._loop.call_later(max(deadline_ms - self._now_ms(), 0) / 1000, self._wake)
+        if deadline_ms is not None:
+            self._alarm.set(deadline_ms)
 
     def _wake(self) -> None:
-        self._timer = None
         self.run(self.machine.wake(self._now_ms()))

@@ -22,8 +22,16 @@ def loop_ms(loop: asyncio.AbstractEventLoop) -> int:
     return int(loop.time() * 1000 + 0.001)
 
 
-def steady_clock(now_ms: Callable[[], int]) -> Callable[[], int]:
-    """The wall clock as it is now, going on with the running event loop's time: it never jumps, nor goes back."""
+def steady_clock(now_ms: Callable[[], int], elapsed_s: Callable[[], float] | None = None) -> Callable[[], int]:
+    """The wall clock as it is now, going on by itself: it never jumps, nor goes back.
+
+    It counts by the running event loop's time, or by `elapsed_s`: the loop's stands still while the machine sleeps, and
+    leases run on meanwhile.
+    """
     loop = asyncio.get_running_loop()
-    began_ms = now_ms() - loop_ms(loop)
-    return lambda: began_ms + loop_ms(loop)
+
+    def elapsed_ms() -> int:
+        return loop_ms(loop) if elapsed_s is None else int(elapsed_s() * 1000)
+
+    began_ms = now_ms() - elapsed_ms()
+    return lambda: began_ms + elapsed_ms()

@@ -27,6 +27,7 @@ from penstock.log.partition_log import PartitionLog
 from penstock.log.segment import Segment
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.environment.cleaning_process import RoundRunner, WorkerDiedError
+from penstock.node.environment.tasks import Tasks
 from penstock.node.metrics.registry import Registry
 from penstock.node.partitions.cleaner_metrics import CleanerMetrics
 from penstock.node.partitions.partition import Partition
@@ -63,7 +64,7 @@ class Cleaner:
         self._now_ms = now_ms
         self._make_runner = make_runner
         self._busy: dict[PartitionLog, None] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = Tasks()
         self._workers: list[asyncio.Task[None]] = []
         self._work: dict[asyncio.Future[None], None] = {}
         self.uncleanable: dict[PartitionLog, str] = {}
@@ -72,14 +73,11 @@ class Cleaner:
     def start(self) -> None:
         """Work in the background of the running event loop, unless `log.cleaner.enable` is false."""
         if self._config.log_cleaner_enable:
-            self._tasks.append(asyncio.create_task(self._run(), name="compaction"))
+            self._tasks.start(self._run(), "compaction")
 
     async def stop(self) -> None:
         """Give up what is under way; the caller closes the logs."""
-        tasks = [*self._tasks, *self._workers]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.stop()
         if self._work:  # its threads go on; the files must not be closed under them
             await asyncio.wait(list(self._work))
 
@@ -90,7 +88,7 @@ class Cleaner:
         while True:
             wanted = self._config.log_cleaner_threads
             workers = self._workers
-            workers += [asyncio.create_task(self._clean_on()) for _ in range(len(workers), wanted)]
+            workers += [self._tasks.start(self._clean_on(), "compact") for _ in range(len(workers), wanted)]
             for worker in workers[wanted:]:
                 worker.cancel()
             del workers[wanted:]

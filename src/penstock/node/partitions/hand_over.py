@@ -16,6 +16,9 @@ from penstock.client.connection import Connection
 from penstock.client.errors import ClientError
 from penstock.leadership.transfer import Answer, Effect, Limits, State, Transfer
 from penstock.log.record_checks import InvalidRecords
+from penstock.node.environment.alarm import Alarm
+from penstock.node.environment.event_loop import loop_ms
+from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.partition import Held, Partition
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.produce import (
@@ -103,18 +106,18 @@ class HandOver:
         self._bytes = 0
         self._asked_epoch: int | None = None
         self._connection: asyncio.Task[Connection] | None = None
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks = Tasks()
         self._is_open = False
         self._settles = False
         self._arrived = asyncio.Event()
         self._waits: list[tuple[Waits, Wait]] = []
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(self._time, self._now_ms)
         partition.hand_over = self
         logger.info("%s: is to be handed over to %d", partition, successor)
         self._look()
 
     def _now_ms(self) -> int:
-        return int(self._loop.time() * 1000)
+        return loop_ms(self._loop)
 
     # -- what arrives -------------------------------------------------------------------------------------------------
 
@@ -208,22 +211,13 @@ class HandOver:
         self._set_timer()
 
     def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        deadline_ms = self.machine.deadline_ms
-        if deadline_ms is not None:
-            self._timer = self._loop.call_at((deadline_ms + 1) / 1000, self._time)
+        if self.machine.deadline_ms is None:
+            self._alarm.cancel()
+        else:
+            self._alarm.set(self.machine.deadline_ms)
 
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        task = self._loop.create_task(work, name=name)
-        self._tasks[task] = None
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        del self._tasks[task]
-        if not task.cancelled() and task.exception() is not None:
-            logger.error("%s: its hand-over failed by our own fault", self.partition, exc_info=task.exception())
+        self._tasks.start(work, f"{self.partition}: {name}")
 
     def _end(self) -> None:
         """All is as it was before, or as it is where another broker leads."""
@@ -245,8 +239,7 @@ class HandOver:
         if self.machine.state is State.FORWARDING:
             self._settles = True
             self._arrived.set()
-            if self._tasks:
-                await asyncio.wait(self._tasks, timeout=SETTLE_S)
+            await self._tasks.settle(SETTLE_S)
 
     async def stop(self) -> None:
         """The node ends: nothing is held any more."""
@@ -256,13 +249,11 @@ class HandOver:
         if self._resident is not None:
             self._resident.stop()
         self._wait_no_longer()
-        if self._timer is not None:
-            self._timer.cancel()
-        tasks = [*self._tasks, *([] if self._connection is None else [self._connection])]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        self._alarm.cancel()
+        await self._tasks.stop()
+        if self._connection is not None:
+            self._connection.cancel()
+            await asyncio.wait([self._connection])
         connection = self._connected
         if connection is not None:
             await connection.close()

@@ -19,6 +19,7 @@ from penstock.metadata.image import ClusterImage
 from penstock.metadata.partition_index import each
 from penstock.metadata.topics import PartitionImage
 from penstock.node.controlling.commands import ActiveController
+from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -93,17 +94,15 @@ class HandOvers:
         self._few = asyncio.Semaphore(AT_ONCE)
         self.open: list[HandOver] = []
         """What is handed over, or was lately."""
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
 
     def start(self) -> None:
         """Ask in the background."""
-        self._task = asyncio.create_task(self._run(), name="hand over what others should lead")
+        self._tasks.start(self._run(), "hand over what others should lead")
 
     async def stop(self) -> None:
         """Hand over no more. What is held is refused."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._tasks.stop()
         for hand_over in self.open:
             await hand_over.stop()
         if self._groups is not None:

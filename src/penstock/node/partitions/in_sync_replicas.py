@@ -22,6 +22,7 @@ from uuid import UUID
 
 from penstock.metadata.image import ClusterImage
 from penstock.node.controlling.commands import ActiveController
+from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.isr import IsrProposal, Watch, grown_isr, keeps_up, proposal
@@ -75,22 +76,17 @@ class InSyncReplicas:
         self._joining: dict[Partition, None] = {}
         self._proposed: dict[Key, tuple[Partition, IsrProposal]] = {}
         self._changed = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = Tasks()
 
     def start(self) -> None:
         """Look and tell in the background."""
-        self._tasks = [
-            asyncio.create_task(self._look(), name="look at followers"),
-            asyncio.create_task(self._look_at_joining(), name="look at followers that come in sync"),
-            asyncio.create_task(self._tell(), name="tell the controller of replicas in sync"),
-        ]
+        self._tasks.start(self._look(), "look at followers")
+        self._tasks.start(self._look_at_joining(), "look at followers that come in sync")
+        self._tasks.start(self._tell(), "tell the controller of replicas in sync")
 
     async def stop(self) -> None:
         """Look and tell no more."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.stop()
 
     # -- what happens to a partition ----------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from typing import Final
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.log_slice import LogSlice
 from penstock.log.partition_log import PartitionLog
+from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -68,7 +69,7 @@ class DirectoryMoves:
         self._unwanted: dict[Key, None] = {}
         """Copies to drop once nobody writes to them."""
         self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
         self._work: asyncio.Future[None] | None = None
 
     def start(self) -> None:
@@ -80,7 +81,7 @@ class DirectoryMoves:
             elif not self._directories.roots.offline:  # the original may be there
                 self._set_aside(key)
         self._changed.set()
-        self._task = asyncio.create_task(self._run(), name="moves between log directories")
+        self._tasks.start(self._run(), "moves between log directories")
 
     def _set_aside(self, key: Key) -> None:
         directory = self._directories.futures[key].directory
@@ -93,9 +94,7 @@ class DirectoryMoves:
 
     async def stop(self) -> None:
         """Stop working; the caller closes the logs."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._tasks.stop()
         if self._work is not None:  # its thread goes on; the files must not be closed under it
             await asyncio.wait([self._work])
 

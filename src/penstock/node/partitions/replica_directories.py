@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from penstock.node.controlling.commands import ActiveController
+from penstock.node.environment.tasks import Tasks
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -48,21 +49,19 @@ class ReplicaDirectories:
         self._misplaced = misplaced
         self._told: dict[Replica, UUID] = {}
         self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
 
     def start(self) -> None:
         """Tell in the background what there is to tell, now and later."""
         self._changed.set()
-        self._task = asyncio.create_task(self._tell(), name="directories of replicas")
+        self._tasks.start(self._tell(), "directories of replicas")
 
     def wake(self) -> None:
         """Look again at what is to be told."""
         self._changed.set()
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._tasks.stop()
 
     async def _tell(self) -> None:
         while True:

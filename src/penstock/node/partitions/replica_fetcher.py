@@ -34,6 +34,7 @@ from penstock.client.errors import (
 )
 from penstock.client.settings import ClientSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -129,7 +130,8 @@ class ReplicaFetcher:
         """Partitions that ask for what is not there, and the leader epochs in which they did."""
         self._wanted = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._task = self._loop.create_task(self._run(), name=f"follow broker {leader_id}")
+        self._tasks = Tasks()
+        self._tasks.start(self._run(), f"follow broker {leader_id}")
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -154,8 +156,7 @@ class ReplicaFetcher:
         """Fetch nothing any more."""
         for key in list(self._resting):
             self._rest_no_longer(key)
-        self._task.cancel()
-        await asyncio.wait([self._task])
+        await self._tasks.stop()
         await self._hang_up()
 
     # -- what is wanted -----------------------------------------------------------------------------------------------

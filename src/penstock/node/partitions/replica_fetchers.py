@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Protocol
 from zlib import crc32
 
+from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.partition import Partition
 
 
@@ -36,7 +36,7 @@ class ReplicaFetchers:
         self._count = count
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         self._of: dict[Partition, tuple[int, int]] = {}
-        self._ending: dict[asyncio.Task[None], None] = {}
+        self._ending = Tasks()
         self._is_stopped = False
 
     def follow(self, partition: Partition, leader_id: int) -> None:
@@ -61,17 +61,14 @@ class ReplicaFetchers:
         fetcher.leave(partition)
         if not len(fetcher):
             del self._fetchers[place]
-            ending = asyncio.create_task(fetcher.stop())
-            self._ending[ending] = None
-            ending.add_done_callback(self._ending.pop)
+            self._ending.start(fetcher.stop(), f"end of following broker {place[0]}")
 
     async def stop(self) -> None:
         """Follow nothing any more."""
         self._is_stopped = True
         for partition in list(self._of):
             self.leave(partition)
-        if self._ending:
-            await asyncio.wait(list(self._ending))
+        await self._ending.settle()
 
 
 def _number(partition: Partition, count: int) -> int:

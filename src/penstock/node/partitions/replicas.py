@@ -48,11 +48,10 @@ from penstock.metadata.topics import is_reserved
 from penstock.node.partitions.awaited_followers import AwaitedFollowers
 from penstock.node.partitions.consensus_partition import ConsensusPartition, GroupsHere, NoGroups
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
-from penstock.node.partitions.log_configs import TopicSettingsTable
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replica_fetchers import ReplicaFetchers
 from penstock.node.partitions.table import PartitionTable
-from penstock.node.partitions.throttles import Throttles
+from penstock.node.partitions.topic_settings import Throttles, TopicSettingsTable
 from penstock.node.partitions.twins import settle_twins
 from penstock.node.partitions.upkeep import Upkeep
 from penstock.protocol.errors import ErrorCode, KafkaError

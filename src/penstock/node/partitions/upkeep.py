@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.log.directories.directory import LogDirectories
+from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.value import Value
@@ -55,7 +56,7 @@ class Upkeep:
         self._heap: list[tuple[int, int, int]] = []
         self._numbers = itertools.count()
         self._high_watermarks: dict[tuple[str, int], int] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = Tasks()
         self._flush: asyncio.Future[bool] | None = None
         self._changed = asyncio.Event()
 
@@ -88,21 +89,14 @@ class Upkeep:
 
     def start(self) -> None:
         """Work in the background of the running event loop."""
-        self._tasks = [
-            asyncio.create_task(self._look_after_logs()),
-            asyncio.create_task(
-                self._repeat(self._intervals.high_watermark_checkpoint_ms, self.checkpoint_high_watermarks)
-            ),
-            asyncio.create_task(
-                self._repeat(self._intervals.recovery_point_checkpoint_ms, self._directories.write_checkpoints)
-            ),
-        ]
+        times, start = self._intervals, self._tasks.start
+        start(self._look_after_logs(), "look after logs")
+        start(self._repeat(times.high_watermark_checkpoint_ms, self.checkpoint_high_watermarks), "high watermarks")
+        start(self._repeat(times.recovery_point_checkpoint_ms, self._directories.write_checkpoints), "recovery points")
 
     async def stop(self) -> None:
         """Stop working; the caller closes the logs."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
         if self._flush is not None:  # Its thread goes on; the files must not be closed under it.
             await asyncio.wait([self._flush])
         try:

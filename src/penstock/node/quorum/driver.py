@@ -20,11 +20,12 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from penstock.node.environment.alarm import Alarm
+from penstock.node.environment.event_loop import steady_clock
 from penstock.node.metrics.registry import Registry
 from penstock.node.quorum.applier import Applier, Leadership
-from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.metrics import QuorumMetrics
-from penstock.node.quorum.ports import Application, Member, PeerAnswer, PeerLinks, Stores
+from penstock.node.quorum.ports import Application, Clock, Member, PeerAnswer, PeerLinks, Stores
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError, UnsupportedError
 from penstock.raft import effects as do
 from penstock.raft import requests as ask
@@ -50,7 +51,7 @@ class QuorumDriver:
         stores: Stores,
         peers: PeerLinks,
         application: Application,
-        clock: QuorumClock,
+        clock: Clock,
         random: Random,
     ) -> None:
         self.failure: Exception | None = None
@@ -59,6 +60,7 @@ class QuorumDriver:
         self._log, self._snapshots, self._state = stores.log, stores.snapshots, stores.state
         self._peers = peers
         self._clock = clock
+        self._now_ms = clock.now_ms
         self._random = random
         self._metrics = QuorumMetrics()
         self._applier = Applier(stores, application, self, self._metrics.commits)
@@ -66,8 +68,7 @@ class QuorumDriver:
         self._ended: KafkaError | None = None
         self._events: deque[Event] = deque()
         self._is_busy = self._is_starting = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
+        self._alarm = Alarm(self._tick, lambda: self._now_ms())
         self._flush: asyncio.Future[None] | None = None
         self._fetched: asyncio.Future[bytes] | None = None
         self._asked: dict[asyncio.Future[ask.Answer], None] = {}
@@ -158,13 +159,13 @@ class QuorumDriver:
 
     def holds_lease(self, epoch: int) -> bool:
         """Whether this replica leads that epoch, and nobody can lead a later one yet."""
-        return self.is_leader(epoch) and self.raft.holds_lease(self._clock.now_ms())
+        return self.is_leader(epoch) and self.raft.holds_lease(self._now_ms())
 
     def describe(self) -> QuorumDescription:
         """What DescribeQuorum tells. Raises KafkaError NOT_LEADER_OR_FOLLOWER if this replica does not lead."""
         if not self.is_running:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node takes no part in the quorum")
-        return self.raft.describe(self._clock.now_ms())
+        return self.raft.describe(self._now_ms())
 
     def endpoint_of(self, node_id: int | None) -> Endpoint | None:
         """Where a node listens for the quorum: its peers, and those who look for the leader, have to be told."""
@@ -183,7 +184,7 @@ class QuorumDriver:
         InconsistentLogError; then nothing runs.
         """
         assert self._raft is None, "a driver is started once"
-        self._clock.start()
+        self._now_ms = steady_clock(self._clock.now_ms, self._clock.elapsed_s)
         raft = self._raft = Raft(
             self.member.local,
             self.member.configured,
@@ -237,7 +238,7 @@ class QuorumDriver:
         assert not self._is_busy, "nobody appends in the middle of an event"
         end_offset = self._log.end_offset
         try:
-            effects = raft.append(batch, epoch, self._clock.now_ms())
+            effects = raft.append(batch, epoch, self._now_ms())
         except Exception as error:
             if self._log.end_offset != end_offset or not isinstance(error, KafkaError | DecodeError):
                 self.fail(error)
@@ -329,7 +330,7 @@ class QuorumDriver:
         self._is_busy = True
         try:
             while self._events and self._ended is None:
-                for effect in self._events.popleft()(self._clock.now_ms()):
+                for effect in self._events.popleft()(self._now_ms()):
                     self._carry_out(effect)
         except Exception as error:
             self.fail(error)
@@ -411,21 +412,12 @@ class QuorumDriver:
         """One timer for what the core wants next; one that comes too early looks again."""
         deadline_ms = NEVER if self._ended is not None else self.raft.deadline_ms
         if deadline_ms >= NEVER:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-            return
-        due_ms = max(deadline_ms, self._clock.now_ms() + 1)
-        if self._timer is not None:
-            if self._timer_ms <= due_ms:
-                return
-            self._timer.cancel()
-        self._timer_ms = due_ms
-        self._timer = asyncio.get_running_loop().call_at(self._clock.timer_s(due_ms), self._tick)
+            self._alarm.cancel()
+        else:
+            self._alarm.set(max(deadline_ms, self._now_ms() + 1))
 
     def _tick(self) -> None:
-        self._timer = None
-        if self.raft.deadline_ms <= self._clock.now_ms():
+        if self.raft.deadline_ms <= self._now_ms():
             self.event(self.raft.tick)
         else:
             self._wake()
@@ -458,7 +450,7 @@ class QuorumDriver:
     def _hand_over(self) -> None:
         """A leader says that it goes: the voters need not find out by waiting for it."""
         if isinstance(self.raft.role, Leader):
-            for effect in self.raft.resign(self._clock.now_ms()):
+            for effect in self.raft.resign(self._now_ms()):
                 if isinstance(effect, do.Send):
                     self._peers.send(effect.to, effect.request)
 

@@ -29,6 +29,7 @@ from penstock.metadata.snapshot import (
     snapshot_values,
 )
 from penstock.metadata.transaction import MetadataTransaction
+from penstock.node.environment.alarm import Alarm
 from penstock.node.quorum.ports import Reading, ReplicatedLog
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import DecodeError
@@ -99,7 +100,7 @@ class MetadataLog:
         self._bytes_since_snapshot = 0
         self._snapshot_bytes = 0
         self._last_snapshot_ms = now_ms()
-        self._sooner: asyncio.TimerHandle | None = None
+        self._sooner = Alarm(self._snapshot_if_due, now_ms)
         self._writing: asyncio.Task[SnapshotId] | None = None
 
     async def start(self, quorum: ReplicatedLog) -> None:
@@ -276,8 +277,8 @@ class MetadataLog:
         now_ms = self._now_ms()
         if not self.is_snapshot_due(now_ms):
             wait_ms = self._last_snapshot_ms + SOONER_MS - now_ms
-            if self._is_worth_a_snapshot and wait_ms > 0 and self._sooner is None:
-                self._sooner = asyncio.get_running_loop().call_later(wait_ms / 1000, self._snapshot_sooner)
+            if self._is_worth_a_snapshot and wait_ms > 0:
+                self._sooner.set(now_ms + wait_ms)
             return
         self._write_snapshot(now_ms)
 
@@ -287,10 +288,6 @@ class MetadataLog:
         writing = self.quorum.snapshot(self._content(end_offset, now_ms), end_offset)
         self._writing = asyncio.get_running_loop().create_task(writing)
         self._writing.add_done_callback(self._written)
-
-    def _snapshot_sooner(self) -> None:
-        self._sooner = None
-        self._snapshot_if_due()
 
     def _content(self, end_offset: int, now_ms: int) -> Iterator[bytes]:
         """The snapshot as the image is now: of a copy, so that all of it may be made in a thread."""
@@ -321,8 +318,7 @@ class MetadataLog:
 
     async def close(self) -> None:
         """Waits for a snapshot that is being written, or for a last one that makes the next start shorter."""
-        if self._sooner is not None:
-            self._sooner.cancel()
+        self._sooner.cancel()
         if self._is_worth_a_snapshot and self._writing is None and not self._transaction.is_open:
             self._write_snapshot(self._now_ms())
         if self._writing is not None:

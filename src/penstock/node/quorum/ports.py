@@ -74,6 +74,15 @@ class Member(Value):
     """What is said when it has failed."""
 
 
+class Clock(Value):
+    """The core's time is the wall clock's at the start, and goes on by `elapsed_s`, or by the event loop: that stands
+    still while the machine sleeps, which no other voter waits for where leaders hold leases.
+    """
+
+    now_ms: Callable[[], int]
+    elapsed_s: Callable[[], float] | None = None
+
+
 class PeerLinks(Protocol):
     """The way to the other replicas."""
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from math import inf
 from typing import Any, Final
 
+from penstock.node.environment.tasks import Tasks
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ class FailedReplicas:
         self._wake = wake
         self._retry_s: dict[int, float] = {}
         self._complaints: dict[int, str] = {}
-        self._healing: dict[int, asyncio.Task[None]] = {}
+        self._healing = Tasks()
 
     def __contains__(self, number: int) -> bool:
         return number in self._retry_s
@@ -56,9 +57,7 @@ class FailedReplicas:
     def heal(self, number: int, work: Coroutine[Any, Any, None]) -> None:
         """Try it again when this is done."""
         self._retry_s[number] = inf
-        self._healing[number] = asyncio.create_task(
-            self._healed(number, work), name=f"repair of storage group {number}"
-        )
+        self._healing.start(self._healed(number, work), f"repair of storage group {number}")
 
     async def _healed(self, number: int, work: Coroutine[Any, Any, None]) -> None:
         retry_s = 0.0
@@ -71,7 +70,6 @@ class FailedReplicas:
             logger.exception("storage group %d is not repaired", number)
             retry_s = inf
         self._retry_s[number] = retry_s
-        del self._healing[number]
         self._wake()
 
     def take_due(self) -> list[int]:
@@ -90,7 +88,4 @@ class FailedReplicas:
 
     async def stop(self) -> None:
         """Repair nothing any more."""
-        healing = list(self._healing.values())
-        for task in healing:
-            task.cancel()
-        await asyncio.gather(*healing, return_exceptions=True)
+        await self._healing.stop()

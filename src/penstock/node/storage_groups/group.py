@@ -23,6 +23,7 @@ from typing import Protocol
 from uuid import UUID
 
 from penstock.log.partition_log import PartitionLog
+from penstock.node.environment.alarm import Alarm
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.ports import Reading
 from penstock.node.storage_groups.copying import LostRecordsError, Source, Wanted, copy_missing, flush_all
@@ -112,7 +113,7 @@ class StorageGroup:
         self._now_ms = now_ms
         self._driver: QuorumDriver | None = None
         self._is_started = False
-        self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
+        self._alarm = Alarm(self._propose, now_ms)
         self._closed: list[GroupPartition] = []
 
     async def start(self, driver: QuorumDriver) -> None:
@@ -211,18 +212,10 @@ class StorageGroup:
     def _schedule(self) -> None:
         """See to the proposal that is collected: at the end of this turn, or when it has lingered."""
         deadline_ms = self.proposer.deadline_ms
-        if deadline_ms is None:
-            return
-        loop, delay_ms = asyncio.get_running_loop(), deadline_ms - self._now_ms()
-        if delay_ms <= 0 and isinstance(self._timer, asyncio.TimerHandle):
-            self._timer.cancel()
-            self._timer = None
-        if self._timer is None:
-            is_due = delay_ms <= 0
-            self._timer = loop.call_soon(self._propose) if is_due else loop.call_later(delay_ms / 1000, self._propose)
+        if deadline_ms is not None:
+            self._alarm.set(deadline_ms)
 
     def _propose(self) -> None:
-        self._timer = None
         epoch, batch = self.proposer.epoch, self.proposer.take(self._now_ms())
         if epoch is None or batch is None:
             self._schedule()
@@ -446,8 +439,7 @@ class StorageGroup:
 
     async def stop(self, *, resign: bool = True) -> None:
         """Take part no longer."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         await self.driver.stop(resign=resign)
         self._resign()
 

@@ -20,11 +20,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from penstock.leadership.transfer import HOLDING, Answer, Effect, Limits, State, Transfer
+from penstock.node.environment.alarm import Alarm
+from penstock.node.environment.event_loop import loop_ms
+from penstock.node.environment.tasks import Tasks
 from penstock.node.storage_groups.group import Held, StorageGroup
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.storage_groups.entries import MOVED_MS, Scheme
 
-CHECK_S: Final = 0.005
+CHECK_MS: Final = 5
 NOT_YET_S: Final = 0.002
 """Pause before a successor is asked again that has not heard yet that it leads."""
 SETTLE_S: Final = 1
@@ -75,13 +78,13 @@ class HandOver:
         self._is_open = False
         self._arrived = asyncio.Event()
         self._renewed_until_ms = 0.0
-        self._tasks: dict[asyncio.Task[None], None] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._tasks = Tasks()
+        self._alarm = Alarm(self._check, self._now_ms)
         group.hand_over = self
         self._check()
 
     def _now_ms(self) -> int:
-        return int(self._loop.time() * 1000)
+        return loop_ms(self._loop)
 
     # What arrives.
 
@@ -127,7 +130,6 @@ class HandOver:
             self._do(self.machine.on_leader(-1, epoch, is_self=False))
 
     def _check(self) -> None:
-        self._timer = None
         machine = self.machine
         if machine.state is State.CATCHING_UP:
             # What the successor lacks by then comes to it before the record that names it.
@@ -192,20 +194,14 @@ class HandOver:
         self._do(self.machine.on_answer(answer, self._now_ms()))
 
     def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        now_s, deadline_ms = self._loop.time(), self.machine.deadline_ms
-        checks = self.machine.state is not State.FORWARDING
-        due_s = [now_s + CHECK_S] if checks else []
-        if deadline_ms is not None:
-            due_s.append((deadline_ms + 1) / 1000)
-        self._timer = self._loop.call_at(min(due_s), self._check) if due_s else None
+        if self.machine.state is not State.FORWARDING:
+            self._alarm.set(self._now_ms() + CHECK_MS)
+        if self.machine.deadline_ms is not None:
+            self._alarm.set(self.machine.deadline_ms)
 
     def _end(self) -> None:
         """All is as it was before, or as it is where another voter leads."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._alarm.cancel()
         if self._group.hand_over is self:
             self._group.hand_over = None
             cause = self.machine.cause
@@ -217,20 +213,15 @@ class HandOver:
         """Whoever sends from now on can know who leads, and is told to look; what was sent on gets its answer."""
         if self.machine.state is State.FORWARDING:
             self._do(self.machine.on_full())
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=SETTLE_S)
+        await self._tasks.settle(SETTLE_S)
 
     async def stop(self) -> None:
         """The node ends: nothing is held any more."""
         if self._group.hand_over is self:
             self._group.hand_over = None
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         self._refuse(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node is stopping"))
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.stop()
 
     def _refuse(self, error: KafkaError) -> None:
         held, self._held = self._held, {}
@@ -290,14 +281,7 @@ class HandOver:
             self._bytes -= one.size
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work, name="what a storage group's successor is sent")
-        self._tasks[task] = None
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        del self._tasks[task]
-        if not task.cancelled() and task.exception() is not None:
-            logger.error("a storage group's hand-over failed by our own fault", exc_info=task.exception())
+        self._tasks.start(work, "what a storage group's successor is sent")
 
 
 def elsewhere() -> KafkaError:

@@ -34,6 +34,7 @@ from penstock.metadata.records import (
     RemoveTopicRecord,
 )
 from penstock.metadata.topics import NO_LEADER
+from penstock.node.environment.tasks import Tasks
 from penstock.node.storage_groups.failed_replicas import FailedReplicas
 from penstock.node.storage_groups.group_metrics import register_groups
 from penstock.node.storage_groups.partition_logs import PartitionLogs
@@ -102,8 +103,8 @@ class GroupKeeper:
         self._wake = asyncio.Event()
         self._failed = FailedReplicas(self._wake.set)
         """Those that could not be opened, or have failed."""
-        self._task: asyncio.Task[None] | None = None
-        self._stopping: dict[asyncio.Task[None], None] = {}
+        self._tasks = Tasks()
+        self._stopping = Tasks()
         self.on_partition: Callable[[UUID, int], None] = _nobody_cares
         """Is called with a partition that is in its group here from now on, or is not any more."""
         register_groups(context.metrics, self._running, self._count_offline)
@@ -121,7 +122,7 @@ class GroupKeeper:
                 self._delete_left(logs[STORAGE_GROUPS, number])
         self.on_new_image()
         await self._follow()
-        self._task = asyncio.create_task(self._work(), name="storage groups")
+        self._tasks.start(self._work(), "storage groups")
 
     async def resign(self, *, hand_over: bool) -> None:
         """Lead none any more: others shall, before this node stops. What cannot be handed over is resigned, and where
@@ -162,13 +163,11 @@ class GroupKeeper:
 
     async def stop(self) -> None:
         """Take part in none any more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._tasks.stop()
         await self._failed.stop()
         replicas = list(self._groups.by_number.values())
         self._groups.by_topic.clear()
-        await asyncio.gather(*map(self._leave, replicas), *self._stopping)
+        await asyncio.gather(*map(self._leave, replicas), self._stopping.settle())
         if self._links is not None:
             await self._links.close()
 
@@ -421,8 +420,8 @@ class GroupKeeper:
     def _cut_off(self, replica: GroupReplica, image: PartitionImage) -> None:
         """Nobody can be told that this node leads: have somebody lead of whom the controllers hear."""
         if replica.leaving is None or replica.leaving.done():
-            name = f"who leads {replica.log} instead"
-            replica.leaving = asyncio.create_task(self._leave_to_others(replica, image), name=name)
+            work = self._leave_to_others(replica, image)
+            replica.leaving = self._tasks.start(work, f"who leads {replica.log} instead")
 
     async def _leave_to_others(self, replica: GroupReplica, image: PartitionImage) -> None:
         """A voter whose metadata are newer, and say that nobody leads, can claim. Where there is none, no controller
@@ -446,9 +445,7 @@ class GroupKeeper:
         for replica in self._running():
             if replica.lies_in(path):
                 logger.error("this node takes part in storage group %d no longer: %s is offline", replica.number, path)
-                task = asyncio.create_task(self._leave(replica), name=f"stop of {replica.log}")
-                self._stopping[task] = None
-                task.add_done_callback(self._stopping.pop)
+                self._stopping.start(self._leave(replica), f"stop of {replica.log}")
 
     async def _leave(self, replica: GroupReplica) -> None:
         try:

@@ -17,6 +17,7 @@ from uuid import UUID
 
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import TopicImage
+from penstock.node.environment.tasks import Tasks
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.storage_groups.group import StorageGroup
 from penstock.node.storage_groups.voters import caught_up, next_change
@@ -53,7 +54,7 @@ class GroupReplica:
         self._driver: QuorumDriver | None = None
         self._opening: set[PartitionId] = set()
         self._opening_in: int | None = None
-        self._snapshot: asyncio.Task[None] | None = None
+        self._snapshots = Tasks()
         self._changing: asyncio.Future[ask.Answer] | None = None
 
     async def start(self, driver: QuorumDriver) -> None:
@@ -69,8 +70,7 @@ class GroupReplica:
             self.leaving.cancel()
         if self._driver is not None:
             await self.group.stop(resign=resign)
-        if self._snapshot is not None:
-            await asyncio.wait([self._snapshot])
+        await self._snapshots.settle()
 
     @property
     def number(self) -> int:
@@ -184,10 +184,8 @@ class GroupReplica:
 
     def keep_short(self) -> None:
         """Begin a snapshot, if it is worth one."""
-        if self.group.bytes_since_snapshot >= self._snapshot_bytes and (
-            self._snapshot is None or self._snapshot.done()
-        ):
-            self._snapshot = asyncio.create_task(self._take_snapshot(), name=f"snapshot of {self.log}")
+        if self.group.bytes_since_snapshot >= self._snapshot_bytes and not self._snapshots:
+            self._snapshots.start(self._take_snapshot(), f"snapshot of {self.log}")
 
     async def _take_snapshot(self) -> None:
         try:

@@ -22,9 +22,8 @@ from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.metadata.topics import NO_LEADER, is_reserved
 from penstock.node.environment.context import NodeContext
-from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
-from penstock.node.quorum.ports import Member, Stores
+from penstock.node.quorum.ports import Clock, Member, Stores
 from penstock.node.quorum.settings import raft_settings
 from penstock.node.quorum.state_file import QuorumStateError, StateFile
 from penstock.node.quorum.stored_log import StoredLog
@@ -154,7 +153,7 @@ async def start_replica(
         Stores(stored_log, snapshots, state),
         links.peers(name, image.replicas),
         group,
-        QuorumClock(outside.now_ms, outside.elapsed_s),
+        Clock(outside.now_ms, outside.elapsed_s),
         outside.random,
     )
     try:

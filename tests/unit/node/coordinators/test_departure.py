@@ -250,7 +250,7 @@ async def test_what_was_held_is_answered_here_where_the_groups_stay(giver: Group
     assert await heard(giver, joined) == ErrorCode.NONE
     hosted = giver.groups.hosted(INDEX)
     assert hosted is not None
-    assert hosted._timer is not None, "its session goes on"
+    assert hosted._alarm.is_set, "its session goes on"
     await giver.stop()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from penstock.node.environment.event_loop import loop_ms, new_event_loop
+from penstock.node.environment.event_loop import loop_ms, new_event_loop, steady_clock
 
 WITHOUT = Path(__file__).parents[3] / "without_uvloop"
 PROGRAM = """
@@ -42,3 +42,11 @@ def test_a_whole_millisecond_is_read_back_as_itself(now_ms: int) -> None:
     loop = Loop()
     loop.close()
     assert loop_ms(loop) == now_ms
+
+
+@pytest.mark.parametrize("elapsed_s", [0.0, 50.0])
+async def test_a_steady_clock_begins_with_the_wall_clock_and_goes_on_by_what_it_is_given(elapsed_s: float) -> None:
+    now_ms = steady_clock(lambda: 1_700_000_000_000, lambda: elapsed_s)
+    assert now_ms() == 1_700_000_000_000
+    elapsed_s += 3600
+    assert now_ms() == 1_700_003_600_000

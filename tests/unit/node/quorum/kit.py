@@ -7,9 +7,8 @@ from tests.unit.node.quorum.memory import HeldLog, MemoryState, Remembered, Writ
 from tests.unit.node.quorum.scripted_peers import ScriptedPeers
 
 from penstock.node.metrics.registry import Registry
-from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
-from penstock.node.quorum.ports import Member, Stores
+from penstock.node.quorum.ports import Clock, Member, Stores
 from penstock.protocol.errors import ErrorCode
 from penstock.raft import requests as ask
 from penstock.raft.settings import RaftSettings
@@ -41,7 +40,7 @@ class Kit:
             Stores(self.log, self.snapshots, self.state),
             self.peers,
             self.application,
-            QuorumClock(lambda: WALL_CLOCK_MS, None),
+            Clock(lambda: WALL_CLOCK_MS),
             Random(1),
         )
         driver.on_failure(self.failures.append)

@@ -15,10 +15,9 @@ from tests.unit.node.quorum.stores import Store
 
 from penstock.client.settings import ClientSettings
 from penstock.log.config import LogConfig
-from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.peers import Peers
-from penstock.node.quorum.ports import Member, Stores
+from penstock.node.quorum.ports import Clock, Member, Stores
 from penstock.node.quorum.state_file import StateFile
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -87,7 +86,7 @@ class Replica:
             Stores(self.store.log, self.store.snapshots, StateFile(self.store.disk, self.store.directory)),
             Peers(settings=settings, cluster_id=CLUSTER_ID, listeners=self.voter.endpoints, bootstrap=bootstrap),
             self.application,
-            QuorumClock(lambda: 1_700_000_000_000, None),
+            Clock(lambda: 1_700_000_000_000),
             Random(self.key.id * 100 + self.lives),
         )
         await self.driver.start()

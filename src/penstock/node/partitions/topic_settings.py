@@ -1,4 +1,4 @@
-"""From the configs of a topic to what its logs obey: one LogConfig for all topics that have the same settings."""
+"""From the configs of a topic to what its partitions obey: one LogConfig for all topics with the same settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError, ConfigValue
 from penstock.metadata.configs.effective import topic_values
 from penstock.metadata.configs.without_effect import why_value_has_no_effect
+from penstock.node.partitions.partition import Partition
 from penstock.protocol.value import Value
+from penstock.replication.quota import ReplicationQuota
 
 logger = logging.getLogger(__name__)
 
@@ -102,3 +104,34 @@ class TopicSettingsTable:
             return EVERY_PARTITION
         pairs = (pair.split(":") for pair in replicas)
         return frozenset(int(index) for index, node_id in pairs if int(node_id) == self._config.node_id)
+
+
+class Throttles:
+    """The limits of this broker's replication: as a leader, as a follower, and between its log directories (KIP-73).
+
+    A partition that a topic names in `leader.replication.throttled.replicas`, or in the follower's key, has the
+    broker's quota; any other has none, and costs nothing. In sync replicas are never held back. `configure` when keys
+    of the broker have changed, `apply` when those of a topic have.
+    """
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        windows, window_ms = config.replication_quota_window_num, config.replication_quota_window_size_seconds * 1000
+        self.leader = ReplicationQuota(windows=windows, window_ms=window_ms)
+        self.follower = ReplicationQuota(windows=windows, window_ms=window_ms)
+        self.directories = ReplicationQuota(
+            windows=config.alter_log_dirs_replication_quota_window_num,
+            window_ms=config.alter_log_dirs_replication_quota_window_size_seconds * 1000,
+        )
+        self.configure()
+
+    def configure(self) -> None:
+        """Take over what the broker's keys say."""
+        self.leader.bytes_per_s = self._config.leader_replication_throttled_rate
+        self.follower.bytes_per_s = self._config.follower_replication_throttled_rate
+        self.directories.bytes_per_s = self._config.replica_alter_log_dirs_io_max_bytes_per_second
+
+    def apply(self, partition: Partition, settings: TopicSettings) -> None:
+        """Take over what the topic's keys say of a partition."""
+        partition.leader_quota = self.leader if partition.index in settings.throttled_leaders else None
+        partition.follower_quota = self.follower if partition.index in settings.throttled_followers else None

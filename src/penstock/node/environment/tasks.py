@@ -1,0 +1,50 @@
+"""The tasks that one part of a node has in the background, from their start until it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+class Tasks:
+    """Keeps tasks while they run, as the event loop does not, and logs what ends one but its end or a cancellation."""
+
+    __slots__ = ("_running",)
+
+    def __init__(self) -> None:
+        self._running: dict[asyncio.Task[Any], None] = {}
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def start(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._running[task] = None
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        del self._running[task]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("%s: failed by our own fault", task.get_name(), exc_info=error)
+
+    def cancel(self) -> None:
+        """Have all of them end; the caller does not wait for that."""
+        for task in self._running:
+            task.cancel()
+
+    async def settle(self, timeout_s: float | None = None) -> None:
+        """Wait until those that run now have ended, or as long as that."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=timeout_s)
+
+    async def stop(self) -> None:
+        """Have all of them end, and wait until they have."""
+        self.cancel()
+        await self.settle()
