@@ -4,10 +4,8 @@ import argparse
 
 from rich.console import Console
 
-from bench.measure import Measure
+from bench.measure import RESULTS, Measure, asked, table, write
 from bench.questions import QUESTIONS
-from bench.report import asked, table
-from bench.results_file import RESULTS, write
 
 
 def main() -> None:

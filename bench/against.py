@@ -28,9 +28,7 @@ TURNS = 6
 def command_of(tree: Path) -> Command:
     """How a node of a source tree is started; packages are those of the interpreter that runs."""
 
-    def command(
-        directory: Path, port: int, settings: Mapping[str, str]
-    ) -> tuple[Sequence[str], Mapping[str, str] | None]:
+    def command(directory: Path, port: int, settings: Mapping[str, str]) -> tuple[Sequence[str], Mapping[str, str]]:
         arguments, environment = penstock_command(directory, port, settings)
         return arguments, {**environment, "PYTHONPATH": str(tree / "src")}
 

@@ -71,14 +71,12 @@ class RoundTrips:
         self._windows: list[tuple[int, float, float]] = []
 
     def __call__(self, text: str) -> None:
-        """Take the latencies of one window."""
         for broker in json.loads(text)["brokers"].values():
             seen = broker["rtt"]
             if seen["cnt"] > 10:
                 self._windows.append((seen["cnt"], seen["p50"] / 1e3, seen["p99"] / 1e3))
 
     def percentiles_ms(self) -> tuple[float, float]:
-        """(p50, p99)."""
         if not self._windows:
             return 0.0, 0.0
         counts, p50, p99 = zip(*self._windows, strict=True)
@@ -86,7 +84,6 @@ class RoundTrips:
 
 
 def _record_chunks(size: int, *, text: bool, keys: int) -> Iterator[list[dict[str, bytes]]]:
-    """Chunks of records, without end."""
     if not keys:
         return itertools.repeat(_value_chunk(size, text=text))
     names = [b"%010d" % number for number in range(keys)]
@@ -95,7 +92,6 @@ def _record_chunks(size: int, *, text: bool, keys: int) -> Iterator[list[dict[st
 
 
 def _value_chunk(size: int, *, text: bool) -> list[dict[str, bytes]]:
-    """Records to send again and again."""
     if not text:
         return [{"value": b"x" * size}] * CHUNK
     draw = random.Random(1)

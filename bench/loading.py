@@ -3,7 +3,7 @@
 import time
 from typing import Any, Final
 
-from bench.measure import Budget, Measure, measure
+from bench.measure import Budget, Figures, Measure
 from bench.node import penstock_command, scratch
 from bench.process import BrokerProcess
 from bench.topics import create_topic
@@ -15,6 +15,7 @@ from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from penstock.protocol.messages.offset_fetch import OffsetFetchRequest
+from penstock.testing.quorum_view import wait_until
 
 GROUPS: Final = 1_000
 PARTITIONS: Final = 100
@@ -23,26 +24,27 @@ TIMES: Final = 100
 TOPIC: Final = "read"
 COMMIT_VERSION, FETCH_VERSION = 7, 7
 AT_ONCE: Final = 50
-PAUSE_S: Final = 0.02
 LIMIT_S: Final = 60.0
 
 
 def loading(runs: int) -> list[Measure]:
     """How long is it from the start of a process until all groups have been told what they committed?"""
-    seconds, used = [], []
+    figures = Figures()
+    name = f"start until {GROUPS:,} groups are served, {GROUPS * PARTITIONS * TIMES:,} commits behind them"
     with scratch() as directory:
         node = BrokerProcess(penstock_command, directory, {})
         create_topic(node.address, TOPIC, PARTITIONS)
         _commit_all(node)
-        for _ in range(runs + 1):
+        for number in range(runs + 1):
             node.stop()
             node = BrokerProcess(penstock_command, directory, {})
             _ask_all(node)
-            seconds.append(time.perf_counter() - node.started)
-            used.append(node.cpu().total)
+            seconds = time.perf_counter() - node.started
+            if number:
+                figures.add(name, "s", seconds, Budget(3))
+                figures.add(f"{name}, CPU", "s", node.cpu().total)
         node.stop()
-    name = f"start until {GROUPS:,} groups are served, {GROUPS * PARTITIONS * TIMES:,} commits behind them"
-    return [measure(name, "s", seconds[1:], Budget(3)), measure(f"{name}, CPU", "s", used[1:])]
+    return figures.measures()
 
 
 def _commit_all(node: BrokerProcess) -> None:
@@ -66,13 +68,11 @@ def _ask_all(node: BrokerProcess) -> None:
 
 
 def _until_served(wire: Wire, group: str) -> Any:
-    limit_s = time.perf_counter() + LIMIT_S
-    while time.perf_counter() < limit_s:
+    def look() -> Any:
         found = wire.ask(OffsetFetchRequest(group_id=group, topics=None), FETCH_VERSION)
-        if found.error_code == ErrorCode.NONE:
-            return found
-        time.sleep(PAUSE_S)
-    raise RuntimeError(f"{group} was not served within {LIMIT_S:g} s")
+        return found if found.error_code == ErrorCode.NONE else None
+
+    return wait_until(look, LIMIT_S, f"{group} is served")
 
 
 def _commit(group: str, number: int) -> bytes:

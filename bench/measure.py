@@ -1,13 +1,21 @@
-"""What a measurement is: a figure with its spread over several runs, and the budget that it is held against."""
+"""What a measurement is: figures with their spread and budgets; how a run is asked for, shown, and kept as JSON.
 
+The file has a row for each figure, with when and where. A run replaces the rows that it measured.
+"""
+
+import argparse
+import json
 import os
 import platform
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
+from typing import Any, Final, Literal
+
+from rich.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,25 @@ def measure(name: str, unit: str, values: Iterable[float], budget: Budget | None
     return Measure(name, unit, values, budget)
 
 
+class Figures:
+    """Measures that grow run by run, in the order in which they were first told of."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[str, list[float], Budget | None]] = {}
+
+    def add(self, name: str, unit: str, value: float, budget: Budget | None = None) -> float:
+        """One more run of a figure; the value, to be shown."""
+        self._found.setdefault(name, (unit, [], budget))[1].append(value)
+        return value
+
+    def most(self, name: str) -> float:
+        """Of all runs of a figure."""
+        return max(self._found[name][1])
+
+    def measures(self) -> list[Measure]:
+        return [measure(name, unit, values, budget) for name, (unit, values, budget) in self._found.items()]
+
+
 def machine() -> dict[str, str | int | float]:
     """What the figures depend on: processor, memory, system and versions."""
     return {
@@ -73,3 +100,59 @@ def _first_value(path: str, key: str) -> str | None:
 def percentile(values: Sequence[float], percent: float) -> float:
     """The value that so many percent of them do not reach."""
     return sorted(values)[int(len(values) * percent / 100)]
+
+
+def asked(parser: argparse.ArgumentParser, what: str, known: Collection[str]) -> argparse.Namespace:
+    """What the command line says; `names` are those of the known ones that it names, all if it names none."""
+    parser.add_argument("names", nargs="*", metavar=what.upper(), help=f"any of: {', '.join(known)} (all)")
+    words = parser.parse_args()
+    words.is_all = not words.names
+    unknown = sorted(set(words.names) - set(known))
+    if unknown:
+        parser.error(f"no {what} {', '.join(unknown)}: choose from {', '.join(known)}")
+    words.names = words.names or list(known)
+    return words
+
+
+def figure(value: float) -> str:
+    """Three significant digits, or a whole number."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def table(measures: Sequence[Measure], title: str) -> Table:
+    """All measures for people."""
+    out = Table(title=title)
+    for heading in ("figure", "median", "min", "max", "unit", "budget", ""):
+        out.add_column(heading, justify="left" if heading in ("figure", "unit", "") else "right")
+    for one in measures:
+        budget = f"{one.budget.side} {one.budget.bound:,g}" if one.budget else ""
+        spread = (one.median, min(one.values), max(one.values))
+        out.add_row(one.name, *map(figure, spread), one.unit, budget, one.verdict)
+    return out
+
+
+RESULTS: Final = Path(__file__).parent / "results"
+Row = dict[str, Any]
+
+
+def write(path: Path, measures: Sequence[Measure], *, is_all: bool) -> None:
+    """Put the rows of a run into the file; those of others stay, unless this run was about all that there is."""
+    others = [] if is_all else rows(path)
+    origin = {"when": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine()}
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"measures": merged(others, measures, origin)}, indent=2) + "\n")
+
+
+def rows(path: Path) -> list[Row]:
+    """The rows of a file, if there is one. In files from before rows had an origin, the file has it."""
+    if not path.exists():
+        return []
+    document = json.loads(path.read_text())
+    origin = {key: document[key] for key in ("when", "machine") if key in document}
+    return [row | origin for row in document["measures"]]
+
+
+def merged(others: Sequence[Row], measures: Sequence[Measure], origin: Row) -> list[Row]:
+    """Each row where it was, and what is new behind them."""
+    new = {one.name: asdict(one) | {"median": one.median} | origin for one in measures}
+    return [new.pop(row["name"], row) for row in others] + list(new.values())

@@ -63,6 +63,5 @@ def curves(title: str, lines: Mapping[str, Points]) -> str:
 
 
 def _powers(numbers: Sequence[float]) -> tuple[int, int]:
-    """The powers of ten around these numbers, at least one apart."""
     low, high = math.floor(math.log10(min(numbers))), math.ceil(math.log10(max(numbers)))
     return low, max(high, low + 1)

@@ -41,6 +41,18 @@ def cpu_of(pid: int | None) -> CpuTimes:
     return CpuTimes(float(times.user), float(times.system))
 
 
+class CommandError(Exception):
+    """A command failed; the text is what it said."""
+
+
+def said_by(command: Sequence[str], limit_s: float | None = None) -> str:
+    """What a command prints. Raises CommandError if it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s)
+    if done.returncode:
+        raise CommandError(f"{' '.join(command[-8:])}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
 class Process:
     """A process that writes what it says into a file; what it says to stderr may go into another one."""
 
@@ -55,7 +67,6 @@ class Process:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs."""
         return self._process.poll()
 
     @property
@@ -80,7 +91,6 @@ class Process:
         self._process.wait()
 
     def last_words(self, lines: int = 15) -> str:
-        """The end of what it wrote."""
         return "\n" + "\n".join(self.log_file.read_text(errors="replace").splitlines()[-lines:])
 
 

@@ -5,29 +5,21 @@ ten times what a later one does), and takes the CPU time that the operating syst
 """
 
 from collections.abc import Callable, Iterator
+from itertools import product
 
 from bench.compaction import beside_compaction, compaction
-from bench.failover import failover
-from bench.first_group import first_group
-from bench.first_record import first_record_at
-from bench.hand_over import hand_over
-from bench.hand_over_groups import hand_over_groups
-from bench.idle_replicas import idle_replicas
+from bench.hand_over import hand_over, hand_over_groups, restarts
 from bench.load import LARGE, ONE_BY_ONE, Load, Settings, produce, start_consuming
 from bench.loading import loading
-from bench.measure import Budget, Measure, measure, percentile
-from bench.neighbours import ATTACKS, TOPIC, pack_records, round_trips_beside_ms
+from bench.measure import Budget, Figures, Measure, percentile
 from bench.node import AT_ONCE, penstock_command, running_node, scratch
 from bench.process import BrokerProcess, CpuTimes
-from bench.ready_cluster import ready_cluster
-from bench.replicas import replicas
-from bench.replication_modes import replication_modes
-from bench.restarts import restarts
-from bench.round_trip import REQUESTS_OF, SmallRequests
-from bench.scaling import scaling
+from bench.replication import failover, first_group, idle_replicas, ready_cluster, replicas, replication_modes, scaling
+from bench.round_trip import ATTACKS, PACKED, REQUESTS_OF, SmallRequests, pack_records, round_trips_beside_ms
 from bench.standstill import KINDS, standstills
 from bench.storage_groups import storage_groups
 from bench.topics import create_topic, delete_topic, fill
+from bench.wire import first_record_at
 from bench.work import connectors
 
 Question = Callable[[int], list[Measure]]
@@ -35,104 +27,100 @@ Question = Callable[[int], list[Measure]]
 
 def boot(runs: int) -> list[Measure]:
     """How long until a new node answers, and what memory does it hold then? How long until three are ready?"""
-    seconds, megabytes = [], []
-    for _ in range(runs + 1):
+    figures = Figures()
+    for number in range(runs + 1):
         with running_node() as node:
-            seconds.append(node.boot_s)
-            megabytes.append(node.resident_mb)
-    return [
-        measure("boot to the first answer", "s", seconds[1:], Budget(1.0)),
-        measure("resident memory, idle", "MB", megabytes[1:], Budget(60)),
-        *ready_cluster(runs),
-    ]
+            if number:
+                figures.add("boot to the first answer", "s", node.boot_s, Budget(1.0))
+                figures.add("resident memory, idle", "MB", node.resident_mb, Budget(60))
+    return figures.measures() + ready_cluster(runs)
 
 
 def small_requests(runs: int) -> list[Measure]:
     """What does a produce request with one record of 100 B cost?"""
+    figures = Figures()
     with running_node() as node:
-        done = list(produced(node, runs, 100_000, 100, ONE_BY_ONE))
-    return [
-        measure("one record a request, 50 in flight", "requests/s", [load.records_per_s for load, _ in done]),
-        measure("user CPU per small produce request", "µs", [cpu.user / 0.1 for _, cpu in done], Budget(25)),
-        measure("system CPU per small produce request", "µs", [cpu.system / 0.1 for _, cpu in done]),
-    ]
+        for load, cpu in produced(node, runs, 100_000, 100, ONE_BY_ONE):
+            per_request = 1e6 / load.records
+            figures.add("one record a request, 50 in flight", "requests/s", load.records_per_s)
+            figures.add("user CPU per small produce request", "µs", cpu.user * per_request, Budget(25))
+            figures.add("system CPU per small produce request", "µs", cpu.system * per_request)
+    return figures.measures()
 
 
 def small_requests_at_once(runs: int) -> list[Measure]:
     """What do a heartbeat cost, and a fetch of one partition that brings one record of 100 B?"""
-    count, at_once = 30_000, 50
-    found: list[Measure] = []
+    count, at_once, figures = 30_000, 50, Figures()
     with running_node(AT_ONCE) as node:
         requests = SmallRequests(node)
         for kind, bound in (("heartbeat", 9), ("fetch", 18), ("session fetch", 18)):
-            used = []
-            for _ in range(runs + 1):
+            for number in range(runs + 1):
                 frames = REQUESTS_OF[kind](requests, count)
                 before = node.cpu()
                 requests.round_trips_ms(frames, at_once)
-                used.append((node.cpu() - before).user / count * 1e6)
-            found.append(measure(f"user CPU per small {kind}, {at_once} at once", "µs", used[1:], Budget(bound)))
+                used = (node.cpu() - before).user / count * 1e6
+                if number:
+                    figures.add(f"user CPU per small {kind}, {at_once} at once", "µs", used, Budget(bound))
         requests.close()
-    return found
+    return figures.measures()
 
 
 def large_batches(runs: int) -> list[Measure]:
     """What do 500 MB of 1000 B records in batches of 1 MB cost, produced and fetched?"""
+    figures = Figures()
     with running_node() as node:
-        done = {
-            ("produce", "produced"): list(produced(node, runs, 500_000, 1000, LARGE)),
-            ("fetch", "fetched"): list(fetched(node, runs, 500_000, 1000)),
-        }
-    return [
-        one
-        for (kind, past), found in done.items()
-        for one in (
-            measure(f"{kind}, 1000 B", "MB/s", [load.mb_per_s for load, _ in found]),
-            measure(
-                f"user CPU per MB {past}", "ms", [cpu.user / load.megabytes * 1e3 for load, cpu in found], Budget(0.5)
-            ),
-            measure(f"system CPU per MB {past}", "ms", [cpu.system / load.megabytes * 1e3 for load, cpu in found]),
-        )
-    ]
+        for kind, past, done in (
+            ("produce", "produced", produced(node, runs, 500_000, 1000, LARGE)),
+            ("fetch", "fetched", fetched(node, runs, 500_000, 1000)),
+        ):
+            for load, cpu in done:
+                per_mb = 1e3 / load.megabytes
+                figures.add(f"{kind}, 1000 B", "MB/s", load.mb_per_s)
+                figures.add(f"user CPU per MB {past}", "ms", cpu.user * per_mb, Budget(0.5))
+                figures.add(f"system CPU per MB {past}", "ms", cpu.system * per_mb)
+    return figures.measures()
 
 
 def records_a_second(runs: int) -> list[Measure]:
     """How many records of 100 B a second does one partition take, offered by one C client?"""
+    figures = Figures()
     with running_node() as node:
-        done = list(produced(node, runs, 3_000_000, 100, LARGE))
-    return [
-        measure("produce, 100 B", "records/s", [load.records_per_s for load, _ in done], Budget(1e6, "at least")),
-        measure("node's CPU share while it does", "%", [cpu.total / load.seconds * 100 for load, cpu in done]),
-    ]
+        for load, cpu in produced(node, runs, 3_000_000, 100, LARGE):
+            figures.add("produce, 100 B", "records/s", load.records_per_s, Budget(1e6, "at least"))
+            figures.add("node's CPU share while it does", "%", cpu.total / load.seconds * 100)
+    return figures.measures()
 
 
 def round_trip(runs: int) -> list[Measure]:
     """How long does one small produce request take on an idle node?"""
+    figures = Figures()
     with running_node() as node:
         requests = SmallRequests(node)
-        samples = [requests.round_trips_ms(requests.produces(5_000)) for _ in range(runs + 1)][1:]
+        for number in range(runs + 1):
+            trips = requests.round_trips_ms(requests.produces(5_000))
+            for percent, bound in ((50, 0.3), (99, 1.0)):
+                if number:
+                    figures.add(f"round trip, p{percent}", "ms", percentile(trips, percent), Budget(bound))
         requests.close()
-    return [
-        measure(f"round trip, p{percent}", "ms", [percentile(trips, percent) for trips in samples], Budget(bound))
-        for percent, bound in ((50, 0.3), (99, 1.0))
-    ]
+    return figures.measures()
 
 
 def many_partitions(runs: int) -> list[Measure]:
     """Does a request cost more where there are 10,000 partitions than where there are 10?"""
-    cost: dict[int, list[float]] = {}
-    memory: dict[int, float] = {}
+    cost: list[list[float]] = []
+    figures = Figures()
     for partitions in (10, 10_000):
         with running_node() as node:
             create_topic(node.address, "others", partitions)
-            cost[partitions] = [cpu.total / 0.05 for _, cpu in produced(node, runs, 50_000, 100, ONE_BY_ONE)]
-            memory[partitions] = node.resident_mb
-    ratios = [many / few for many, few in zip(sorted(cost[10_000]), sorted(cost[10]), strict=True)]
-    return [
-        *(measure(f"CPU per small request at {count:,} partitions", "µs", used) for count, used in cost.items()),
-        measure("their ratio", "", ratios, Budget(1.2)),
-        measure("resident memory with 10,000 partitions", "MB", [memory[10_000]]),
-    ]
+            done = produced(node, runs, 50_000, 100, ONE_BY_ONE)
+            cost.append(sorted(cpu.total / load.records * 1e6 for load, cpu in done))
+            for used in cost[-1]:
+                figures.add(f"CPU per small request at {partitions:,} partitions", "µs", used)
+            memory = node.resident_mb
+    for few, many in zip(*cost, strict=True):
+        figures.add("their ratio", "", many / few, Budget(1.2))
+    figures.add("resident memory with 10,000 partitions", "MB", memory)
+    return figures.measures()
 
 
 def start(runs: int) -> list[Measure]:
@@ -142,54 +130,42 @@ def start(runs: int) -> list[Measure]:
 
 def starts_with(count: int, runs: int) -> list[Measure]:
     """Starts after kill -9 and after a clean stop, in turns."""
-    seconds: dict[str, list[float]] = {"kill -9": [], "a clean stop": []}
-    used: dict[str, list[float]] = {stop: [] for stop in seconds}
+    figures, part = Figures(), count / 50_000
     with scratch() as directory:
         node = BrokerProcess(penstock_command, directory, {})
         fill(node.address, count)
-        for stop in [*seconds] * runs:
+        for stop in ["kill -9", "a clean stop"] * runs:
             node.kill() if stop == "kill -9" else node.stop()
             node = BrokerProcess(penstock_command, directory, {})
-            seconds[stop].append(first_record_at(node.address, limit_s=600) - node.started)
-            used[stop].append(node.cpu().total)
+            name, seconds = f"start after {stop} with {count:,} partitions", first_record_at(node.address, limit_s=600)
+            figures.add(name, "s", seconds - node.started, Budget(10 * part))
+            figures.add(f"{name}, CPU", "s", node.cpu().total, Budget(3 * part))
         node.kill()
-    part = count / 50_000
-    return [
-        one
-        for stop in seconds
-        for name in [f"start after {stop} with {count:,} partitions"]
-        for one in (
-            measure(name, "s", seconds[stop], Budget(10 * part)),
-            measure(f"{name}, CPU", "s", used[stop], Budget(3 * part)),
-        )
-    ]
+    return figures.measures()
 
 
 def standstill(runs: int) -> list[Measure]:
     """How long does a group of ten stand still when a member joins, restarts or leaves?"""
+    figures = Figures()
     with running_node(AT_ONCE) as node:
-        found = {
-            kind: [standstills(node.address, f"{kind}-{number}", kind) for number in range(runs)] for kind in KINDS
-        }
-    return [
-        measure(f"{kind} member {event}, {what}", "s", [one[event][index] for one in done])
-        for kind, done in found.items()
-        for event in done[0]
-        for index, what in enumerate(("group without a record", "worst partition"))
-    ]
+        for kind, number in product(KINDS, range(runs)):
+            for event, found in standstills(node.address, f"{kind}-{number}", kind).items():
+                figures.add(f"{kind} member {event}, group without a record", "s", found.group_s)
+                figures.add(f"{kind} member {event}, worst partition", "s", found.partition_s)
+    return figures.measures()
 
 
 def neighbours(runs: int) -> list[Measure]:
     """How long does a small request take while another connection does its worst?"""
+    figures = Figures()
     with running_node() as node:
-        for topic in ("trips", TOPIC):
+        for topic in ("trips", PACKED):
             create_topic(node.address, topic)
         pack_records(node.address)
-        found = {
-            attack: [percentile(round_trips_beside_ms(node.address, attack, 300), 99) for _ in range(runs)]
-            for attack in ATTACKS
-        }
-    return [measure(f"round trip beside {attack}, p99", "ms", p99, Budget(20)) for attack, p99 in found.items()]
+        for attack, _ in product(ATTACKS, range(runs)):
+            p99 = percentile(round_trips_beside_ms(node.address, attack, 300), 99)
+            figures.add(f"round trip beside {attack}, p99", "ms", p99, Budget(20))
+    return figures.measures()
 
 
 QUESTIONS: dict[str, Question] = {

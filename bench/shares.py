@@ -100,7 +100,6 @@ class Share:
             os.kill(self._pid, signal.SIGSTOP if self._is_stopped else signal.SIGCONT)
 
     def release(self) -> None:
-        """Let it run as it likes."""
         if self._is_stopped:
             os.kill(self._pid, signal.SIGCONT)
             self._is_stopped = False

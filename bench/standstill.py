@@ -18,6 +18,7 @@ from bench.background import Background
 from bench.child import Child
 from bench.stream import Stream
 from bench.topics import create_topic
+from penstock.testing.quorum_view import wait_until
 
 MEMBERS: Final = 10
 PARTITIONS: Final = 20
@@ -64,7 +65,6 @@ class Deliveries:
         self.changed_at = 0.0
 
     def take(self, partition: int, member: object) -> None:
-        """One record was given to a member."""
         now = time.perf_counter()
         with self._lock:
             self._moments[partition].append(now)
@@ -79,8 +79,7 @@ class Deliveries:
         ended = min(moments[-1] for moments in copies)
         everything = [moment for moments in copies for moment in moments]
         return Standstill(
-            longest_pause_s(everything, begun, ended),
-            max(longest_pause_s(moments, begun, ended) for moments in copies),
+            longest_pause_s(everything, begun, ended), max(longest_pause_s(moments, begun, ended) for moments in copies)
         )
 
 
@@ -125,17 +124,15 @@ class Group:
 
     def await_settled(self, members: int) -> None:
         """Wait until all partitions are read, by so many members, and none has changed hands for a while."""
-        until = time.perf_counter() + LIMIT_S
-        while time.perf_counter() < until:
+
+        def are() -> bool | None:
             readers = set(self.deliveries.reader)
             shared = None not in readers and readers <= set(self.members) and len(readers) == members
-            if shared and time.perf_counter() - self.deliveries.changed_at > SETTLED_S:
-                return
-            time.sleep(0.01)
-        raise RuntimeError(f"{members} members do not share {PARTITIONS} partitions after {LIMIT_S:g} s")
+            return (shared and time.perf_counter() - self.deliveries.changed_at > SETTLED_S) or None
+
+        wait_until(are, LIMIT_S, f"{members} members that share {PARTITIONS} partitions")
 
     def join(self) -> None:
-        """The tenth comes."""
         self.members.append(self._member(MEMBERS - 1))
 
     def restart(self) -> None:
@@ -144,7 +141,6 @@ class Group:
         self.join()
 
     def leave(self) -> None:
-        """The tenth goes."""
         self.members.pop().end()
 
 

@@ -13,12 +13,13 @@ import statistics
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Final
 from uuid import UUID
 
-from bench.measure import Measure, measure, percentile
+from bench.measure import Figures, Measure, percentile
 from bench.node import scratch
 from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
@@ -59,10 +60,7 @@ class Replica:
 
     def __init__(self, node_id: int, path: Path, replicas: "dict[int, Replica]", settings: ProposalSettings) -> None:
         path.mkdir()
-        directories = LogDirectories([str(path)], node_id=node_id, random=Random(node_id), cluster_id="bench")
-        directories.open_all(lambda topic: CONFIG)
-        directories.begin()
-        self.directories = directories
+        self.directories = directories = _opened(path, node_id)
         self.group = StorageGroup(self, _nobody, settings, wall_clock_ms)
         log = directories.create("__storage_group", 0, UUID(int=1), CONFIG)
         snapshots = StoredSnapshots(Disk(), log.directory)
@@ -76,14 +74,12 @@ class Replica:
         )
 
     def open(self, partition: PartitionId, topic: str) -> PartitionLog:
-        """The log of a partition."""
         return self.directories.create(topic, partition.number, partition.topic_id, CONFIG)
 
     def remove(self, log: PartitionLog) -> None:
         """Nothing is removed here."""
 
     def is_removed(self, topic_id: UUID, since: int) -> bool:
-        """Nor are topics deleted."""
         return False
 
 
@@ -104,11 +100,9 @@ class Links(NoPeers):
         answered: Callable[[int, PeerRequest, PeerAnswer], None],
         failed: Callable[[int, PeerRequest], None],
     ) -> None:
-        """See `PeerLinks`; nothing fails."""
         self._answered = answered
 
     def send(self, to: int, request: PeerRequest) -> None:
-        """In the next turn of the event loop."""
         asyncio.get_running_loop().call_soon(self._ask, to, request)
 
     def _ask(self, to: int, request: PeerRequest) -> None:
@@ -124,41 +118,38 @@ class Links(NoPeers):
 
 def storage_groups(runs: int) -> list[Measure]:
     """How many batches of 1 KB are on the disks of a majority in a second, and how long does each take?"""
-    found = []
-    with scratch() as path:
-        flushed = [_flushed_one_by_one(path / f"{run}") for run in range(runs)]
-    found.append(measure("one log, each batch flushed", "batches/s", flushed))
-    for topics, producers, linger_ms in KINDS:
-        rates, middles, worst, shared = [], [], [], []
-        for _ in range(runs):
-            with scratch() as path:
-                trips, together = asyncio.run(_produced(path, topics, producers, linger_ms))
-            rates.append(len(trips) / SECONDS)
-            middles.append(statistics.median(trips))
-            worst.append(percentile(trips, 99))
-            shared.append(together)
+    figures = Figures()
+    for _ in range(runs):
+        with scratch() as path:
+            figures.add("one log, each batch flushed", "batches/s", _flushed_one_by_one(path))
+    for (topics, producers, linger_ms), _ in product(KINDS, range(runs)):
+        with scratch() as path:
+            trips, together = asyncio.run(_produced(path, topics, producers, linger_ms))
         name = f"storage group, topics {topics}, producers {producers}, linger {linger_ms} ms"
-        found += [
-            measure(name, "batches/s", rates),
-            measure(f"{name}, p50", "ms", middles),
-            measure(f"{name}, p99", "ms", worst),
-            measure(f"{name}, batches in a proposal", "", shared),
-        ]
+        figures.add(name, "batches/s", len(trips) / SECONDS)
+        figures.add(f"{name}, p50", "ms", statistics.median(trips))
+        figures.add(f"{name}, p99", "ms", percentile(trips, 99))
+        figures.add(f"{name}, batches in a proposal", "", together)
     for scheme in Scheme:
         took = []
         for _ in range(runs):
             with scratch() as path:
                 took += asyncio.run(_handed_over(path, scheme))
-        name = f"storage group, handed over by scheme {scheme}"
-        found += [measure(name, "ms", took), measure(f"{name}, longest", "ms", [max(took)])]
-    return found
+        for one in took:
+            figures.add(f"storage group, handed over by scheme {scheme}", "ms", one)
+        figures.add(f"storage group, handed over by scheme {scheme}, longest", "ms", max(took))
+    return figures.measures()
+
+
+def _opened(path: Path, node_id: int = 1) -> LogDirectories:
+    directories = LogDirectories([str(path)], node_id=node_id, random=Random(node_id), cluster_id="bench")
+    directories.open_all(lambda topic: CONFIG)
+    directories.begin()
+    return directories
 
 
 def _flushed_one_by_one(path: Path) -> float:
-    path.mkdir()
-    directories = LogDirectories([str(path)], node_id=1, random=Random(1), cluster_id="bench")
-    directories.open_all(lambda topic: CONFIG)
-    directories.begin()
+    directories = _opened(path)
     log = directories.create("flushed", 0, UUID(int=2), CONFIG.replace(flush_messages=1))
     end, count = time.perf_counter() + SECONDS, 0
     while time.perf_counter() < end:
@@ -215,11 +206,9 @@ class Waiting:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def append(self) -> None:
-        """Nothing goes wrong here."""
         raise AssertionError("the successor leads")
 
     def refused(self, error: KafkaError) -> None:
-        """The same."""
         self.done.set_exception(error)
 
 

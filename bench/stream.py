@@ -6,6 +6,7 @@ from collections.abc import Callable
 from confluent_kafka import KafkaError, Message, Producer
 
 from bench.background import Background
+from penstock.testing.quorum_view import wait_until
 
 TICK_S = 0.005
 PATIENCE_S = 120.0
@@ -73,18 +74,12 @@ class Stream(Background):
         return max(wait for sent_s, wait in self.waits if from_s <= sent_s < to_s)
 
     def wait_for_more(self, count: int = 500) -> None:
-        """Until so many more are acknowledged."""
         wanted = len(self.waits) + count
         self._wait(lambda: len(self.waits) >= wanted)
 
     def wait_until_every_partition_goes_on(self) -> None:
-        """Until of each partition a record is acknowledged that was sent from now on."""
         now_s = time.perf_counter()
         self._wait(lambda: min(self.last_sent_s) > now_s)
 
     def _wait(self, is_so: Callable[[], bool]) -> None:
-        deadline = time.perf_counter() + PATIENCE_S
-        while not is_so():
-            if time.perf_counter() > deadline:
-                raise RuntimeError(f"the producer did not get on within {PATIENCE_S:g} s")
-            time.sleep(TICK_S)
+        wait_until(lambda: is_so() or None, PATIENCE_S, "a producer that gets on")

@@ -80,29 +80,52 @@ def wait_for_partitions(
 
 def wait_in_sync(address: str, topic: str, count: int) -> None:
     """Until each partition has a leader and so many replicas in sync."""
-
-    def is_so(found: Partitions) -> bool:
-        return all(one.leader >= 0 and len(one.isrs) == count for one in found.values())
-
-    wait_for_partitions(address, topic, is_so, f"{count} replicas of {topic} in sync")
+    wait_for_partitions(
+        address,
+        topic,
+        lambda found: all(one.leader >= 0 and len(one.isrs) == count for one in found.values()),
+        f"{count} replicas of {topic} in sync",
+    )
 
 
 def wait_led_by(address: str, topic: str, leaders: Sequence[int]) -> None:
     """Until these lead, each its partition."""
-
-    def is_so(found: Partitions) -> bool:
-        return [found[index].leader for index in sorted(found)] == list(leaders)
-
-    wait_for_partitions(address, topic, is_so, f"leaders {leaders} of {topic}")
+    wanted = dict(enumerate(leaders))
+    wait_for_partitions(
+        address,
+        topic,
+        lambda found: {index: one.leader for index, one in found.items()} == wanted,
+        f"leaders {leaders}",
+    )
 
 
 def wait_led_without(address: str, topic: str, node: int) -> None:
     """Until other nodes than that one lead."""
+    wait_for_partitions(
+        address, topic, lambda found: all(one.leader not in (-1, node) for one in found.values()), f"others than {node}"
+    )
 
-    def is_so(found: Partitions) -> bool:
-        return all(one.leader not in (-1, node) for one in found.values())
 
-    wait_for_partitions(address, topic, is_so, f"leaders of {topic} other than {node}")
+def read_all(address: str, topic: str) -> list[tuple[bytes, bytes]]:
+    """Key and value of each record, in any order. TimeoutError if some do not come."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "reader-of-all", "enable.auto.commit": False})
+    try:
+        partitions = consumer.list_topics(topic, LIMIT_S).topics[topic].partitions
+        places = [TopicPartition(topic, index, 0) for index in partitions]
+        left = sum(consumer.get_watermark_offsets(one, timeout=LIMIT_S)[1] for one in places)
+        consumer.assign(places)
+        found: list[tuple[bytes, bytes]] = []
+        while left > len(found):
+            messages = consumer.consume(min(left - len(found), 500), LIMIT_S)
+            if not messages:
+                raise TimeoutError(f"only {len(found)} of {left} records of {topic} come")
+            for message in messages:
+                if (error := message.error()) is not None:
+                    raise KafkaException(error)
+                found.append((message.key() or b"", message.value() or b""))
+        return found
+    finally:
+        consumer.close()
 
 
 def end_of(address: str, topic: str) -> Callable[[], int]:

@@ -5,12 +5,15 @@ import struct
 import time
 from typing import Any, Self
 
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.protocol.records import Record, encode_batch
 from penstock.protocol.requests.framing import api_of_request, decode_response, encode_request
 from penstock.protocol.schema import Message
 
 PRODUCE_VERSION = 9
+CREATE_VERSION = 5
 
 
 def framed(request: Message, version: int) -> bytes:
@@ -55,7 +58,6 @@ class Wire:
         return self._answers.read(struct.unpack(">i", length)[0])
 
     def ask(self, request: Message, version: int) -> Any:
-        """The response to one request."""
         self.send(framed(request, version))
         return self.answer_to(request, version)
 
@@ -80,3 +82,23 @@ class Wire:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def first_record_at(address: str, topic: str = "first", limit_s: float = 60.0) -> float:
+    """The moment (perf_counter) at which the first record is acknowledged; what fails is tried again."""
+    create = CreateTopicsRequest(topics=[CreatableTopic(name=topic, num_partitions=1, replication_factor=1)])
+    produce = produce_request(topic, one_record(b"x" * 100))
+    until = time.perf_counter() + limit_s
+    while time.perf_counter() < until:
+        try:
+            with Wire(address, 10) as wire:
+                code = wire.ask(create, CREATE_VERSION).topics[0].error_code
+                while code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS) and time.perf_counter() < until:
+                    answer = wire.ask(produce, PRODUCE_VERSION).responses[0].partition_responses[0]
+                    if answer.error_code == ErrorCode.NONE:
+                        return time.perf_counter()
+                    time.sleep(0.002)
+        except OSError:
+            pass
+        time.sleep(0.005)
+    raise RuntimeError(f"no record was taken within {limit_s:g} s")

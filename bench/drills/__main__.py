@@ -6,9 +6,8 @@ import signal
 from rich.console import Console
 
 from bench.drills.drills import DRILLS
-from bench.measure import Measure
-from bench.report import asked, table
-from bench.results_file import RESULTS, write
+from bench.drills.traffic import Drill
+from bench.measure import RESULTS, Measure, asked, table, write
 
 
 def main() -> None:
@@ -20,9 +19,11 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console, measures = Console(), list[Measure]()
     for name in words.names:
-        drill, rounds = DRILLS[name]
-        console.print(f"[bold]{name}[/]: {(drill.__doc__ or '').strip()}")
-        measures += drill(words.rounds or rounds, lambda line: console.print(f"  {line}", highlight=False))
+        work, rounds = DRILLS[name]
+        console.print(f"[bold]{name}[/]: {(work.__doc__ or '').strip()}")
+        drill = Drill(words.rounds or rounds, lambda line: console.print(f"  {line}", highlight=False))
+        work(drill)
+        measures += drill.measures()
     console.print(table(measures, "Penstock: three nodes under kill -9, SIGSTOP and ten thousand topics"))
     write(RESULTS / "drills.json", measures, is_all=words.is_all)
     console.print("written to results/drills.json")

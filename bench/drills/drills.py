@@ -1,17 +1,23 @@
-"""The drills: each is a function that takes the number of rounds and who is told of each, and returns its measures."""
+"""The drills: each is a function that does so many rounds, tells of each, and adds what it measured."""
 
 from collections.abc import Callable
 from typing import Final
 
 from bench.drills.controllers import all_at_once, full_node, killed_controller, many_topics, paused_controller
 from bench.drills.leaders import balanced_again, killed_in_hand_overs
-from bench.drills.moves import lost_data, moved_partitions
-from bench.drills.replication import killed_groups, killed_nodes, paused_group_leader, paused_leader, rolling_restart
-from bench.drills.spark_cluster import spark_cluster_killed
-from bench.drills.workers import workers_with_tasks
-from bench.measure import Measure
+from bench.drills.replication import (
+    killed_groups,
+    killed_nodes,
+    lost_data,
+    moved_partitions,
+    paused_group_leader,
+    paused_leader,
+    rolling_restart,
+)
+from bench.drills.traffic import Drill
+from bench.drills.workers import spark_cluster_killed, workers_with_tasks
 
-DRILLS: Final[dict[str, tuple[Callable[[int, Callable[[str], None]], list[Measure]], int]]] = {
+DRILLS: Final[dict[str, tuple[Callable[[Drill], None], int]]] = {
     "killed-controller": (killed_controller, 20),
     "all-at-once": (all_at_once, 5),
     "many-topics": (many_topics, 5),

@@ -5,16 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from bench.drills.traffic import (
-    ELECTION_S,
-    KAFKA_DEFAULTS,
-    SESSION_S,
-    TOPIC,
-    DrillError,
-    Traffic,
-    under_traffic,
-)
-from bench.measure import Budget, Measure, measure
+from bench.drills.traffic import ELECTION_S, KAFKA_DEFAULTS, SESSION_S, TOPIC, Drill, DrillError, Traffic, under_traffic
+from bench.measure import Budget
 from bench.segments import batches
 from bench.topics import wait_led_by, wait_led_without
 from penstock.client.admin import Admin
@@ -69,12 +61,11 @@ def moves_in_log(cluster: Cluster, controller: int) -> list[LeaderMove]:
     return found
 
 
-def balanced_again(rounds: int, say: Callable[[str], None]) -> list[Measure]:
+def balanced_again(drill: Drill) -> None:
     """Two of three brokers restart and the third leads all: balanced by itself, and no client hears of it."""
-    held_up, until_balanced, took, count = [], [], [], []
     with under_traffic(places=PLACES, brokers=3, controllers=1, config=BALANCED_AT_ONCE) as (cluster, traffic):
         address, preferred, (controller,) = cluster.bootstrap_servers, [one[0] for one in PLACES], {4}
-        for number in range(rounds):
+        for number in drill.rounds():
             keeper = BROKERS[number % len(BROKERS)]
             others = [cluster.node(broker) for broker in BROKERS if broker != keeper]
             for node in others:
@@ -87,29 +78,23 @@ def balanced_again(rounds: int, say: Callable[[str], None]) -> list[Measure]:
             for node in others:
                 node.start()
             wait_led_by(address, TOPIC, preferred)
-            until_balanced.append(time.monotonic() - begun)
+            balanced = drill.add("balanced again: from the start of the others", "s", time.monotonic() - begun)
             traffic.wait_for_more()
             moves = moves_in_log(cluster, controller)[before:]
             order = ", ".join(map(str, moves))
             places = [(move.topic, move.partition) for move in moves]
             if not moves or places != sorted(set(places)):  # the smallest first, each partition once
                 raise DrillError(f"leaders moved in this order: {order}")
-            held_up.append(traffic.longest_s)
-            took.append((moves[-1].time_ms - moves[0].time_ms) / 1000)
-            count.append(len(moves))
-            say(
-                f"round {number + 1}: all on {keeper}; balanced {until_balanced[-1]:.1f} s after the others were"
-                f" started, {len(moves)} moves in {took[-1]:.2f} s: {order}; a record waited for"
-                f" {held_up[-1]:.2f} s at most"
+            took = (moves[-1].time_ms - moves[0].time_ms) / 1000
+            drill.add("balanced again: moves of leaders, a round", "", len(moves))
+            drill.add("balanced again: from the first to the last move", "s", took)
+            drill.add("balanced again: longest wait of a record, restarts included", "s", traffic.longest_s)
+            drill.say(
+                f"all on {keeper}; balanced {balanced:.1f} s after the others were started, {len(moves)} moves in"
+                f" {took:.2f} s: {order}; a record waited for {traffic.longest_s:.2f} s at most"
             )
             traffic.expect_no_error(coordinator_may_fail=False)
-    return [
-        measure("balanced again: from the start of the others", "s", until_balanced),
-        measure("balanced again: moves of leaders, a round", "", count),
-        measure("balanced again: from the first to the last move", "s", took),
-        measure("balanced again: longest wait of a record, restarts included", "s", held_up),
-        measure("records acknowledged and read", "", [traffic.seen.acknowledged]),
-    ]
+    drill.add("records acknowledged and read", "", traffic.seen.acknowledged)
 
 
 class HandOvers:
@@ -160,27 +145,22 @@ VICTIMS: Final[dict[str, Callable[[HandOvers], int]]] = {
 }
 
 
-def killed_in_hand_overs(rounds: int, say: Callable[[str], None]) -> list[Measure]:
+def killed_in_hand_overs(drill: Drill) -> None:
     """kill -9 in the middle of hand-overs: of who takes over, of who gives, of the active controller; all heals."""
-    measures: list[Measure] = []
     config, places = BALANCED_AT_ONCE | {"min.insync.replicas": "2"}, [list(BROKERS)] * PARTITIONS
     with under_traffic(places=places, brokers=3, controllers=3, config=config) as (cluster, traffic):
-        for name, victim_of in VICTIMS.items():
-            held_up, balanced = [], []
-            for number in range(rounds):
-                balanced.append(_round(HandOvers(cluster, number), victim_of, traffic))
-                held_up.append(traffic.longest_s)
+        for victim, victim_of in VICTIMS.items():
+            name = f"hand-over, {victim} killed"
+            for number in drill.rounds():
+                balanced = _round(HandOvers(cluster, number), victim_of, traffic)
+                drill.add(f"{name}: longest wait of a record", "s", traffic.longest_s, Budget(SESSION_S + ELECTION_S))
+                drill.add(f"{name}: all handed over, from its new start", "s", balanced)
                 traffic.expect_no_error()
-                say(
-                    f"{name} killed, round {number + 1}: a record waited for {held_up[-1]:.2f} s at most,"
-                    f" all led by who should {balanced[-1]:.2f} s after the victim's start"
+                drill.say(
+                    f"{victim} killed: a record waited for {traffic.longest_s:.2f} s at most,"
+                    f" all led by who should {balanced:.2f} s after the victim's start"
                 )
-            bound = Budget(SESSION_S + ELECTION_S)
-            measures += [
-                measure(f"hand-over, {name} killed: longest wait of a record", "s", held_up, bound),
-                measure(f"hand-over, {name} killed: all handed over, from its new start", "s", balanced),
-            ]
-    return [*measures, measure("hand-overs: records acknowledged and read", "", [traffic.seen.acknowledged])]
+    drill.add("hand-overs: records acknowledged and read", "", traffic.seen.acknowledged)
 
 
 def _round(hand_overs: HandOvers, victim_of: Callable[[HandOvers], int], traffic: Traffic) -> float:

@@ -1,24 +1,24 @@
-"""Drills of replicated topics: three nodes are killed, restarted and paused under real clients."""
+"""Drills of replicated topics under real clients: nodes are killed, restarted, paused, lose data and give them away."""
 
+import json
+import shutil
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from bench.drills import stale
-from bench.drills.traffic import (
-    ELECTION_S,
-    KAFKA_DEFAULTS,
-    SESSION_S,
-    TOPIC,
-    DrillError,
-    Traffic,
-    under_traffic,
-)
-from bench.measure import Budget, Measure, measure
+from bench.drills.traffic import ELECTION_S, KAFKA_DEFAULTS, SESSION_S, TOPIC, Drill, DrillError, Traffic, under_traffic
+from bench.load import Settings, produce
+from bench.measure import Budget
+from bench.process import said_by
 from bench.segments import batches
-from bench.topics import leaders_of, wait_in_sync, wait_led_without
+from bench.topics import create_topic, leaders_of, wait_in_sync, wait_led_without
 from penstock.protocol.errors import ErrorCode
 from penstock.testing import Cluster
+from penstock.testing.quorum_view import wait_until
 
 AS_STARTED: Final = KAFKA_DEFAULTS | {"group.initial.rebalance.delay.ms": "3000", "offsets.topic.num.partitions": "50"}
 """As `penstock start` has it."""
@@ -30,11 +30,11 @@ ANSWERED_S: Final = 0.3
 """What was asked of a node that does not sleep is answered by then."""
 
 
-def killed_nodes(rounds: int, say: Callable[[str], None]) -> list[Measure]:
+def killed_nodes(drill: Drill) -> None:
     """kill -9 of each of three nodes in turn under producers with acks=all and a group: nothing is lost or twice."""
-    held_up = []
+    name, bound = "kill -9 of a node: longest wait of a record", Budget(SESSION_S + ELECTION_S)
     with under_traffic(nodes=3, config=AS_STARTED) as (cluster, traffic):
-        for number in range(rounds):
+        for number in drill.rounds():
             victim = cluster.nodes[number % 3].id
             role = " the active controller" if cluster.wait_for_controller() == victim else ""
             traffic.begin_round()
@@ -46,44 +46,36 @@ def killed_nodes(rounds: int, say: Callable[[str], None]) -> list[Measure]:
             cluster.node(victim).start()
             wait_in_sync(cluster.bootstrap_servers, TOPIC, 3)
             traffic.wait_for_more()
-            held_up.append(traffic.longest_s)
-            waits = ", ".join(f"{name} {took:.1f} s" for name, took in traffic.seen.longest_s.items())
-            say(f"round {number + 1}: {victim}{role} killed, led anew after {led:.1f} s, {waits}")
+            drill.add(name, "s", traffic.longest_s, bound)
+            waits = ", ".join(f"{client} {took:.1f} s" for client, took in traffic.seen.longest_s.items())
+            drill.say(f"{victim}{role} killed, led anew after {led:.1f} s, {waits}")
             traffic.expect_no_error()
             if number % CHECKED_EVERY == CHECKED_EVERY - 1:
                 traffic.expect_no_anomaly(but=("unseen write",))
-    return [
-        measure("kill -9 of a node: longest wait of a record", "s", held_up, Budget(SESSION_S + ELECTION_S)),
-        measure("longest of all rounds", "s", [max(held_up)], Budget(SESSION_S + ELECTION_S)),
-        measure("records acknowledged and read", "", [traffic.seen.acknowledged]),
-    ]
+    drill.add("longest of all rounds", "s", drill.most(name), bound)
+    drill.add("records acknowledged and read", "", traffic.seen.acknowledged)
 
 
-def rolling_restart(rounds: int, say: Callable[[str], None]) -> list[Measure]:
+def rolling_restart(drill: Drill) -> None:
     """SIGTERM and a new start of each of three nodes in turn under load: no client is given an error."""
-    held_up = []
     with under_traffic(nodes=3, config=AS_STARTED) as (cluster, traffic):
-        for number in range(rounds):
+        for _ in drill.rounds():
             traffic.begin_round()
             for node in cluster.nodes:
                 node.restart()
                 wait_in_sync(cluster.bootstrap_servers, TOPIC, 3)
                 traffic.wait_for_more()
-            held_up.append(traffic.longest_s)
-            say(f"round {number + 1}: all restarted, a record waited for {held_up[-1]:.2f} s at most")
+            held_up = drill.add("rolling restart: longest wait of a record", "s", traffic.longest_s)
+            drill.say(f"all restarted, a record waited for {held_up:.2f} s at most")
             traffic.expect_no_error(coordinator_may_fail=False)
-    return [
-        measure("rolling restart: longest wait of a record", "s", held_up),
-        measure("records acknowledged and read", "", [traffic.seen.acknowledged]),
-    ]
+    drill.add("records acknowledged and read", "", traffic.seen.acknowledged)
 
 
-def paused_leader(rounds: int, say: Callable[[str], None]) -> list[Measure]:
+def paused_leader(drill: Drill) -> None:
     """SIGSTOP of a leader past its session, then SIGCONT: it refuses records and readers, cuts its log, catches up."""
-    took = []
     with under_traffic(nodes=3, config=AS_STARTED) as (cluster, traffic):
         address = cluster.bootstrap_servers
-        for number in range(rounds):
+        for number in drill.rounds():
             victim = leaders_of(address, TOPIC)[0]
             waiting = _Waiting(cluster, victim, number)
             tail = _pause_with_a_tail(cluster, victim, number)
@@ -95,45 +87,37 @@ def paused_leader(rounds: int, say: Callable[[str], None]) -> list[Measure]:
             told = waiting.refusals(traffic)
             traffic.seen.refused(tail)
             wait_in_sync(address, TOPIC, 3)
-            took.append(time.monotonic() - begun)
-            say(f"round {number + 1}: {victim} went on and said {told}; in sync again after {took[-1]:.1f} s")
+            took = drill.add("a paused leader is in sync again after SIGCONT", "s", time.monotonic() - begun)
+            drill.say(f"{victim} went on and said {told}; in sync again after {took:.1f} s")
             _expect_cut(cluster, victim, tail)
             traffic.wait_for_more()
             traffic.expect_no_error()
-    return [measure("a paused leader is in sync again after SIGCONT", "s", took)]
 
 
-def killed_groups(rounds: int, say: Callable[[str], None]) -> list[Measure]:
+def killed_groups(drill: Drill) -> None:
     """kill -9 of all replicas of a storage group at once, under load: nothing acknowledged is lost or twice."""
-    serving, held_up = [], []
+    name = "storage group, all killed at once"
     with under_traffic(topic=BY_CONSENSUS, nodes=3, config=KAFKA_DEFAULTS) as (cluster, traffic):
-        for number in range(rounds):
+        for _ in drill.rounds():
             traffic.wait_for_more()
             traffic.begin_round()
             cluster.kill()
             begun = time.monotonic()
             cluster.start()
-            serving.append(time.monotonic() - begun)
+            serving = drill.add(f"{name}: until all serve again", "s", time.monotonic() - begun)
             traffic.wait_for_more()
             traffic.expect_no_error()
-            held_up.append(traffic.longest_s)
+            held_up = drill.add(f"{name}: longest wait of a record", "s", traffic.longest_s)
             traffic.expect_no_anomaly(but=("unseen write",))
-            say(
-                f"round {number + 1}: all three killed, they serve again after {serving[-1]:.2f} s,"
-                f" a record waited for {held_up[-1]:.2f} s at most"
-            )
-    return [
-        measure("storage group, all killed at once: until all serve again", "s", serving),
-        measure("storage group, all killed at once: longest wait of a record", "s", held_up),
-        measure("storage group: records acknowledged and read", "", [traffic.seen.acknowledged]),
-    ]
+            drill.say(f"they serve again after {serving:.2f} s, a record waited for {held_up:.2f} s at most")
+    drill.add("storage group: records acknowledged and read", "", traffic.seen.acknowledged)
 
 
-def paused_group_leader(rounds: int, say: Callable[[str], None]) -> list[Measure]:
+def paused_group_leader(drill: Drill) -> None:
     """SIGSTOP of a storage group's leader past its lease, then SIGCONT: it takes nothing and answers no reader."""
-    led, took = [], []
+    name = "storage group, leader paused"
     with under_traffic(topic=BY_CONSENSUS, nodes=3, config=KAFKA_DEFAULTS) as (cluster, traffic):
-        for number in range(rounds):
+        for number in drill.rounds():
             victim = leaders_of(cluster.bootstrap_servers, TOPIC)[0]
             waiting = _Waiting(cluster, victim, number)
             cluster.pause(victim)
@@ -141,21 +125,17 @@ def paused_group_leader(rounds: int, say: Callable[[str], None]) -> list[Measure
             waiting.send()
             others = ",".join(str(node.address) for node in cluster.nodes if node.id != victim)
             wait_led_without(others, TOPIC, victim)
-            led.append(time.monotonic() - begun)
+            led = drill.add(f"{name}: until another one leads", "s", time.monotonic() - begun)
             successor = leaders_of(others, TOPIC)[0]
             traffic.wait_for_more()
             cluster.resume(victim)
             begun = time.monotonic()
             told = waiting.refusals(traffic)
-            took.append(time.monotonic() - begun)
-            say(f"round {number + 1}: {successor} leads after {led[-1]:.1f} s; {victim} went on and said {told}")
+            drill.add(f"{name}: it refuses what waited, after SIGCONT", "s", time.monotonic() - begun)
+            drill.say(f"{successor} leads after {led:.1f} s; {victim} went on and said {told}")
             traffic.wait_for_more()
             traffic.expect_no_error()
-    return [
-        measure("storage group, leader paused: until another one leads", "s", led),
-        measure("storage group, leader paused: it refuses what waited, after SIGCONT", "s", took),
-        measure("storage group, leader paused: records acknowledged and read", "", [traffic.seen.acknowledged]),
-    ]
+    drill.add(f"{name}: records acknowledged and read", "", traffic.seen.acknowledged)
 
 
 class _Waiting:
@@ -227,3 +207,142 @@ def _log_of(cluster: Cluster, node: int) -> list[bytes]:
     """The values in a node's log of the first partition, as they lie on its disk."""
     directory = cluster.node(node).directory / f"{TOPIC}-0"
     return [record.value or b"" for _, records in batches(directory) for record in records]
+
+
+BULK: Final = "bulk"
+BULK_BYTES: Final = 2 << 30
+RECORD_BYTES: Final = 100_000
+LIMIT_BYTES: Final = 20 << 20
+"""What a throttled node may take a second."""
+MANY: Final = 100
+MANY_BYTES: Final = 200 << 20
+SLOW_BYTES: Final = 4 << 20
+WINDOW_S: Final = 11.0
+"""So long quotas remember."""
+LONG_S: Final = 900.0
+EVENLY: Final[Settings] = {
+    "acks": "all",
+    "queue.buffering.max.kbytes": 65536,
+    "partitioner": "random",
+    "sticky.partitioning.linger.ms": 0,
+}
+
+
+def lost_data(drill: Drill) -> None:
+    """A node whose data were deleted fetches 2 GB while records go on, first with a limit and then without."""
+    most = LIMIT_BYTES / 1e6
+    with _with_bulk(3, 6, BULK_BYTES) as (cluster, traffic):
+        for _ in drill.rounds():
+            for is_limited in (True, False):
+                took, peak = _lose_and_fetch(cluster, is_limited=is_limited)
+                rate = BULK_BYTES / took / 1e6
+                if is_limited:
+                    drill.add("lost data: fetched with a limit", "MB/s", rate, Budget(most * 1.05))
+                    drill.add("the most within eleven seconds", "MB/s", peak / 1e6, Budget(most * 1.3))
+                else:
+                    drill.add("fetched without a limit", "MB/s", rate)
+                traffic.wait_for_more()
+                traffic.expect_no_error()
+                kind = f"limited to {most:.0f} MB/s" if is_limited else "unlimited"
+                drill.say(f"{kind}: {took:.0f} s, {rate:.1f} MB/s, at most {peak / 1e6:.1f} MB/s")
+
+
+def _lose_and_fetch(cluster: Cluster, *, is_limited: bool) -> tuple[float, float]:
+    """How long a node took to fetch all again, and the most bytes a second that it took in any window."""
+    victim = cluster.node(3)
+    victim.kill()
+    wait_in_sync(cluster.bootstrap_servers, BULK, 2)
+    for path in victim.directory.glob("*-*/00000000000000000000.log"):
+        if path.parent.name.startswith((BULK, TOPIC)):
+            shutil.rmtree(path.parent)
+    operation = "--add-config" if is_limited else "--delete-config"
+    for kind, name, keys in (
+        ("topics", BULK, {f"{side}.replication.throttled.replicas": "*" for side in ("leader", "follower")}),
+        ("brokers", str(victim.id), {"follower.replication.throttled.rate": str(LIMIT_BYTES)}),
+    ):
+        words = [f"{key}={value}" if is_limited else key for key, value in keys.items()]
+        entity = ["--entity-type", kind, "--entity-name", name]
+        _penstock(cluster, "configs", "--alter", *entity, operation, ",".join(words))
+    victim.start()
+    begun, sizes = time.monotonic(), [(time.monotonic(), 0)]
+    while sizes[-1][1] < BULK_BYTES:
+        time.sleep(0.25)
+        size = sum(path.stat().st_size for path in victim.directory.glob(f"{BULK}-*/*.log"))
+        sizes.append((time.monotonic(), size))
+        if sizes[-1][0] - begun > LONG_S:
+            raise DrillError(f"only {size} bytes are fetched after {LONG_S:g} s")
+    wait_in_sync(cluster.bootstrap_servers, BULK, 3)
+    return time.monotonic() - begun, _peak(sizes)
+
+
+def _peak(sizes: Sequence[tuple[float, int]]) -> float:
+    """The most bytes a second over any window."""
+    peak, first = 0.0, 0
+    for at, size in sizes:
+        while at - sizes[first + 1][0] >= WINDOW_S:
+            first += 1
+        if at - sizes[first][0] >= WINDOW_S:
+            peak = max(peak, (size - sizes[first][1]) / (at - sizes[first][0]))
+    return peak or sizes[-1][1] / (sizes[-1][0] - sizes[0][0])
+
+
+def moved_partitions(drill: Drill) -> None:
+    """A hundred partitions under load move to a fourth node with as many others, are called back, and move again."""
+    with _with_bulk(4, MANY, MANY_BYTES) as (cluster, traffic):
+        for _ in drill.rounds():
+            said = _move(cluster, [4, 2, 3], "--throttle", str(SLOW_BYTES))
+            traffic.wait_for_more()
+            if not (moving := _penstock(cluster, "reassign-partitions", "--list").count("adding: 4")):
+                raise DrillError(f"nothing is on the move: {said}")
+            _move(cluster, [4, 2, 3], action="--cancel")
+            _wait_for(cluster, [1, 2, 3], BULK)  # what has few bytes has moved already
+            traffic.wait_for_more()
+            begun = time.monotonic()
+            _move(cluster, [4, 2, 3])
+            _wait_for(cluster, [4, 2, 3], TOPIC, BULK)
+            took = drill.add("a hundred partitions on a fourth node", "s", time.monotonic() - begun)
+            traffic.wait_for_more()
+            traffic.expect_no_error()
+            drill.say(f"{moving} were on the move when called back; moved in {took:.1f} s then")
+            _move(cluster, [1, 2, 3])
+            _wait_for(cluster, [1, 2, 3], TOPIC, BULK)
+    drill.add("records acknowledged and read meanwhile", "", traffic.seen.acknowledged)
+
+
+def _move(cluster: Cluster, replicas: Sequence[int], *options: str, action: str = "--execute") -> str:
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        rows = [
+            {"topic": topic, "partition": number, "replicas": list(replicas)}
+            for topic in (TOPIC, BULK)
+            for number in range(MANY)
+        ]
+        json.dump({"version": 1, "partitions": rows}, file)
+        file.flush()
+        return _penstock(cluster, "reassign-partitions", action, "--reassignment-json-file", file.name, *options)
+
+
+def _wait_for(cluster: Cluster, replicas: Sequence[int], *topics: str) -> None:
+    """Until all partitions have these replicas, all in sync."""
+
+    def look() -> bool | None:
+        found = json.loads(_penstock(cluster, "topics", "--describe", "--topic", ",".join(topics), "--json"))
+        rows = [row for topic in found for row in topic["partitions"]]
+        return all(sorted(row["replicas"]) == sorted(row["isr"]) == sorted(replicas) for row in rows) or None
+
+    wait_until(look, LONG_S, f"all partitions on {replicas}")
+
+
+def _penstock(cluster: Cluster, *words: str) -> str:
+    return said_by([sys.executable, "-m", "penstock", *words, "--bootstrap-server", cluster.bootstrap_servers])
+
+
+@contextmanager
+def _with_bulk(count: int, partitions: int, size_bytes: int) -> Iterator[tuple[Cluster, Traffic]]:
+    """Traffic on the first three of so many nodes, where another topic has so many bytes."""
+    places = [[(number + place) % 3 + 1 for place in range(3)] for number in range(partitions)]
+    with under_traffic(places=places, nodes=count, config=AS_STARTED) as (cluster, traffic):
+        address = cluster.bootstrap_servers
+        create_topic(address, BULK, places=places)
+        wait_in_sync(address, BULK, 3)
+        produce(address, BULK, -(-size_bytes // RECORD_BYTES), RECORD_BYTES, EVENLY)
+        yield cluster, traffic

@@ -23,7 +23,6 @@ class Stale:
         self._wire, self._request, self._version, self._code_of = Wire(address, PATIENCE_S), request, version, code_of
 
     def send(self) -> None:
-        """Put the request on its way."""
         self._wire.send(framed(self._request, self._version))
 
     def answer(self) -> ErrorCode:

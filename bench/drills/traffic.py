@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, Final, Self
 
 import kafka
@@ -15,6 +14,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from kafka.errors import KafkaConnectionError
 from kafka.errors import KafkaError as PythonError
 
+from bench.background import Background
+from bench.measure import Figures
 from bench.node import AS_INSTALLED
 from bench.topics import create_topic, wait_in_sync
 from penstock.testing import Cluster
@@ -37,6 +38,22 @@ SESSION_MS: Final = 6_000
 
 class DrillError(Exception):
     """A promise was broken; the text says which."""
+
+
+class Drill(Figures):
+    """So many rounds, each of which is told of, and what they give."""
+
+    def __init__(self, rounds: int, show: Callable[[str], None]) -> None:
+        super().__init__()
+        self.count, self._show, self._number = rounds, show, 0
+
+    def rounds(self) -> Iterator[int]:
+        for number in range(self.count):
+            self._number = number
+            yield number
+
+    def say(self, text: str) -> None:
+        self._show(f"round {self._number + 1}: {text}")
 
 
 class Seen:
@@ -77,7 +94,6 @@ class Seen:
             return self._committed.get(partition, 0)
 
     def was_committed(self, partition: int, offset: int) -> None:
-        """The group was told that this is its committed offset."""
         with self.lock:
             self._committed[partition] = max(offset, self._committed.get(partition, 0))
 
@@ -87,22 +103,32 @@ class Seen:
             errors.append(f"{time.strftime('%X')} {client}: {error}")
 
 
-class _Client:
+class _Client(Background):
+    """A client in a thread of its own: it does a little in each step; its end waits for what is under way."""
+
     name: str
 
     def __init__(self, bootstrap: str, seen: Seen, partitions: int) -> None:
-        self.seen, self.partitions = seen, partitions
-        self.open(bootstrap)
+        super().__init__()
+        self.bootstrap, self.seen, self.partitions = bootstrap, seen, partitions
+        self.patience_s = PATIENCE_S
 
-    def open(self, bootstrap: str) -> None:
+    def run(self) -> None:
+        try:
+            self.open()
+            while not self.is_over.is_set():
+                self.step()
+            self.close()
+        except Exception as error:
+            self.seen.failed(self.name, f"ended: {error!r}")
+
+    def open(self) -> None:
         raise NotImplementedError
 
     def step(self) -> None:
-        """Do a little."""
         raise NotImplementedError
 
-    def close(self, patience_s: float) -> None:
-        """The end: what is under way is waited for, but not longer than this."""
+    def close(self) -> None:
         raise NotImplementedError
 
 
@@ -112,10 +138,16 @@ class LibrdkafkaProducer(_Client):
     name = "confluent"
     per_step = 5
 
-    def open(self, bootstrap: str) -> None:
+    def open(self) -> None:
         self._numbers = itertools.count()
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
+            {
+                "bootstrap.servers": self.bootstrap,
+                "acks": "all",
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "log_level": 0,
+            }
         )
 
     def step(self) -> None:
@@ -125,8 +157,8 @@ class LibrdkafkaProducer(_Client):
             )
         self._producer.poll(TICK_S)
 
-    def close(self, patience_s: float) -> None:
-        if left := self._producer.flush(patience_s):
+    def close(self) -> None:
+        if left := self._producer.flush(self.patience_s):
             self.seen.failed(self.name, f"{left} records were never answered")
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
@@ -141,10 +173,10 @@ class PythonProducer(_Client):
 
     name = "kafka-python"
 
-    def open(self, bootstrap: str) -> None:
+    def open(self) -> None:
         self._numbers = itertools.count()
         self._producer = kafka.KafkaProducer(
-            bootstrap_servers=bootstrap.split(","),
+            bootstrap_servers=self.bootstrap.split(","),
             acks="all",
             enable_idempotence=True,
             linger_ms=5,
@@ -163,17 +195,22 @@ class PythonProducer(_Client):
         future.add_errback(lambda error: self.seen.failed(self.name, repr(error)))
         time.sleep(TICK_S)
 
-    def close(self, patience_s: float) -> None:
-        self._producer.close(patience_s)
+    def close(self) -> None:
+        self._producer.close(self.patience_s)
 
 
 class _Consumer(_Client):
     """Reads, and commits what it has read."""
 
+    _consumer: Any
+
     def __init__(self, bootstrap: str, seen: Seen, partitions: int) -> None:
+        super().__init__(bootstrap, seen, partitions)
         self._committed: dict[int, int] = {}
         """Of partitions that nothing was read of since they were assigned."""
-        super().__init__(bootstrap, seen, partitions)
+
+    def close(self) -> None:
+        self._consumer.close()
 
     def assigned(self, partitions: Iterable[int]) -> None:
         for partition in partitions:
@@ -192,10 +229,10 @@ class LibrdkafkaConsumer(_Consumer):
 
     name = "confluent"
 
-    def open(self, bootstrap: str) -> None:
+    def open(self) -> None:
         self._consumer = Consumer(
             {
-                "bootstrap.servers": bootstrap,
+                "bootstrap.servers": self.bootstrap,
                 "group.id": GROUP,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
@@ -225,9 +262,6 @@ class LibrdkafkaConsumer(_Consumer):
             if error.args[0].code() not in (KafkaError._NO_OFFSET, *REBALANCING):
                 self.seen.failed(self.name, error, at_coordinator=True)
 
-    def close(self, patience_s: float) -> None:
-        self._consumer.close()
-
 
 REBALANCING: Final = (
     KafkaError.REBALANCE_IN_PROGRESS,
@@ -249,9 +283,9 @@ class PythonConsumer(_Consumer, kafka.ConsumerRebalanceListener):  # type: ignor
 
     name = "kafka-python"
 
-    def open(self, bootstrap: str) -> None:
+    def open(self) -> None:
         self._consumer = kafka.KafkaConsumer(
-            bootstrap_servers=bootstrap.split(","),
+            bootstrap_servers=self.bootstrap.split(","),
             group_id=GROUP,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
@@ -288,50 +322,30 @@ class PythonConsumer(_Consumer, kafka.ConsumerRebalanceListener):  # type: ignor
             for one, records in found.items():
                 self.seen.was_committed(one.partition, records[-1].offset + 1)
 
-    def close(self, patience_s: float) -> None:
-        self._consumer.close()
-
 
 class Traffic:
     """Two producers and two consumers of a group, each in a thread of its own, for as long as the block lasts."""
 
     def __init__(self, bootstrap: str, partitions: int) -> None:
-        self.seen = Seen()
-        self._patience_s = PATIENCE_S
-        self._is_over, self._all_read = threading.Event(), threading.Event()
-        self._producing, self._consuming = (
-            [
-                threading.Thread(target=self._run, args=(kind, bootstrap, partitions, is_over), name=kind.__name__)
-                for kind in kinds
-            ]
-            for kinds, is_over in (
-                ((LibrdkafkaProducer, PythonProducer), self._is_over),
-                ((LibrdkafkaConsumer, PythonConsumer), self._all_read),
-            )
-        )
+        self.seen = seen = Seen()
+        self._producing = [kind(bootstrap, seen, partitions) for kind in (LibrdkafkaProducer, PythonProducer)]
+        self._consuming = [kind(bootstrap, seen, partitions) for kind in (LibrdkafkaConsumer, PythonConsumer)]
 
     def __enter__(self) -> Self:
-        for thread in (*self._producing, *self._consuming):
-            thread.start()
+        for client in (*self._producing, *self._consuming):
+            client.begin()
         self.wait_for_more()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """All that is acknowledged must be read, and the checker be silent; unless the block has failed."""
-        if kind is not None:
-            self._patience_s = 0.0
-        self._is_over.set()
-        for thread in self._producing:
-            thread.join()
-        try:
-            if kind is None:
-                self._wait(lambda: len(self.seen.values) >= self.seen.acknowledged, "what is acknowledged is read")
-        finally:
-            self._all_read.set()
-            for thread in self._consuming:
-                thread.join()
+        for producer in self._producing:
+            producer.patience_s = PATIENCE_S if kind is None else 0.0
+            producer.end()
+        if kind is None:
+            self._wait(lambda: len(self.seen.values) >= self.seen.acknowledged, "what is acknowledged is read")
+        for consumer in self._consuming:
+            consumer.end()
         if kind is None:
             self.expect_no_anomaly()
 
@@ -345,7 +359,6 @@ class Traffic:
         return max(self.seen.longest_s.values())
 
     def wait_for_more(self, count: int = 1000) -> None:
-        """Until so many more records are acknowledged and read."""
         seen = self.seen
         acknowledged, read = seen.acknowledged + count, len(seen.values) + count
         self._wait(lambda: seen.acknowledged >= acknowledged and len(seen.values) >= read, f"{count} more records")
@@ -371,15 +384,6 @@ class Traffic:
                 self.seen.failed("everybody", f"not within {PATIENCE_S:g} s: {what}")
                 return
             time.sleep(TICK_S)
-
-    def _run(self, kind: type[_Client], bootstrap: str, partitions: int, is_over: threading.Event) -> None:
-        try:
-            client = kind(bootstrap, self.seen, partitions)
-            while not is_over.is_set():
-                client.step()
-            client.close(self._patience_s)
-        except Exception as error:
-            self.seen.failed(kind.__name__, f"ended: {error!r}")
 
 
 @contextmanager

@@ -1,20 +1,29 @@
-"""Five workers with a thousand tasks: how long until all run, and whom it disturbs that one goes and comes back."""
+"""Drills of workers: five with a thousand tasks, and a pipeline as a job on a Spark cluster; some are killed."""
 
 import json
+import os
 import sys
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from signal import SIGKILL, SIGTERM, Signals
 from typing import Any, Final
 
-from bench.drills.traffic import DrillError
-from bench.measure import Budget, Measure, measure
+import psutil
+import pyarrow.parquet as pq
+import pyspark
+
+from bench.drills.traffic import Drill, DrillError
+from bench.measure import Budget
 from bench.node import AT_ONCE, scratch, source_environment
 from bench.process import Process
+from bench.stream import Stream
+from bench.topics import create_topic
+from penstock.pipeline.committed_files import committed_files
+from penstock.pipeline.session import prepare_environment
 from penstock.testing import Cluster
 from penstock.testing.ports import ReservedPort
 from penstock.testing.quorum_view import wait_until
@@ -36,7 +45,6 @@ class Worker:
         stack.callback(lambda: self.process.kill())
 
     def start(self) -> None:
-        """Start it, and wait until it listens."""
         command = [sys.executable, "-m", "penstock", "worker", "--set", f"listeners={self.url}", str(self._config)]
         said = self._config.with_name(f"worker-{time.time_ns()}.out")
         self.process = Process(command, said, source_environment())
@@ -76,31 +84,22 @@ def reserved(stack: ExitStack) -> str:
     return port.address
 
 
-def workers_with_tasks(rounds: int, say: Callable[[str], None]) -> list[Measure]:
+def workers_with_tasks(drill: Drill) -> None:
     """1,000 tasks on five workers: until all run; one worker is stopped, then one killed, and each is back in time."""
-    ran: list[float] = []
-    back: dict[Signals, list[float]] = {SIGTERM: [], SIGKILL: []}
-    stopped: list[float] = []
-    for _ in range(rounds):
+    for _ in drill.rounds():
         with scratch() as directory, Cluster(process=True, config=AT_ONCE) as cluster, ExitStack() as stack:
             notes = directory / "notes"
             notes.mkdir()
             config = worker_properties(directory, cluster.bootstrap_servers, 120_000)
             workers = [Worker(config, stack) for _ in range(WORKERS)]
-            ran.append(_create(workers[0], notes))
-            say(f"{CONNECTORS * TASKS_OF_EACH:,} tasks run on {WORKERS} workers after {ran[-1]:.1f} s")
-            for number, signal in enumerate(back, start=1):
-                took, others = _go_and_come_back(workers, workers[number], signal, notes)
-                back[signal].append(took)
-                stopped.append(others)
-                say(f"one had {signal.name}: its tasks run again {took:.1f} s later, {others} of the others stopped")
-    name = "1,000 tasks of ten connectors, from the first request until all run"
-    return [
-        measure(name, "s", ran, Budget(SECONDS_TO_RUN)),
-        measure("a worker of five stopped and started: until its tasks run", "s", back[SIGTERM]),
-        measure("a worker of five killed and started: until its tasks run", "s", back[SIGKILL]),
-        measure("tasks of other workers that this stopped", "", stopped, Budget(0)),
-    ]
+            name = "1,000 tasks of ten connectors, from the first request until all run"
+            ran = drill.add(name, "s", _create(workers[0], notes), Budget(SECONDS_TO_RUN))
+            drill.say(f"{CONNECTORS * TASKS_OF_EACH:,} tasks run on {WORKERS} workers after {ran:.1f} s")
+            for end, worker in (("stopped", workers[1]), ("killed", workers[2])):
+                took, others = _go_and_come_back(workers, worker, end, notes)
+                drill.add(f"a worker of five {end} and started: until its tasks run", "s", took)
+                drill.add("tasks of other workers that this stopped", "", others, Budget(0))
+                drill.say(f"one was {end}: its tasks run again {took:.1f} s later, {others} of the others stopped")
 
 
 def _create(worker: Worker, notes: Path) -> float:
@@ -113,13 +112,13 @@ def _create(worker: Worker, notes: Path) -> float:
     return time.monotonic() - begun
 
 
-def _go_and_come_back(workers: list[Worker], one: Worker, signal: Signals, notes: Path) -> tuple[float, int]:
+def _go_and_come_back(workers: list[Worker], one: Worker, end: str, notes: Path) -> tuple[float, int]:
     """How long its tasks take to run again, and how many of the others were stopped meanwhile."""
     before = wait_until(workers[0].owners, SECONDS, "all tasks running")
     its = {name for name, owner in before.items() if one.url.endswith(owner)}
     others = {worker.process.pid for worker in workers if worker is not one}
     ended = _ended(notes, others)
-    one.process.stop() if signal == SIGTERM else one.process.kill()
+    one.process.stop() if end == "stopped" else one.process.kill()
     begun = time.monotonic()
     one.start()
     mine = notes / str(one.process.pid)
@@ -151,3 +150,144 @@ def worker_properties(folder: Path, bootstrap: str, delay_ms: int) -> Path:
         "task.shutdown.graceful.timeout.ms=20000\n"
     )
     return path
+
+
+SPARK_SECONDS: Final = 600.0
+RECORDS_A_SECOND: Final = 500
+JOB: Final = "numbers"
+PARTITIONS: Final = 4
+DEPLOY: Final = "org.apache.spark.deploy"
+EXECUTOR: Final = "CoarseGrainedExecutorBackend"
+PIPELINE: Final = """
+source: {bootstrap.servers: "SERVERS", subscribe: numbers, startingOffsets: earliest}
+sql: SELECT CAST(CAST(value AS STRING) AS BIGINT) AS number FROM source
+sink: {format: parquet, path: "FOLDER/numbers"}
+trigger: 500 milliseconds
+"""
+SPARK: Final = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.cores.max": "2",
+    "spark.executor.cores": "1",
+    "spark.executor.memory": "512m",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+class SparkCluster:
+    """A master and workers, from PySpark's wheel."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        prepare_environment()
+        self._folder = folder
+        self._stack = stack
+        address = reserved(stack)
+        self.url = f"spark://{address}"
+        self._start(f"{DEPLOY}.master.Master", "--port", address.rpartition(":")[2], "--webui-port", "0")
+
+    def worker(self) -> psutil.Process:
+        more = ("--cores", "2", "--memory", "2g", "--work-dir", str(self._folder / "work"), "--webui-port", "0")
+        return self._start(f"{DEPLOY}.worker.Worker", *more, self.url)
+
+    def _start(self, name: str, *words: str) -> psutil.Process:
+        program = Path(pyspark.__file__).parent / "bin" / "spark-class"
+        command = [str(program), name, "--host", "127.0.0.1", *words]
+        process = Process(command, self._folder / "spark.log", {**os.environ, "SPARK_NO_DAEMONIZE": "1"})
+        self._stack.callback(process.kill)
+        return psutil.Process(process.pid)
+
+
+class _Job:
+    def __init__(self, folder: Path, servers: str, stack: ExitStack) -> None:
+        self._out = folder / JOB
+        create_topic(servers, JOB, PARTITIONS)
+        self._spark = SparkCluster(folder, stack)
+        self._spark_workers = [self._spark.worker() for _ in range(2)]
+        config = worker_properties(folder, servers, 0)
+        self._workers = [Worker(config, stack) for _ in range(2)]
+        job = {
+            "connector.class": "penstock.pipeline",
+            "pipeline": PIPELINE.replace("SERVERS", servers).replace("FOLDER", str(folder)),
+            "checkpoint.root": str(folder / "checkpoints"),
+            "master": self._spark.url,
+            **SPARK,
+        }
+        wait_until(lambda: self._workers[0].ask("PUT", f"/connectors/{JOB}/config", job), SPARK_SECONDS, "the job")
+
+    def until_more_than(self, number: int) -> None:
+        wait_until(
+            lambda: max(self._written(), default=-1) > number or None, SPARK_SECONDS, f"more than {number} in Parquet"
+        )
+
+    def wrong(self, count: int) -> int:
+        """How many of so many numbers are not there once, when all should be."""
+        try:
+            wait_until(lambda: len(self._written()) >= count or None, SPARK_SECONDS, "the end of it")
+        except TimeoutError:
+            pass  # then some are missing
+        written = self._written()
+        return sum(written[number] != 1 for number in {*range(count), *written})
+
+    def kill_executor(self) -> None:
+        """One of the two, where there is one."""
+        wait_until(lambda: self._executors() or None, SPARK_SECONDS, "an executor")[0].kill()
+
+    def kill_spark(self) -> None:
+        """A worker of Spark that has an executor, which ends with it; another worker comes."""
+        owner = wait_until(lambda: self._executors() or None, SPARK_SECONDS, "an executor")[0].parent()
+        assert owner is not None
+        owner.kill()
+        self._spark_workers = [worker for worker in self._spark_workers if worker != owner] + [self._spark.worker()]
+
+    def kill_worker(self) -> None:
+        """The one of Penstock that runs the query."""
+        status = self._workers[0].ask("GET", f"/connectors/{JOB}/status")
+        (owner,) = (one for one in self._workers if one.url.endswith(status["tasks"][0]["worker_id"]))
+        owner.process.kill()
+        owner.start()
+
+    def _executors(self) -> list[psutil.Process]:
+        return [child for worker in self._spark_workers for child in worker.children() if _is_executor(child)]
+
+    def _written(self) -> Counter[int]:
+        found: Counter[int] = Counter()
+        for file in committed_files(self._out):
+            found.update(pq.read_table(file, partitioning=None).column("number").to_pylist())
+        return found
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    try:
+        return EXECUTOR in " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return False  # one that has ended, and was not waited for
+
+
+VICTIMS: Final[dict[str, Callable[[_Job], None]]] = {
+    "an executor": _Job.kill_executor,
+    "a worker of Spark": _Job.kill_spark,
+    "a worker of Penstock": _Job.kill_worker,
+}
+
+
+def spark_cluster_killed(drill: Drill) -> None:
+    """A job on a Spark cluster of two workers, fed all the time; an executor, a worker of each kind are killed."""
+    for _ in drill.rounds():
+        with scratch() as directory, ExitStack() as stack:
+            cluster = stack.enter_context(Cluster(process=True, config=AT_ONCE))
+            job = _Job(directory, cluster.bootstrap_servers, stack)
+            with Stream(cluster.bootstrap_servers, JOB, PARTITIONS, rate=RECORDS_A_SECOND, linger_ms=5) as numbers:
+                job.until_more_than(0)
+                for victim, kill in VICTIMS.items():
+                    begun = time.monotonic()
+                    kill(job)
+                    job.until_more_than(numbers.sent)
+                    name = f"{victim} killed, until later records are in Parquet"
+                    took = drill.add(name, "s", time.monotonic() - begun)
+                    drill.say(f"{victim} was killed: what came afterwards is in Parquet after {took:.1f} s")
+            if numbers.unanswered or numbers.refused:
+                raise DrillError("not all numbers were taken")
+            wrong = drill.add(
+                "records missing or twice in Parquet after all that", "", job.wrong(numbers.sent), Budget(0)
+            )
+            drill.say(f"of {numbers.sent:,} numbers {wrong:.0f} are missing or there twice")

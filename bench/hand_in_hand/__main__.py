@@ -12,15 +12,15 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from bench.hand_in_hand.changelogs import rebuild_from_changelogs
-from bench.hand_in_hand.changing_hands import RELEASES, change_hands
+from bench.hand_in_hand.changing_hands import RELEASES, change_hands, mix
 from bench.hand_in_hand.compaction import compare_compaction
 from bench.hand_in_hand.consensus import work_on_consensus_topic
 from bench.hand_in_hand.hand_over import hand_over_under_java_clients
 from bench.hand_in_hand.java_workers import run_java_workers
 from bench.hand_in_hand.kafkas_tools import try_kafkas_tools
-from bench.hand_in_hand.mixed_quorum import mix
 from bench.hand_in_hand.node import HandError
-from bench.report import asked
+from bench.measure import asked
+from bench.process import CommandError
 from bench.versus.systems import KAFKA, PENSTOCK
 
 FOUNDERS = (KAFKA, PENSTOCK)
@@ -49,7 +49,7 @@ def main() -> None:
         folder = Path(tempfile.mkdtemp(prefix=f"penstock-{name}-"))
         try:
             SCENARIOS[name](folder, say=lambda line: print(f"  {line}", flush=True))
-        except (HandError, KafkaException) as error:
+        except (HandError, CommandError, KafkaException) as error:
             failed += 1
             print(f"  FAILED, in {folder}: {error}", flush=True)
         else:

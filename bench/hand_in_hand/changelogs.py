@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.hand_in_hand.clients import LIMIT_S, produce_all
-from bench.hand_in_hand.node import HandError, Say, said, wait_until
+from bench.hand_in_hand.node import HandError, Say, wait_until
+from bench.process import said_by
 from bench.segments import batches, cleaned_to, segments
 from bench.topics import create_topic
 from penstock.protocol.records import encode_batch
@@ -60,7 +61,7 @@ def _environment() -> Path:
     python, done = folder / "bin" / "python", folder / "done"
     if not done.exists() or done.read_text() != str(PACKAGES):
         venv.create(folder, clear=True, with_pip=True)
-        said([str(python), "-m", "pip", "install", "-q", *PACKAGES])
+        said_by([str(python), "-m", "pip", "install", "-q", *PACKAGES])
         done.write_text(str(PACKAGES))
     return python
 

@@ -5,19 +5,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from confluent_kafka import (
-    Consumer,
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from bench.hand_in_hand.node import PAUSE_S, HandError, Node, wait_until
-from bench.topics import admin_of, create_topic
+from bench.topics import admin_of, create_topic, read_all
 
 PARTITIONS: Final = 3
 RETENTION_MS: Final = "604800001"
@@ -110,7 +103,7 @@ def commit(address: str, promise: Promise, stint: int) -> None:
 
 def check(address: str, promise: Promise) -> None:
     """All that was acknowledged is there, once. Raises HandError."""
-    found = read_all(address, promise.topic)
+    found = sorted(_patiently(read_all, address, promise.topic))
     if found != sorted(promise.records.items()):
         raise HandError(f"{len(promise.records)} records were acknowledged, {len(found)} were read, or they differ")
     admin = admin_of(address)
@@ -138,25 +131,3 @@ def _patiently(ask: Callable[..., Any], *arguments: object, **options: object) -
             if error.args[0].code() not in NOT_YET or time.monotonic() > deadline:
                 raise
         time.sleep(PAUSE_S)
-
-
-def read_all(address: str, topic: str) -> list[tuple[bytes, bytes]]:
-    """All records of a topic, sorted by key."""
-    consumer = Consumer({"bootstrap.servers": address, "group.id": "reader-of-all", "enable.auto.commit": False})
-    try:
-        partitions = [TopicPartition(topic, index, 0) for index in range(PARTITIONS)]
-        left = sum(_patiently(consumer.get_watermark_offsets, each, timeout=LIMIT_S)[1] for each in partitions)
-        consumer.assign(partitions)
-        found = []
-        while left > 0:
-            messages = consumer.consume(min(left, 500), timeout=LIMIT_S)
-            if not messages:
-                raise HandError(f"{left} records of {topic} do not come")
-            for message in messages:
-                if message.error():
-                    raise HandError(f"{topic}: {message.error()}")
-                found.append((message.key() or b"", message.value() or b""))
-            left -= len(messages)
-        return sorted(found)
-    finally:
-        consumer.close()

@@ -14,14 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from bench.dirty_log import ALWAYS, DIRTY_SHARE, NEVER
+from bench.compaction import ALWAYS, DIRTY_SHARE, NEVER
 from bench.hand_in_hand import clients
 from bench.hand_in_hand.kafkas_tools import TOOLS
-from bench.hand_in_hand.node import HEAP, HandError, Node, Say, said, single_node, wait_until
+from bench.hand_in_hand.node import HEAP, HandError, Node, Say, single_node, wait_until
+from bench.process import said_by
 from bench.segments import active_offset, batches, cleaned_to, segments
 from bench.topics import create_topic, set_config
-from bench.versus.kafka import LOGGING
-from bench.versus.maven import Artifact, java_command
+from bench.versus.kafka import LOGGING, Artifact, java_command
 from bench.versus.systems import KAFKA, PENSTOCK
 
 TOPIC: Final = "table"
@@ -90,10 +90,7 @@ def _write(address: str) -> None:
         batch: dict[str, str | int | bool] = {"compression.type": codec, "linger.ms": 20, "batch.size": 20_000}
         settings = batch | {"enable.idempotence": number % 2 == 0}
         records = [
-            (
-                b"key-%d" % lots.randrange(KEYS),
-                None if lots.random() < 0.1 else lots.randbytes(lots.randrange(2000)),
-            )
+            (b"key-%d" % lots.randrange(KEYS), None if lots.random() < 0.1 else lots.randbytes(lots.randrange(2000)))
             for _ in range(RECORDS // 20)
         ]
         clients.produce_all(address, TOPIC, records, settings, partitions=2, headers=[("h", b"1")])
@@ -141,7 +138,6 @@ def _batches(directory: Path, end: int = 1 << 62) -> Iterator[tuple[tuple[int, .
 
 
 def _let_kafka_consume(folder: Path) -> int:
-    """Let Kafka's console consumer read a partition from its beginning; how many records it has."""
     node, address = single_node(folder)
     expected = [(offset, key) for _, records in _batches(node.data / f"{TOPIC}-0") for offset, _, key, _, _ in records]
     program = java_command("kafka-tools", TOOLS, "org.apache.kafka.tools.consumer.ConsoleConsumer", *HEAP)
@@ -162,6 +158,6 @@ def _let_kafka_consume(folder: Path) -> int:
 def _let_kafka_dump(directory: Path) -> None:
     files = ",".join(map(str, segments(directory)))
     program = java_command("kafka-dump", DUMP, "kafka.tools.DumpLogSegments", *HEAP)
-    dumped = said([*program, "--deep-iteration", "--print-data-log", "--files", files])
+    dumped = said_by([*program, "--deep-iteration", "--print-data-log", "--files", files])
     if "isvalid: false" in dumped or "offset: " not in dumped:
         raise HandError(f"Kafka's dump does not read {files}: {dumped[-500:]}")

@@ -6,6 +6,7 @@ then each of Kafka's tools that has to do with replicas does its work, or is ref
 
 import asyncio
 import json
+import subprocess
 import time
 from pathlib import Path
 from typing import Final
@@ -13,7 +14,8 @@ from typing import Final
 from bench.hand_in_hand.compaction import DUMP
 from bench.hand_in_hand.java_clients import LIMIT_S, QUIET, TOPIC, JavaClients, JavaConsumer
 from bench.hand_in_hand.kafkas_tools import REASSIGN, TOOL_LIMIT_S, TOOLS, Tools, moves_file
-from bench.hand_in_hand.node import HandError, Say, said, wait_until
+from bench.hand_in_hand.node import HandError, Say, wait_until
+from bench.process import said_by
 from bench.topics import create_topic, leaders_of, wait_in_sync
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
@@ -88,7 +90,7 @@ def _offsets(tools: Tools, records: int, folder: Path) -> None:
     if (found := _total(tools, "latest")) != records:
         raise HandError(f"{found} records are in the partitions, {records} were acknowledged")
     begun_s = time.monotonic()
-    said = tools.ask("GetOffsetShell")
+    said = subprocess.run(tools.ask("GetOffsetShell"), capture_output=True, text=True, timeout=TOOL_LIMIT_S)
     if f"{STORAGE_GROUPS}-0 due to error" not in said.stderr or time.monotonic() > begun_s + TOOL_LIMIT_S / 4:
         raise HandError(f"GetOffsetShell of all topics takes long, or says nothing of {STORAGE_GROUPS}: {said.stderr}")
     cut = folder / "cut.json"
@@ -166,7 +168,6 @@ def _wait_moved(tools: Tools, file: list[str]) -> None:
 
 
 def _expect_replicas(tools: Tools, replicas: str) -> None:
-    """Of the group, and of all that is in it."""
     for topic in (TOPIC, STORAGE_GROUPS):
         for line in tools.describe(topic).splitlines()[1:]:
             if f"Replicas: {replicas}\t" not in line:
@@ -188,7 +189,7 @@ def _dump(tools: Tools, cluster: Cluster, say: Say) -> None:
     indexes = [*directory.glob(f"{TOPIC}-0/*index"), *directory.glob(f"{STORAGE_GROUPS}-0/*index")]
     for files, option in ((segments + snapshots, "--deep-iteration"), (indexes, "--index-sanity-check")):
         words = ["--files", ",".join(map(str, files)), option]
-        dumped = said(tools.command("kafka.tools.DumpLogSegments", *words))
+        dumped = said_by(tools.command("kafka.tools.DumpLogSegments", *words))
         if "isvalid: false" in dumped or "Found timestamp mismatch" in dumped:
             raise HandError(f"Kafka's dump does not read {files}: {dumped[-500:]}")
         say(f"DumpLogSegments {option}: {', '.join(f'{path.parent.name}/{path.name}' for path in files)}")

@@ -92,7 +92,6 @@ async def _hand_all_over(bootstrap: str) -> int:
 
 
 async def _replicas(admin: Admin) -> dict[TopicPartition, tuple[Sequence[int], int]]:
-    """The replicas of each partition, and its leader."""
     return {
         TopicPartition(topic.name, index): (partition.replicas, partition.leader)
         for topic in await admin.topics.describe([TOPIC, CONSUMER_OFFSETS])

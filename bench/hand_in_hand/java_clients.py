@@ -12,8 +12,7 @@ from bench.hand_in_hand.kafkas_tools import TOOLS
 from bench.hand_in_hand.node import HEAP, HandError, wait_until
 from bench.node import AS_INSTALLED
 from bench.process import Process
-from bench.versus.kafka import write_properties
-from bench.versus.maven import java_command
+from bench.versus.kafka import java_command, write_properties
 
 LOGGING: Final = """\
 appender.err.type=Console
@@ -66,7 +65,6 @@ class JavaClient(Process):
         self._read()
 
     def _read(self) -> None:
-        """As far as there are whole lines."""
         with self.said.open("rb") as file:
             file.seek(self._read_to)
             data = file.read()
@@ -77,11 +75,9 @@ class JavaClient(Process):
                 self.take(json.loads(line))
 
     def take(self, event: dict[str, Any]) -> None:
-        """It has said this."""
         raise NotImplementedError
 
     def counts(self) -> list[int]:
-        """What grows as long as it goes on."""
         raise NotImplementedError
 
     def check_order(self) -> None:
@@ -91,11 +87,9 @@ class JavaClient(Process):
 
     @property
     def log(self) -> str:
-        """What its library has logged."""
         return self.log_file.read_text(errors="replace")
 
     def warnings(self) -> list[str]:
-        """What its library has warned of."""
         lines = [line.split(" ", 2) for line in self.log.splitlines()]
         return [words[2] for words in lines if len(words) == 3 and words[1] in ("WARN", "ERROR")]
 
@@ -167,11 +161,9 @@ class JavaConsumer(JavaClient):
                 self.errors.append(event["error"])
 
     def counts(self) -> list[int]:
-        """Records, and commits as far as it says so."""
         return [len(self.records), self.commits] if self._commits_itself else [len(self.records)]
 
     def joins(self) -> int:
-        """How often it has joined its group, or has begun to."""
         return self.log.count("(Re-)joining group")
 
     def check_order(self) -> None:
@@ -223,7 +215,6 @@ class JavaClients:
         return True
 
     def begin_round(self) -> None:
-        """What producers wait for counts from now on."""
         self._look()
         for producer in self.producers:
             producer.longest_ms = 0
@@ -254,7 +245,6 @@ class JavaClients:
         return sum(consumer.commits for consumer in self.consumers)
 
     def _read(self) -> dict[str, list[tuple[str, Position]]]:
-        """By group."""
         found: dict[str, list[tuple[str, Position]]] = {}
         for consumer in self.consumers:
             found.setdefault(consumer.group, []).extend(consumer.records)

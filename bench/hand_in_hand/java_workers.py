@@ -9,11 +9,10 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from bench.hand_in_hand.node import HEAP, HandError, Say, penstock, said, wait_until
-from bench.process import Process, free_ports
+from bench.hand_in_hand.node import HEAP, HandError, Say, penstock, wait_until
+from bench.process import CommandError, Process, free_ports, said_by
 from bench.topics import create_topic
-from bench.versus.kafka import write_properties
-from bench.versus.maven import Artifact, java_command
+from bench.versus.kafka import Artifact, java_command, write_properties
 from penstock.testing import Cluster
 
 WORKER: Final = (
@@ -51,12 +50,12 @@ class JavaWorker(Process):
         """What `penstock connect` prints when this worker is asked. Raises HandError if it fails."""
         if self.exit_code is not None:
             raise HandError(f"a worker has ended by itself: {self.last_words()}")
-        return said(penstock("connect", "--worker", f"http://{self.place}", *words))
+        return said_by(penstock("connect", "--worker", f"http://{self.place}", *words))
 
     def is_up(self) -> bool:
         try:
             self.connect("list")
-        except HandError:
+        except CommandError:
             return False
         return True
 
@@ -64,7 +63,7 @@ class JavaWorker(Process):
         """The place of the worker that runs the connector's only task, "" while none does."""
         try:
             status: dict[str, Any] = json.loads(self.connect("status", "--json", connector))
-        except HandError:  # A worker that rebalances says so with 409.
+        except CommandError:  # A worker that rebalances says so with 409.
             return ""
         tasks = status["tasks"]
         return str(tasks[0]["worker_id"]) if tasks and tasks[0]["state"] == "RUNNING" else ""

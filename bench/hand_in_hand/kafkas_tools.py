@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from bench.hand_in_hand import clients
-from bench.hand_in_hand.node import HEAP, HandError, Say, penstock, said, wait_until
-from bench.versus.kafka import LOGGING
-from bench.versus.maven import Artifact, java_command
+from bench.hand_in_hand.node import HEAP, HandError, Say, penstock, wait_until
+from bench.process import CommandError, said_by
+from bench.versus.kafka import LOGGING, Artifact, java_command
 from penstock.testing import Cluster
 
 TOOLS: Final = (Artifact("org.apache.kafka", "kafka-tools", "4.1.1"), LOGGING)
@@ -38,23 +38,18 @@ class Tools:
         name = tool if tool.startswith("kafka.") else f"org.apache.kafka.tools.{tool}"
         return [*java_command(*self._jars, name, *HEAP), *words]
 
-    def ask(self, tool: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """What a tool says, and how it ends."""
-        command = self.command(tool, "--bootstrap-server", self._cluster.bootstrap_servers, *words)
-        return subprocess.run(command, capture_output=True, text=True, timeout=TOOL_LIMIT_S)
+    def ask(self, tool: str, *words: str) -> list[str]:
+        """A tool that asks the cluster."""
+        return self.command(tool, "--bootstrap-server", self._cluster.bootstrap_servers, *words)
 
     def run(self, tool: str, *words: str) -> str:
-        """What a tool prints. Raises HandError if it fails."""
-        done = self.ask(tool, *words)
-        if done.returncode:
-            raise HandError(f"{tool} {' '.join(words)}: {done.stdout}{done.stderr}")
-        return done.stdout
+        return said_by(self.ask(tool, *words), TOOL_LIMIT_S)
 
     def refuse(self, expected: str, tool: str, *words: str) -> None:
         """Raises HandError unless a tool fails and says this."""
         try:
             self.run(tool, *words)
-        except HandError as error:
+        except CommandError as error:
             if expected not in str(error):
                 raise
             self._say(f"{tool} {' '.join(words[:2])}: {expected}")
@@ -80,7 +75,6 @@ class Tools:
         self._say(f"{tool}: {said[-1].strip()}")
 
     def expect(self, expected: str, tool: str, *words: str) -> None:
-        """Raises HandError unless a tool says this."""
         said = self.run(tool, *words)
         if expected not in said:
             raise HandError(f"{tool} {' '.join(words)}: {expected!r} is not in {said!r}")
@@ -100,7 +94,6 @@ class Tools:
         self.expect_no_trouble(*TROUBLES[2:])
 
     def expect_no_trouble(self, *troubles: str) -> None:
-        """Raises HandError if there is."""
         for trouble in troubles or TROUBLES:
             if shown := self.in_trouble(trouble):
                 raise HandError(f"--{trouble}-partitions shows {shown}")
@@ -150,7 +143,7 @@ def _features(tools: Tools) -> None:
         ["version-mapping", "--release-version", "4.1"],
         ["feature-dependencies", "--feature", f"{name}=1", "--feature", "transaction.version=2"],
     ):
-        ours, theirs = said(penstock("features", *words)), tools.run("FeatureCommand", *words)
+        ours, theirs = said_by(penstock("features", *words)), tools.run("FeatureCommand", *words)
         if ours != theirs:
             raise HandError(f"{' '.join(words)}: {ours!r} is not {theirs!r}")
 

@@ -1,13 +1,12 @@
 """A node of either system over one folder: the same `server.properties`, the same directories, another program."""
 
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from bench.process import Process, free_ports
+from bench.process import Process, free_ports, said_by
 from bench.versus.kafka import kafka_class, server_settings, write_properties
 from bench.versus.systems import KAFKA, PENSTOCK
 from penstock.testing.layout import replica_settings
@@ -40,10 +39,9 @@ class Node:
     def format(self, system: str, *options: str) -> None:
         """Let the storage tool of a system format the directories."""
         tool = kafka_class("kafka.tools.StorageTool", *HEAP) if system == KAFKA else penstock("storage")
-        said([*tool, "format", "--cluster-id", CLUSTER_ID, "-c", str(self.properties), *options])
+        said_by([*tool, "format", "--cluster-id", CLUSTER_ID, "-c", str(self.properties), *options])
 
     def start(self, system: str) -> None:
-        """Run the node with this system's program, and go on at once."""
         self.system = system
         self._stints += 1
         program = kafka_class("kafka.Kafka", *HEAP) if system == KAFKA else penstock("start")
@@ -51,24 +49,20 @@ class Node:
         self._process = Process([*program, str(self.properties)], output)
 
     def stop(self) -> None:
-        """Stop it cleanly."""
         process, self._process = self._process, None
         if process is not None and not process.stop(STOP_LIMIT_S):
             raise HandError(f"{self.system} did not stop within {STOP_LIMIT_S:g} s: {process.last_words()}")
 
     def kill(self) -> None:
-        """End it as kill -9 does."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
 
     def check(self) -> None:
-        """Raises HandError if the process has ended by itself."""
         if self._process is not None and self._process.exit_code is not None:
             raise HandError(f"{self.system} has ended by itself ({self._process.exit_code}): {self.last_words()}")
 
     def last_words(self, lines: int = 15) -> str:
-        """The end of what the node wrote in this stint."""
         return self._process.last_words(lines) if self._process is not None else ""
 
 
@@ -88,14 +82,6 @@ def single_node(folder: Path, more: Mapping[str, str] | None = None) -> tuple[No
 def penstock(*words: str) -> list[str]:
     """The command `penstock` of this environment."""
     return [str(Path(sys.executable).with_name("penstock")), *words]
-
-
-def said(command: Sequence[str]) -> str:
-    """What a command prints. Raises HandError if it fails."""
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise HandError(f"{' '.join(command[-8:])}: {done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def wait_until(

@@ -9,23 +9,24 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from bench.report import asked
+from bench.measure import asked
 from bench.versus import page
-from bench.versus.kafka import BROKER, SPARK_CONNECTOR
-from bench.versus.lines import Line
-from bench.versus.maven import MissingToolError, fetch, java
+from bench.versus.kafka import BROKER, SPARK_CONNECTOR, MissingToolError, fetch, java
+from bench.versus.page import table
 from bench.versus.questions.compacted import compacted
-from bench.versus.questions.failover import killed
-from bench.versus.questions.groups import hundred_members, standing_still
-from bench.versus.questions.latency import end_to_end, many_connections
-from bench.versus.questions.moved import moved
-from bench.versus.questions.replicated import replicated, spread_leaders
-from bench.versus.questions.spark import spark
-from bench.versus.questions.starts import boot, full_node
+from bench.versus.questions.one_node import (
+    boot,
+    end_to_end,
+    full_node,
+    hundred_members,
+    many_connections,
+    spark,
+    standing_still,
+)
+from bench.versus.questions.three_nodes import killed, moved, replicated, spread_leaders
 from bench.versus.questions.throughput import bulk, compressed, consumed, small
 from bench.versus.results import among_others, answered, load_all, save
-from bench.versus.systems import Effort
-from bench.versus.table import table
+from bench.versus.systems import Effort, Line
 
 QUESTIONS: dict[str, tuple[str, Callable[[Effort], list[Line]]]] = {
     "P1": ("Bulk produce: acks=1, batches of 1 MB", bulk),

@@ -104,7 +104,6 @@ class BareLoop:
     unit: float = 1e3
 
     def __call__(self, number: int) -> Sample:
-        """One run."""
         new = tempfile.mkdtemp(dir=self.directory) if self.kind == "produce" else self.directory
         call = Child(_looped, self.kind, self.total, self.frame, self.window, Path(new) / "bare.log")
         seconds, cpu_s = call.result()

@@ -1,11 +1,44 @@
-"""`docs/performance.md`, made of the answers that are in `bench/results` and of the remarks in `remarks.md`."""
+"""The comparison as a table on the terminal, and as `docs/performance.md`: what is in `bench/results`, and remarks."""
 
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich.table import Table
+
+from bench.measure import figure
 from bench.versus import plots
 from bench.versus.results import Answer
-from bench.versus.table import HEADINGS, cells
+from bench.versus.systems import Line
+
+
+def middle(values: Sequence[float]) -> str:
+    """A median, or a dash."""
+    return figure(statistics.median(values)) if values else "–"
+
+
+HEADINGS = ("case", "figure", "Kafka", "Penstock", "bare loop", "ratio", "worst – best pair", "bar", "to bare", "")
+
+
+def cells(line: Line) -> tuple[str, ...]:
+    """One row."""
+    name = line.figure.name if line.figure.unit in line.figure.name else f"{line.figure.name}, {line.figure.unit}"
+    values = (middle(line.kafka), middle(line.penstock), middle(line.bare))
+    spread = f"{min(line.ratios):.2f} – {max(line.ratios):.2f}"
+    bar = f"≥ {line.figure.bar:g}" if line.figure.bar is not None else "–"
+    limit = f"{line.times_bare:.2f} ×" if line.times_bare is not None else "–"
+    return (line.case, name, *values, f"{line.ratio:.2f}", spread, bar, limit, line.verdict)
+
+
+def table(answer: Answer) -> Table:
+    """All lines of one question."""
+    out = Table(title=f"{answer.question}: {answer.title} (medians; ratio above 1: Penstock is ahead)")
+    for index, heading in enumerate(HEADINGS):
+        out.add_column(heading, justify="left" if index in (0, 1, 9) else "right", no_wrap=index == 1)
+    for line in answer.lines:
+        out.add_row(*cells(line))
+    return out
+
 
 DOCS = Path(__file__).parents[2] / "docs"
 REMARKS = Path(__file__).with_name("remarks.md")

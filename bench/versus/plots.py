@@ -5,8 +5,8 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from bench.plots import box, drawing, line, text
-from bench.versus.lines import Line
 from bench.versus.results import Answer
+from bench.versus.systems import Line
 
 ROW, LEFT, WIDTH, RIGHT = 20, 330, 420, 60
 AHEAD, BEHIND, KAFKA_COLOUR, BARE_COLOUR = "#2a7f62", "#b5482f", "#7a7a7a", "#c9b458"

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import machine
-from bench.versus.kafka import KAFKA_VERSION, SPARK_CONNECTOR_VERSION
-from bench.versus.lines import Figure, Line
-from bench.versus.maven import java_version
+from bench.versus.kafka import KAFKA_VERSION, SPARK_CONNECTOR_VERSION, java_version
+from bench.versus.systems import Figure, Line
 
 FOLDER = Path(__file__).parents[1] / "results"
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.versus.kafka import SPARK_CONNECTOR
-from bench.versus.maven import fetch
+from bench.versus.kafka import SPARK_CONNECTOR, fetch
 from bench.versus.systems import Samples
 from penstock.pipeline.session import spark_session
 

@@ -1,10 +1,11 @@
-"""The two that are compared, and how they take turns."""
+"""The two that are compared, how they take turns, and the lines that this gives: ratios, and bars for them."""
 
-from collections.abc import Callable, Iterator, Mapping
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from rich.console import Console
 
@@ -38,12 +39,10 @@ class Effort:
         return max(1, round(count * self.scale / 1000)) * 1000
 
     def show(self, case: str, system: str, number: int, sample: Sample) -> None:
-        """Show what a run gave."""
         shown = ", ".join(f"{key} {value:,.4g}" for key, value in sample.items())
         self.say(f"{case} · {system} {f'{number}/{self.pairs}' if number else 'warm-up'}: {shown}")
 
     def say(self, text: str) -> None:
-        """Show progress."""
         self.console.print(f"  [dim]{text}[/dim]", highlight=False)
 
 
@@ -78,3 +77,107 @@ def in_turn(
                 samples[name].append(sample)
             effort.show(case, name, number, sample)
     return samples
+
+
+Better = Literal["higher", "lower"]
+EVEN = 0.9
+"""What a median that misses its bar must reach of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What is read from each run. `bar`: how many times as good as Kafka Penstock has to be."""
+
+    name: str
+    unit: str
+    better: Better
+    bar: float | None = 1.0
+    limit: float | None = None
+    """How many times the bare loop's cost Penstock's may be."""
+    own: float | None = None
+    """What Penstock's figure must reach, or must not exceed, whatever Kafka's is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A figure in one case. The n-th values of both systems are a pair."""
+
+    case: str
+    figure: Figure
+    kafka: tuple[float, ...]
+    penstock: tuple[float, ...]
+    bare: tuple[float, ...] = ()
+    when: str = ""
+
+    @property
+    def ratios(self) -> tuple[float, ...]:
+        """Of each pair, how many times as good Penstock is: above 1 it is ahead, whichever way is better."""
+        pairs = zip(self.penstock, self.kafka, strict=True)
+        if self.figure.better == "higher":
+            return tuple(_times(ours, theirs) for ours, theirs in pairs)
+        return tuple(_times(theirs, ours) for ours, theirs in pairs)
+
+    @property
+    def ratio(self) -> float:
+        return statistics.median(self.ratios)
+
+    @property
+    def times_bare(self) -> float | None:
+        """How far from the bare loop Penstock is: its cost by the loop's, or the loop's rate by its own."""
+        if not self.bare:
+            return None
+        ours, limit = statistics.median(self.penstock), statistics.median(self.bare)
+        return ours / limit if self.figure.better == "lower" else limit / ours
+
+    @property
+    def verdict(self) -> str:
+        """`met`; `even` where the median is within a tenth of the bar; `short` where it is not."""
+        words = []
+        if self.figure.bar is not None:
+            if self.ratio >= self.figure.bar:
+                words.append("met")
+            else:
+                words.append("even" if self.ratio >= self.figure.bar * EVEN else "short")
+        if self.figure.limit is not None and self.times_bare is not None and self.times_bare > self.figure.limit:
+            words.append(f"over {self.figure.limit:g} × bare")
+        if self.figure.own is not None:
+            ours, is_rate = statistics.median(self.penstock), self.figure.better == "higher"
+            is_met = ours >= self.figure.own if is_rate else ours <= self.figure.own
+            words.append(f"{'met' if is_met else 'missed'}: {'≥' if is_rate else '≤'} {self.figure.own:g}")
+        return ", ".join(words)
+
+
+def _times(one: float, other: float) -> float:
+    return 1.0 if one == other else one / max(other, 1e-9)
+
+
+def lines_of(case: str, figures: Sequence[Figure], samples: Samples) -> list[Line]:
+    """The lines of one case; none where it was not measured."""
+    if not samples[PENSTOCK]:
+        return []
+
+    def values(system: str, figure: Figure) -> tuple[float, ...]:
+        return tuple(sample[figure.name] for sample in samples.get(system, []) if figure.name in sample)
+
+    return [Line(case, one, values(KAFKA, one), values(PENSTOCK, one), values(BARE, one)) for one in figures]
+
+
+def sample_of(figures: Sequence[Figure], *values: float) -> Sample:
+    """A run of which each figure has one of these values."""
+    return dict(zip((one.name for one in figures), values, strict=True))
+
+
+def compared(
+    effort: Effort,
+    question: str,
+    figures: Sequence[Figure],
+    systems: Mapping[str, Running],
+    cases: Mapping[str, Callable[[Running, int], Sample]],
+    bare: Mapping[str, Callable[[int], Sample]] | None = None,
+) -> list[Line]:
+    """The lines of all cases, each of which the systems do in turn."""
+    lines = []
+    for case, work in cases.items():
+        samples = in_turn(effort, f"{question} {case}".strip(), systems, work, (bare or {}).get(case))
+        lines += lines_of(case, figures, samples)
+    return lines

@@ -48,20 +48,16 @@ class ThreeNodes:
 
     @property
     def pids(self) -> list[int]:
-        """The processes of the nodes that run."""
         return [broker.pid for broker in self.brokers.values()]
 
     def cpu_s(self) -> float:
-        """CPU seconds of all nodes since they began."""
         return sum(broker.cpu().total for broker in self.brokers.values())
 
     def controller(self) -> int:
-        """The active controller."""
         addresses = [f"127.0.0.1:{port}" for port in self._controllers.values()]
         return wait_until(lambda: active_controller(addresses), PATIENCE_S, "an active controller")
 
     def kill(self, node: int) -> None:
-        """kill -9."""
         self.brokers.pop(node).kill()
 
     def start(self, node: int) -> None:
@@ -70,7 +66,6 @@ class ThreeNodes:
         self._wait_for(node)
 
     def stop(self) -> None:
-        """Stop them; nobody is interested in how."""
         for broker in self.brokers.values():
             broker.kill()
         self.brokers.clear()

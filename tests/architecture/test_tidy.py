@@ -14,6 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ROOT / "src" / "penstock" / "protocol" / "messages"
 FILE_LINES = 500
 FUNCTION_LINES = 60
+BENCH_LINES = 8_450
+"""Of all measurements, drills and scenarios together: what a new one needs is mostly there."""
 FORBIDDEN_NAMES = {"common", "utils", "util", "helpers", "helper", "manager", "misc"}
 
 
@@ -49,3 +51,7 @@ def complaints(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("path", list(sources()), ids=lambda path: str(path.relative_to(ROOT)))
 def test_file_is_tidy(path: Path) -> None:
     assert list(complaints(path)) == []
+
+
+def test_bench_stays_small() -> None:
+    assert sum(path.read_text(encoding="utf-8").count("\n") for path in (ROOT / "bench").rglob("*.py")) <= BENCH_LINES

@@ -6,11 +6,10 @@ from functools import partial
 
 import psutil
 
-from bench.dirty_log import TOPIC, DirtyLog, dirty_log
+from bench.compaction import TOPIC, DirtyLog, dirty_log
 from bench.node import running, scratch
 from bench.process import BrokerProcess
-from bench.versus.lines import Figure, Line, compared, sample_of
-from bench.versus.systems import COMMANDS, MB, Effort, Sample
+from bench.versus.systems import COMMANDS, MB, Effort, Figure, Line, Sample, compared, sample_of
 
 FIGURES = (Figure("MB/s", "MB/s", "higher", bar=0.5), Figure("CPU ms/MB", "ms", "lower", bar=0.5))
 SIZES = (100, 1000)

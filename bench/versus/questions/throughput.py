@@ -7,8 +7,7 @@ from bench.node import scratch
 from bench.process import BrokerProcess
 from bench.topics import create_topic, delete_topic
 from bench.versus.bare import BareLoop
-from bench.versus.lines import Figure, Line, compared, sample_of
-from bench.versus.systems import MB, Effort, Sample, both
+from bench.versus.systems import MB, Effort, Figure, Line, Sample, both, compared, sample_of
 
 RATE = Figure("MB/s", "MB/s", "higher")
 RECORDS = Figure("records/s", "records/s", "higher")
@@ -55,7 +54,6 @@ def bulk(effort: Effort) -> list[Line]:
 
 
 def _bulk(broker: BrokerProcess, number: int, *, records: int, size: int, partitions: int) -> Sample:
-    """Produce to a new topic, and delete it."""
     topic = f"bulk-{size}-{partitions}-{number}"
     create_topic(broker.address, topic, partitions)
     before = broker.cpu()
@@ -133,7 +131,6 @@ def compressed(effort: Effort) -> list[Line]:
 
 
 def _compressed(broker: BrokerProcess, number: int, *, records: int, codec: str) -> Sample:
-    """Produce to a new topic, consume it, delete it."""
     address, topic = broker.address, f"{codec}-{number}"
     create_topic(address, topic)
     begun = broker.cpu()

@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-from bench.measure import Budget, measure
-from bench.results_file import merged, rows, write
+from bench.measure import Budget, measure, merged, rows, write
 
 BEFORE = {"when": "2026-01-01", "machine": {"cores": 2}}
 NOW = {"when": "2026-02-02", "machine": {"cores": 4}}

@@ -5,11 +5,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from bench.versus import page, plots, results
-from bench.versus.lines import Better, Figure, Line, lines_of
-from bench.versus.maven import POM, Artifact
+from bench.versus.kafka import POM, Artifact
+from bench.versus.page import HEADINGS, cells
 from bench.versus.results import Answer
-from bench.versus.systems import Effort, Sample, in_turn
-from bench.versus.table import HEADINGS, cells
+from bench.versus.systems import Better, Effort, Figure, Line, Sample, in_turn, lines_of
 from rich.console import Console
 
 RATE = Figure("MB/s", "MB/s", "higher")

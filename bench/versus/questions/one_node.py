@@ -1,0 +1,205 @@
+"""P4 to P9 and P13: latency, groups, boot and memory, and Spark's reads, each with one node of a system."""
+
+import time
+from functools import partial
+
+from bench.child import Child
+from bench.load import LARGE, produce
+from bench.node import AT_ONCE, running, running_node, scratch
+from bench.process import BrokerProcess
+from bench.standstill import EVENTS, KINDS, standstills
+from bench.topics import create_topic, delete_topic, fill
+from bench.versus.clients import group_times_s, latencies_ms, round_trips_ms
+from bench.versus.questions.throughput import SMALL, small_requests
+from bench.versus.spark_reads import reads
+from bench.versus.systems import COMMANDS, Effort, Figure, Line, Sample, Samples, both, compared, lines_of, sample_of
+from bench.wire import first_record_at
+
+AGES = (Figure("p50", "ms", "lower"), Figure("p99", "ms", "lower"), Figure("p99.9", "ms", "lower", bar=None))
+SIZE, COUNT, SECONDS = 100, 500_000, 4.0
+SHARES = (10, 50)
+END_TO_END = 250_000
+"""Records a second that the clients, on the cores that the broker leaves them, can make and take: a rate beyond it
+would measure them."""
+
+ANSWERS = (
+    Figure("p50", "ms", "lower"),
+    Figure("p99", "ms", "lower"),
+    Figure("CPU µs/request", "µs", "lower"),
+    Figure("requests/s", "requests/s", "higher", bar=None),
+)
+CLIENTS, RATE = 200, 50
+
+
+def end_to_end(effort: Effort) -> list[Line]:
+    """P4: how long from a producer's call to a consumer's, at 10 % and 50 % of the rate that both systems can take?"""
+    with both() as brokers:
+        top = _peak(brokers, effort.records(COUNT))
+        effort.say(f"P4 peak: {top:,} records/s")
+        cases = {f"{share} % of the peak": partial(_aged, rate=top * share // 100) for share in SHARES}
+        return compared(effort, "P4", AGES, brokers, cases)
+
+
+def _peak(brokers: dict[str, BrokerProcess], records: int) -> int:
+    """Records a second without any pause, of the slower system: both then get the same load."""
+    rates = []
+    for broker in brokers.values():
+        create_topic(broker.address, "peak")
+        loads = [produce(broker.address, "peak", records, SIZE, {"linger.ms": 0}) for _ in range(3)]
+        rates.append(max(load.records_per_s for load in loads))
+    return int(min(*rates, END_TO_END))
+
+
+def _aged(broker: BrokerProcess, number: int, *, rate: int) -> Sample:
+    topic = f"steady-{rate}-{number}"
+    create_topic(broker.address, topic)
+    figures = latencies_ms(broker.address, topic, rate=rate, size=SIZE, seconds=SECONDS)
+    delete_topic(broker.address, topic)
+    return sample_of(AGES, *figures)
+
+
+def many_connections(effort: Effort) -> list[Line]:
+    """P5: 200 connections, each with 50 small produce requests a second: how fast are they answered, at what cost?"""
+    with both() as brokers:
+        for broker in brokers.values():
+            create_topic(broker.address, "crowd", 12)
+        return compared(effort, "P5", ANSWERS, brokers, {"": _answered})
+
+
+def _answered(broker: BrokerProcess, number: int) -> Sample:
+    before = broker.cpu()
+    p50, p99, rate = round_trips_ms(broker.address, "crowd", clients=CLIENTS, rate=RATE, seconds=SECONDS)
+    used = (broker.cpu() - before).total
+    return sample_of(ANSWERS, p50, p99, used * 1e6 / (rate * SECONDS), rate)
+
+
+FORMED = (
+    Figure("first join to stable", "s", "lower"),
+    Figure("one leaves, to stable", "s", "lower"),
+    Figure("CPU s", "s", "lower"),
+)
+MEMBERS = 100
+STILL = tuple(
+    Figure(f"{event}: {what}", "s", "lower") for event in EVENTS for what in ("no record at all", "worst partition")
+)
+
+
+def hundred_members(effort: Effort) -> list[Line]:
+    """P8: how long does a group of 100 members take to form, and to find itself again when one leaves?
+
+    The only setting is that both let a group form at once.
+    """
+    with both(AT_ONCE) as brokers:
+        for broker in brokers.values():
+            create_topic(broker.address, "shared", MEMBERS)
+        return compared(effort, "P8", FORMED, brokers, {"": _formed})
+
+
+def _formed(broker: BrokerProcess, number: int) -> Sample:
+    before = broker.cpu()
+    joined, left = Child(group_times_s, broker.address, "shared", f"group-{number}", MEMBERS).result()
+    return sample_of(FORMED, joined, left, (broker.cpu() - before).total)
+
+
+def standing_still(effort: Effort) -> list[Line]:
+    """P13: how long does a group of ten stand still when a member joins, restarts or leaves, by the kind of member?"""
+    with both(AT_ONCE) as brokers:
+        return compared(effort, "P13", STILL, brokers, {kind: partial(_stood_still, kind) for kind in KINDS})
+
+
+def _stood_still(kind: str, broker: BrokerProcess, number: int) -> Sample:
+    found = standstills(broker.address, f"{kind}-{number}", kind)
+    return sample_of(STILL, *(seconds for event in EVENTS for seconds in found[event]))
+
+
+EMPTY = (
+    Figure("boot to the first record", "s", "lower", bar=4.0),
+    Figure("memory, idle", "MB", "lower", bar=5.0),
+    Figure("memory, after 400 MB", "MB", "lower", bar=5.0),
+)
+BULK_COUNT, BULK_SIZE = 400_000, 1000
+FULL = (Figure("boot to the first record", "s", "lower"), Figure("memory, idle", "MB", "lower"))
+FULL_PARTITIONS, IN_FLIGHT, REQUESTS = 10_000, 50, 50_000
+
+
+def boot(effort: Effort) -> list[Line]:
+    """P6: how long from the start of the process to the first produced record, and how much memory does it hold?
+
+    Each system runs alone.
+    """
+    samples: Samples = {name: [] for name in COMMANDS}
+    for number in range(effort.pairs + 1):
+        for name in COMMANDS:
+            sample = _booted(name, effort.records(BULK_COUNT))
+            effort.show("P6", name, number, sample)
+            if number:
+                samples[name].append(sample)
+    return lines_of("", EMPTY, samples)
+
+
+def _booted(system: str, records: int) -> Sample:
+    """A boot on an empty directory (formatting is not counted), a look at the idle broker, one at the busy one."""
+    with scratch() as directory, running(COMMANDS[system], directory / system) as broker:
+        seconds = first_record_at(broker.address) - broker.started
+        time.sleep(2)
+        idle = broker.resident_mb
+        create_topic(broker.address, "bulk")
+        produce(broker.address, "bulk", records, BULK_SIZE, LARGE)
+        return sample_of(EMPTY, seconds, idle, broker.resident_mb)
+
+
+def full_node(effort: Effort) -> list[Line]:
+    """P7: 10,000 partitions on one node: how long does it boot, what memory does it hold, what do small requests cost?
+
+    Each system runs alone but for the small requests.
+    """
+    boots: Samples = {name: [] for name in COMMANDS}
+    with scratch() as directory:
+        for name, command in COMMANDS.items():
+            effort.say(f"P7 {name}: creating {FULL_PARTITIONS:,} partitions")
+            with running(command, directory / name) as broker:
+                fill(broker.address, FULL_PARTITIONS)
+                first_record_at(broker.address)  # the partitions are there when one more can be
+        for number in range(effort.pairs):
+            for name, command in COMMANDS.items():
+                with running(command, directory / name) as broker:
+                    seconds = first_record_at(broker.address) - broker.started
+                    boots[name].append(sample_of(FULL, seconds, broker.resident_mb))
+                effort.show("P7 boot", name, number + 1, boots[name][-1])
+        first, second = COMMANDS
+        with running(COMMANDS[first], directory / first) as one, running(COMMANDS[second], directory / second) as other:
+            for broker in (one, other):
+                first_record_at(broker.address)
+            records = effort.records(REQUESTS)
+            requests = compared(
+                effort,
+                "P7",
+                SMALL,
+                {first: one, second: other},
+                {
+                    "50 in flight": lambda broker, number: small_requests(
+                        broker, number, records=records, in_flight=IN_FLIGHT
+                    )
+                },
+            )
+    return lines_of("boot of a full node", FULL, boots) + requests
+
+
+SPARK_SIZES, SPARK_COUNT = (100, 1000), 5_000_000
+SPARK_PARTITIONS = 2
+SPARK_LIMIT_S = 1800
+READS = [Figure(name, "records/s", "higher", bar=1.5) for name in ("count", "parquet")]
+
+
+def spark(effort: Effort) -> list[Line]:
+    """See the module."""
+    lines = []
+    with scratch() as directory, running_node() as broker:
+        for size in SPARK_SIZES:
+            records, topic = effort.records(SPARK_COUNT), f"spark-{size}"
+            create_topic(broker.address, topic, SPARK_PARTITIONS)
+            produce(broker.address, topic, records, size, LARGE)
+            effort.say(f"P9 {size} B: {effort.pairs} pairs in one session")
+            samples = Child(reads, broker.address, topic, records, effort.pairs, directory).result(SPARK_LIMIT_S)
+            lines += lines_of(f"{size} B", READS, samples)
+    return lines
