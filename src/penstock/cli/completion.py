@@ -13,8 +13,7 @@ INSTRUCTIONS: Final = {
 
 
 @click.command(
-    short_help="print what a shell needs to complete commands",
-    epilog="\b\n" + "\n".join(INSTRUCTIONS.values()),
+    short_help="print what a shell needs to complete commands", epilog="\b\n" + "\n".join(INSTRUCTIONS.values())
 )
 @click.argument("shell", type=click.Choice(list(INSTRUCTIONS)))
 @click.pass_context

@@ -5,7 +5,7 @@ from typing import Final
 import click
 
 from penstock.cli.common.options import JSON, argument, declared, option
-from penstock.cli.common.output import print_json, print_lines, print_table
+from penstock.cli.common.output import as_objects, print_json, print_lines, print_table
 from penstock.cli.common.session import BrokerSession, NodeSession
 from penstock.cli.replicas.drain import Drain
 from penstock.client.admin import Admin
@@ -29,53 +29,28 @@ def cluster_id(session: NodeSession, as_json: bool = JSON) -> None:
 
 @command.command("describe")
 @declared
-def describe(
-    session: BrokerSession,
-    include_fenced_brokers: bool = FENCED_TOO,
-    as_json: bool = JSON,
-) -> None:
+def describe(session: BrokerSession, include_fenced_brokers: bool = FENCED_TOO, as_json: bool = JSON) -> None:
     """Show the cluster's id, its controller and its brokers."""
-    description = session.run(lambda admin: admin.describe_cluster(include_fenced=include_fenced_brokers))
+    found = session.run(lambda admin: admin.describe_cluster(include_fenced=include_fenced_brokers))
     if as_json:
-        print_json(
-            {
-                "cluster_id": description.cluster_id,
-                "controller_id": description.controller_id,
-                "brokers": [
-                    {
-                        "node_id": broker.node_id,
-                        "host": broker.address.host,
-                        "port": broker.address.port,
-                        "rack": broker.rack,
-                        "is_fenced": broker.is_fenced,
-                    }
-                    for broker in description.brokers
-                ],
-            }
-        )
+        columns = ["node_id", "host", "port", "rack", "is_fenced"]
+        rows = [(one.node_id, one.address.host, one.address.port, one.rack, one.is_fenced) for one in found.brokers]
+        brokers = as_objects(columns, rows)
+        print_json({"cluster_id": found.cluster_id, "controller_id": found.controller_id, "brokers": brokers})
         return
-    click.echo(f"cluster {description.cluster_id}")
+    click.echo(f"cluster {found.cluster_id}")
     print_table(
         ["NODE", "ADDRESS", "RACK", "CONTROLLER", "FENCED"],
         [
-            (
-                broker.node_id,
-                str(broker.address),
-                broker.rack,
-                broker.node_id == description.controller_id,
-                broker.is_fenced,
-            )
-            for broker in description.brokers
+            (one.node_id, str(one.address), one.rack, one.node_id == found.controller_id, one.is_fenced)
+            for one in found.brokers
         ],
     )
 
 
 @command.command("list-endpoints")
 @declared
-def list_endpoints(
-    session: NodeSession,
-    include_fenced_brokers: bool = FENCED_TOO,
-) -> None:
+def list_endpoints(session: NodeSession, include_fenced_brokers: bool = FENCED_TOO) -> None:
     """List where the brokers can be reached, or with --bootstrap-controller the controllers."""
     if session.of_controllers and include_fenced_brokers:
         raise click.UsageError("--include-fenced-brokers: controllers are asked, and they are never fenced")
@@ -85,31 +60,19 @@ def list_endpoints(
             nodes = (await admin.cluster.refresh()).brokers
             rows = [(node, nodes[node].address, nodes[node].rack) for node in sorted(nodes)]
             return [(str(node), at.host, str(at.port), rack or NO_RACK, "controller") for node, at, rack in rows]
-        description = await admin.describe_cluster(include_fenced=include_fenced_brokers)
+        found = await admin.describe_cluster(include_fenced=include_fenced_brokers)
+        states = ((one, "fenced" if one.is_fenced else "unfenced") for one in found.brokers)
         return [
-            (
-                str(broker.node_id),
-                broker.address.host,
-                str(broker.address.port),
-                broker.rack or NO_RACK,
-                "fenced" if broker.is_fenced else "unfenced",
-                "broker",
-            )
-            for broker in description.brokers
+            (str(one.node_id), one.address.host, str(one.address.port), one.rack or NO_RACK, state, "broker")
+            for one, state in states
         ]
 
     rows = session.run(work)
     state = () if session.of_controllers else ("STATE",)
-    table = [("ID", "HOST", "PORT", "RACK", *state, "ENDPOINT_TYPE"), *rows]
-    widths = (
-        10,
-        max(len(row[1]) for row in rows),
-        10,
-        max((len(row[3]) for row in rows if row[3] != NO_RACK), default=10),
-        *(10 for _ in state),
-        15,
-    )
-    for row in table:
+    host_width = max(len(row[1]) for row in rows)
+    rack_width = max((len(row[3]) for row in rows if row[3] != NO_RACK), default=10)
+    widths = (10, host_width, 10, rack_width, *(10 for _ in state), 15)
+    for row in [("ID", "HOST", "PORT", "RACK", *state, "ENDPOINT_TYPE"), *rows]:
         click.echo(" ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)))
 
 

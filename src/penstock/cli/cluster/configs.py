@@ -17,6 +17,7 @@ from penstock.client.admin.configs import (
     ConfigEntry,
     ConfigOperation,
     ConfigSource,
+    ConfigSynonym,
     ResourceType,
 )
 
@@ -130,13 +131,11 @@ def _show(kind: ResourceType, described: "dict[str, list[ConfigEntry]]", all_: b
             click.echo(f"{_called(kind, name)} has no configuration of its own (--all shows the defaults)")
             continue
         click.echo(f"configuration of {_called(kind, name)}")
-        print_table(
-            ["KEY", "VALUE", "SOURCE", "READ-ONLY"],
-            [
-                (entry.name, HIDDEN if entry.sensitive else entry.value, entry.source.name.lower(), entry.read_only)
-                for entry in entries
-            ],
-        )
+        rows = [
+            (one.name, HIDDEN if one.sensitive else one.value, one.source.name.lower(), one.read_only)
+            for one in entries
+        ]
+        print_table(["KEY", "VALUE", "SOURCE", "READ-ONLY"], rows)
 
 
 def _is_own(kind: ResourceType, entry: ConfigEntry) -> bool:
@@ -151,19 +150,18 @@ def _as_json(kind: ResourceType, name: str, entries: Sequence[ConfigEntry]) -> d
         "entity_name": name,
         "configs": [
             {
-                "name": entry.name,
-                "value": entry.value,
-                "source": entry.source.name,
+                **_setting(entry),
                 "is_read_only": entry.read_only,
                 "is_sensitive": entry.sensitive,
-                "synonyms": [
-                    {"name": synonym.name, "value": synonym.value, "source": synonym.source.name}
-                    for synonym in entry.synonyms
-                ],
+                "synonyms": [_setting(synonym) for synonym in entry.synonyms],
             }
             for entry in entries
         ],
     }
+
+
+def _setting(one: ConfigEntry | ConfigSynonym) -> dict[str, object]:
+    return {"name": one.name, "value": one.value, "source": one.source.name}
 
 
 def _type_name(kind: ResourceType) -> str:

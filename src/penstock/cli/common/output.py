@@ -43,13 +43,15 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, empt
     click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
+def as_objects(columns: Sequence[str], rows: Sequence[Sequence[Value]]) -> list[dict[str, Value]]:
+    """Rows as objects whose keys are the column names in snake_case."""
+    keys = [column.lower().replace("-", "_").replace(" ", "_").replace("/s", "_per_second") for column in columns]
+    return [dict(zip(keys, row, strict=True)) for row in rows]
+
+
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, as_json: bool, empty: str = NOTHING) -> None:
-    """A table, or the same as a list of objects whose keys are the column names in snake_case."""
-    if as_json:
-        keys = [column.lower().replace("-", "_").replace(" ", "_") for column in columns]
-        print_json([dict(zip(keys, row, strict=True)) for row in rows])
-    else:
-        print_table(columns, rows, empty=empty)
+    """A table, or the same as a list of objects."""
+    print_found(as_objects(columns, rows), columns, rows, as_json=as_json, empty=empty)
 
 
 def print_found(

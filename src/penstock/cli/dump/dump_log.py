@@ -14,14 +14,7 @@ from penstock.cli.dump.group_logs import decoder_of_group
 from penstock.cli.dump.records import Decoder, decode_control, decode_metadata, decode_offsets, decode_text
 from penstock.cli.dump.text import Line, batch_line, print_line, record_line
 from penstock.log.checkpoint import CorruptCheckpointError
-from penstock.log.dump import (
-    BrokenTail,
-    DumpedBatch,
-    FileKind,
-    base_offset_of,
-    dump_segment,
-    kind_of,
-)
+from penstock.log.dump import BrokenTail, DumpedBatch, FileKind, base_offset_of, dump_segment, kind_of
 from penstock.log.producer_snapshot import CorruptSnapshotError
 from penstock.metadata.snapshot import parse_snapshot_name
 from penstock.protocol.errors import DecodeError

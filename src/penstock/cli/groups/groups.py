@@ -11,7 +11,6 @@ from penstock.cli.common.session import BrokerSession, complain_of
 from penstock.cli.groups.reset import ResetTarget, reset_offsets
 from penstock.cli.groups.views import describe_members, describe_offsets, describe_states, list_groups
 from penstock.client.admin import Admin
-from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
 
@@ -152,9 +151,7 @@ def _why_not(group: str, error: KafkaError) -> str:
 async def _delete_offsets(admin: Admin, names: list[str], request: Request) -> None:
     await admin.cluster.refresh()
     counts = admin.cluster.metadata.partition_counts()
-    partitions: list[TopicPartition] = []
-    for text in request.topics:
-        partitions += parse_topic_partitions(text, counts, "--topic")
+    partitions = [one for text in request.topics for one in parse_topic_partitions(text, counts, "--topic")]
     rows: list[tuple[str, str, int, str]] = []
     for name in names:
         outcome = await admin.groups.delete_offsets(name, partitions)

@@ -4,14 +4,15 @@ from collections.abc import Collection, Sequence
 
 import click
 
-from penstock.cli.common.output import Value, print_rows
+from penstock.cli.common.output import Value, joined, print_rows
 from penstock.client.admin import Admin
-from penstock.client.admin.groups import GroupDescription, MemberDescription
+from penstock.client.admin.groups import GroupDescription
 from penstock.client.log_offsets import LATEST, Failures
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode
 
 Row = tuple[Value, ...]
+READER = ("CONSUMER-ID", "HOST", "CLIENT-ID")
 _GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
 
 
@@ -23,19 +24,13 @@ async def list_groups(
     columns = (
         ["GROUP"] + ["PROTOCOL"] * as_json + ["STATE"] * (with_state or as_json) + ["TYPE"] * (with_type or as_json)
     )
-    rows: list[Row] = []
-    for listing in listings:
-        values = {
-            "GROUP": listing.group_id,
-            "PROTOCOL": listing.protocol_type,
-            "STATE": listing.state,
-            "TYPE": listing.type,
-        }
-        rows.append(tuple(values[column] for column in columns))
     if len(columns) == 1:
-        click.echo("".join(f"{listing.group_id}\n" for listing in listings), nl=False)
-    else:
-        print_rows(columns, rows, as_json=as_json, empty="no groups")
+        click.echo("".join(f"{one.group_id}\n" for one in listings), nl=False)
+        return
+    every = ["GROUP", "PROTOCOL", "STATE", "TYPE"]
+    values = [(one.group_id, one.protocol_type, one.state, one.type) for one in listings]
+    rows = [[value for column, value in zip(every, row, strict=True) if column in columns] for row in values]
+    print_rows(columns, rows, as_json=as_json, empty="no groups")
 
 
 async def describe_offsets(admin: Admin, groups: Sequence[GroupDescription], verbose: bool, as_json: bool) -> Failures:
@@ -47,19 +42,8 @@ async def describe_offsets(admin: Admin, groups: Sequence[GroupDescription], ver
     failures: Failures = {}
     for group in groups:
         rows += await _offset_rows(admin, group, verbose, failures)
-    columns = [
-        "GROUP",
-        "TOPIC",
-        "PARTITION",
-        "CURRENT-OFFSET",
-        "LOG-END-OFFSET",
-        "LAG",
-        "CONSUMER-ID",
-        "HOST",
-        "CLIENT-ID",
-    ]
-    if verbose:
-        columns.insert(3, "LEADER-EPOCH")
+    epoch = ["LEADER-EPOCH"] * verbose
+    columns = ["GROUP", "TOPIC", "PARTITION", *epoch, "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", *READER]
     print_rows(columns, rows, as_json=as_json, empty="no offsets")
     return {p: error for p, error in failures.items() if getattr(error, "code", None) not in _GONE}
 
@@ -73,42 +57,22 @@ async def _offset_rows(admin: Admin, group: GroupDescription, verbose: bool, fai
     rows: list[Row] = []
     for partition in partitions:
         position, end, reader = committed.get(partition), ends.get(partition), readers.get(partition)
-        row: list[Value] = [
-            group.group_id,
-            partition.topic,
-            partition.partition,
-            position.offset if position else None,
-            end.offset if end else None,
-            end.offset - position.offset if end and position else None,
-            *_reader(reader),
-        ]
-        if verbose:
-            row.insert(3, position.leader_epoch if position and position.leader_epoch >= 0 else None)
-        rows.append(tuple(row))
+        epoch = (position.leader_epoch if position and position.leader_epoch >= 0 else None,) * verbose
+        lag = end.offset - position.offset if end and position else None
+        offsets = (position.offset if position else None, end.offset if end else None, lag)
+        who = (None, None, None) if reader is None else (reader.member_id, reader.host, reader.client_id)
+        rows.append((group.group_id, *partition, *epoch, *offsets, *who))
     return rows
-
-
-def _reader(member: MemberDescription | None) -> tuple[Value, Value, Value]:
-    return (None, None, None) if member is None else (member.member_id, member.host, member.client_id)
 
 
 def describe_members(groups: Sequence[GroupDescription], verbose: bool, as_json: bool) -> None:
     """The members, and with `verbose` what each has."""
-    columns = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "PARTITIONS"]
-    columns += ["GROUP-INSTANCE-ID", "ASSIGNMENT"] * verbose
+    columns = ["GROUP", *READER, "PARTITIONS", *["GROUP-INSTANCE-ID", "ASSIGNMENT"] * verbose]
     rows: list[Row] = []
     for group in groups:
-        for member in group.members:
-            row: tuple[Value, ...] = (
-                group.group_id,
-                member.member_id,
-                member.host,
-                member.client_id,
-                len(member.assignment),
-            )
-            if verbose:
-                row = (*row, member.instance_id, show_assignment(member.assignment))
-            rows.append(row)
+        for one in group.members:
+            more = (one.instance_id, show_assignment(one.assignment)) * verbose
+            rows.append((group.group_id, one.member_id, one.host, one.client_id, len(one.assignment), *more))
     print_rows(columns, rows, as_json=as_json, empty="no members")
 
 
@@ -129,7 +93,7 @@ def show_assignment(partitions: Sequence[TopicPartition]) -> str:
     topics: dict[str, list[int]] = {}
     for partition in partitions:
         topics.setdefault(partition.topic, []).append(partition.partition)
-    return " ".join(f"{topic}({','.join(map(str, numbers))})" for topic, numbers in topics.items())
+    return " ".join(f"{topic}({joined(numbers)})" for topic, numbers in topics.items())
 
 
 def offset_rows(group_id: str, offsets: dict[TopicPartition, OffsetAndMetadata]) -> list[Row]:

@@ -35,7 +35,7 @@ MANUAL: Final = {
 }
 
 
-class ShellError(Exception):
+class ShellError(click.ClickException):
     """What a command cannot do."""
 
 
@@ -211,26 +211,21 @@ def command(
         shell = Shell(Node(), hand_over=source.hand_over)
         look: Callable[[], None] = partial(_look, shell, source)
     else:
-        shell, look = Shell(Node()), _nothing
+        shell, look = Shell(Node()), lambda: None  # there is nothing new in files
         with in_words(OSError, DecodeError, LogDirectoryError):
             shell.root = build_tree(read_view(snapshot or directory or Path()))
     if not words:
         _converse(shell, look)
         return
     look()
-    with in_words(ShellError):
-        for line in shell.run(words):
-            click.echo(line)
+    for line in shell.run(words):
+        click.echo(line)
 
 
 def _look(shell: Shell, source: ClusterSource) -> None:
     """Read what is new in the cluster before a command is run."""
     if source.has_news():
         shell.root = build_tree(source.view)
-
-
-def _nothing() -> None:
-    """The `refresh` of a tree that was read from files: there is nothing new in them."""
 
 
 def _converse(shell: Shell, look: Callable[[], None]) -> None:
@@ -249,10 +244,8 @@ def _converse(shell: Shell, look: Callable[[], None]) -> None:
             look()
             for printed in shell.run(shlex.split(line)):
                 click.echo(printed)
-        except (ShellError, ValueError) as error:
+        except (click.ClickException, ValueError) as error:  # the cluster may be back at the next command
             click.echo(str(error), err=True)
-        except click.ClickException as error:  # the cluster may be back at the next command
-            click.echo(error.format_message(), err=True)
 
 
 def _prepare_completion(shell: Shell) -> None:

@@ -13,12 +13,7 @@ from penstock.cli.common.failures import wrong_usage
 from penstock.cli.dump.records import as_dictionary
 from penstock.cli.records.lines import RecordFormat
 from penstock.client.values import ConsumedRecord
-from penstock.coordinator.group.records import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
+from penstock.coordinator.group.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from penstock.protocol.codec import decode
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.schema import Message, parse_versions

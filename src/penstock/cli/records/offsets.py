@@ -9,15 +9,7 @@ from penstock.cli.common.options import JSON, declared, option
 from penstock.cli.common.output import print_rows
 from penstock.cli.common.session import BrokerSession, complain_of
 from penstock.client.admin import Admin
-from penstock.client.log_offsets import (
-    EARLIEST,
-    EARLIEST_LOCAL,
-    LATEST,
-    LATEST_TIERED,
-    MAX_TIMESTAMP,
-    Failures,
-    Found,
-)
+from penstock.client.log_offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP, Failures, Found
 from penstock.client.values import TopicPartition
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 
@@ -55,17 +47,16 @@ def command(
     async def work(admin: Admin) -> tuple[Found, Failures]:
         names = await admin.topics.names(include_internal=not exclude_internal_topics)
         counts = admin.cluster.metadata.partition_counts()
-        chosen: list[TopicPartition] = []
         if topic_partitions is not None:
-            for text in topic_partitions.split():
-                chosen += parse_topic_partitions(text, counts, "--topic-partitions")
+            texts = topic_partitions.split()
+            chosen = [one for text in texts for one in parse_topic_partitions(text, counts, "--topic-partitions")]
         else:
             readable = [name for name in names if name != STORAGE_GROUPS]
             taken = readable if topic is None else matching(topic, names, "--topic")
             if topic is not None and not taken:
                 raise click.ClickException(f"topic {topic!r} does not exist")
-            chosen = [TopicPartition(name, n) for name in taken for n in range(counts.get(name, 0))]
-            chosen = [partition for partition in chosen if numbers is None or partition.partition in numbers]
+            every = (TopicPartition(name, n) for name in taken for n in range(counts.get(name, 0)))
+            chosen = [one for one in every if numbers is None or one.partition in numbers]
         return await admin.offsets_that_can_be_had(dict.fromkeys(chosen, timestamp_ms))
 
     found, failures = session.run(work)

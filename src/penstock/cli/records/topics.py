@@ -182,27 +182,19 @@ async def _describe(admin: Admin, names: Sequence[str], filters: Filters, as_jso
         print_json([_as_json(*item, moving, eligible) for item in shown])
         return
     if not filters.on_partitions:
-        print_table(
-            ["TOPIC", "ID", "PARTITIONS", "REPLICATION", "MODE", "GROUP", "CONFIGS"],
-            [
-                (
-                    topic.name,
-                    uuid_to_text(topic.topic_id),
-                    len(topic.partitions),
-                    _replication(topic),
-                    _mode(topic, overrides),
-                    overrides.get(STORAGE_GROUP),
-                    joined(f"{name}={value}" for name, value in overrides.items()),
-                )
-                for topic, overrides, _ in shown
-            ],
-            empty="no topic to show",
-        )
+        columns = ["TOPIC", "ID", "PARTITIONS", "REPLICATION", "MODE", "GROUP", "CONFIGS"]
+        print_table(columns, [_topic_row(topic, overrides) for topic, overrides, _ in shown], empty="no topic to show")
     if shown and not filters.topics_with_overrides:
         print_table(
             ["TOPIC", "PARTITION", "LEADER", "REPLICAS", "ISR", "ELR", "LAST KNOWN ELR"],
             [_partition_row(row, eligible.get(row.topic_partition)) for _, _, rows in shown for row in rows],
         )
+
+
+def _topic_row(topic: TopicMetadata, overrides: Mapping[str, str]) -> Sequence[str | int | None]:
+    configs = joined(f"{name}={value}" for name, value in overrides.items())
+    where = (_replication(topic), _mode(topic, overrides), overrides.get(STORAGE_GROUP))
+    return (topic.name, uuid_to_text(topic.topic_id), len(topic.partitions), *where, configs)
 
 
 def _partition_row(row: PartitionMetadata, known: EligibleLeaders | None) -> Sequence[str | int | None]:

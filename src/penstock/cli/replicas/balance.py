@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from penstock.cli.common.options import JSON, declared, option
-from penstock.cli.common.output import Value, joined, print_json, print_table, show_bytes
+from penstock.cli.common.output import Value, as_objects, joined, print_json, print_table, show_bytes
 from penstock.cli.common.session import BrokerSession
 from penstock.cli.replicas.balance_moves import BalanceMoves
 from penstock.cli.replicas.leadership import TOPIC, Leadership, look, rates, sizes
@@ -124,7 +124,7 @@ def _show(found: Proposal, *, as_json: bool) -> None:
             {"topic": one.topic, "partition": one.partition, "replicas": before[one], "planned": nodes}
             for one, nodes in found.targets.items()
         ]
-        print_json({"brokers": [dict(zip(keys, row, strict=True)) for row in brokers], "partitions": moves})
+        print_json({"brokers": as_objects(keys, brokers), "partitions": moves})
         return
     columns = ["BROKER", "RACK", "REPLICAS", "DISK", "BYTES/S"]
     rows: list[tuple[Value, ...]] = [
@@ -135,13 +135,7 @@ def _show(found: Proposal, *, as_json: bool) -> None:
     print_table(
         ["TOPIC", "PARTITION", "DISK", "REPLICAS", "PLANNED"],
         [
-            (
-                one.topic,
-                one.partition,
-                show_bytes(found.carried[one].disk_bytes),
-                joined(before[one]),
-                joined(nodes),
-            )
+            (one.topic, one.partition, show_bytes(found.carried[one].disk_bytes), joined(before[one]), joined(nodes))
             for one, nodes in found.targets.items()
         ],
         empty="nothing should move",

@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from penstock.cli.common.options import JSON, declared, option
-from penstock.cli.common.output import Value, joined, print_json, print_table
+from penstock.cli.common.output import Value, as_objects, joined, print_found, print_json, print_table
 from penstock.cli.common.session import BrokerSession
 from penstock.cli.replicas.leader_balance import WHICH_LACK, balance
 from penstock.cli.replicas.leadership import TOPIC, Leadership, Rates, loads, look, rates
@@ -79,21 +79,15 @@ def show(session: BrokerSession, pattern: str | None = TOPIC, as_json: bool = JS
     rows = [(one, now.partitions[one]) for one in sorted(now.partitions)]
     elsewhere = [(one, row) for one, row in rows if row.leader != row.replicas[0]]
     should, leads = (loads(it.items(), now.counts) for it in (now.preferred, now.leaders))
+    columns = ["BROKER", "RACK", "SHOULD LEAD", "LEADS"]
+    brokers = [(node, rack, should[node], leads[node]) for node, rack in sorted(now.racks.items())]
     if as_json:
-        brokers = [
-            {"broker": node, "rack": rack, "should_lead": should[node], "leads": leads[node]}
-            for node, rack in sorted(now.racks.items())
-        ]
-        partitions = [
-            {"topic": one.topic, "partition": one.partition, "leader": row.leader, "should_lead": row.replicas[0]}
-            for one, row in elsewhere
-        ]
-        print_json({"brokers": brokers, "elsewhere": partitions, "under_replicated": now.under_replicated})
+        partitions = [(one.topic, one.partition, row.leader, row.replicas[0]) for one, row in elsewhere]
+        objects = as_objects(["topic", "partition", "leader", "should_lead"], partitions)
+        lacking = now.under_replicated
+        print_json({"brokers": as_objects(columns, brokers), "elsewhere": objects, "under_replicated": lacking})
         return
-    print_table(
-        ["BROKER", "RACK", "SHOULD LEAD", "LEADS", "IN SERVICE"],
-        [(node, rack, should[node], leads[node], node not in now.away) for node, rack in sorted(now.racks.items())],
-    )
+    print_table([*columns, "IN SERVICE"], [(*row, row[0] not in now.away) for row in brokers])
     print_table(
         ["TOPIC", "PARTITION", "LEADER", "SHOULD LEAD", "IN SYNC"],
         [
@@ -166,48 +160,29 @@ def _show_plan(
     if rates_now is not None and rates_then is not None:
         columns += ["BYTES/S", "BYTES/S PLANNED"]
         rows = [(*row, rates_now[node], rates_then[node]) for row, node in zip(rows, sorted(now.racks), strict=True)]
+    names = ["TOPIC", "PARTITION", "REPLICAS", "LEADER", "PLANNED", "PINNED TO"]
     partitions: list[tuple[Value, ...]] = [
         (one.topic, one.partition, joined(row.replicas), row.leader, ideal[one], _pin(now, one))
         for one in shown
         for row in [now.partitions[one]]
     ]
     if as_json:
-        keys = ["topic", "partition", "replicas", "leader", "planned", "pinned_to"]
-        names = [column.lower().replace(" ", "_").replace("/s", "_per_second") for column in columns]
-        print_json(
-            {
-                "brokers": [dict(zip(names, row, strict=True)) for row in rows],
-                "partitions": [
-                    dict(zip(keys, row, strict=True)) | {"replicas": now.partitions[one].replicas}
-                    for one, row in zip(shown, partitions, strict=True)
-                ],
-            }
-        )
+        objects = as_objects(names, partitions)
+        full = [row | {"replicas": now.partitions[one].replicas} for one, row in zip(shown, objects, strict=True)]
+        print_json({"brokers": as_objects(columns, rows), "partitions": full})
         return
     print_table(columns, rows)
-    print_table(
-        ["TOPIC", "PARTITION", "REPLICAS", "LEADER", "PLANNED", "PINNED TO"],
-        partitions,
-        empty="the plan is what is preferred now",
-    )
+    print_table(names, partitions, empty="the plan is what is preferred now")
 
 
 def _show_moves(now: Leadership, *, as_json: bool) -> None:
     rows = [(one, now.partitions[one]) for one in now.moved]
-    if as_json:
-        print_json(
-            [
-                {"topic": one.topic, "partition": one.partition, "from": row.leader, "to": row.replicas[0]}
-                for one, row in rows
-            ]
-        )
-        return
-    print_table(
-        ["TOPIC", "PARTITION", "FROM", "TO", "CAN MOVE"],
-        [(one.topic, one.partition, row.leader, row.replicas[0], row.replicas[0] in row.isr) for one, row in rows],
-        empty="every partition is led by who should, or by nobody",
-    )
-    if rows:
+    columns = ["TOPIC", "PARTITION", "FROM", "TO"]
+    moves = [(one.topic, one.partition, row.leader, row.replicas[0]) for one, row in rows]
+    can_move = [(*move, row.replicas[0] in row.isr) for move, (_, row) in zip(moves, rows, strict=True)]
+    empty = "every partition is led by who should, or by nobody"
+    print_found(as_objects(columns, moves), [*columns, "CAN MOVE"], can_move, as_json=as_json, empty=empty)
+    if rows and not as_json:
         _say_what_stops_it(now)
 
 

@@ -4,9 +4,10 @@ import click
 
 from penstock.cli.common.names import parse_numbers
 from penstock.cli.common.options import JSON, declared, option
-from penstock.cli.common.output import print_json, print_table, show_bytes, show_time
+from penstock.cli.common.output import Value, print_found, print_table, show_bytes, show_time
 from penstock.cli.common.session import BrokerSession
-from penstock.client.admin import Admin, LogDirDescription
+from penstock.client.admin import Admin, LogDirDescription, ReplicaSize
+from penstock.client.values import TopicPartition
 
 
 @click.command(short_help="show the sizes of partitions in the data directories")
@@ -33,42 +34,31 @@ def command(
         return await admin.describe_log_dirs(nodes, topics)
 
     directories = session.run(work)
-    if as_json:
-        print_json([_as_json(directory) for directory in directories])
-        return
-    print_table(
+    print_found(
+        [_as_json(directory) for directory in directories],
         ["NODE", "DIRECTORY", "STATE", "PARTITIONS", "SIZE", "FREE", "TOTAL"],
-        [
-            (
-                directory.node_id,
-                directory.path,
-                "ok" if not directory.error else directory.error.name,
-                len(directory.partitions),
-                show_bytes(sum(replica.size_bytes for replica in directory.partitions.values())),
-                show_bytes(directory.usable_bytes),
-                show_bytes(directory.total_bytes),
-            )
-            for directory in directories
-        ],
+        [_directory(directory) for directory in directories],
+        as_json=as_json,
     )
-    print_table(
-        ["NODE", "TOPIC", "PARTITION", "SIZE", "OFFSET-LAG", "FUTURE", "DIRTY", "COMPACTED"],
-        [
-            (
-                directory.node_id,
-                partition.topic,
-                partition.partition,
-                show_bytes(replica.size_bytes),
-                replica.offset_lag,
-                replica.is_future,
-                "" if replica.dirty_percent is None else f"{replica.dirty_percent} %",
-                replica.problem or ("" if replica.cleaned_ms is None else show_time(replica.cleaned_ms)),
-            )
-            for directory in directories
-            for partition, replica in directory.partitions.items()
-        ],
-        empty="no partition to show",
-    )
+    if not as_json:
+        print_table(
+            ["NODE", "TOPIC", "PARTITION", "SIZE", "OFFSET-LAG", "FUTURE", "DIRTY", "COMPACTED"],
+            [(one.node_id, *_replica(*replica)) for one in directories for replica in one.partitions.items()],
+            empty="no partition to show",
+        )
+
+
+def _directory(one: LogDirDescription) -> tuple[Value, ...]:
+    state = one.error.name if one.error else "ok"
+    size = sum(replica.size_bytes for replica in one.partitions.values())
+    sizes = (show_bytes(size), show_bytes(one.usable_bytes), show_bytes(one.total_bytes))
+    return (one.node_id, one.path, state, len(one.partitions), *sizes)
+
+
+def _replica(partition: TopicPartition, it: ReplicaSize) -> tuple[Value, ...]:
+    dirty = "" if it.dirty_percent is None else f"{it.dirty_percent} %"
+    compacted = it.problem or ("" if it.cleaned_ms is None else show_time(it.cleaned_ms))
+    return (*partition, show_bytes(it.size_bytes), it.offset_lag, it.is_future, dirty, compacted)
 
 
 def _as_json(directory: LogDirDescription) -> dict[str, object]:

@@ -4,7 +4,7 @@ import click
 
 from penstock.cli.common.names import parse_numbers
 from penstock.cli.common.options import JSON, declared, option
-from penstock.cli.common.output import joined, print_json, print_lines, print_table
+from penstock.cli.common.output import Value, joined, print_found, print_lines, print_table
 from penstock.cli.common.session import BrokerSession
 from penstock.client.admin import Admin
 from penstock.client.admin.storage_groups import DEFAULT, StorageGroup
@@ -51,27 +51,19 @@ def command(
 
 
 def _show(groups: list[StorageGroup], *, as_json: bool) -> None:
-    if as_json:
-        print_json([_as_json(group) for group in groups])
-        return
-    print_table(
-        ["GROUP", "LEADER", "VOTERS", "ISR", "TOPICS", "PARTITIONS"],
-        [
-            (
-                group.number,
-                group.partition.leader if group.partition.leader >= 0 else None,
-                joined(group.partition.replicas),
-                joined(group.partition.isr) or None,
-                len(group.topics),
-                sum(group.topics.values()),
-            )
-            for group in groups
-        ],
-        empty="no storage group: `--create` makes one, and so does a topic with replication.mode=consensus",
-    )
+    columns = ["GROUP", "LEADER", "VOTERS", "ISR", "TOPICS", "PARTITIONS"]
+    empty = "no storage group: `--create` makes one, and so does a topic with replication.mode=consensus"
+    print_found([_as_json(one) for one in groups], columns, [_row(one) for one in groups], as_json=as_json, empty=empty)
     rows = [(group.number, topic, count) for group in groups for topic, count in group.topics.items()]
-    if rows:
+    if rows and not as_json:
         print_table(["GROUP", "TOPIC", "PARTITIONS"], rows)
+
+
+def _row(group: StorageGroup) -> tuple[Value, ...]:
+    it = group.partition
+    leader = it.leader if it.leader >= 0 else None
+    counts = (len(group.topics), sum(group.topics.values()))
+    return (group.number, leader, joined(it.replicas), joined(it.isr) or None, *counts)
 
 
 def _as_json(group: StorageGroup) -> dict[str, object]:

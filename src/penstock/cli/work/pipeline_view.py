@@ -140,10 +140,7 @@ class JsonView:
     def ended(self, result: "PipelineResult") -> None:
         """It ends in good order."""
         self._say(
-            "ended",
-            batches=dict(result.batches),
-            input_rows=dict(result.input_rows),
-            was_stopped=result.was_stopped,
+            "ended", batches=dict(result.batches), input_rows=dict(result.input_rows), was_stopped=result.was_stopped
         )
 
     def _say(self, event: str, **more: object) -> None:
