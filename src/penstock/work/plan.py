@@ -8,13 +8,11 @@ member, and none when there is no member.
 * `weighted`: the heaviest tasks first, each to the member that is the least loaded for its capacity; a task stays where
   it is as long as that member has room.
 
-Anybody else's is named as `module:function`. Such a function is known to workers alone: the broker sees a name.
+Any other function of this shape will do as well: workers alone know it.
 """
 
-import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Final
 
 from penstock.protocol.value import Value
 
@@ -46,7 +44,7 @@ Planner = Callable[[Sequence[Task], Sequence[Member]], Plan]
 
 
 class PlanError(ValueError):
-    """There is no such plan, or it has given tasks to nobody, to two, or to somebody else."""
+    """A plan has given tasks to nobody, to two, or to somebody else."""
 
 
 def even(tasks: Sequence[Task], members: Sequence[Member]) -> Plan:
@@ -97,25 +95,6 @@ def weighted(tasks: Sequence[Task], members: Sequence[Member]) -> Plan:
         given[owner].append(task.name)
         load[owner] += task.weight
     return {name: tuple(mine) for name, mine in given.items()}
-
-
-PLANNERS: Final[Mapping[str, Planner]] = {"even": even, "sticky": sticky, "weighted": weighted}
-
-
-def planner_named(name: str) -> Planner:
-    """One of PLANNERS, or the function named as `module:function`; PlanError."""
-    if name in PLANNERS:
-        return PLANNERS[name]
-    module, _, function = name.partition(":")
-    if not function:
-        raise PlanError(f"there is no plan {name!r}: it is one of {', '.join(PLANNERS)}, or module:function")
-    try:
-        found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise PlanError(f"the plan {name!r} cannot be had: {error}") from error
-    if not callable(found):
-        raise PlanError(f"the plan {name!r} is not a function")
-    return found  # type: ignore[no-any-return]
 
 
 def checked(plan: Plan, tasks: Sequence[Task], members: Sequence[Member]) -> Plan:

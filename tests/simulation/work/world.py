@@ -20,7 +20,7 @@ from penstock.protocol.messages.leave_group import LeaveGroupRequest
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from penstock.work.effects import Abandon, Beat, Effect, Join, Leave, Start, Stop, Sync
 from penstock.work.messages import decode_assignment
-from penstock.work.plan import PLANNERS, Task
+from penstock.work.plan import Task, even, sticky, weighted
 from penstock.work.requests import (
     heartbeat_request,
     join_request,
@@ -287,7 +287,7 @@ class World:
         self.loss = self.random.choice((0.0, 0.02, 0.1))
         self.is_calm = False
         self.violations: list[str] = []
-        planner = PLANNERS[self.random.choice(list(PLANNERS))]
+        planner = self.random.choice([even, sticky, weighted])
         cooperative = self.random.random() < 0.7
         delay_ms = self.random.choice((0, 15_000, 60_000))
         self.hosts = [

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.work.plan import (
-    PLANNERS,
     Member,
     Plan,
     PlanError,
@@ -13,7 +12,6 @@ from penstock.work.plan import (
     Task,
     checked,
     even,
-    planner_named,
     sticky,
     weighted,
 )
@@ -66,7 +64,7 @@ def test_even_is_what_a_naive_planner_does(situation: tuple[list[Task], list[Mem
     assert even(tasks, members) == naive_even(tasks, members)
 
 
-@pytest.mark.parametrize("planner", PLANNERS.values())
+@pytest.mark.parametrize("planner", [even, sticky, weighted])
 @given(situations())
 def test_every_task_has_one_member(planner: Planner, situation: tuple[list[Task], list[Member]]) -> None:
     tasks, members = situation
@@ -112,24 +110,6 @@ def test_weighted_leaves_what_fits_where_it_is() -> None:
     tasks = tasks_named("one", "two", "three", "four")
     members = [Member("a", owned=("three", "four")), Member("b", owned=("one", "two"))]
     assert weighted(tasks, members) == {"a": ("three", "four"), "b": ("one", "two")}
-
-
-def test_a_plan_of_ones_own_is_named() -> None:
-    assert planner_named("penstock.work.plan:even") is even
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("evn", "there is no plan 'evn'"),
-        ("nowhere:plan", "cannot be had"),
-        ("penstock.work.plan:no", "cannot be had"),
-        ("penstock.work.plan:PLANNERS", "is not a function"),
-    ],
-)
-def test_a_plan_that_is_not_there(name: str, reason: str) -> None:
-    with pytest.raises(PlanError, match=reason):
-        planner_named(name)
 
 
 @pytest.mark.parametrize(

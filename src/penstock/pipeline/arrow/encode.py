@@ -58,14 +58,14 @@ def _rows_by_partition(partitions: Integers) -> dict[int, Integers]:
 
 def encode_records(columns: WriteColumns, rows: Integers, max_bytes: int) -> Iterator[EncodedRecords]:
     """The records of the given rows, cut so that no part passes `max_bytes` unless it is a single record."""
-    keys, values = _column(columns.key), _column(columns.value)
     lists = _offsets(columns.header_lists.buffers()[1], len(columns.value))
-    names, contents = _column(columns.header_keys), _column(columns.header_values)
+    headers = _column(columns.header_keys), _column(columns.header_values)
+    given = _column(columns.key), _column(columns.value), lists, *headers
     times, first = columns.timestamps_ms, 0
     while first < len(rows):
-        end, size = kernels.plan_batch(rows, times, first, max_bytes, keys, values, lists, names, contents)
+        end, size = kernels.plan_batch(rows, times, first, max_bytes, given)
         records = np.empty(int(size), np.uint8)
-        written = kernels.write_records(records, rows, times, first, end, keys, values, lists, names, contents)
+        written = kernels.write_records(records, rows, times, first, end, given)
         assert written == size
         of_part = times[rows[first:end]]
         yield EncodedRecords(records.data, int(end) - first, int(of_part[0]), int(of_part.max()))

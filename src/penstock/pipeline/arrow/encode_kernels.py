@@ -11,6 +11,8 @@ from penstock.pipeline.arrow.compiled import Bytes, Integer, Integers, Offsets, 
 
 Presence = npt.NDArray[np.bool_]
 Column = tuple[Bytes, Offsets, Presence]
+Columns = tuple[Column, Column, Offsets, Column, Column]
+"""Of records: keys, values, and the headers: where each record's begin, and their names and contents."""
 
 MURMUR_SEED, MURMUR_FACTOR = 0x9747B28C, 0x5BD1E995
 NULL = -1
@@ -109,48 +111,26 @@ def write_field(target: Bytes, position: Integer, column: Column, row: Integer) 
 
 
 @compiled
-def headers_size(lists: Offsets, keys: Column, values: Column, row: Integer) -> np.int64:
-    """The bytes of a record's headers with their number before them."""
-    size = varint_size(np.int64(lists[row + 1] - lists[row]))
+def body_size(index: Integer, after_ms: Integer, row: Integer, columns: Columns) -> np.int64:
+    """The bytes of a record without its length; `after_ms` is its time after that of the batch's first record."""
+    keys, values, lists, names, contents = columns
+    size = 1 + varint_size(after_ms) + varint_size(index) + field_size(keys, row) + field_size(values, row)
+    size += varint_size(np.int64(lists[row + 1] - lists[row]))
     for header in range(lists[row], lists[row + 1]):
-        size += field_size(keys, header) + field_size(values, header)
+        size += field_size(names, header) + field_size(contents, header)
     return size
 
 
 @compiled
-def body_size(
-    index: Integer,
-    after_ms: Integer,
-    row: Integer,
-    keys: Column,
-    values: Column,
-    lists: Offsets,
-    names: Column,
-    contents: Column,
-) -> np.int64:
-    """The bytes of a record without its length; `after_ms` is its time after that of the batch's first record."""
-    size = 1 + varint_size(after_ms) + varint_size(index) + field_size(keys, row) + field_size(values, row)
-    return size + headers_size(lists, names, contents, row)
-
-
-@compiled
 def plan_batch(
-    rows: Integers,
-    times: Integers,
-    first: Integer,
-    max_bytes: int,
-    keys: Column,
-    values: Column,
-    lists: Offsets,
-    names: Column,
-    contents: Column,
+    rows: Integers, times: Integers, first: Integer, max_bytes: int, columns: Columns
 ) -> tuple[Integer, np.int64]:
     """How far a batch goes that starts at rows[first]: (end, bytes of its records). It holds one record at least."""
     total = np.int64(0)
     at = first
     while at < rows.shape[0]:
         after_ms = times[rows[at]] - times[rows[first]]
-        size = body_size(at - first, after_ms, rows[at], keys, values, lists, names, contents)
+        size = body_size(at - first, after_ms, rows[at], columns)
         size += varint_size(size)
         if at > first and total + size > max_bytes:
             break
@@ -161,23 +141,15 @@ def plan_batch(
 
 @compiled
 def write_records(
-    target: Bytes,
-    rows: Integers,
-    times: Integers,
-    first: Integer,
-    end: Integer,
-    keys: Column,
-    values: Column,
-    lists: Offsets,
-    names: Column,
-    contents: Column,
+    target: Bytes, rows: Integers, times: Integers, first: Integer, end: Integer, columns: Columns
 ) -> Integer:
     """Write the records of rows[first:end] to a target with the room that `plan_batch` said; returns what it took."""
+    keys, values, lists, names, contents = columns
     position: Integer = np.int64(0)
     for at in range(first, end):
         row = rows[at]
         after_ms = times[row] - times[rows[first]]
-        size = body_size(at - first, after_ms, row, keys, values, lists, names, contents)
+        size = body_size(at - first, after_ms, row, columns)
         position = write_varint(target, position, size)
         target[position] = 0  # attributes
         position = write_varint(target, position + 1, after_ms)

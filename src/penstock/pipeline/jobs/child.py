@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Protocol
 
 from penstock.pipeline.jobs import guardian
 
@@ -20,28 +20,27 @@ LOOK_EVERY_S: Final = 0.05
 STOP_S: Final = 3.0
 """How long it may take to end in good order; then it is killed."""
 LAST_LINES_S: Final = 1.0
-OnEvent = Callable[[dict[str, Any]], None]
-OnLine = Callable[[str], None]
+
+
+class Listener(Protocol):
+    """Told, in threads of their own, what a process prints."""
+
+    def event(self, said: dict[str, Any]) -> None:
+        """A line of JSON."""
+
+    def line(self, line: str) -> None:
+        """Any other line."""
 
 
 class GuardedProcess:
-    """Such a process. `on_event` is told of each line of JSON that it prints, `on_line` of all other lines.
-
-    Both are called in threads of their own. `owned_until_s` says until when it may run, by time.monotonic().
-    """
+    """Such a process. `owned_until_s` says until when it may run, by time.monotonic()."""
 
     def __init__(
-        self,
-        command: Sequence[str],
-        given: str,
-        owned_until_s: Callable[[], float],
-        on_event: OnEvent,
-        on_line: OnLine,
+        self, command: Sequence[str], given: str, owned_until_s: Callable[[], float], listener: Listener
     ) -> None:
         self.exit_code: int | None = None
         self._owned_until_s = owned_until_s
-        self._on_event = on_event
-        self._on_line = on_line
+        self._listener = listener
         self._told_until_s = 0.0
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(Path(guardian.__file__)), *command],
@@ -55,7 +54,7 @@ class GuardedProcess:
         assert self._process.stdin is not None
         self._readers = [
             threading.Thread(target=self._read, args=[pipe, take], daemon=True)
-            for pipe, take in ((self._process.stdout, self._take), (self._process.stderr, on_line))
+            for pipe, take in ((self._process.stdout, self._take), (self._process.stderr, listener.line))
         ]
         for reader in self._readers:
             reader.start()
@@ -122,7 +121,7 @@ class GuardedProcess:
         except (OSError, ValueError):
             pass  # it has ended: whoever looks will see it
 
-    def _read(self, pipe: IO[str], take: OnLine) -> None:
+    def _read(self, pipe: IO[str], take: Callable[[str], None]) -> None:
         with pipe:
             for line in pipe:
                 take(line.rstrip("\n"))
@@ -133,8 +132,8 @@ class GuardedProcess:
         except ValueError:
             event = None
         if not isinstance(event, dict):
-            self._on_line(line)
+            self._listener.line(line)
         elif "exit" in event:
             self.exit_code = event["exit"]
         else:
-            self._on_event(event)
+            self._listener.event(event)

@@ -43,8 +43,7 @@ class PipelineTask(SourceTask):
         self._report = JobReport(tuple(json.loads(config[SINKS])))
         given = parse(KEYS, config)["pipeline"] or ""
         command = child_command(config)
-        self._child = GuardedProcess(command, given, context.owned_until_s, self._report.event, self._report.line)
-        self._report.pid = self._child.pid
+        self._child = GuardedProcess(command, given, context.owned_until_s, self._report)
 
     async def poll(self) -> list[SourceRecord]:
         if self._report.state == "done":
@@ -55,15 +54,14 @@ class PipelineTask(SourceTask):
         if not self._child.is_alive:
             await self._child.last_words()
             if self._report.state != "done":
-                self._report.state = "failed"
-                raise PipelineError(self._report.why(self._child.exit_code))
+                raise PipelineError(self._report.failed(self._child.exit_code))
         return []
 
     async def stop(self) -> None:
         await self._child.stop()
 
     def report(self) -> Mapping[str, Any]:
-        return self._report.as_json() if hasattr(self, "_report") else {}
+        return self._report.as_json(self._child.pid) if hasattr(self, "_child") else {}
 
     def metrics(self) -> Sequence[Metric]:
         return self._report.metrics() if hasattr(self, "_report") else ()

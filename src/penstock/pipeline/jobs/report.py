@@ -21,7 +21,6 @@ class JobReport:
     def __init__(self, sinks: tuple[str, ...]) -> None:
         self.state = "starting"
         self.error = ""
-        self.pid = 0
         self._sinks = sinks
         self._queries: dict[str, dict[str, Any]] = {}
         self._lines: deque[str] = deque(maxlen=LINES)
@@ -44,11 +43,11 @@ class JobReport:
         """Anything else that it printed."""
         self._lines.append(line[:LINE_LENGTH])
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self, pid: int) -> dict[str, Any]:
         return {
             "state": self.state,
             "error": self.error,
-            "pid": self.pid,
+            "pid": pid,
             "sinks": list(self._sinks),
             "queries": dict(self._queries),
             "log": list(self._lines),
@@ -72,8 +71,9 @@ class JobReport:
                 figures.append(Metric("pipeline_lag_records", lag, {**of, "partition": partition}))
         return figures
 
-    def why(self, exit_code: int | None) -> str:
-        """What a process that ended without being told to has died of."""
+    def failed(self, exit_code: int | None) -> str:
+        """The process has ended without being told to: what it has died of."""
+        self.state = "failed"
         if self.error:
             return self.error
         how = "was killed" if exit_code is None else f"ended with code {exit_code}"

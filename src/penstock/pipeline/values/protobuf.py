@@ -18,6 +18,8 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from penstock.pipeline.errors import UnfitSchemaError
+from penstock.protocol.errors import DecodeError as VarintError
+from penstock.protocol.varint import decode_varint
 from penstock.work.connect.converters import ConversionError
 from penstock.work.connect.registry import HEAD, SERIALIZED, Schemas, references_of, schema_id
 
@@ -273,16 +275,10 @@ def _indexes(data: bytes, place: int) -> tuple[int, list[int]]:
 
 
 def _zigzag(data: bytes, place: int) -> tuple[int, int]:
-    number = 0
-    for shift in range(0, 35, 7):
-        if place >= len(data):
-            break
-        byte = data[place]
-        place += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), place
-    raise ConversionError("no indexes of a message before the value")
+    try:
+        return decode_varint(data, place)
+    except (IndexError, VarintError):
+        raise ConversionError("no indexes of a message before the value") from None
 
 
 def _name_at(file: FileDescriptorProto, path: list[int]) -> str:

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from penstock.work.connect.config import ConfigKey, parse
+from penstock.work.connect.config import ConfigKey, parse, with_prefix
 from penstock.work.connect.plugins import PluginError, find_class
 from penstock.work.connect.schemas import Schema, SchemaError, from_json, schema_of, to_json
 
@@ -130,34 +130,10 @@ class _NumberConverter(_Fixed):
         return schema, self.layout.unpack(data)[0]
 
 
-class ShortConverter(_NumberConverter):
-    """Integers of 16 bits."""
-
-    name, layout = "int16", struct.Struct(">h")
-
-
-class IntegerConverter(_NumberConverter):
-    """Integers of 32 bits."""
-
-    name, layout = "int32", struct.Struct(">i")
-
-
-class LongConverter(_NumberConverter):
-    """Integers of 64 bits."""
-
-    name, layout = "int64", struct.Struct(">q")
-
-
-class FloatConverter(_NumberConverter):
-    """Floating-point numbers of 32 bits."""
-
-    name, layout = "float", struct.Struct(">f")
-
-
-class DoubleConverter(_NumberConverter):
-    """Floating-point numbers of 64 bits."""
-
-    name, layout = "double", struct.Struct(">d")
+NUMBERS: Final = {
+    "Short": ("int16", ">h"), "Integer": ("int32", ">i"), "Long": ("int64", ">q"), "Float": ("float", ">f"),
+    "Double": ("double", ">d"),
+}  # fmt: skip
 
 
 class BooleanConverter(_Fixed):
@@ -174,33 +150,29 @@ class BooleanConverter(_Fixed):
         return {"type": "boolean", "optional": True}, None if data is None else data == b"\x01"
 
 
+def _number_converter(word: str) -> type[_NumberConverter]:
+    name, layout = NUMBERS[word]
+    return type(f"{word}Converter", (_NumberConverter,), {"name": name, "layout": struct.Struct(layout)})
+
+
+PACKAGES: Final[Mapping[str, tuple[type[Any], ...]]] = {
+    "json": (JsonConverter,),
+    "storage": (StringConverter,),
+    "converters": (ByteArrayConverter, *map(_number_converter, NUMBERS), BooleanConverter),
+}
 CONVERTERS: Final[Mapping[str, type[Any]]] = {
     f"org.apache.kafka.connect.{package}.{converter.__name__}": converter
-    for package, converters in {
-        "json": (JsonConverter,),
-        "storage": (StringConverter,),
-        "converters": (
-            ByteArrayConverter,
-            ShortConverter,
-            IntegerConverter,
-            LongConverter,
-            FloatConverter,
-            DoubleConverter,
-            BooleanConverter,
-        ),
-    }.items()
+    for package, converters in PACKAGES.items()
     for converter in converters
 }
 
 
 def converter_of(config: Mapping[str, str], defaults: Mapping[str, str], kind: str) -> Converter:
     """The converter `key.converter` or `value.converter` of a connector, else that of its worker; PluginError."""
-    is_own = kind in config
-    chosen = config if is_own else defaults
+    chosen = config if kind in config else defaults
     name = chosen.get(kind, "org.apache.kafka.connect.json.JsonConverter")
     converter = find_class(name, CONVERTERS, "converter")()
     if not hasattr(converter, "configure"):
         raise PluginError(f"{name} is not a converter")
-    settings = {key.removeprefix(f"{kind}."): value for key, value in chosen.items() if key.startswith(f"{kind}.")}
-    converter.configure(settings, kind.startswith("key"))
+    converter.configure(with_prefix(chosen, f"{kind}."), kind.startswith("key"))
     return converter  # type: ignore[no-any-return]

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final, Protocol
 
+from penstock.work.connect.config import with_prefix
 from penstock.work.connect.converters import CONVERTERS, ConversionError, Converter
 from penstock.work.connect.plugins import PluginError, find_class
 
@@ -76,7 +77,7 @@ def header_converter_of(config: Mapping[str, str], defaults: Mapping[str, str]) 
     converter = find_class(name, HEADER_CONVERTERS, "header_converter")()
     if not hasattr(converter, "configure"):
         raise PluginError(f"{name} is not a header converter")
-    settings = {key.removeprefix(f"{kind}."): value for key, value in chosen.items() if key.startswith(f"{kind}.")}
+    settings = with_prefix(chosen, f"{kind}.")
     if hasattr(converter, "to_header"):
         converter.configure(settings)
         return converter  # type: ignore[no-any-return]

@@ -34,9 +34,13 @@ class Running:
         self.until_s = math.inf
         self.events: list[dict[str, Any]] = []
         self.lines: list[str] = []
-        self.child = GuardedProcess(
-            [sys.executable, "-c", program], "words", lambda: self.until_s, self.events.append, self.lines.append
-        )
+        self.child = GuardedProcess([sys.executable, "-c", program], "words", lambda: self.until_s, self)
+
+    def event(self, said: dict[str, Any]) -> None:
+        self.events.append(said)
+
+    def line(self, line: str) -> None:
+        self.lines.append(line)
 
     async def grandchild(self) -> int:
         await until(lambda: bool(self.lines))

@@ -75,7 +75,7 @@ def test_a_report_adds_up_what_it_is_told() -> None:
     for number in range(3):
         report.event({"event": "batch", "query": "job: one", "batch_id": number, "input_rows": 10, "output_rows": None})
     report.line("a line")
-    assert report.as_json() == {
+    assert report.as_json(0) == {
         "state": "running",
         "error": "",
         "pid": 0,
@@ -90,11 +90,15 @@ def test_a_report_adds_up_what_it_is_told() -> None:
         },
         "log": ["a line"],
     }
-    assert report.why(None) == "the pipeline's process was killed\na line"
     report.event({"event": "ended", "was_stopped": True})
-    assert (report.state, report.why(0)) == ("running", "the pipeline's process was stopped by somebody else")
+    assert report.state == "running"
+    assert report.failed(0) == "the pipeline's process was stopped by somebody else"
+    assert report.state == "failed"
     report.event({"event": "failed", "error": "There is no topic."})
-    assert report.why(1) == "There is no topic."
+    assert report.failed(1) == "There is no topic."
+    killed = JobReport(("one",))
+    killed.line("a line")
+    assert killed.failed(None) == "the pipeline's process was killed\na line"
     assert PipelineTask().report() == {}
 
 

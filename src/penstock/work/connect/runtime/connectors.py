@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from typing import Protocol
 
 from penstock.work.connect.config import parse
 from penstock.work.connect.runtime.kinds import KEYS, checked, checked_task_configs
@@ -34,26 +35,29 @@ class RunningConnector:
             await call(connector.stop)
 
 
+class ConnectorHost(Protocol):
+    """What connectors that run ask of the worker that leads."""
+
+    def tell(self, connector: str, state: RunState, trace: str) -> None:
+        """A connector is like this now."""
+
+    async def publish(self, connector: str, config: Mapping[str, str], configs: TaskConfigs) -> None:
+        """A connector with this configuration wants these tasks."""
+
+
 class ConnectorSupervisor(Supervisor[RunningConnector]):
     """Runs one connector."""
 
-    def __init__(
-        self,
-        name: str,
-        patience_s: float,
-        tell: Callable[[str, RunState, str], None],
-        publish: Callable[[str, Mapping[str, str], TaskConfigs], Awaitable[None]],
-    ) -> None:
+    def __init__(self, name: str, patience_s: float, host: ConnectorHost) -> None:
         super().__init__(f"connector {name}", patience_s)
         self._connector = name
-        self._tell = tell
-        self._publish = publish
+        self._host = host
 
     def make(self, config: Mapping[str, str], attempt: Attempt) -> RunningConnector:
-        return RunningConnector(config, attempt, partial(self._publish, self._connector, config))
+        return RunningConnector(config, attempt, partial(self._host.publish, self._connector, config))
 
     def tell(self, state: RunState, trace: str = "") -> None:
-        self._tell(self._connector, state, trace)
+        self._host.tell(self._connector, state, trace)
 
     def _begin(self, wanted: Goal) -> None:
         if wanted.target is Target.STARTED:

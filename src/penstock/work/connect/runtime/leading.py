@@ -78,7 +78,7 @@ class Leading:
             self._dropping.start(self._drop(name, self._connectors.pop(name)))
         for name, known in self._state.connectors.items():
             if name not in self._connectors:
-                self._connectors[name] = ConnectorSupervisor(name, self._patience_s, self._tell, self._publish)
+                self._connectors[name] = ConnectorSupervisor(name, self._patience_s, self)
             self._connectors[name].want(known.config, known.target)
             self._statuses.forget_tasks(name, len(known.tasks))
 
@@ -91,20 +91,22 @@ class Leading:
         if self._may_write() and name not in self._state.connectors:
             self._statuses.forget(name)
 
-    def _tell(self, name: str, state: RunState, trace: str) -> None:
-        if self._may_write():
-            self._statuses.tell_connector(name, state, trace)
+    # ConnectorHost
 
-    async def _publish(self, name: str, config: Config, configs: TaskConfigs) -> None:
+    def tell(self, connector: str, state: RunState, trace: str) -> None:
+        if self._may_write():
+            self._statuses.tell_connector(connector, state, trace)
+
+    async def publish(self, connector: str, config: Config, configs: TaskConfigs) -> None:
         while True:
             try:
-                return await self.publish(name, config, configs)
+                return await self._publish(connector, config, configs)
             except NotLeadingError:  # for ever, and then the connector is stopped, or only for a moment
                 await asyncio.sleep(RETRY_S)
 
     # What is written
 
-    async def publish(self, name: str, config: Config, configs: TaskConfigs) -> None:
+    async def _publish(self, name: str, config: Config, configs: TaskConfigs) -> None:
         """A connector with this configuration wants these tasks, which are written if they are new; NotLeadingError."""
         complete = [_with_class(one, config) for one in configs]
         async with self._writing:
