@@ -13,7 +13,7 @@ from penstock.work.connect.distributed.settings import parse_settings, storage_o
 from penstock.work.connect.distributed.topic_log import TopicLog
 from penstock.work.connect.runtime.leading import NotLeadingError
 from penstock.work.connect.runtime.logs import OnRecord
-from penstock.work.connect.runtime.records import TASK, TaskId, parse_task
+from penstock.work.connect.runtime.records import TaskId, is_of
 from penstock.work.connect.runtime.worker import ConnectWorker
 from penstock.work.plan import Task
 from penstock.work.scope import Scope
@@ -125,8 +125,7 @@ class DistributedWorker(ConnectWorker):
 
     def _may_run(self, connector: str) -> bool:
         in_hand = self.group.machine.in_hand
-        tasks = (parse_task(name.removeprefix(TASK)) for name in in_hand or ())
-        return in_hand is None or any(task is not None and task.connector == connector for task in tasks)
+        return in_hand is None or any(is_of(connector, name) for name in in_hand)
 
     # Records
 

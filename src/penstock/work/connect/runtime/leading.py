@@ -26,6 +26,7 @@ from penstock.work.connect.runtime.supervisor import RunState
 from penstock.work.scope import Scope
 
 RETRY_S: Final = 1.0
+Rows = Mapping[str, bytes | None]
 
 
 class NotLeadingError(Exception):
@@ -114,42 +115,39 @@ class Leading:
             if known is None or known.config != config or known.target is not Target.STARTED:
                 return
             if known.is_inconsistent or known.applied != config or list(known.tasks) != complete:
-                await self._write_tasks(name, complete)
+                await self._write(_task_rows(name, complete))
 
     async def put_connector(self, name: str, config: Config, target: Target | None) -> None:
         """There is such a connector from now on, or it has another configuration."""
-        async with self._writing:
-            wanted = {} if target is None else {f"{TARGET_STATE}{name}": target_state(target)}
-            await self._write({**wanted, f"{CONNECTOR}{name}": properties(config)})
-            await self._log.read_to_end()
+        wanted = {} if target is None else {f"{TARGET_STATE}{name}": target_state(target)}
+        await self._change({**wanted, f"{CONNECTOR}{name}": properties(config)})
 
     async def delete_connector(self, name: str) -> None:
-        async with self._writing:
-            await self._write({f"{CONNECTOR}{name}": None, f"{TARGET_STATE}{name}": None})
-            await self._log.read_to_end()
+        await self._change({f"{CONNECTOR}{name}": None, f"{TARGET_STATE}{name}": None})
 
     async def set_target(self, name: str, target: Target) -> None:
-        async with self._writing:
-            await self._write({f"{TARGET_STATE}{name}": target_state(target)})
-            await self._log.read_to_end()
+        await self._change({f"{TARGET_STATE}{name}": target_state(target)})
 
     async def stop_connector(self, name: str) -> None:
         """Neither the connector nor any task of it runs until it is resumed."""
+        await self._change({f"{TARGET_STATE}{name}": target_state(Target.STOPPED), **_task_rows(name, [])})
+
+    async def _change(self, rows: Rows) -> None:
         async with self._writing:
-            await self._write({f"{TARGET_STATE}{name}": target_state(Target.STOPPED)})
-            await self._write_tasks(name, [])
+            await self._write(rows)
 
-    async def _write_tasks(self, name: str, configs: TaskConfigs) -> None:
-        tasks = {f"{TASK}{name}-{number}": properties(config) for number, config in enumerate(configs)}
-        await self._write({**tasks, f"{COMMIT}{name}": encode({"tasks": len(configs)})})
-        await self._log.read_to_end()
-
-    async def _write(self, rows: Mapping[str, bytes | None]) -> None:
+    async def _write(self, rows: Rows) -> None:
         """All of them or none: who is told that another worker leads asks that one for the whole again."""
         if not self._may_write():
             raise NotLeadingError("another worker leads")
         for key, value in rows.items():
             await self._log.put(key.encode(), value)
+        await self._log.read_to_end()
+
+
+def _task_rows(name: str, configs: TaskConfigs) -> Rows:
+    tasks = {f"{TASK}{name}-{number}": properties(config) for number, config in enumerate(configs)}
+    return {**tasks, f"{COMMIT}{name}": encode({"tasks": len(configs)})}
 
 
 def _with_class(task: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str]:

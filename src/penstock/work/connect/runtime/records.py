@@ -90,6 +90,12 @@ def parse_task(text: str) -> TaskId | None:
     return TaskId(connector, int(number)) if connector and number.isdecimal() and number.isascii() else None
 
 
+def is_of(connector: str, name: str) -> bool:
+    """Whether the key of a task's configuration is of this connector's."""
+    task = parse_task(name.removeprefix(TASK))
+    return task is not None and task.connector == connector
+
+
 def properties(config: Mapping[str, str]) -> bytes:
     """The configuration of a connector or a task."""
     return encode({"properties": dict(config)})

@@ -10,7 +10,7 @@ from penstock.work.connect.config import ConfigKey, parse
 from penstock.work.connect.runtime import settings as of_all
 from penstock.work.connect.runtime.kinds import checked
 from penstock.work.connect.runtime.logs import OnRecord
-from penstock.work.connect.runtime.records import TASK, Status, TaskId, decode, parse_task, read_status
+from penstock.work.connect.runtime.records import Status, TaskId, decode, is_of, read_status
 from penstock.work.connect.runtime.supervisor import RunState
 from penstock.work.connect.runtime.worker import ConnectWorker
 from penstock.work.connect.standalone.alone import Alone
@@ -98,13 +98,8 @@ class StandaloneWorker(ConnectWorker):
         return self.url
 
     async def until_ended(self, connector: str) -> None:
-        while any(self._is_of(connector, name) for name in self._alone.in_hand):
+        while any(is_of(connector, name) for name in self._alone.in_hand):
             await self._alone.next_end()
-
-    @staticmethod
-    def _is_of(connector: str, name: str) -> bool:
-        task = parse_task(name.removeprefix(TASK))
-        return task is not None and task.connector == connector
 
     def owned_until_s(self) -> float:
         return math.inf
