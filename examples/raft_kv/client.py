@@ -26,7 +26,7 @@ from examples.raft_kv.messages import (
     decode_response,
     encode_request,
 )
-from penstock.client.connection import reason
+from penstock.client.errors import reason
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode
 

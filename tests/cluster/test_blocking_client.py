@@ -8,8 +8,9 @@ from tests.cluster.breaking_proxy import BreakingProxy
 
 from penstock.client.blocking import BlockingCluster, ClusterSettings, UnknownTopicError
 from penstock.client.blocking.connection import ClusterUnreachable
-from penstock.client.blocking.offsets import EARLIEST, LATEST, commit_offsets, committed_offsets, list_offsets
+from penstock.client.blocking.offsets import commit_offsets, committed_offsets, list_offsets
 from penstock.client.blocking.produce import BlockingProducer, new_identity
+from penstock.client.values import EARLIEST, LATEST
 from penstock.pipeline.datasource.offset_ranges import OffsetRange
 from penstock.pipeline.datasource.range_reader import read_ranges
 from penstock.pipeline.errors import PipelineError

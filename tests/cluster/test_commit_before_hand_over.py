@@ -11,9 +11,9 @@ from tests.wire.raw_client import RawClient
 
 from penstock.client.admin import Admin
 from penstock.client.cluster import ClusterClient
-from penstock.client.committed_offsets import Membership
 from penstock.client.consumer import Consumer
 from penstock.client.consumer.heartbeats import Heartbeats
+from penstock.client.messages import Membership
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import TopicPartition
 from penstock.node.coordinators import groups

@@ -11,10 +11,9 @@ from penstock.client.admin.topics import NewTopic
 from penstock.client.consumer import Consumer
 from penstock.client.consumer.listeners import ConsumerInterceptor, RebalanceListener
 from penstock.client.errors import ConsumerMisuseError, NoOffsetError, ProducerClosedError
-from penstock.client.log_offsets import EARLIEST, LATEST
 from penstock.client.producer import Producer
 from penstock.client.settings import ConsumerSettings, ProducerSettings
-from penstock.client.values import ConsumedRecord, OffsetAndTimestamp, RecordMetadata, TopicPartition
+from penstock.client.values import EARLIEST, LATEST, ConsumedRecord, OffsetAndTimestamp, RecordMetadata, TopicPartition
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import ErrorCode, KafkaError
 

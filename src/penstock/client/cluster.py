@@ -11,19 +11,18 @@ from typing import Final, NamedTuple, Self, TypeVar
 
 from penstock.client.connection import Answer, Connection, connect
 from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError
-from penstock.client.metadata import NO_NODE, BrokerMetadata, ClusterMetadata, TopicMetadata, error_code
+from penstock.client.messages import coordinator_in, coordinator_request, metadata_request
+from penstock.client.metadata import NO_NODE, ClusterMetadata, TopicMetadata
 from penstock.client.settings import ClientSettings
 from penstock.client.values import EndpointTold, LeaderTold, TopicPartition
 from penstock.protocol.address import Address, parse_bootstrap_servers
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from penstock.protocol.messages.find_coordinator import FindCoordinatorResponse
+from penstock.protocol.messages.metadata import MetadataResponse
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
 
 Result = TypeVar("Result")
-GROUP_COORDINATOR = 0
-FIND_COORDINATOR_BATCHED = 4  # the first version that asks for several keys
 LED_ELSEWHERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """Refusals with which a node may say who leads instead (KIP-951)."""
 
@@ -81,17 +80,13 @@ class ClusterClient:
 
     async def refresh(self, topics: Collection[str] | None = None, *, create: bool = False) -> ClusterMetadata:
         """Ask for all topics (None), for these, or only for the brokers (empty); `create` lets the broker create."""
-        request = MetadataRequest(
-            topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
-            allow_auto_topic_creation=create,
-        )
         connection = await self.any_connection()
         if not connection.serves(ApiKey.METADATA):
             raise KafkaError(
                 ErrorCode.MISMATCHED_ENDPOINT_TYPE,
                 f"{connection.address} is the listener of a controller, not of a broker",
             )
-        response = await connection.request(request, MetadataResponse)
+        response = await connection.request(metadata_request(topics, create=create), MetadataResponse)
         self.metadata = self.metadata.updated(response, all_topics=topics is None)
         if topics is None or topics:
             self._refreshed_at = asyncio.get_running_loop().time()
@@ -104,18 +99,13 @@ class ClusterClient:
 
         Those of which another leader is known now, and where it is: nobody need be asked about them.
         """
-        told = {
-            partition: (leader.leader_id, leader.leader_epoch)
-            for partition, leader in leaders.items()
-            if leader.leader_epoch >= 0
-        }
-        brokers = {one.node_id: BrokerMetadata(one.node_id, Address(one.host, one.port), one.rack) for one in endpoints}
-        self.metadata = self.metadata.with_leaders(told, brokers)
-        known = {partition: self.metadata.leader(partition) for partition in told}
+        self.metadata = self.metadata.with_leaders(leaders, endpoints)
         return {
             partition
-            for partition, row in known.items()
-            if row is not None and row.leader != refused_by and row.leader_epoch >= told[partition][1]
+            for partition, told in leaders.items()
+            if (row := self.metadata.leader(partition)) is not None
+            and row.leader != refused_by
+            and row.leader_epoch >= told.leader_epoch >= 0
         }
 
     @property
@@ -225,18 +215,12 @@ class ClusterClient:
         if known is not None and known in self.metadata.brokers:
             return known
         connection = await self.any_connection()
-        if connection.version_for(ApiKey.FIND_COORDINATOR) >= FIND_COORDINATOR_BATCHED:
-            request = FindCoordinatorRequest(key_type=GROUP_COORDINATOR, coordinator_keys=[group_id])
-        else:
-            request = FindCoordinatorRequest(key=group_id, key_type=GROUP_COORDINATOR)
-        response = await connection.request(request, FindCoordinatorResponse)
-        found = response.coordinators[0] if response.coordinators else response
-        if found.error_code:
-            raise KafkaError(error_code(found.error_code), found.error_message or f"coordinator of group {group_id!r}")
-        if found.node_id not in self.metadata.brokers:
+        request = coordinator_request(group_id, connection.version_for(ApiKey.FIND_COORDINATOR))
+        node_id, _ = coordinator_in(await connection.request(request, FindCoordinatorResponse), group_id)
+        if node_id not in self.metadata.brokers:
             await self.refresh([])
-        self._coordinators[group_id] = found.node_id
-        return found.node_id
+        self._coordinators[group_id] = node_id
+        return node_id
 
     def addresses_for(self, group_id: str) -> list[Address]:
         """Where another client of this group may begin: its coordinator, the other brokers, the bootstrap."""

@@ -7,7 +7,6 @@ whatever reason, all that wait are told with `ConnectionFailedError`; a connecti
 """
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar, cast
@@ -18,20 +17,20 @@ from penstock.client.errors import (
     ProtocolViolationError,
     RequestTimedOutError,
     UnsupportedByBrokerError,
+    reason,
 )
 from penstock.client.frames import FrameReader
 from penstock.client.settings import ClientSettings
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from penstock.protocol.requests.api import KEYS, AnyApiKey, Api, ApiKey, api_of
-from penstock.protocol.requests.framing import decode_response, encode_request
+from penstock.protocol.requests.api import UNSERVED, AnyApiKey, Api, ApiKey, api_of
+from penstock.protocol.requests.framing import api_of_request, decode_response, encode_request
 from penstock.protocol.requests.own_apis import OWN_SOFTWARE
 from penstock.protocol.schema import Message
 from penstock.protocol.value import Value
 
 Answer = TypeVar("Answer", bound=Message)
-APIS_BY_NAME: Final = {api.name: api for api in map(api_of, KEYS)}
 _REFUSED: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 SOFTWARE_VERSION = "0.1.0"
 
@@ -124,10 +123,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def version_for(self, key: AnyApiKey, newest: int | None = None) -> int:
         """The version in which requests of this API go to this broker; at most `newest`, if the caller sets a bound."""
-        ours = api_of(key).versions
-        lowest, highest = self._served.get(key, (0, -1))
-        version = min(highest, ours[-1] if newest is None else min(newest, ours[-1]))
-        if version < max(lowest, ours[0]):
+        api, (lowest, highest) = api_of(key), self._served.get(key, UNSERVED)
+        version = api.agreed_version((lowest, highest), newest)
+        if version is None:
+            ours = api.versions
             theirs = f"{lowest} to {highest}" if highest >= 0 else "none"
             raise UnsupportedByBrokerError(
                 f"{self.address} does not serve {key.name} as this client needs it: it serves {theirs}, "
@@ -152,14 +151,14 @@ class Connection(asyncio.BufferedProtocol):
 
         `answer` is the API's response class or, for Fetch, one that leaves records where they were received.
         """
-        api = _api_of_request(message)
+        api = api_of_request(message)
         version = self.version_for(api.key, newest)
         assert answer.__name__.endswith(f"{api.name}Response")
         return cast("asyncio.Future[Answer]", self._send(message, api, version, answer))
 
     def send_without_answer(self, message: Message, *, newest: int | None = None) -> None:
         """Send a request that has no response at all: Produce with acks=0."""
-        api = _api_of_request(message)
+        api = api_of_request(message)
         self._write(self._encoded(message, self.version_for(api.key, newest), self._take_number()))
 
     def exchange(self, api_key: AnyApiKey, encode: Callable[[int], bytes], taker: Taker) -> None:
@@ -298,22 +297,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._writable.set()
-
-
-def _api_of_request(message: Message) -> Api:
-    return APIS_BY_NAME[type(message).__name__.removesuffix("Request")]
-
-
-def reason(error: BaseException) -> str:
-    """An operating system's error as a short phrase."""
-    if isinstance(error, ConnectionRefusedError) or (not _number(error) and "Connect call failed" in str(error)):
-        return "connection refused"
-    text = os.strerror(_number(error)) if _number(error) > 0 else getattr(error, "strerror", None) or str(error)
-    return text[:1].lower() + text[1:] if text else type(error).__name__
-
-
-def _number(error: BaseException) -> int:
-    return error.errno or 0 if isinstance(error, OSError) else 0
 
 
 async def connect(address: Address, settings: ClientSettings) -> Connection:

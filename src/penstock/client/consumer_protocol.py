@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from penstock.client.assignors import GroupMember
-from penstock.client.values import TopicPartition
+from penstock.client.values import TopicPartition, numbers_by_topic
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages import consumer_protocol_assignment, consumer_protocol_subscription
@@ -37,7 +37,7 @@ def encode_subscription(
         user_data=user_data,
         owned_partitions=[
             consumer_protocol_subscription.TopicPartition(topic=topic, partitions=numbers)
-            for topic, numbers in _by_topic(owned).items()
+            for topic, numbers in numbers_by_topic(owned)
         ],
         generation_id=generation,
         rack_id=rack,
@@ -63,7 +63,7 @@ def encode_assignment(partitions: Collection[TopicPartition]) -> bytes:
     message = ConsumerProtocolAssignment(
         assigned_partitions=[
             consumer_protocol_assignment.TopicPartition(topic=topic, partitions=numbers)
-            for topic, numbers in _by_topic(partitions).items()
+            for topic, numbers in numbers_by_topic(partitions)
         ],
         user_data=None,
     )
@@ -81,8 +81,8 @@ def decode_assignment(data: bytes) -> list[TopicPartition]:
 
 def encode_sticky_user_data(owned: Sequence[TopicPartition], generation: int) -> bytes:
     """The sticky assignor's own layout (version 1), which carries what a member owned: array of topics, then int32."""
-    parts = [_COUNT.pack(len(_by_topic(owned)))]
-    for topic, numbers in _by_topic(owned).items():
+    parts = [_COUNT.pack(len(numbers_by_topic(owned)))]
+    for topic, numbers in numbers_by_topic(owned):
         name = topic.encode()
         parts += [_VERSION.pack(len(name)), name, _COUNT.pack(len(numbers)), *map(_COUNT.pack, numbers)]
     parts.append(_COUNT.pack(generation))
@@ -120,10 +120,3 @@ def _version_of(data: bytes) -> int:
     if version < 0:
         raise DecodeError(f"version {version} of a consumer's protocol")
     return version
-
-
-def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = {}
-    for partition in sorted(partitions):
-        topics.setdefault(partition.topic, []).append(partition.partition)
-    return topics

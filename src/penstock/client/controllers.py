@@ -8,7 +8,8 @@ from collections.abc import Collection
 from typing import Final
 
 from penstock.client.cluster import ClusterClient
-from penstock.client.metadata import BrokerMetadata, ClusterMetadata, error_code
+from penstock.client.errors import raise_for
+from penstock.client.metadata import BrokerMetadata, ClusterMetadata
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -30,8 +31,7 @@ class ControllerClient(ClusterClient):
             raise KafkaError(
                 ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is the listener of a broker: give it as --bootstrap-server"
             )
-        if response.error_code:
-            raise KafkaError(error_code(response.error_code), response.error_message)
+        raise_for(response.error_code, response.error_message)
         self.metadata = ClusterMetadata(
             cluster_id=response.cluster_id,
             controller_id=response.controller_id,

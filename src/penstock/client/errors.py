@@ -3,6 +3,10 @@
 An error that the cluster itself answers with is a `KafkaError` (penstock.protocol.errors) and carries Kafka's code.
 """
 
+import os
+
+from penstock.protocol.errors import ErrorCode, KafkaError
+
 
 class ClientError(Exception):
     """Any failure that is not the cluster's own answer."""
@@ -46,3 +50,29 @@ class NoOffsetError(ClientError):
 
 class BufferExhaustedError(ClientError):
     """The producer's buffer stayed full for max.block.ms."""
+
+
+def error_code(number: int) -> ErrorCode:
+    """The code for a number; one that this client does not know counts as UNKNOWN_SERVER_ERROR."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def raise_for(number: int, *about: str | None) -> None:
+    """Raise the KafkaError that an answer has, if it has one, with the first of these texts that says anything."""
+    if number:
+        raise KafkaError(error_code(number), next(filter(None, about), None))
+
+
+def reason(error: BaseException) -> str:
+    """An operating system's error as a short phrase."""
+    if isinstance(error, ConnectionRefusedError) or (not _number(error) and "Connect call failed" in str(error)):
+        return "connection refused"
+    text = os.strerror(_number(error)) if _number(error) > 0 else getattr(error, "strerror", None) or str(error)
+    return text[:1].lower() + text[1:] if text else type(error).__name__
+
+
+def _number(error: BaseException) -> int:
+    return error.errno or 0 if isinstance(error, OSError) else 0

@@ -2,28 +2,14 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final
 
 from penstock.client.cluster import ClusterClient, is_passing
 from penstock.client.errors import ClientError, ConnectionFailedError
-from penstock.client.metadata import error_code, unavailable
-from penstock.client.values import OffsetAndTimestamp, TopicPartition
+from penstock.client.messages import Found, Refused, list_offsets_request, listed_offsets
+from penstock.client.metadata import unavailable
+from penstock.client.values import IsolationLevel, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
-
-LATEST: Final = -1
-EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
-EARLIEST_LOCAL: Final = -4
-LATEST_TIERED: Final = -5
-
-READ_UNCOMMITTED: Final = 0
-READ_COMMITTED: Final = 1
+from penstock.protocol.messages.list_offsets import ListOffsetsResponse
 
 _LEADER_HAS_MOVED = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -32,7 +18,6 @@ _LEADER_HAS_MOVED = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.LEADER_NOT_AVAILABLE,
 )
-Found = dict[TopicPartition, OffsetAndTimestamp]
 Failures = dict[TopicPartition, ClientError | KafkaError]
 
 
@@ -40,19 +25,17 @@ def by_leader(cluster: ClusterClient, wanted: Mapping[TopicPartition, int]) -> d
     """Sort partitions by the node that leads them; a KafkaError names one that has no leader or does not exist."""
     nodes: dict[int, dict[TopicPartition, int]] = {}
     for partition, value in wanted.items():
-        error = unavailable(cluster.metadata, partition)
-        if error is not None:
-            raise error
-        row = cluster.metadata.leader(partition)
-        assert row is not None
-        nodes.setdefault(row.leader, {})[partition] = value
+        nodes.setdefault(cluster.metadata.led(partition).leader, {})[partition] = value
     return nodes
 
 
 async def list_offsets(
-    cluster: ClusterClient, wanted: Mapping[TopicPartition, int], *, isolation_level: int = READ_UNCOMMITTED
+    cluster: ClusterClient,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
 ) -> Found:
-    """The offset for each partition's timestamp: a time in milliseconds or one of the special values above.
+    """The offset for each partition's timestamp: a time in milliseconds or LATEST, EARLIEST or another special value.
 
     A time after the last record's finds offset -1. READ_COMMITTED makes LATEST the last stable offset.
     """
@@ -72,7 +55,7 @@ async def list_offsets_that_can_be_had(
     cluster: ClusterClient,
     wanted: Mapping[TopicPartition, int],
     *,
-    isolation_level: int = READ_UNCOMMITTED,
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     timeout_ms: int | None = None,
 ) -> tuple[Found, Failures]:
     """The same without waiting for partitions that have no leader or do not exist; what failed, and with what.
@@ -113,7 +96,9 @@ async def list_offsets_that_can_be_had(
 class _Search:
     """The offsets that were asked for: those that are still missing, and those that were found."""
 
-    def __init__(self, cluster: ClusterClient, wanted: Mapping[TopicPartition, int], isolation_level: int) -> None:
+    def __init__(
+        self, cluster: ClusterClient, wanted: Mapping[TopicPartition, int], isolation_level: IsolationLevel
+    ) -> None:
         self._cluster = cluster
         self._isolation_level = isolation_level
         self.missing = dict(wanted)
@@ -125,7 +110,7 @@ class _Search:
             await self._cluster.topic(name)
         nodes = by_leader(self._cluster, self.missing)
         answers = await asyncio.gather(
-            *(_ask(self._cluster, node_id, asked, self._isolation_level) for node_id, asked in nodes.items()),
+            *(self._ask(node_id, asked) for node_id, asked in nodes.items()),
             return_exceptions=True,
         )
         failed: Failures = {}
@@ -144,36 +129,12 @@ class _Search:
             await self._cluster.refresh(sorted({partition.topic for partition in self.missing}))
         return failed
 
+    async def _ask(self, node_id: int, asked: Mapping[TopicPartition, int]) -> tuple[Found, Refused]:
+        request = list_offsets_request(asked, self._isolation_level, self._cluster.settings.request_timeout_ms)
+        return listed_offsets(await self._cluster.to_node(node_id, request, ListOffsetsResponse))
+
 
 def _says_moved(error: ClientError | KafkaError) -> bool:
     if isinstance(error, KafkaError):
         return error.code in _LEADER_HAS_MOVED
     return isinstance(error, ConnectionFailedError)
-
-
-async def _ask(
-    cluster: ClusterClient, node_id: int, wanted: Mapping[TopicPartition, int], isolation_level: int
-) -> tuple[Found, Failures]:
-    topics: dict[str, ListOffsetsTopic] = {}
-    for partition, timestamp_ms in wanted.items():
-        topic = topics.setdefault(partition.topic, ListOffsetsTopic(name=partition.topic))
-        topic.partitions.append(
-            ListOffsetsPartition(partition_index=partition.partition, timestamp=timestamp_ms, current_leader_epoch=-1)
-        )
-    request = ListOffsetsRequest(
-        replica_id=-1,
-        isolation_level=isolation_level,
-        topics=list(topics.values()),
-        timeout_ms=cluster.settings.request_timeout_ms,
-    )
-    response = await cluster.to_node(node_id, request, ListOffsetsResponse)
-    found: Found = {}
-    refused: Failures = {}
-    for answered in response.topics:
-        for row in answered.partitions:
-            partition = TopicPartition(answered.name, row.partition_index)
-            if row.error_code:
-                refused[partition] = KafkaError(error_code(row.error_code), f"offsets of {partition}")
-            else:
-                found[partition] = OffsetAndTimestamp(row.offset, row.timestamp, row.leader_epoch)
-    return found, refused

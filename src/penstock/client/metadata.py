@@ -1,9 +1,10 @@
 """What a client knows of a cluster: brokers, topics, who leads which partition. Values, made of Metadata responses."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from penstock.client.values import TopicPartition
+from penstock.client.errors import error_code
+from penstock.client.values import EndpointTold, LeaderTold, Place, TopicPartition
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
@@ -67,35 +68,41 @@ class ClusterMetadata(Value):
     brokers: dict[int, BrokerMetadata] = fresh(dict)
     topics: dict[str, TopicMetadata] = fresh(dict)
 
-    def leader(self, partition: TopicPartition) -> PartitionMetadata | None:
+    def leader(self, partition: tuple[str, int]) -> PartitionMetadata | None:
         """The partition's row, if it is known and has a leader that is known."""
         row = self._row(partition)
         return row if row is not None and row.leader in self.brokers else None
 
-    def _row(self, partition: TopicPartition) -> PartitionMetadata | None:
-        topic = self.topics.get(partition.topic)
-        return topic.partitions.get(partition.partition) if topic else None
+    def led(self, partition: tuple[str, int]) -> PartitionMetadata:
+        """The partition's row; a KafkaError says why it has no leader that can be asked."""
+        error = unavailable(self, partition)
+        if error is not None:
+            raise error
+        return self.topics[partition[0]].partitions[partition[1]]
+
+    def _row(self, partition: tuple[str, int]) -> PartitionMetadata | None:
+        topic = self.topics.get(partition[0])
+        return topic.partitions.get(partition[1]) if topic else None
 
     def partition_counts(self) -> dict[str, int]:
         """How many partitions each known topic has."""
         return {name: len(topic.partitions) for name, topic in self.topics.items() if topic.partitions}
 
-    def with_leaders(
-        self, leaders: Mapping[TopicPartition, tuple[int, int]], brokers: Mapping[int, BrokerMetadata]
-    ) -> "ClusterMetadata":
+    def with_leaders(self, leaders: Mapping[Place, LeaderTold], endpoints: Iterable[EndpointTold]) -> "ClusterMetadata":
         """These facts and what a broker said that is asked for partitions which another one leads (KIP-951).
 
-        `leaders` are (id, epoch), `brokers` say where they are. What is of no later epoch than what is known, and a
-        leader of whom nobody says where it is, are passed over.
+        What is of no later epoch than what is known, and a leader of whom nobody says where it is, are passed over.
         """
-        all_brokers, topics = {**self.brokers, **brokers}, dict(self.topics)
-        for partition, (leader, epoch) in leaders.items():
+        told = {one.node_id: BrokerMetadata(one.node_id, Address(one.host, one.port), one.rack) for one in endpoints}
+        brokers, topics = self.brokers | told, dict(self.topics)
+        for partition, leader in leaders.items():
             row = self._row(partition)
-            if row is not None and epoch > row.leader_epoch and leader in all_brokers:
-                topic = topics[partition.topic]
-                moved = row.replace(leader=leader, leader_epoch=epoch)
-                topics[partition.topic] = topic.replace(partitions={**topic.partitions, partition.partition: moved})
-        return self.replace(brokers=all_brokers, topics=topics)
+            if row is not None and leader.leader_epoch > row.leader_epoch and leader.leader_id in brokers:
+                name, number = partition
+                topic = topics[name]
+                moved = row.replace(leader=leader.leader_id, leader_epoch=leader.leader_epoch)
+                topics[name] = topic.replace(partitions=topic.partitions | {number: moved})
+        return self.replace(brokers=brokers, topics=topics)
 
     def updated(self, response: MetadataResponse, *, all_topics: bool) -> "ClusterMetadata":
         """These facts and those of a newer response, which replaces all topics or only those that it names.
@@ -118,24 +125,17 @@ class ClusterMetadata(Value):
         )
 
 
-def unavailable(metadata: ClusterMetadata, partition: TopicPartition) -> KafkaError | None:
+def unavailable(metadata: ClusterMetadata, partition: tuple[str, int]) -> KafkaError | None:
     """Why this partition cannot be asked, as far as these facts tell."""
     if metadata.leader(partition) is not None:
         return None
-    topic = metadata.topics.get(partition.topic)
-    if topic is None or (topic.partitions and partition.partition not in topic.partitions):
-        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {partition} does not exist")
+    place = TopicPartition(*partition)
+    topic = metadata.topics.get(place.topic)
+    if topic is None or (topic.partitions and place.partition not in topic.partitions):
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {place} does not exist")
     if topic.error:
-        return KafkaError(topic.error, f"partition {partition}")
-    return KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition} has no leader now")
-
-
-def error_code(number: int) -> ErrorCode:
-    """The code for a number; one that this client does not know counts as UNKNOWN_SERVER_ERROR."""
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
+        return KafkaError(topic.error, f"partition {place}")
+    return KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {place} has no leader now")
 
 
 def _topic(item: MetadataResponseTopic) -> TopicMetadata | None:

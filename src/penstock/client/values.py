@@ -3,12 +3,32 @@
 All of them are immutable. Offsets count records from 0; times are milliseconds since 1970.
 """
 
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from penstock.protocol.value import Value, fresh
 
 NO_TIMESTAMP = -1
 NO_OFFSET = -1
+
+LATEST: Final = -1
+"""Instead of a timestamp: the end of the log; under READ_COMMITTED the last stable offset."""
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+
+Item = TypeVar("Item")
+Place = TypeVar("Place", bound=tuple[str, int])
+"""A partition, by the names of its topic and its number."""
+
+
+class IsolationLevel(IntEnum):
+    """Whether records of open and aborted transactions are seen (KIP-98)."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
 
 
 class TopicPartition(NamedTuple):
@@ -78,3 +98,16 @@ class EndpointTold(Protocol):
     host: str
     port: int
     rack: str | None
+
+
+def by_topic(items: Mapping[Place, Item]) -> dict[str, dict[int, Item]]:
+    """What is by partition, nested as the protocol's messages are."""
+    topics: dict[str, dict[int, Item]] = {}
+    for (topic, partition), item in items.items():
+        topics.setdefault(topic, {})[partition] = item
+    return topics
+
+
+def numbers_by_topic(partitions: Iterable[Place]) -> list[tuple[str, list[int]]]:
+    """Topics with the numbers of their partitions, sorted."""
+    return [(topic, list(rows)) for topic, rows in by_topic(dict.fromkeys(sorted(partitions))).items()]

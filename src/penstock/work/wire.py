@@ -12,8 +12,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from penstock.client.cluster import ClusterClient
 from penstock.client.committed_offsets import COORDINATOR_MOVED
-from penstock.client.errors import ClientError, ConnectionFailedError
-from penstock.client.metadata import error_code
+from penstock.client.errors import ClientError, ConnectionFailedError, error_code
 from penstock.client.settings import ClientSettings
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.heartbeat import HeartbeatResponse

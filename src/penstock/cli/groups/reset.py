@@ -14,8 +14,7 @@ from penstock.cli.common.times import parse_datetime_ms
 from penstock.cli.groups.views import Row, offset_rows
 from penstock.client.admin import Admin
 from penstock.client.durations import parse_duration_ms
-from penstock.client.log_offsets import EARLIEST, LATEST
-from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.client.values import EARLIEST, LATEST, OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
 

@@ -7,8 +7,8 @@ import click
 from penstock.cli.common.output import Value, joined, print_rows
 from penstock.client.admin import Admin
 from penstock.client.admin.groups import GroupDescription
-from penstock.client.log_offsets import LATEST, Failures
-from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.client.log_offsets import Failures
+from penstock.client.values import LATEST, OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode
 
 Row = tuple[Value, ...]

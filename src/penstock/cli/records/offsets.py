@@ -9,8 +9,9 @@ from penstock.cli.common.options import JSON, declared, option
 from penstock.cli.common.output import print_rows
 from penstock.cli.common.session import BrokerSession, complain_of
 from penstock.client.admin import Admin
-from penstock.client.log_offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP, Failures, Found
-from penstock.client.values import TopicPartition
+from penstock.client.log_offsets import Failures
+from penstock.client.messages import Found
+from penstock.client.values import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP, TopicPartition
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 
 SPECIAL: Final = {

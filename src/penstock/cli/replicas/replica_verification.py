@@ -16,8 +16,7 @@ from penstock.cli.common.session import BrokerSession
 from penstock.cli.replicas.replica_comparison import Given, compare, max_lag
 from penstock.client.admin import Admin
 from penstock.client.errors import ClientError
-from penstock.client.log_offsets import EARLIEST, LATEST
-from penstock.client.values import TopicPartition
+from penstock.client.values import EARLIEST, LATEST, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState

@@ -21,16 +21,11 @@ from penstock.client.admin.storage_groups import StorageGroupAdmin
 from penstock.client.admin.topics import TopicAdmin
 from penstock.client.cluster import ClusterClient
 from penstock.client.controllers import ControllerClient
-from penstock.client.log_offsets import (
-    READ_UNCOMMITTED,
-    Failures,
-    Found,
-    list_offsets,
-    list_offsets_that_can_be_had,
-)
-from penstock.client.metadata import error_code
+from penstock.client.errors import error_code, raise_for
+from penstock.client.log_offsets import Failures, list_offsets, list_offsets_that_can_be_had
+from penstock.client.messages import Found
 from penstock.client.settings import ClientSettings
-from penstock.client.values import OffsetAndTimestamp, TopicPartition
+from penstock.client.values import IsolationLevel, OffsetAndTimestamp, TopicPartition
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.alter_replica_log_dirs import (
@@ -125,7 +120,10 @@ class Admin:
         await self.cluster.close()
 
     async def offsets(
-        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = READ_UNCOMMITTED
+        self,
+        timestamps: Mapping[TopicPartition, int],
+        *,
+        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """See `log_offsets.list_offsets`."""
         return await list_offsets(self.cluster, timestamps, isolation_level=isolation_level)
@@ -140,8 +138,7 @@ class Admin:
 
         async def attempt() -> ClusterDescription:
             response = await self.cluster.to_any(request, DescribeClusterResponse)
-            if response.error_code:
-                raise KafkaError(error_code(response.error_code), response.error_message)
+            raise_for(response.error_code, response.error_message)
             brokers = [
                 BrokerDescription(row.broker_id, Address(row.host, row.port), row.rack, row.is_fenced)
                 for row in sorted(response.brokers, key=lambda row: row.broker_id)
@@ -156,8 +153,7 @@ class Admin:
 
         async def attempt() -> None:
             response = await self.cluster.to_controller(request, UnregisterBrokerResponse)
-            if response.error_code:
-                raise KafkaError(error_code(response.error_code), response.error_message or f"broker {node_id}")
+            raise_for(response.error_code, response.error_message, f"broker {node_id}")
 
         await self.cluster.retrying(attempt)
 
@@ -226,8 +222,7 @@ class Admin:
 def _log_dirs(
     node_id: int, response: DescribeLogDirsResponse, compacted: Mapping[TopicPartition, CompactedLog]
 ) -> list[LogDirDescription]:
-    if response.error_code:
-        raise KafkaError(error_code(response.error_code), f"log directories of node {node_id}")
+    raise_for(response.error_code, f"log directories of node {node_id}")
     return [
         LogDirDescription(
             node_id=node_id,

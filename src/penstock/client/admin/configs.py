@@ -5,8 +5,7 @@ from enum import IntEnum
 
 from penstock.client.cluster import ClusterClient
 from penstock.client.connection import Answer
-from penstock.client.metadata import error_code
-from penstock.protocol.errors import KafkaError
+from penstock.client.errors import raise_for
 from penstock.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -124,8 +123,7 @@ class ConfigAdmin:
         async def attempt() -> list[ConfigEntry]:
             response = await self._ask(kind, name, request, DescribeConfigsResponse)
             result = response.results[0]
-            if result.error_code:
-                raise KafkaError(error_code(result.error_code), result.error_message or f"{kind.name} {name!r}")
+            raise_for(result.error_code, result.error_message, f"{kind.name} {name!r}")
             return sorted((_entry(row) for row in result.configs), key=lambda entry: entry.name)
 
         return await self._cluster.retrying(attempt)
@@ -151,8 +149,7 @@ class ConfigAdmin:
         async def attempt() -> None:
             response = await self._ask(kind, name, request, IncrementalAlterConfigsResponse)
             result = response.responses[0]
-            if result.error_code:
-                raise KafkaError(error_code(result.error_code), result.error_message or f"{kind.name} {name!r}")
+            raise_for(result.error_code, result.error_message, f"{kind.name} {name!r}")
 
         await self._cluster.retrying(attempt)
 
@@ -163,8 +160,7 @@ class ConfigAdmin:
             return []
         request = ListConfigResourcesRequest(resource_types=[kind])
         response = await self._cluster.to_any(request, ListConfigResourcesResponse)
-        if response.error_code:
-            raise KafkaError(error_code(response.error_code))
+        raise_for(response.error_code)
         return sorted(row.resource_name for row in response.config_resources)
 
     async def _ask(self, kind: ResourceType, name: str, request: Message, answer: type[Answer]) -> Answer:

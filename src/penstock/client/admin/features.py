@@ -5,8 +5,7 @@ from enum import IntEnum
 
 from penstock.client.cluster import ClusterClient
 from penstock.client.connection import SOFTWARE_VERSION
-from penstock.client.metadata import error_code
-from penstock.protocol.errors import KafkaError
+from penstock.client.errors import raise_for
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from penstock.protocol.requests.own_apis import OWN_SOFTWARE
@@ -44,8 +43,7 @@ class FeatureAdmin:
             return await self._cluster.to_any(request, ApiVersionsResponse)
 
         answer = await self._cluster.retrying(attempt)
-        if answer.error_code:
-            raise KafkaError(error_code(answer.error_code), "the features of the cluster")
+        raise_for(answer.error_code, "the features of the cluster")
         levels = {row.name: row.max_version_level for row in answer.finalized_features}
         features = [
             FeatureDescription(row.name, row.min_version, row.max_version, levels.get(row.name, 0))
@@ -71,10 +69,8 @@ class FeatureAdmin:
 
         async def attempt() -> None:
             response = await self._cluster.to_controller(request, UpdateFeaturesResponse)
-            if response.error_code:
-                raise KafkaError(error_code(response.error_code), response.error_message or None)
+            raise_for(response.error_code, response.error_message)
             for row in response.results:
-                if row.error_code:
-                    raise KafkaError(error_code(row.error_code), row.error_message or f"feature {row.feature}")
+                raise_for(row.error_code, row.error_message, f"feature {row.feature}")
 
         await self._cluster.retrying(attempt)

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Collection, Mapping
 
 from penstock.client.cluster import ClusterClient
-from penstock.client.committed_offsets import commit, delete_committed, fetch_committed, raise_for
+from penstock.client.committed_offsets import check_group, commit, delete_committed, fetch_committed
 from penstock.client.consumer_protocol import PROTOCOL_TYPE, decode_assignment
-from penstock.client.metadata import error_code
+from penstock.client.errors import raise_for
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -64,8 +64,7 @@ class GroupAdmin:
             )
             found: dict[str, GroupListing] = {}
             for answer in answers:
-                if answer.error_code:
-                    raise KafkaError(error_code(answer.error_code))
+                raise_for(answer.error_code)
                 for row in answer.groups:
                     listing = GroupListing(row.group_id, row.protocol_type, row.group_state, row.group_type)
                     found[row.group_id] = listing
@@ -81,7 +80,7 @@ class GroupAdmin:
             request = DescribeGroupsRequest(groups=[group_id])
             response = await self._cluster.to_coordinator(group_id, request, DescribeGroupsResponse)
             row = response.groups[0]
-            raise_for(self._cluster, group_id, row.error_code, row.error_message)
+            check_group(self._cluster, group_id, row.error_code, row.error_message)
             if row.group_state == DEAD:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
             return _description(row, coordinator)
@@ -94,7 +93,7 @@ class GroupAdmin:
         async def attempt() -> None:
             request = DeleteGroupsRequest(groups_names=[group_id])
             response = await self._cluster.to_coordinator(group_id, request, DeleteGroupsResponse)
-            raise_for(self._cluster, group_id, response.results[0].error_code)
+            check_group(self._cluster, group_id, response.results[0].error_code)
 
         await self._cluster.retrying(attempt)
 

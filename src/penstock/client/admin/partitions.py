@@ -5,10 +5,9 @@ from enum import IntEnum
 from typing import Protocol, TypeVar
 
 from penstock.client.cluster import ClusterClient
-from penstock.client.errors import UnsupportedByBrokerError
-from penstock.client.metadata import error_code
+from penstock.client.errors import UnsupportedByBrokerError, error_code, raise_for
 from penstock.client.values import TopicPartition
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -95,7 +94,7 @@ class PartitionAdmin:
 
         async def attempt() -> dict[TopicPartition, Outcome]:
             response = await self._cluster.to_controller(request, ElectLeadersResponse)
-            _raise(response.error_code, None)
+            raise_for(response.error_code)
             return {
                 TopicPartition(answered.topic, row.partition_id): _outcome(row)
                 for answered in response.replica_election_results
@@ -110,7 +109,7 @@ class PartitionAdmin:
 
         async def attempt() -> Balance:
             told = await self._cluster.to_controller(request, BalanceLeadersResponse)
-            _raise(told.error_code, told.error_message)
+            raise_for(told.error_code, told.error_message)
             under_way = None if told.topic is None else TopicPartition(told.topic, told.partition)
             return Balance(
                 told.is_balancing,
@@ -149,7 +148,7 @@ class PartitionAdmin:
 
         async def attempt() -> dict[TopicPartition, Outcome]:
             response = await self._cluster.to_controller(request, AlterPartitionReassignmentsResponse)
-            _raise(response.error_code, response.error_message)
+            raise_for(response.error_code, response.error_message)
             return {
                 TopicPartition(answered.name, row.partition_index): _outcome(row)
                 for answered in response.responses
@@ -164,7 +163,7 @@ class PartitionAdmin:
 
         async def attempt() -> dict[TopicPartition, Reassignment]:
             response = await self._cluster.to_controller(request, ListPartitionReassignmentsResponse)
-            _raise(response.error_code, response.error_message)
+            raise_for(response.error_code, response.error_message)
             return {
                 TopicPartition(topic.name, row.partition_index): Reassignment(
                     tuple(row.replicas), tuple(row.adding_replicas), tuple(row.removing_replicas)
@@ -178,8 +177,3 @@ class PartitionAdmin:
 
 def _outcome(row: RowT) -> Outcome:
     return Outcome(error_code(row.error_code), row.error_message or None)
-
-
-def _raise(code: int, message: str | None) -> None:
-    if code:
-        raise KafkaError(error_code(code), message or None)

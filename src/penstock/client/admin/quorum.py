@@ -9,8 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from penstock.client.cluster import ClusterClient
-from penstock.client.errors import UnsupportedByBrokerError
-from penstock.client.metadata import error_code
+from penstock.client.errors import UnsupportedByBrokerError, raise_for
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA
@@ -118,7 +117,7 @@ class QuorumAdmin:
 
         async def attempt() -> None:
             answer = await self._cluster.to_controller(request, AddRaftVoterResponse)
-            _raise(answer.error_code, answer.error_message, f"controller {node_id}")
+            _raise_for(answer.error_code, answer.error_message, f"controller {node_id}")
 
         await self._cluster.retrying(attempt)
 
@@ -130,7 +129,7 @@ class QuorumAdmin:
 
         async def attempt() -> None:
             answer = await self._cluster.to_controller(request, RemoveRaftVoterResponse)
-            _raise(answer.error_code, answer.error_message, f"controller {node_id}")
+            _raise_for(answer.error_code, answer.error_message, f"controller {node_id}")
 
         await self._cluster.retrying(attempt)
 
@@ -144,7 +143,7 @@ class QuorumAdmin:
         async def attempt() -> None:
             answer = await self._cluster.to_controller(request, ResignControllerResponse)
             if answer.error_code != ErrorCode.FENCED_LEADER_EPOCH:  # else it has gone already
-                _raise(answer.error_code, answer.error_message, f"controller {info.leader_id}")
+                _raise_for(answer.error_code, answer.error_message, f"controller {info.leader_id}")
 
         try:
             await self._cluster.retrying(attempt)
@@ -160,7 +159,7 @@ class QuorumAdmin:
         A node that cannot be reached is not waited for.
         """
         answer = await self._cluster.to_node(node_id, DescribeMetadataRequest(), DescribeMetadataResponse)
-        _raise(answer.error_code, answer.error_message, f"node {node_id}")
+        _raise_for(answer.error_code, answer.error_message, f"node {node_id}")
         return MetadataState(answer.node_id, answer.offset, answer.epoch, answer.checksum)
 
     async def metrics_of(self, node_id: int) -> list[Metric]:
@@ -169,7 +168,7 @@ class QuorumAdmin:
         A node that cannot be reached is not waited for.
         """
         answer = await self._cluster.to_node(node_id, DescribeMetricsRequest(), DescribeMetricsResponse)
-        _raise(answer.error_code, answer.error_message, f"node {node_id}")
+        _raise_for(answer.error_code, answer.error_message, f"node {node_id}")
         return answer.metrics
 
 
@@ -181,11 +180,11 @@ def _describe_request() -> DescribeQuorumRequest:
 
 
 def _info(response: DescribeQuorumResponse) -> QuorumInfo:
-    _raise(response.error_code, response.error_message, "the metadata quorum")
+    _raise_for(response.error_code, response.error_message, "the metadata quorum")
     if len(response.topics) != 1 or len(response.topics[0].partitions) != 1:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer is not about the metadata quorum")
     partition: DescribeQuorumResponsePartitionData = response.topics[0].partitions[0]
-    _raise(partition.error_code, partition.error_message, "the metadata quorum")
+    _raise_for(partition.error_code, partition.error_message, "the metadata quorum")
     return QuorumInfo(
         leader_id=partition.leader_id,
         leader_epoch=partition.leader_epoch,
@@ -209,8 +208,7 @@ def _replica(row: ReplicaState) -> QuorumReplica:
     )
 
 
-def _raise(code: int, message: str | None, subject: str) -> None:
+def _raise_for(code: int, message: str | None, subject: str) -> None:
     if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:  # of the metadata log: look for the active controller again
         code = ErrorCode.NOT_CONTROLLER
-    if code:
-        raise KafkaError(error_code(code), message or subject)
+    raise_for(code, message, subject)

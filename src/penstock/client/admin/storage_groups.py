@@ -6,9 +6,8 @@ from typing import Final
 
 from penstock.client.admin.configs import ResourceType
 from penstock.client.cluster import ClusterClient
-from penstock.client.errors import UnsupportedByBrokerError
-from penstock.client.metadata import PartitionMetadata, error_code
-from penstock.protocol.errors import KafkaError
+from penstock.client.errors import UnsupportedByBrokerError, raise_for
+from penstock.client.metadata import PartitionMetadata
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -94,8 +93,7 @@ class StorageGroupAdmin:
 
         async def attempt() -> tuple[int, list[int]]:
             told = await self._cluster.to_controller(request, CreateStorageGroupResponse)
-            if told.error_code:
-                raise KafkaError(error_code(told.error_code), told.error_message or None)
+            raise_for(told.error_code, told.error_message)
             return told.group, told.replicas
 
         try:

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from penstock.client.cluster import ClusterClient
-from penstock.client.errors import ConnectionFailedError
+from penstock.client.errors import ConnectionFailedError, raise_for
 from penstock.client.log_offsets import by_leader
-from penstock.client.metadata import TopicMetadata, error_code
+from penstock.client.metadata import TopicMetadata
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.create_partitions import (
@@ -206,5 +206,4 @@ class TopicAdmin:
 def _raise_for(code: int, message: str | None, subject: str) -> None:
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         message = f"{subject} does not exist"
-    if code:
-        raise KafkaError(error_code(code), message or subject)
+    raise_for(code, message, subject)

@@ -5,21 +5,19 @@ stand `offsets.py`, `fetch.py` and `produce.py`.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import NoReturn, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 from uuid import UUID
 
 from penstock.client.blocking.connection import BlockingConnection, ClusterUnreachable
+from penstock.client.errors import raise_for, reason
+from penstock.client.messages import coordinator_in, coordinator_request, metadata_request
+from penstock.client.metadata import ClusterMetadata
 from penstock.client.values import EndpointTold, LeaderTold
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from penstock.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseTopic,
-)
+from penstock.protocol.messages.find_coordinator import FindCoordinatorResponse
+from penstock.protocol.messages.metadata import MetadataResponse
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.protocol.value import Value
@@ -49,12 +47,10 @@ class BlockingCluster:
 
     def __init__(self, settings: ClusterSettings) -> None:
         self.settings = settings
+        self.metadata = ClusterMetadata()
+        self._looked_up: set[str] = set()
+        """Topics about which the cluster need not be asked before their partitions are used."""
         self._connections: dict[Address, BlockingConnection] = {}
-        self._brokers: dict[int, Address] = {}
-        self._leaders: dict[TopicPartition, int] = {}
-        self._leader_epochs: dict[TopicPartition, int] = {}
-        self.topic_ids: dict[str, UUID] = {}
-        """The id that each topic had when it was last asked about; brokers before Kafka 2.8 give none."""
         self._coordinators: dict[str, Address] = {}
         self._was_reached = False
 
@@ -71,65 +67,50 @@ class BlockingCluster:
 
     def all_topics(self, *, with_internal: bool = False) -> dict[str, list[int]]:
         """All topics with their partitions."""
-        response = self.retried(lambda: self._metadata(None, False))
+        self.retried(lambda: self._look(None))
         return {
-            topic.name or "": sorted(partition.partition_index for partition in topic.partitions)
-            for topic in response.topics
-            if (with_internal or not topic.is_internal) and not topic.error_code
+            name: list(topic.partitions)
+            for name, topic in self.metadata.topics.items()
+            if (with_internal or not topic.is_internal) and not topic.error
         }
 
     def _known_partitions(self, names: list[str], may_create: bool) -> dict[str, list[int]]:
+        self._look(names, may_create)
         found: dict[str, list[int]] = {}
-        for topic in self._metadata(names, may_create).topics:
-            if topic.error_code:
-                self._refuse(topic, may_create)
-            found[topic.name or ""] = sorted(partition.partition_index for partition in topic.partitions)
+        for name in names:
+            topic = self.metadata.topics.get(name)
+            if topic is None or topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise UnknownTopicError(name, str(self.settings.bootstrap_servers[0]), is_final=not may_create)
+            raise_for(topic.error, f"topic {name!r}")
+            found[name] = list(topic.partitions)
         return found
 
-    def _refuse(self, topic: MetadataResponseTopic, may_create: bool) -> NoReturn:
-        code = ErrorCode(topic.error_code)
-        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise UnknownTopicError(topic.name or "", str(self.settings.bootstrap_servers[0]), is_final=not may_create)
-        raise KafkaError(code, f"topic {topic.name!r}")
-
-    def _metadata(self, names: list[str] | None, may_create: bool) -> MetadataResponse:
-        topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-        request = MetadataRequest(topics=topics, allow_auto_topic_creation=may_create)
+    def _look(self, names: list[str] | None, may_create: bool = False) -> None:
+        request = metadata_request(names, create=may_create)
         response = self.any_broker().request(ApiKey.METADATA, request, MetadataResponse)
-        self._brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
-        for topic in response.topics:
-            if topic.topic_id != ZERO_UUID:
-                self.topic_ids[topic.name or ""] = topic.topic_id
-            for partition in topic.partitions:
-                self._leaders[topic.name or "", partition.partition_index] = partition.leader_id
-                self._leader_epochs[topic.name or "", partition.partition_index] = partition.leader_epoch
-        return response
+        self.metadata = self.metadata.updated(response, all_topics=names is None)
+        self._looked_up.update(self.metadata.topics if names is None else names)
+
+    @property
+    def topic_ids(self) -> dict[str, UUID]:
+        """The id that each topic had when it was last asked about; brokers before Kafka 2.8 give none."""
+        return {name: topic.topic_id for name, topic in self.metadata.topics.items() if topic.topic_id != ZERO_UUID}
 
     def leader_of(self, topic: str, partition: int) -> Address:
         """Where the leader listens; asks the cluster if it is not known. KafkaError where there is none now."""
-        leader = self._leaders.get((topic, partition), -1)
-        if leader not in self._brokers:
+        if topic not in self._looked_up or self.metadata.leader((topic, partition)) is None:
             self._known_partitions([topic], False)
-            leader = self._leaders.get((topic, partition), -1)
-        if leader not in self._brokers:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition} of topic {topic!r} has no leader")
-        return self._brokers[leader]
+        return self.metadata.brokers[self.metadata.led((topic, partition)).leader].address
 
-    def forget_leader(self, topic: str, partition: int) -> None:
-        """Ask again before the next use: its leader has moved or does not answer."""
-        self._leaders.pop((topic, partition), None)
+    def forget_leader(self, topic: str) -> None:
+        """Ask again before the next use: a leader has moved or does not answer."""
+        self._looked_up.discard(topic)
 
     def learn_leader(self, partition: TopicPartition, told: LeaderTold, endpoints: Iterable[EndpointTold]) -> bool:
-        """Take what a node says that refused a partition because another one leads it (KIP-951); whether it is news.
-
-        What is of no later epoch than what is known, and a leader of whom nobody says where it is, are passed over.
-        """
-        brokers = self._brokers | {one.node_id: Address(one.host, one.port) for one in endpoints}
-        if told.leader_epoch <= self._leader_epochs.get(partition, -1) or told.leader_id not in brokers:
-            return False
-        self._brokers = brokers
-        self._leaders[partition], self._leader_epochs[partition] = told.leader_id, told.leader_epoch
-        return True
+        """Take what a node says that refused a partition because another one leads it (KIP-951); whether it is news."""
+        known = self.metadata.leader(partition)
+        self.metadata = self.metadata.with_leaders({partition: told}, endpoints)
+        return self.metadata.leader(partition) is not known
 
     def leaders_of(self, partitions: Iterable[TopicPartition]) -> dict[Address, list[TopicPartition]]:
         """Partitions by their leaders."""
@@ -143,11 +124,10 @@ class BlockingCluster:
     def coordinator_of(self, group: str) -> BlockingConnection:
         """A connection to the broker that keeps the group's offsets."""
         if group not in self._coordinators:
-            request = FindCoordinatorRequest(key=group)
-            response = self.any_broker().request(ApiKey.FIND_COORDINATOR, request, FindCoordinatorResponse)
-            if response.error_code:
-                raise KafkaError(ErrorCode(response.error_code), response.error_message)
-            self._coordinators[group] = Address(response.host, response.port)
+            broker = self.any_broker()
+            request = coordinator_request(group, broker.version_of(ApiKey.FIND_COORDINATOR))
+            response = broker.request(ApiKey.FIND_COORDINATOR, request, FindCoordinatorResponse)
+            _, self._coordinators[group] = coordinator_in(response, group)
         return self.connection(self._coordinators[group])
 
     # Connections
@@ -177,7 +157,7 @@ class BlockingCluster:
                 raise
             raise ClusterUnreachable(
                 f"The cluster at {settings.bootstrap_servers[0]} says that one of its brokers listens at {address}, "
-                f"but nothing answers there ({reason_of(error)}). Check the broker's advertised.listeners."
+                f"but nothing answers there ({reason(error)}). Check the broker's advertised.listeners."
             ) from error
         self._was_reached = True
         return connection
@@ -188,11 +168,12 @@ class BlockingCluster:
             if connection.is_idle:
                 return connection
         failures: list[str] = []
-        for address in dict.fromkeys((*self.settings.bootstrap_servers, *self._brokers.values())):
+        known = [broker.address for broker in self.metadata.brokers.values()]
+        for address in dict.fromkeys([*self.settings.bootstrap_servers, *known]):
             try:
                 return self.connection(address)
             except OSError as error:
-                failures.append(f"{address} ({reason_of(error)})")
+                failures.append(f"{address} ({reason(error)})")
         raise ClusterUnreachable(
             f"No broker answers at {', '.join(failures)}. Check that the cluster is running, that "
             "kafka.bootstrap.servers is right, and that no firewall stands between."
@@ -216,18 +197,17 @@ class BlockingCluster:
 
         After a failure all connections, leaders and coordinators are learned anew.
         """
-        begin_ms, pause_ms = _now_ms(), FIRST_PAUSE_MS
+        begin_ms, pauses = now_ms(), Pauses()
         while True:
             try:
                 return attempt()
             except (OSError, KafkaError) as error:
                 if isinstance(error, KafkaError) and not may_succeed_later(error):
                     raise
-                if _now_ms() - begin_ms > self._limit_ms(limit_ms):
+                if now_ms() - begin_ms > self._limit_ms(limit_ms):
                     raise
             self.forget_everything()
-            time.sleep(pause_ms / 1000)
-            pause_ms = min(pause_ms * 2, LONGEST_PAUSE_MS)
+            pauses.take()
 
     def _limit_ms(self, limit_ms: int | None) -> int:
         limits_ms = [self.settings.retry_timeout_ms]
@@ -240,8 +220,7 @@ class BlockingCluster:
     def forget_everything(self) -> None:
         """Learn leaders and coordinators anew, over new connections."""
         self.close()
-        self._leaders.clear()
-        self._leader_epochs.clear()
+        self._looked_up.clear()
         self._coordinators.clear()
 
 
@@ -262,18 +241,18 @@ def may_succeed_later(error: KafkaError) -> bool:
     return not error.is_final if isinstance(error, UnknownTopicError) else error.retriable
 
 
-def reason_of(error: OSError) -> str:
-    """What went wrong, in the system's words."""
-    return error.strerror or str(error) or type(error).__name__
+class Pauses:
+    """Rests between attempts, each twice as long as the one before."""
+
+    def __init__(self) -> None:
+        self._next_ms = FIRST_PAUSE_MS
+
+    def take(self) -> None:
+        """Rest."""
+        time.sleep(self._next_ms / 1000)
+        self._next_ms = min(self._next_ms * 2, LONGEST_PAUSE_MS)
 
 
-def by_topic(partitions: Mapping[TopicPartition, Result]) -> dict[str, dict[int, Result]]:
-    """The same, nested as the protocol's messages are."""
-    nested: dict[str, dict[int, Result]] = {}
-    for (topic, partition), value in partitions.items():
-        nested.setdefault(topic, {})[partition] = value
-    return nested
-
-
-def _now_ms() -> int:
+def now_ms() -> int:
+    """A clock that is never set back."""
     return time.monotonic_ns() // 1_000_000

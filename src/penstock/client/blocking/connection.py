@@ -1,6 +1,6 @@
 """One socket to one broker, without an event loop: requests go out, responses come back in the same order.
 
-Made for Spark's executors, which run plain synchronous code. Not safe for threads: one user at a time.
+Made for Spark's executors, which run plain synchronous code (decision 0803). Not safe for threads: one user at a time.
 """
 
 import socket
@@ -8,10 +8,11 @@ import struct
 from collections import deque
 from typing import TypeVar
 
+from penstock.client.errors import raise_for
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from penstock.protocol.requests.api import ApiKey, api_of
+from penstock.protocol.requests.api import UNSERVED, ApiKey, api_of
 from penstock.protocol.requests.framing import decode_response, encode_request, skip_tagged_fields
 from penstock.protocol.schema import Message
 
@@ -63,8 +64,7 @@ class BlockingConnection:
 
     def _learn_versions(self) -> None:
         response = self.request(ApiKey.API_VERSIONS, ApiVersionsRequest(), ApiVersionsResponse)
-        if response.error_code:
-            raise KafkaError(ErrorCode(response.error_code), f"{self.address} refuses to say which versions it serves")
+        raise_for(response.error_code, f"{self.address} refuses to say which versions it serves")
         self._served |= {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
     @property
@@ -74,11 +74,12 @@ class BlockingConnection:
 
     def version_of(self, api_key: ApiKey, newest: int | None = None) -> int:
         """The newest version that both sides speak; KafkaError UNSUPPORTED_VERSION where there is none."""
-        lowest, highest = self._served.get(int(api_key), (0, -1))
-        version = min(highest, NEWEST_VERSIONS[api_key] if newest is None else newest)
-        if version < max(lowest, api_of(api_key).versions.start if api_key != ApiKey.API_VERSIONS else 0):
-            name = api_of(api_key).name
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the broker {self.address} speaks no version of {name}")
+        api, served = api_of(api_key), self._served.get(api_key, UNSERVED)
+        version = api.agreed_version(served, NEWEST_VERSIONS[api_key] if newest is None else newest)
+        if version is None:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION, f"the broker {self.address} speaks no version of {api.name}"
+            )
         return version
 
     def send(self, api_key: ApiKey, message: Message, version: int | None = None) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from penstock.client.blocking.connection import BlockingConnection
-from penstock.client.blocking.offsets import IsolationLevel
+from penstock.client.errors import error_code
+from penstock.client.values import IsolationLevel
 from penstock.protocol.codec import decode
 from penstock.protocol.errors import DecodeError, ErrorCode
 from penstock.protocol.messages.fetch import (
@@ -100,24 +101,24 @@ def _parse(frame: memoryview, version: int) -> FetchedRecords:
     reader = _Reader(frame, is_flexible=version >= IDS_SINCE)
     reader.skip(4)  # throttle time
     if version >= SESSIONS_SINCE:
-        error_code = ErrorCode(reader.int16())
+        code = error_code(reader.int16())
         reader.skip(4)  # session id
-        if error_code:
-            return FetchedRecords(error_code, -1, -1, -1, (), frame[:0])
+        if code:
+            return FetchedRecords(code, -1, -1, -1, (), frame[:0])
     if reader.count() != 1:
         raise DecodeError("a Fetch response about another number of topics than one")
     reader.skip(UUID_BYTES if version >= IDS_SINCE else reader.int16())
     if reader.count() != 1:
         raise DecodeError("a Fetch response about another number of partitions than one")
     reader.skip(4)  # partition
-    error_code = ErrorCode(reader.int16())
+    code = error_code(reader.int16())
     high_watermark, last_stable_offset = reader.int64(), reader.int64()
     log_start_offset = reader.int64() if version >= LOG_START_SINCE else -1
     aborted = [reader.aborted() for _ in range(reader.count())]
     if version >= READ_REPLICA_SINCE:
         reader.skip(4)
     records = reader.slice(max(reader.count(), 0))
-    return FetchedRecords(error_code, high_watermark, last_stable_offset, log_start_offset, aborted, records)
+    return FetchedRecords(code, high_watermark, last_stable_offset, log_start_offset, aborted, records)
 
 
 class _Reader:

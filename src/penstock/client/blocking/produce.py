@@ -5,32 +5,24 @@ next batches while the brokers store these. With idempotence a batch keeps its s
 the broker stores it once (KIP-98).
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
-from penstock.client.blocking import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, BlockingCluster, TopicPartition, by_topic
+from penstock.client.blocking import BlockingCluster, Pauses, TopicPartition, now_ms
 from penstock.client.blocking.connection import BlockingConnection
+from penstock.client.errors import error_code, raise_for
+from penstock.client.messages import STORED, produce_request, producer_id_request
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from penstock.protocol.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from penstock.protocol.messages.init_producer_id import InitProducerIdResponse
+from penstock.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 from penstock.protocol.requests.api import ApiKey
 
 ALL_REPLICAS = -1
 NO_PRODUCER = -1
-NO_TIMEOUT_MS = 0
 MAX_REQUEST_BYTES = 32 << 20
 SEQUENCES = 1 << 31
 """Sequences count up to here and start again from 0."""
-STORED = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 
 @dataclass(slots=True)
@@ -52,13 +44,11 @@ class ProducerIdentity:
 
 def new_identity(cluster: BlockingCluster) -> ProducerIdentity:
     """Ask the cluster for a producer id."""
-    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TIMEOUT_MS)
 
     def ask() -> ProducerIdentity:
         connection = cluster.any_broker()
-        response = connection.request(ApiKey.INIT_PRODUCER_ID, request, InitProducerIdResponse)
-        if response.error_code:
-            raise KafkaError(ErrorCode(response.error_code), "asking for a producer id (idempotent producer)")
+        response = connection.request(ApiKey.INIT_PRODUCER_ID, producer_id_request(), InitProducerIdResponse)
+        raise_for(response.error_code, "asking for a producer id (idempotent producer)")
         return ProducerIdentity(response.producer_id, response.producer_epoch)
 
     return cluster.retried(ask)
@@ -97,16 +87,15 @@ class BlockingProducer:
 
     def flush(self) -> None:
         """Return when all that was sent has been stored."""
-        begin_ms, pause_ms = _now_ms(), FIRST_PAUSE_MS
+        begin_ms, pauses = now_ms(), Pauses()
         while self._flights:
             failed, error = self._land()
             if not failed:
                 return
-            if _now_ms() - begin_ms > self._delivery_timeout_ms:
+            if now_ms() - begin_ms > self._delivery_timeout_ms:
                 raise error or KafkaError(ErrorCode.REQUEST_TIMED_OUT)
             if error is not None:
-                time.sleep(pause_ms / 1000)
-                pause_ms = min(pause_ms * 2, LONGEST_PAUSE_MS)
+                pauses.take()
             self._flights = self._take_off(failed)
 
     def _take_off(self, batches: Mapping[TopicPartition, bytes | bytearray]) -> list[_Flight]:
@@ -117,18 +106,8 @@ class BlockingProducer:
         ]
 
     def _send_to(self, address: Address, batches: dict[TopicPartition, bytes | bytearray]) -> _Flight:
-        topics = [
-            TopicProduceData(
-                name=topic,
-                partition_data=[
-                    PartitionProduceData(index=index, records=cast("bytes", records))
-                    for index, records in indexes.items()
-                ],
-            )
-            for topic, indexes in by_topic(batches).items()
-        ]
         timeout_ms = self._cluster.settings.request_timeout_ms
-        request = ProduceRequest(acks=self._acks, timeout_ms=timeout_ms, topic_data=topics)
+        request = produce_request(batches, acks=self._acks, timeout_ms=timeout_ms)
         try:
             if address not in self._connections:
                 self._connections[address] = self._cluster.new_connection(address)
@@ -167,7 +146,7 @@ class BlockingProducer:
             for partition, why in again.items():
                 failed[partition] = flight.batches[partition]
                 if why is not None:
-                    self._cluster.forget_leader(*partition)
+                    self._cluster.forget_leader(partition[0])
                     reason = why
         return failed, reason
 
@@ -187,7 +166,7 @@ class BlockingProducer:
 
 def _error_of(topic: str, partition: PartitionProduceResponse) -> KafkaError | None:
     """What may be tried again; raises what may not."""
-    code = ErrorCode(partition.error_code)
+    code = error_code(partition.error_code)
     if code in STORED:
         return None
     error = KafkaError(code, f"writing to partition {partition.index} of topic {topic!r}{_details(partition)}")
@@ -217,7 +196,3 @@ def _requests(
         requests[-1][partition] = batch
         size += len(batch)
     return requests
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

@@ -23,9 +23,16 @@ from penstock.client.consumer.listeners import ConsumerInterceptor, RebalanceLis
 from penstock.client.consumer.preparation import Preparation
 from penstock.client.consumer.subscription import Subscription
 from penstock.client.errors import ConsumerMisuseError
-from penstock.client.log_offsets import EARLIEST, LATEST, list_offsets
+from penstock.client.log_offsets import list_offsets
 from penstock.client.settings import ConsumerSettings
-from penstock.client.values import ConsumedRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from penstock.client.values import (
+    EARLIEST,
+    LATEST,
+    ConsumedRecord,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 

@@ -15,11 +15,9 @@ from penstock.client.cluster import LED_ELSEWHERE, ClusterClient
 from penstock.client.consumer.fetched_records import FetchedRecords
 from penstock.client.consumer.subscription import PartitionState, Subscription
 from penstock.client.durations import parse_duration_ms
-from penstock.client.errors import ClientError, ConnectionFailedError
-from penstock.client.log_offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
-from penstock.client.metadata import error_code
+from penstock.client.errors import ClientError, ConnectionFailedError, error_code, raise_for
 from penstock.client.settings import BY_DURATION, ConsumerSettings
-from penstock.client.values import ConsumedRecord, TopicPartition
+from penstock.client.values import EARLIEST, LATEST, ConsumedRecord, IsolationLevel, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from penstock.protocol.uuids import ZERO_UUID
@@ -151,8 +149,7 @@ class Fetcher:
                 newest=NEWEST_BY_NAME if ZERO_UUID in names else None,
                 timeout_ms=self._settings.request_timeout_ms + self._settings.fetch_max_wait_ms,
             )
-            if response.error_code:
-                raise KafkaError(error_code(response.error_code), f"fetch from {connection.address}")
+            raise_for(response.error_code, f"fetch from {connection.address}")
         except (ConnectionFailedError, KafkaError) as error:
             if isinstance(error, KafkaError) and not error.retriable:
                 raise
@@ -276,9 +273,9 @@ class Fetcher:
         )
 
 
-def isolation_level(settings: ConsumerSettings) -> int:
-    """What isolation.level is on the wire: 1 for read_committed, 0 for read_uncommitted."""
-    return READ_COMMITTED if settings.isolation_level == "read_committed" else READ_UNCOMMITTED
+def isolation_level(settings: ConsumerSettings) -> IsolationLevel:
+    """What isolation.level is on the wire."""
+    return IsolationLevel[settings.isolation_level.upper()]
 
 
 def reset_timestamp(settings: ConsumerSettings) -> int | None:

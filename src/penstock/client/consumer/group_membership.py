@@ -15,7 +15,7 @@ from typing import Final
 
 from penstock.client.assignors import Assignor, GroupMember, assignor_named, is_cooperative
 from penstock.client.cluster import ClusterClient
-from penstock.client.committed_offsets import Membership, raise_for
+from penstock.client.committed_offsets import check_group
 from penstock.client.consumer.heartbeats import AS_SOMEBODY_ELSE, Ending, Heartbeats, leave_group
 from penstock.client.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -27,6 +27,7 @@ from penstock.client.consumer_protocol import (
     encode_subscription,
 )
 from penstock.client.errors import ConnectionFailedError
+from penstock.client.messages import Membership
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -140,7 +141,7 @@ class GroupMembership:
         )
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = joined.member_id
-        raise_for(self._cluster, self.group_id, joined.error_code, f"cannot join group {self.group_id!r}")
+        check_group(self._cluster, self.group_id, joined.error_code, f"cannot join group {self.group_id!r}")
         self._member_id = joined.member_id
         self._generation = joined.generation_id
         is_leader = joined.leader == joined.member_id
@@ -161,7 +162,7 @@ class GroupMembership:
             SyncGroupResponse,
             timeout_ms=max(self._settings.max_poll_interval_ms + JOIN_GRACE_MS, self._settings.request_timeout_ms),
         )
-        raise_for(self._cluster, self.group_id, synced.error_code, f"cannot join group {self.group_id!r}")
+        check_group(self._cluster, self.group_id, synced.error_code, f"cannot join group {self.group_id!r}")
         return decode_assignment(synced.assignment)
 
     def _join_request(self, topics: Collection[str]) -> JoinGroupRequest:

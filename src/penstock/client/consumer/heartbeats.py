@@ -20,8 +20,9 @@ from enum import Enum, auto
 
 from penstock.client.background import Background
 from penstock.client.cluster import ClusterClient
-from penstock.client.committed_offsets import Membership, raise_for
+from penstock.client.committed_offsets import check_group
 from penstock.client.errors import ClientError, ConnectionFailedError
+from penstock.client.messages import Membership
 from penstock.client.settings import ConsumerSettings
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -132,7 +133,7 @@ class Heartbeats:
             commits_when_asked=self._settings.enable_auto_commit,
         )
         response = await cluster.to_coordinator(self._group_id, request, HeartbeatResponse)
-        raise_for(cluster, self._group_id, response.error_code)
+        check_group(cluster, self._group_id, response.error_code)
         return response.commit_now
 
     async def _find_brokers(self, cluster: ClusterClient) -> None:

@@ -8,16 +8,17 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from penstock.client.cluster import ClusterClient, is_passing
-from penstock.client.committed_offsets import OUTSIDER, commit, fetch_committed
+from penstock.client.committed_offsets import commit, fetch_committed
 from penstock.client.consumer.fetcher import isolation_level, reset_timestamp
 from penstock.client.consumer.group_membership import GroupMembership
 from penstock.client.consumer.listeners import ConsumerInterceptor, RebalanceListener
 from penstock.client.consumer.rebalances import Rebalances
 from penstock.client.consumer.subscription import Subscription
 from penstock.client.errors import ClientError, ConnectionFailedError, ConsumerMisuseError, NoOffsetError
-from penstock.client.log_offsets import LATEST, READ_COMMITTED, Failures, list_offsets_that_can_be_had
+from penstock.client.log_offsets import Failures, list_offsets_that_can_be_had
+from penstock.client.messages import OUTSIDER
 from penstock.client.settings import ConsumerSettings
-from penstock.client.values import NO_OFFSET, OffsetAndMetadata, TopicPartition
+from penstock.client.values import LATEST, NO_OFFSET, IsolationLevel, OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 _THE_GROUP_HAS_GONE_ON = (
@@ -150,7 +151,7 @@ class Preparation:
         """
         missing = self._subscription.without_position()
         if missing and self._settings.group_id is not None:
-            stable = isolation_level(self._settings) == READ_COMMITTED
+            stable = isolation_level(self._settings) == IsolationLevel.READ_COMMITTED
             committed = await fetch_committed(self._cluster, self.group_id, missing, require_stable=stable)
             for partition, position in committed.items():
                 if partition in self._subscription.partitions:

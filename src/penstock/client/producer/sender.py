@@ -6,25 +6,19 @@ from typing import Final
 
 from penstock.client.cluster import LED_ELSEWHERE, ClusterClient
 from penstock.client.connection import Connection
-from penstock.client.errors import ClientError, ConnectionFailedError, DeliveryTimedOutError
-from penstock.client.metadata import error_code, unavailable
+from penstock.client.errors import ClientError, ConnectionFailedError, DeliveryTimedOutError, error_code, raise_for
+from penstock.client.messages import STORED, produce_request, producer_id_request
+from penstock.client.metadata import unavailable
 from penstock.client.producer.accumulator import NO_SEQUENCE, Accumulator, PendingBatch
 from penstock.client.producer.sequences import Sequences
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import NO_OFFSET, RecordMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from penstock.protocol.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from penstock.protocol.messages.init_producer_id import InitProducerIdResponse
+from penstock.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from penstock.protocol.records import encode_batch
 
 NEWEST_BY_NAME: Final = 12  # from version 13 on topics go by their ids
-MAX_TRANSACTION_TIMEOUT_MS: Final = 2_147_483_647  # says nothing where there is no transaction
 _TRACK_LOST = (
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -112,11 +106,9 @@ class Sender:
         """Get a producer id if one is needed; False while none is to be had."""
         if not self._settings.is_idempotent or not self._sequences.needs_identity:
             return True
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=MAX_TRANSACTION_TIMEOUT_MS)
         try:
-            response = await self._cluster.to_any(request, InitProducerIdResponse)
-            if response.error_code:
-                raise KafkaError(error_code(response.error_code), "no producer id is to be had")
+            response = await self._cluster.to_any(producer_id_request(), InitProducerIdResponse)
+            raise_for(response.error_code, "no producer id is to be had")
         except (ClientError, KafkaError) as error:
             self._note(error)
             if not isinstance(error, ConnectionFailedError) and not getattr(error, "retriable", False):
@@ -177,7 +169,7 @@ class Sender:
             row = answers.get(batch.partition)
             if row is None:
                 self._fail(batch, ConnectionFailedError(f"{connection.address} did not answer for {batch.partition}"))
-            elif row.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            elif row.error_code in STORED:
                 self._succeed(batch, row.base_offset, row.log_append_time_ms)
             elif batch.partition in learned:
                 about = row.error_message or f"record for {batch.partition}"
@@ -189,11 +181,11 @@ class Sender:
             await self._look_again(moved)
 
     def _request(self, batches: Sequence[PendingBatch]) -> ProduceRequest:
-        topics: dict[str, TopicProduceData] = {}
+        encoded: dict[TopicPartition, bytearray] = {}
         for batch in batches:
             if self._settings.is_idempotent:
                 self._sequences.number(batch)
-            data = encode_batch(
+            encoded[batch.partition] = encode_batch(
                 batch.records,
                 compression=self._settings.compression_type,
                 level=self._settings.compression_level,
@@ -201,11 +193,7 @@ class Sender:
                 producer_epoch=batch.producer_epoch,
                 base_sequence=batch.base_sequence,
             )
-            topic = topics.setdefault(batch.partition.topic, TopicProduceData(name=batch.partition.topic))
-            topic.partition_data.append(PartitionProduceData(index=batch.partition.partition, records=bytes(data)))
-        return ProduceRequest(
-            acks=self._settings.acks, timeout_ms=self._settings.request_timeout_ms, topic_data=list(topics.values())
-        )
+        return produce_request(encoded, acks=self._settings.acks, timeout_ms=self._settings.request_timeout_ms)
 
     # What became of a batch
 

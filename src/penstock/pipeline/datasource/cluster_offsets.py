@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from penstock.client.blocking import BlockingCluster, TopicPartition, UnknownTopicError
-from penstock.client.blocking.offsets import EARLIEST, LATEST, NO_OFFSET, committed_offsets, list_offsets
+from penstock.client.blocking.offsets import committed_offsets, list_offsets
+from penstock.client.values import EARLIEST, LATEST, NO_OFFSET
 from penstock.pipeline.datasource.offset_ranges import OffsetRange, Offsets
 from penstock.pipeline.datasource.stream_position import StreamPosition, ids_of
 from penstock.pipeline.errors import PipelineError

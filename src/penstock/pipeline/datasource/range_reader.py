@@ -5,22 +5,22 @@ way), done. A failure that may pass (a leader that moved, a broken connection) l
 is due.
 """
 
-import time
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
 from penstock.client.blocking import (
-    FIRST_PAUSE_MS,
-    LONGEST_PAUSE_MS,
     BlockingCluster,
+    Pauses,
     TopicPartition,
     UnknownTopicError,
     may_succeed_later,
+    now_ms,
 )
 from penstock.client.blocking.connection import BlockingConnection
 from penstock.client.blocking.fetch import FetchedRecords, receive_fetch, send_fetch
-from penstock.client.blocking.offsets import EARLIEST, list_offsets
+from penstock.client.blocking.offsets import list_offsets
+from penstock.client.values import EARLIEST
 from penstock.pipeline.arrow.decode import decode
 from penstock.pipeline.arrow.record_spans import AbortedFilter, LocatedBatch, whole_batches
 from penstock.pipeline.datasource.cluster_cache import borrowed_cluster
@@ -64,7 +64,7 @@ class RangeFetcher:
         self._position = wanted.start
         self._connection: BlockingConnection | None = None
         self._deadline_ms = 0
-        self._pause_ms = FIRST_PAUSE_MS
+        self._pauses = Pauses()
 
     @property
     def _partition(self) -> TopicPartition:
@@ -148,8 +148,8 @@ class RangeFetcher:
         self._position = end
 
     def _made_progress(self) -> None:
-        self._deadline_ms = _now_ms() + self._source.poll_timeout_ms
-        self._pause_ms = FIRST_PAUSE_MS
+        self._deadline_ms = now_ms() + self._source.poll_timeout_ms
+        self._pauses = Pauses()
 
     def _recover(self, error: OSError | KafkaError) -> None:
         if isinstance(error, UnknownTopicError):
@@ -160,16 +160,11 @@ class RangeFetcher:
         self._check_deadline(error)
         self._connection = None
         self._cluster.forget_everything()
-        time.sleep(self._pause_ms / 1000)
-        self._pause_ms = min(self._pause_ms * 2, LONGEST_PAUSE_MS)
+        self._pauses.take()
 
     def _check_deadline(self, error: Exception | None) -> None:
-        if _now_ms() > self._deadline_ms:
+        if now_ms() > self._deadline_ms:
             raise PipelineError(
                 f"No records came from partition {self._wanted.partition} of topic {self._wanted.topic!r} at offset "
                 f"{self._position} within {self._source.poll_timeout_ms} ms (kafkaConsumer.pollTimeoutMs)."
             ) from error
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from penstock.client.blocking import TopicPartition
-from penstock.client.blocking.offsets import EARLIEST
+from penstock.client.values import EARLIEST
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options.java_pattern import python_pattern
 from penstock.pipeline.options.table import Options

@@ -1,7 +1,7 @@
 """All that a reader must know, from options to values; it goes to the executors, so it is plain data."""
 
 from penstock.client.blocking import ClusterSettings
-from penstock.client.blocking.offsets import EARLIEST, LATEST, IsolationLevel
+from penstock.client.values import EARLIEST, LATEST, IsolationLevel
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options.boundaries import AtOffsets, Boundary, Subscription, Word, boundary, subscription
 from penstock.pipeline.options.table import Options, cluster_settings

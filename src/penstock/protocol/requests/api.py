@@ -8,13 +8,15 @@ from penstock.protocol.messages.index import APIS, ApiKey
 from penstock.protocol.requests.own_apis import OWN_APIS, OwnApiKey
 from penstock.protocol.schema import Message
 
-__all__ = ["KEYS", "AnyApiKey", "Api", "ApiKey", "OwnApiKey", "api_of", "is_flexible"]
+__all__ = ["KEYS", "NEVER", "UNSERVED", "AnyApiKey", "Api", "ApiKey", "OwnApiKey", "api_of", "is_flexible"]
 
 AnyApiKey = ApiKey | OwnApiKey
 KEYS: Final[tuple[AnyApiKey, ...]] = (*ApiKey, *OwnApiKey)
 """Every API that is known: Kafka's, then our own."""
 
 NEVER: Final = 1 << 15
+UNSERVED: Final = (0, -1)
+"""The lowest and the highest version that a peer serves of an API that it does not have."""
 FLEXIBLE_FROM: Final = {key: row[4] if row[4] >= 0 else NEVER for key, row in (APIS | OWN_APIS).items()}
 """By API key, the first version whose requests and responses are in flexible form."""
 
@@ -52,6 +54,12 @@ class Api:
     def response_class(self) -> type[Message]:
         """The class of its responses."""
         return self._load("Response")
+
+    def agreed_version(self, served: tuple[int, int], newest: int | None = None) -> int | None:
+        """The newest version that a peer serves (lowest to highest) and we know, at most `newest`; None for none."""
+        ours = self.versions
+        version = min(served[1], ours[-1] if newest is None else min(newest, ours[-1]))
+        return version if version >= max(served[0], ours[0]) else None
 
     def response_header_version(self, version: int) -> int:
         """Return the version of the header before a response.

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.client.blocking.offsets import IsolationLevel
+from penstock.client.values import IsolationLevel
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options.boundaries import AtOffsets, AtTimestamps, Subscription, Word
 from penstock.pipeline.options.source import MAX_BYTES_PER_TRIGGER, SourceOptions, source_options

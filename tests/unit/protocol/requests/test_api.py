@@ -1,7 +1,7 @@
 import pytest
 
 from penstock.protocol.messages.index import APIS
-from penstock.protocol.requests.api import KEYS, AnyApiKey, ApiKey, OwnApiKey, api_of, is_flexible
+from penstock.protocol.requests.api import KEYS, UNSERVED, AnyApiKey, ApiKey, OwnApiKey, api_of, is_flexible
 from penstock.protocol.requests.framing import decode_response, encode_request, encode_response, parse_request_header
 from penstock.protocol.requests.own_apis import (
     FIRST_OWN_KEY,
@@ -25,6 +25,25 @@ def test_keys_and_rows_are_the_same() -> None:
     assert sorted(APIS) == sorted(ApiKey)
     assert sorted(OWN_APIS) == sorted(OwnApiKey)
     assert min(OwnApiKey) >= FIRST_OWN_KEY > max(ApiKey), "ours are never Kafka's"
+
+
+@pytest.mark.parametrize(
+    ("served", "newest", "agreed"),
+    [
+        ((0, 2), None, 2),
+        ((0, 99), None, 13),
+        ((0, 99), 7, 7),
+        ((9, 99), 7, None),
+        ((14, 99), None, None),
+        (UNSERVED, None, None),
+    ],
+)
+def test_both_sides_agree_on_the_newest_version(
+    served: tuple[int, int], newest: int | None, agreed: int | None
+) -> None:
+    metadata = api_of(ApiKey.METADATA)
+    assert metadata.versions == range(14)
+    assert metadata.agreed_version(served, newest) == agreed
 
 
 def test_headers_of_responses() -> None:

@@ -1,0 +1,90 @@
+"""The synchronous client's knowledge of its cluster: what is asked again, and what is believed."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script, served_in_a_thread
+
+from penstock.client.blocking import BlockingCluster, ClusterSettings
+from penstock.client.blocking.offsets import list_offsets
+from penstock.client.values import LATEST
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from penstock.protocol.messages.produce import LeaderIdAndEpoch, NodeEndpoint
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.schema import Message
+
+OTHER = NodeEndpoint(node_id=NODE_ID + 1, host="other", port=9)
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeCluster]:
+    cluster = FakeCluster()
+    with served_in_a_thread(cluster):
+        yield cluster
+
+
+@pytest.fixture
+def cluster(fake: FakeCluster) -> Iterator[BlockingCluster]:
+    assert fake.broker is not None
+    cluster = BlockingCluster(ClusterSettings((fake.broker.address,)))
+    yield cluster
+    cluster.close()
+
+
+def test_the_cluster_is_asked_again_only_after_something_is_forgotten(
+    fake: FakeCluster, cluster: BlockingCluster
+) -> None:
+    def looks() -> int:
+        assert fake.broker is not None
+        assert cluster.leader_of(TOPIC, 0) == fake.broker.address
+        return len(fake.asked(ApiKey.METADATA))
+
+    assert (looks(), looks()) == (1, 1)
+    cluster.forget_leader(TOPIC)
+    assert (looks(), looks()) == (2, 2)
+    cluster.forget_everything()
+    assert (looks(), looks()) == (3, 3)
+
+
+def test_a_broker_that_knows_an_earlier_leader_is_not_believed(fake: FakeCluster, cluster: BlockingCluster) -> None:
+    def told(epoch: int) -> Script:
+        def answer(_: Message) -> Message:
+            response = fake.metadata()
+            response.topics[0].partitions[0].leader_epoch = epoch
+            return response
+
+        return answer
+
+    fake.scripts[ApiKey.METADATA] = [told(4), told(4), told(6)]
+    cluster.partitions_of([TOPIC])
+    leader = LeaderIdAndEpoch(leader_id=OTHER.node_id, leader_epoch=5)
+    assert cluster.learn_leader((TOPIC, 0), leader, [OTHER])
+    assert not cluster.learn_leader((TOPIC, 0), leader, [OTHER]), "it is no news any more"
+    assert cluster.leader_of(TOPIC, 0).host == "other"
+    cluster.forget_everything()
+    with pytest.raises(KafkaError, match="partition t-0 has no leader now"):
+        cluster.leader_of(TOPIC, 0)
+    assert fake.broker is not None
+    assert cluster.leader_of(TOPIC, 0) == fake.broker.address
+
+
+def test_who_has_no_leader_is_named(fake: FakeCluster, cluster: BlockingCluster) -> None:
+    fake.leaderless.add(0)
+    for partition, code in ((0, ErrorCode.LEADER_NOT_AVAILABLE), (1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)):
+        with pytest.raises(KafkaError, match=f"partition t-{partition}") as raised:
+            cluster.leader_of(TOPIC, partition)
+        assert raised.value.code == code
+
+
+def test_an_error_that_this_client_does_not_know_is_one(fake: FakeCluster, cluster: BlockingCluster) -> None:
+    row = ListOffsetsPartitionResponse(partition_index=0, error_code=32_000)
+    answer = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=TOPIC, partitions=[row])])
+    fake.scripts[ApiKey.LIST_OFFSETS] = [lambda _: answer]
+    with pytest.raises(KafkaError, match="offsets of t-0") as raised:
+        list_offsets(cluster, {(TOPIC, 0): LATEST})
+    assert raised.value.code == ErrorCode.UNKNOWN_SERVER_ERROR
