@@ -11,14 +11,16 @@
 
 import asyncio
 import logging
+from functools import partial
 from typing import Final
 
+from penstock.client.connection import connect
 from penstock.client.errors import ClientError
 from penstock.client.settings import ClientSettings
 from penstock.controller.decisions import is_command
 from penstock.node.controlling.commands import check_active, version_for
 from penstock.node.controlling.envelope import unwrap, wrap
-from penstock.node.controlling.link import ControllerLink
+from penstock.node.links.link import Link
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -51,11 +53,8 @@ class RemoteController:
 
     def __init__(self, settings: ClientSettings, own_timeout_ms: int) -> None:
         own = settings.replace(request_timeout_ms=own_timeout_ms)
-        self._life = ControllerLink(own)
-        self._of_nodes = ControllerLink(own)
-        self._commands = ControllerLink(settings)
-        self._questions = ControllerLink(settings)
-        self._voters = ControllerLink(settings)
+        self._life, self._of_nodes = (Link(partial(connect, settings=own)) for _ in range(2))
+        self._commands, self._questions, self._voters = (Link(partial(connect, settings=settings)) for _ in range(3))
         self._links = (self._life, self._of_nodes, self._commands, self._questions, self._voters)
 
     async def ask(
@@ -90,7 +89,7 @@ class RemoteController:
         response = await connection.request(wrap(request, version, context), EnvelopeResponse)
         return unwrap(response, request, version)
 
-    def _link_for(self, request: Message) -> ControllerLink:
+    def _link_for(self, request: Message) -> Link:
         key = api_of_request(request).key
         if key in OF_NODES:
             return self._life if key in SIGNS_OF_LIFE else self._of_nodes
@@ -101,7 +100,7 @@ class RemoteController:
     def give_up(self) -> None:
         """Another node leads now: whoever waits for an answer is told that there is none."""
         for link in self._links:
-            link.give_up()
+            link.give_up("another node is the controller now")
 
     async def close(self) -> None:
         """Closes the connections."""

@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from penstock.client.connection import Connection, connect
@@ -35,6 +36,7 @@ from penstock.client.errors import (
 from penstock.client.settings import ClientSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.environment.tasks import Tasks
+from penstock.node.links.link import Link
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -119,7 +121,10 @@ class ReplicaFetcher:
         self._resting: dict[Key, asyncio.TimerHandle] = {}
         self._passing: dict[Key, int] = {}
         """How long partitions rest next about which one of the two brokers is behind."""
+        self._link = Link(partial(connect, settings=follower.settings))
         self._connection: Connection | None = None
+        """The one that the session is on: no other request has a place in between, so that answers are taken as they
+        come (`take`)."""
         self._version = OLDEST
         self._request: FollowerRequest | None = None
         self._failures = 0
@@ -157,7 +162,7 @@ class ReplicaFetcher:
         for key in list(self._resting):
             self._rest_no_longer(key)
         await self._tasks.stop()
-        await self._hang_up()
+        await self._link.close()
 
     # -- what is wanted -----------------------------------------------------------------------------------------------
 
@@ -265,7 +270,7 @@ class ReplicaFetcher:
             logger.warning("could not fetch from broker %d: %s", self.leader_id, error)
         self._session.reset()
         self._out_of_range.clear()
-        await self._hang_up()
+        await self._link.close()
         pause_ms = self._follower.settings.backoff_ms(self._failures)
         self._failures += 1
         await asyncio.sleep(pause_ms / 1000)
@@ -275,17 +280,11 @@ class ReplicaFetcher:
         address = self._follower.address_of(self.leader_id)
         if address is None:
             raise ClusterUnreachableError(f"nobody has said where broker {self.leader_id} listens")
-        connection = self._connection
-        if connection is None or connection.closed or connection.address != address:
-            await self._hang_up()
+        connection = await self._link.opened(address)
+        if connection is not self._connection:
             self._session.reset()
-            connection = self._connection = await connect(address, self._follower.settings)
+            self._connection = connection
         return connection
-
-    async def _hang_up(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
 
     def _ask(self, connection: Connection) -> None:
         """The next request of the session."""

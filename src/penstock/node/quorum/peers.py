@@ -13,10 +13,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 
 from penstock.client.connection import Connection, connect
 from penstock.client.errors import ClientError, ClusterUnreachableError
 from penstock.client.settings import ClientSettings
+from penstock.node.links.link import Link
 from penstock.node.quorum.messages import answer_class, answer_in, endpoints_in, written
 from penstock.node.quorum.ports import PeerAnswer
 from penstock.protocol.address import Address
@@ -44,14 +46,15 @@ class Lane(Enum):
     TALK = "talk"
 
 
-class Link:
-    """One connection to one peer, opened again when it is lost: to a node, or to whoever has an address."""
+class PacedLink:
+    """One link to one peer, a node or whoever has an address: after a failure the next attempt waits for a moment."""
 
     def __init__(self, place: int | Address, settings: ClientSettings) -> None:
         self.place = place
         self._settings = settings
+        self._link = Link(partial(connect, settings=settings))
         self._connection: Connection | None = None
-        self._opening = asyncio.Lock()
+        """The one that was opened last, until it has failed."""
         self._not_before_s = 0.0
         self.failures = 0
         self._is_told = False
@@ -68,24 +71,18 @@ class Link:
         An attempt that fails fails for all who waited for it.
         """
         failures = self.failures
-        async with self._opening:
-            if self.failures > failures:
-                raise ClusterUnreachableError("another request could not be sent there just now")
-            pause_s = self._not_before_s - asyncio.get_running_loop().time()
-            if pause_s > 0:
-                await asyncio.sleep(pause_s)
-            try:
-                return await self._open(where())
-            except (Exception, asyncio.CancelledError):  # a cancelled attempt counts as well
+        pause_s = self._not_before_s - asyncio.get_running_loop().time()
+        if pause_s > 0:
+            await asyncio.sleep(pause_s)
+        if self.failures > failures:
+            raise ClusterUnreachableError("another request could not be sent there just now")
+        try:
+            self._connection = await self._link.opened(where())
+        except (Exception, asyncio.CancelledError):  # a cancelled attempt counts as well
+            if self.failures == failures:
                 self._note_failure()
-                raise
-
-    async def _open(self, address: Address) -> Connection:
-        connection = self._connection
-        if connection is not None and not connection.closed and connection.address == address:
-            return connection
-        await self.close()
-        self._connection = await connect(address, self._settings)
+                self._link.give_up("another request could not be sent there just now")
+            raise
         return self._connection
 
     @property
@@ -101,6 +98,7 @@ class Link:
     async def failed(self, connection: Connection) -> None:
         """A request was not answered on this connection; others that fail with it count only once."""
         if connection is self._connection:
+            self._connection = None
             self._note_failure()
             await self.close()
 
@@ -111,26 +109,24 @@ class Link:
 
     async def close(self) -> None:
         """Closes the connection, if it is open."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
+        await self._link.close()
 
 
-class Links:
+class PacedLinks:
     """The connections of one lane, to each place one."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
-        self._links: dict[int | Address, Link] = {}
+        self._links: dict[int | Address, PacedLink] = {}
 
-    def get(self, place: int | Address) -> Link | None:
+    def get(self, place: int | Address) -> PacedLink | None:
         """The one to that place, if it was needed before."""
         return self._links.get(place)
 
-    def to(self, place: int | Address) -> Link:
+    def to(self, place: int | Address) -> PacedLink:
         """The one to that place."""
         if place not in self._links:
-            self._links[place] = Link(place, self._settings)
+            self._links[place] = PacedLink(place, self._settings)
         return self._links[place]
 
     async def close(self) -> None:
@@ -160,7 +156,7 @@ class Peers:
         node_id: int = NOBODY,
         log: LogName = METADATA_LOG,
         listens_at: Callable[[int], Endpoint | None] | None = None,
-        talk: Links | None = None,
+        talk: PacedLinks | None = None,
     ) -> None:
         self._settings = settings
         self._node_id = node_id
@@ -174,10 +170,10 @@ class Peers:
         self._bootstrap = list(bootstrap)
         self._next_bootstrap = 0
         self._learned: dict[int, Endpoint] = {}
-        self._links: dict[Lane, Links] = {lane: Links(settings) for lane in Lane}
+        self._links: dict[Lane, PacedLinks] = {lane: PacedLinks(settings) for lane in Lane}
         if talk is not None:
             self._links[Lane.TALK] = talk
-        self._under_way: dict[asyncio.Task[None], tuple[Link, PeerRequest]] = {}
+        self._under_way: dict[asyncio.Task[None], tuple[PacedLink, PeerRequest]] = {}
         self._is_stopped = False
         self._quorum: Callable[[], Quorum] = Quorum
         self._answered: Callable[[int, PeerRequest, PeerAnswer], None]
@@ -244,7 +240,7 @@ class Peers:
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("a request to a peer of the quorum failed by our own fault", exc_info=error)
 
-    async def _carry(self, link: Link, to: int, request: PeerRequest) -> None:
+    async def _carry(self, link: PacedLink, to: int, request: PeerRequest) -> None:
         was_well, connection = link.is_well, None
         try:
             async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
@@ -279,7 +275,7 @@ class Peers:
 
     # Where to.
 
-    def _link(self, to: int, request: PeerRequest) -> Link:
+    def _link(self, to: int, request: PeerRequest) -> PacedLink:
         if isinstance(request, Fetch | FetchSnapshot):
             lane = Lane.PULL
         else:
@@ -291,7 +287,7 @@ class Peers:
             place = to
         return self._links[lane].to(place)
 
-    def _where(self, link: Link, request: PeerRequest) -> Address:
+    def _where(self, link: PacedLink, request: PeerRequest) -> Address:
         """The address to try; after a failure another one, if more than one is known."""
         if isinstance(link.place, Address):
             return link.place

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from penstock.client.errors import ClientError, ClusterUnreachableError
 from penstock.client.settings import ClientSettings
-from penstock.node.quorum.peers import Links, Peers
+from penstock.node.quorum.peers import PacedLinks, Peers
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS
@@ -40,7 +40,7 @@ class GroupLinks:
         self._cluster_id = cluster_id
         self._node_id = node_id
         self._listens_at = listens_at
-        self._talk, self._copies = Links(settings), Links(settings)
+        self._talk, self._copies = PacedLinks(settings), PacedLinks(settings)
 
     def peers(self, log: LogName, replicas: Sequence[int]) -> Peers:
         """The way to the other replicas of one group; one that knows no voter asks any of them."""
@@ -81,7 +81,7 @@ class GroupLinks:
                 return partition.leader_id, partition.leader_epoch
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"node {node_id} does not know storage group {group}")
 
-    async def _ask(self, links: Links, node_id: int, request: Message, response: type[Answer]) -> Answer:
+    async def _ask(self, links: PacedLinks, node_id: int, request: Message, response: type[Answer]) -> Answer:
         link, connection = links.to(node_id), None
         try:
             async with asyncio.timeout(self._settings.request_timeout_ms / 1000):

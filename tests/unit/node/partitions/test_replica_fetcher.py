@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, batch, topic_records
@@ -11,6 +12,7 @@ from penstock.client.connection import Taker
 from penstock.client.errors import ConnectionFailedError
 from penstock.client.settings import ClientSettings
 from penstock.metadata.image import PartitionImage
+from penstock.node.links.link import Link
 from penstock.node.partitions import replica_fetcher
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replica_fetcher import Follower, ReplicaFetcher
@@ -55,10 +57,13 @@ class Leader:
         self.on_offsets_asked()
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(partitions=[ListOffsetsPartitionResponse()])])
 
-    async def close(self) -> None:
+    def abort(self, why: str) -> None:
         self.closed = True
         if self.taker is not None:
-            self.taker.fail(ConnectionFailedError("closed"))
+            self.taker.fail(ConnectionFailedError(why))
+
+    async def close(self) -> None:
+        self.abort("closed")
 
     def last_asked(self) -> dict[Key, int]:
         """From where on the last request asks for what."""
@@ -86,8 +91,11 @@ class Followed:
                 address_of=lambda _: ADDRESS,
             ),
         )
-        self.fetcher._connection = self.leader  # type: ignore[assignment]  # all that is used of one
+        self.fetcher._link = Link(self._connect)
         self.fetcher.follow(self.partition)
+
+    async def _connect(self, _: Address) -> Any:
+        return self.leader
 
     def obey(self, leader_epoch: int, partition: Partition | None = None) -> None:
         replicas = (LEADER, NODE_ID)

@@ -1,11 +1,13 @@
 import asyncio
+from functools import partial
 
 import pytest
 from tests.unit.client.fake_broker import fake_broker
 
+from penstock.client.connection import connect
 from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError
 from penstock.client.settings import ClientSettings
-from penstock.node.controlling.link import ControllerLink
+from penstock.node.links.link import Link
 from penstock.protocol.address import Address
 from penstock.protocol.requests.api import ApiKey
 
@@ -38,11 +40,11 @@ class Hanging:
 
 
 async def test_who_waits_for_a_node_that_hangs_is_let_go_when_it_is_given_up() -> None:
-    link = ControllerLink(ClientSettings())
+    link = Link(partial(connect, settings=ClientSettings()))
     async with Hanging() as hanging, asyncio.timeout(20), fake_broker(lambda header, request: None) as other:
         waiting = [asyncio.ensure_future(link.opened(hanging.address)) for _ in range(3)]
         await hanging.accepted.wait()
-        link.give_up()
+        link.give_up("another node is the controller now")
         for result in await asyncio.gather(*waiting, return_exceptions=True):
             assert isinstance(result, ConnectionFailedError)
             assert "another node is the controller now" in str(result)
@@ -52,7 +54,7 @@ async def test_who_waits_for_a_node_that_hangs_is_let_go_when_it_is_given_up() -
 
 
 async def test_a_request_to_another_node_does_not_wait_for_the_one_that_hangs() -> None:
-    link = ControllerLink(ClientSettings())
+    link = Link(partial(connect, settings=ClientSettings()))
     async with Hanging() as hanging, asyncio.timeout(20), fake_broker(lambda header, request: None) as other:
         waiting = asyncio.ensure_future(link.opened(hanging.address))
         await hanging.accepted.wait()
@@ -63,7 +65,7 @@ async def test_a_request_to_another_node_does_not_wait_for_the_one_that_hangs() 
 
 
 async def test_those_who_wait_share_a_connection_and_one_who_is_cancelled_takes_it_from_nobody() -> None:
-    link = ControllerLink(ClientSettings())
+    link = Link(partial(connect, settings=ClientSettings()))
     async with fake_broker(lambda header, request: None) as broker, asyncio.timeout(20):
         first, second, third = (asyncio.ensure_future(link.opened(broker.address)) for _ in range(3))
         await asyncio.sleep(0)
@@ -75,7 +77,7 @@ async def test_those_who_wait_share_a_connection_and_one_who_is_cancelled_takes_
 
 
 async def test_a_node_that_is_down_fails_and_is_tried_again() -> None:
-    link = ControllerLink(ClientSettings())
+    link = Link(partial(connect, settings=ClientSettings()))
     async with fake_broker(lambda header, request: None) as broker:
         address = broker.address
     for _ in range(2):
@@ -85,7 +87,7 @@ async def test_a_node_that_is_down_fails_and_is_tried_again() -> None:
 
 
 async def test_a_close_ends_what_is_being_opened() -> None:
-    link = ControllerLink(ClientSettings())
+    link = Link(partial(connect, settings=ClientSettings()))
     async with Hanging() as hanging, asyncio.timeout(20):
         waiting = asyncio.ensure_future(link.opened(hanging.address))
         await hanging.accepted.wait()
