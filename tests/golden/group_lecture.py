@@ -157,8 +157,7 @@ class GroupLecture:
     def do_fail_writes(self, words: Words) -> Iterator[str]:
         self.holding = False
         held, self.held = self.held, []
-        for effect in held:
-            yield from self.show(self.shard.appended(effect.write_id, ErrorCode[words.plain[0]], self.now_ms))
+        yield from self.show(self.shard.appended(held[0].write_id, ErrorCode[words.plain[0]], self.now_ms))
 
     def do_restart(self, words: Words) -> Iterator[str]:
         self.shard = self._start()

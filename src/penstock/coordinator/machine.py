@@ -1,13 +1,19 @@
 """What all machines have in common that live on a partition: a way to be loaded, and an agenda of what is under way.
 
 A machine is loaded (`read` for each record of the partition, then `loaded`), serves requests (methods of its own, each
-of which takes `now_ms` and returns effects), and ends with `unload`. It changes its state only when a record that it
-asked to append is committed.
+of which takes `now_ms` and returns effects), and ends with `unload`.
+
+It decides ahead of the commit. What a request changes for good are records: they are applied to its image at once, so
+that the next request sees them, and go out as an `Append`; who asked is answered when they are committed. A write that
+fails takes all back that was decided since: later writes fail with it. Members, timers and requests that wait are in no
+record; the continuation of a write says what becomes of them.
 """
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from enum import Enum, auto
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from penstock.coordinator.effects import Append, Effect, KeyValue, Note, Reply, Token
 from penstock.coordinator.timers import Timers
@@ -29,30 +35,65 @@ def nothing_to_say(error: ErrorCode) -> None:
     """The answer of a write for which nobody waits."""
 
 
-class _Write:
-    """A write that is under way, and what comes of it. `token` is None once it is answered."""
+class LogRecord(Protocol):
+    """A record of a machine, as the machine knows it."""
 
-    __slots__ = ("answer", "then", "token", "when_late")
+    def encode(self) -> KeyValue:
+        """The record as the log has it."""
+        ...
 
-    def __init__(self, then: Continuation, when_late: Continuation, token: Token | None, answer: Answer) -> None:
+
+RecordT = TypeVar("RecordT", bound=LogRecord)
+
+
+class LogImage(ABC, Generic[RecordT]):
+    """What the records of a partition add up to, those included that are decided and not committed yet.
+
+    `apply` is its only mutation: in loading, in life, and to take something back.
+    """
+
+    @abstractmethod
+    def apply(self, record: RecordT) -> Any:
+        """Change what the record says; the result is what was there before."""
+
+    @abstractmethod
+    def undoing(self, record: RecordT, before: Any) -> RecordT:
+        """The record that brings back what was there before another one."""
+
+
+class _Write(Generic[RecordT]):
+    """A write that is under way, and what comes of it."""
+
+    __slots__ = ("before", "records", "then", "waiting", "when_late")
+
+    def __init__(self, records: list[RecordT], before: list[Any], then: Continuation, when_late: Continuation) -> None:
+        self.records = records
+        self.before = before
+        """What was there before each record was applied."""
         self.then = then
         self.when_late = when_late
-        self.token = token
-        self.answer = answer
+        self.waiting: list[tuple[Token, Answer]] = []
+        """Who has not been answered."""
+
+    def backwards(self) -> Iterator[tuple[RecordT, Any]]:
+        """Each record, the last one first, with what was there before it."""
+        return zip(reversed(self.records), reversed(self.before), strict=True)
 
 
-class Agenda:
+class Agenda(Generic[RecordT]):
     """What is under way in a machine: timers, writes that are not committed, and the effects since it was last asked.
 
     A write that is neither committed nor failed after `write_timeout_ms` is late: whoever waits for it is told so, and
     its end, which may still come, counts all the same.
     """
 
-    def __init__(self, write_timeout_ms: int) -> None:
+    def __init__(self, write_timeout_ms: int, image: LogImage[RecordT]) -> None:
         self.timers = Timers()
+        self.image = image
         self._write_timeout_ms = write_timeout_ms
         self._effects: list[Effect] = []
-        self._writes: dict[int, _Write] = {}
+        self._writes: dict[int, _Write[RecordT]] = {}
+        """By their ids, in the order in which they were decided."""
         self._late: deque[tuple[int, int]] = deque()
         """When writes will be late, and their ids, in order; those that have ended are dropped when they come up."""
         self._next_write_id = 0
@@ -77,29 +118,56 @@ class Agenda:
 
     def append(
         self,
-        records: list[KeyValue],
-        then: Continuation,
+        records: list[RecordT],
         now_ms: int,
         *,
+        then: Continuation = nothing,
         when_late: Continuation = nothing,
         token: Token | None = None,
         answer: Answer = nothing_to_say,
     ) -> None:
-        """Ask for a write. `then` runs once, when it has ended, and before that perhaps `when_late`.
+        """Apply records and ask for a write of them. `then` runs once, when it has ended; before, perhaps `when_late`.
 
         `token` is answered with `answer(error)`: when the write has ended, or is late.
         """
         write_id = self._next_write_id
         self._next_write_id += 1
-        self._writes[write_id] = _Write(then, when_late, token, answer)
+        self._writes[write_id] = write = _Write(records, list(map(self.image.apply, records)), then, when_late)
+        if token is not None:
+            write.waiting.append((token, answer))
         self._late.append((now_ms + self._write_timeout_ms, write_id))
-        self._effects.append(Append(write_id, records))
+        self._effects.append(Append(write_id, [record.encode() for record in records]))
+
+    def answer_when_committed(self, token: Token, answer: Answer) -> None:
+        """Answer a request that writes nothing as soon as all is committed that it may rest on."""
+        if self._writes:
+            self._writes[next(reversed(self._writes))].waiting.append((token, answer))
+        else:
+            self.reply(token, answer(ErrorCode.NONE))
 
     def written(self, write_id: int, error: ErrorCode, now_ms: int) -> None:
-        """A write is committed (NONE) or has failed."""
-        write = self._writes.pop(write_id)
-        write.then(error, now_ms)
-        self.reply(write.token, write.answer(error))
+        """The oldest write is committed (NONE), or one has failed, and all later ones with it."""
+        if error is ErrorCode.NONE:
+            assert write_id == next(iter(self._writes)), "writes are committed in their order"
+            ended = [self._writes.pop(write_id)]
+        else:
+            ended = [self._writes.pop(one) for one in list(self._writes) if one >= write_id]
+            for write in reversed(ended):
+                for record, before in write.backwards():
+                    self.image.apply(self.image.undoing(record, before))
+        for write in ended:
+            write.then(error, now_ms)
+            self._answer(write, error)
+
+    def _answer(self, write: _Write[RecordT], error: ErrorCode) -> None:
+        waiting, write.waiting = write.waiting, []
+        for token, answer in waiting:
+            self.reply(token, answer(error))
+
+    def uncommitted(self) -> Iterator[tuple[RecordT, Any]]:
+        """The records that are decided and not committed, the last one first, with what was there before each."""
+        for write in reversed(self._writes.values()):
+            yield from write.backwards()
 
     def fail_writes(self, error: ErrorCode, now_ms: int) -> None:
         """The writes that are under way will not be reported on: they count as failed."""
@@ -122,8 +190,7 @@ class Agenda:
         while (late_ms := self._next_late_ms()) is not None and late_ms <= now_ms:
             write = self._writes[self._late.popleft()[1]]
             write.when_late(ErrorCode.REQUEST_TIMED_OUT, now_ms)
-            token, write.token = write.token, None
-            self.reply(token, write.answer(ErrorCode.REQUEST_TIMED_OUT))
+            self._answer(write, ErrorCode.REQUEST_TIMED_OUT)
 
     def _next_late_ms(self) -> int | None:
         while self._late and self._late[0][1] not in self._writes:
@@ -131,15 +198,33 @@ class Agenda:
         return self._late[0][0] if self._late else None
 
 
-class PartitionMachine(ABC):
+class Reading(Enum):
+    """How the partition of a machine is read."""
+
+    LAST_VALUES = auto()
+    """The last record of each key, in the order of the log: what compaction would leave."""
+    EVERY_RECORD = auto()
+    """Each record, also those without a key, which is empty then."""
+
+
+class PartitionMachine(ABC, Generic[RecordT]):
     """A machine as the node sees it that runs it."""
 
-    def __init__(self, agenda: Agenda) -> None:
+    reading: ClassVar[Reading] = Reading.LAST_VALUES
+    """Which records of the partition the machine is to be given when it is loaded."""
+
+    def __init__(self, agenda: Agenda[RecordT]) -> None:
         self.agenda = agenda
 
     @abstractmethod
+    def decode(self, key: bytes, value: bytes | None) -> RecordT | None:
+        """A record of the partition; None for one that is to be left alone. DecodeError if it is not what it claims."""
+
     def read(self, key: bytes, value: bytes | None) -> None:
         """Take in one record of the partition while loading. DecodeError if it is not what it claims to be."""
+        record = self.decode(key, value)
+        if record is not None:
+            self.agenda.image.apply(record)
 
     @abstractmethod
     def loaded(self, now_ms: int) -> list[Effect]:

@@ -1,16 +1,19 @@
 """A shard with clients that behave and misbehave as a seed says, a log that commits late or fails, and a clock.
 
-After each event `check` compares the shard with what must always hold; at the end the clients behave, and the group
-must become stable.
+After each event `check` compares the shard with what must always hold, above all with its log: what it has decided is
+what the records say, those under way included, and what it shows as committed is what the log says. At the end the
+clients behave, and the group must become stable.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from penstock.coordinator.effects import Append, Effect, KeyValue, Note, Reply
 from penstock.coordinator.group.classic.group import ClassicGroup, GroupState
 from penstock.coordinator.group.classic.member import Caller
-from penstock.coordinator.group.records import GroupRecord, OffsetRecord, decode_record
+from penstock.coordinator.group.image import GroupImage
+from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord, decode_record
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.protocol.errors import ErrorCode
@@ -22,6 +25,11 @@ from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
+)
+from penstock.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
 )
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
@@ -39,6 +47,7 @@ LEGAL = {
     ("Stable", "Dead"),
 }
 FAILURES = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.MESSAGE_TOO_LARGE)
+Contents = dict[str | tuple[str, str, int], Any]
 PROTOCOLS = (["range"], ["range", "sticky"], ["sticky", "range"], ["sticky"])
 
 
@@ -107,7 +116,12 @@ class World:
         self.leaders: dict[tuple[ClassicGroup, int], str] = {}
         self.generations: dict[str, tuple[object, int]] = {}
         self.stored: dict[str, dict[str, bytes]] = {}
-        self.committed: dict[tuple[str, str, int], int] = {}
+        self.committed: Contents = {}
+        """What the log says: by group, or by group, topic and partition."""
+        self.written: dict[AnyRecord, None] = {}
+        """The offsets that were ever committed."""
+        self.commits: dict[int, list[OffsetRecord]] = {}
+        """What requests to commit have to have in the log when they are told that they have."""
         self.rebalances = 0
         self.shard = self.start()
         self.clients = [self.new_client(index) for index in range(self.random.choice((1, 3, 6)))]
@@ -163,23 +177,36 @@ class World:
                 client.on_sync(response)
         elif isinstance(response, OffsetCommitResponse):
             assert what == "commit"
+            asked = self.commits.pop(reply.token)
+            if response.topics[0].partitions[0].error_code == ErrorCode.NONE:
+                assert all(record in self.written for record in asked)
 
     def settle(self, error: ErrorCode) -> None:
-        """The oldest write is committed, or fails."""
+        """The oldest write is committed; or one fails, and all that was asked for since."""
+        if error is not ErrorCode.NONE:
+            at = self.random.randrange(len(self.under_way))
+            write_id = self.under_way[at].write_id
+            del self.under_way[at:]
+            self.carry_out(self.shard.appended(write_id, error, self.now_ms))
+            self.check_against_a_fresh_shard()
+            return
         effect = self.under_way.pop(0)
-        if error is ErrorCode.NONE:
-            self.log += effect.records
-            for key, value in effect.records:
-                record = decode_record(key, value)
-                if isinstance(record, OffsetRecord):
-                    place = (record.group_id, record.topic, record.partition)
-                    self.committed.pop(place, None)
-                    if record.value is not None:
-                        self.committed[place] = record.value.offset
-                elif isinstance(record, GroupRecord):
-                    members = [] if record.value is None else record.value.members
-                    self.stored[record.group_id] = {one.member_id: bytes(one.assignment) for one in members}
+        self.log += effect.records
+        for record in decoded(effect.records):
+            enter(self.committed, record)
+            if isinstance(record, OffsetRecord):
+                self.written[record] = None
+            else:
+                members = [] if record.value is None else record.value.members
+                self.stored[record.group_id] = {one.member_id: bytes(one.assignment) for one in members}
         self.carry_out(self.shard.appended(effect.write_id, error, self.now_ms))
+
+    def check_against_a_fresh_shard(self) -> None:
+        """What was taken back is gone: another coordinator would know the same of the log and what is under way."""
+        fresh = GroupShard(self.settings, random.Random(0))
+        for key, value in [*self.log, *(one for effect in self.under_way for one in effect.records)]:
+            fresh.read(key, value)
+        assert contents(self.shard) == contents(fresh)
 
     def token(self, client: Client, what: str) -> int:
         self.next_token += 1
@@ -235,7 +262,16 @@ class World:
             partition_index=self.random.randrange(3), committed_offset=self.random.randrange(1000)
         )
         request.topics = [OffsetCommitRequestTopic(name="flights", partitions=[partition])]
-        self.carry_out(self.shard.commit(self.token(client, "commit"), request, 8, self.now_ms))
+        token = self.token(client, "commit")
+        value = CommittedOffset(partition.committed_offset, -1, "", self.now_ms)
+        self.commits[token] = [OffsetRecord(client.group, "flights", partition.partition_index, value)]
+        self.carry_out(self.shard.commit(token, request, 8, self.now_ms))
+
+    def forget_offset(self, client: Client) -> None:
+        request = OffsetDeleteRequest(group_id=client.group)
+        partitions = [OffsetDeleteRequestPartition(partition_index=self.random.randrange(3))]
+        request.topics = [OffsetDeleteRequestTopic(name="flights", partitions=partitions)]
+        self.carry_out(self.shard.delete_offsets(self.token(client, "forget"), request, self.now_ms))
 
     def behave(self, client: Client) -> None:
         if not client.waits:
@@ -287,6 +323,7 @@ class World:
                 (self.change, 0.5),
                 (self.forget, 0.3),
                 (self.delete, 0.2),
+                (self.forget_offset, 0.3),
             ]
             act = self.random.choices([act for act, _ in acts], [weight for _, weight in acts])[0]
             act(client)
@@ -299,13 +336,7 @@ class World:
             before, generation = self.generations.get(group.group_id, (group, 0))
             assert group is not before or group.generation >= generation
             self.generations[group.group_id] = (group, group.generation)
-        for group_id in GROUPS:
-            seen = {
-                (group_id, topic, partition): committed.offset
-                for topic, partitions in self.shard.offsets(group_id).items()
-                for partition, committed in partitions.items()
-            }
-            assert seen == {place: offset for place, offset in self.committed.items() if place[0] == group_id}
+        self.check_log()
         parked: list[object] = [
             token
             for group in self.shard.classic_groups()
@@ -316,6 +347,27 @@ class World:
         waiting = {token: None for token, (_, what, _) in self.tokens.items() if what in ("join", "sync")}
         assert len(parked) == len(waiting)
         assert dict.fromkeys(parked) == waiting
+
+    def check_log(self) -> None:
+        seen = {
+            (group_id, topic, partition): committed
+            for group_id in GROUPS
+            for topic, partitions in self.shard.offsets(group_id).items()
+            for partition, committed in partitions.items()
+        }
+        assert seen == {place: value for place, value in self.committed.items() if isinstance(place, tuple)}
+        ahead = dict(self.committed)
+        for effect in self.under_way:
+            for record in decoded(effect.records):
+                enter(ahead, record)
+        assert contents(self.shard) == ahead
+        for group in self.shard.classic_groups():
+            stored = ahead.get(group.group_id)
+            if group.state is GroupState.STABLE and stored == self.committed.get(group.group_id):
+                assert stored is not None
+                assert stored.generation == group.generation
+                given = {item.member_id: bytes(item.assignment) for item in stored.members}
+                assert all(given.get(one.member_id, one.assignment) == one.assignment for one in group.members.values())
 
     def heal(self) -> None:
         """All processes are started anew and behave, and writes are committed: the groups become stable, with all."""
@@ -333,6 +385,37 @@ class World:
                     self.settle(ErrorCode.NONE)
             self.advance(1000)
             self.check()
+
+
+def decoded(records: Sequence[KeyValue]) -> Iterator[AnyRecord]:
+    for key, value in records:
+        record = decode_record(key, value)
+        assert record is not None
+        yield record
+
+
+def enter(known: Contents, record: AnyRecord) -> None:
+    """A record, as a dictionary has it."""
+    place: str | tuple[str, str, int] = record.group_id
+    if isinstance(record, OffsetRecord):
+        place = (record.group_id, record.topic, record.partition)
+    known.pop(place, None)
+    if record.value is not None:
+        known[place] = record.value
+
+
+def contents(shard: GroupShard) -> Contents:
+    """All that a shard's image has."""
+    image = shard.agenda.image
+    assert isinstance(image, GroupImage)
+    found: Contents = {}
+    found.update(image.groups)
+    for group_id in image.group_ids():
+        for topic, partitions in image.offsets(group_id).items():
+            assert group_id in image.readers(topic)
+            for partition, committed in partitions.items():
+                found[group_id, topic, partition] = committed
+    return found
 
 
 def check_group(group: ClassicGroup) -> None:

@@ -15,7 +15,7 @@ An offset is seen by OffsetFetch, and its commit is answered, when its record is
 
 from penstock.coordinator.effects import Token
 from penstock.coordinator.group.commits_first import Key
-from penstock.coordinator.group.records import CommittedOffset, OffsetRecord
+from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord
 from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.group.write_errors import offset_write_error
 from penstock.protocol.errors import ErrorCode
@@ -37,7 +37,7 @@ def commit_offsets(
     if error is not ErrorCode.NONE:
         table.reply(token, _answer_all(request, error))
         return
-    records: list[OffsetRecord] = []
+    records: list[AnyRecord] = []
     answer = OffsetCommitResponse()
     written: list[OffsetCommitResponsePartition] = []
     for topic in request.topics:
@@ -75,22 +75,19 @@ def _check(table: GroupTable, request: OffsetCommitRequest, api_version: int, no
 def _write(
     table: GroupTable,
     token: Token,
-    records: list[OffsetRecord],
+    records: list[AnyRecord],
     answer: OffsetCommitResponse,
     written: list[OffsetCommitResponsePartition],
     asked: Key | None,
     now_ms: int,
 ) -> None:
     group_id = records[0].group_id
-    table.offsets.begin_write(group_id)
 
     def then(error: ErrorCode, now_ms: int) -> None:
-        table.offsets.end_write(group_id)
-        if error is ErrorCode.NONE:
-            for record in records:
-                table.offsets.apply(record)
-            if asked is not None:
-                table.commits_first.done(asked)
+        if error is not ErrorCode.NONE:
+            table.drop_unfounded(group_id, now_ms)
+        elif asked is not None:
+            table.commits_first.done(asked)
 
     def response(error: ErrorCode) -> OffsetCommitResponse:
         if error is not ErrorCode.NONE:
@@ -98,7 +95,7 @@ def _write(
                 result.error_code = offset_write_error(error)
         return answer
 
-    table.append([record.encode() for record in records], then, now_ms, token=token, answer=response)
+    table.append(records, now_ms, then=then, token=token, answer=response)
 
 
 def _committed(

@@ -12,6 +12,7 @@ heartbeats that they commit when asked take part, so nobody waits for a client t
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from penstock.coordinator.effects import Token
 from penstock.coordinator.machine import Agenda
@@ -24,7 +25,7 @@ Key = tuple[str, str]
 class CommitsFirst:
     """See the module. Nobody is asked before `begin`."""
 
-    def __init__(self, agenda: Agenda) -> None:
+    def __init__(self, agenda: Agenda[Any]) -> None:
         self._agenda = agenda
         self._missing: dict[Key, bool] = {}
         """Who is not done, and whether it was asked."""

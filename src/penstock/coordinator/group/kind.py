@@ -3,8 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from penstock.coordinator.effects import KeyValue
-from penstock.coordinator.group.records import CommittedOffset
+from penstock.coordinator.group.records import AnyRecord, CommittedOffset
 from penstock.coordinator.machine import Agenda
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.list_groups import ListedGroup
@@ -40,7 +39,7 @@ class Group(ABC):
     # -- offsets ------------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def check_commit(self, request: OffsetCommitRequest, agenda: Agenda, now_ms: int) -> ErrorCode:
+    def check_commit(self, request: OffsetCommitRequest, agenda: Agenda[AnyRecord], now_ms: int) -> ErrorCode:
         """Whether whoever asks may commit offsets; a member that may has shown that it lives."""
 
     @abstractmethod
@@ -67,7 +66,7 @@ class Group(ABC):
         """Whether the group may be deleted."""
 
     @abstractmethod
-    def tombstones(self) -> list[KeyValue]:
+    def tombstones(self) -> list[AnyRecord]:
         """The records that take the group itself away."""
 
     @abstractmethod
@@ -75,9 +74,5 @@ class Group(ABC):
         """Stop the group's timers, and let nobody in any more."""
 
     @abstractmethod
-    def emptied(self) -> "Group":
-        """A new group without members that goes on where this one stands: for a removal that fails."""
-
-    @abstractmethod
-    def send_away(self, agenda: Agenda, error: ErrorCode) -> None:
+    def send_away(self, agenda: Agenda[AnyRecord], error: ErrorCode) -> None:
         """Answer all who wait in the group with `error`, and expect its members no more."""

@@ -11,10 +11,9 @@ from typing import Final
 
 from penstock.coordinator.effects import Token
 from penstock.coordinator.group.kind import Group
-from penstock.coordinator.group.records import CommittedOffset, OffsetRecord
+from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord
 from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.group.write_errors import group_write_error
-from penstock.coordinator.machine import Continuation
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -50,25 +49,24 @@ def delete_offsets(table: GroupTable, token: Token, request: OffsetDeleteRequest
     if group is None or error is not ErrorCode.NONE:
         table.reply(token, OffsetDeleteResponse(error_code=error))
         return
-    records: list[OffsetRecord] = []
+    records: list[AnyRecord] = []
     answer = OffsetDeleteResponse(topics=[_delete_in(table, group, topic, records) for topic in request.topics])
 
     def response(error: ErrorCode) -> OffsetDeleteResponse:
         return answer if error is ErrorCode.NONE else OffsetDeleteResponse(error_code=group_write_error(error))
 
     if records:
-        encoded = [record.encode() for record in records]
-        table.append(encoded, _taking_away(table, records), now_ms, token=token, answer=response)
+        table.append(records, now_ms, token=token, answer=response)
     else:
-        table.reply(token, answer)
+        table.answer_when_committed(token, response)  # what is not there may be about to be taken away
 
 
 def _delete_in(
-    table: GroupTable, group: Group, topic: OffsetDeleteRequestTopic, records: list[OffsetRecord]
+    table: GroupTable, group: Group, topic: OffsetDeleteRequestTopic, records: list[AnyRecord]
 ) -> OffsetDeleteResponseTopic:
     """What is answered for one topic; the tombstones that it takes are added to `records`."""
     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(topic.name) else ErrorCode.NONE
-    committed = table.offsets.of_group(group.group_id).get(topic.name, {})
+    committed = table.image.offsets(group.group_id).get(topic.name, {})
     indexes = [partition.partition_index for partition in topic.partitions]
     if error is ErrorCode.NONE:
         records += [OffsetRecord(group.group_id, topic.name, index, None) for index in indexes if index in committed]
@@ -78,8 +76,8 @@ def _delete_in(
 
 def on_topic_deleted(table: GroupTable, topic: str, now_ms: int) -> None:
     """A topic is gone: so are the offsets in it."""
-    readers = table.offsets.readers(topic)
-    _remove_offsets(table, [one for reader in readers for one in table.offsets.tombstones(reader, topic)], now_ms)
+    readers = table.image.readers(topic)
+    _remove(table, [one for reader in readers for one in table.image.tombstones(reader, topic)], now_ms)
 
 
 # -- by time ----------------------------------------------------------------------------------------------------------
@@ -109,11 +107,9 @@ def _go_on_expiring(table: GroupTable, group_ids: deque[str], now_ms: int) -> No
 
 def _expire(table: GroupTable, group: Group, now_ms: int) -> int:
     """Remove what of a group has expired; how many offsets it has."""
-    topics = table.offsets.of_group(group.group_id)
+    topics = table.image.offsets(group.group_id)
     count = sum(len(partitions) for partitions in topics.values())
-    if table.offsets.is_written(group.group_id):
-        return count
-    expired = [
+    expired: list[AnyRecord] = [
         OffsetRecord(group.group_id, topic, partition, None)
         for topic, partitions in topics.items()
         if not group.is_reading(topic)
@@ -123,7 +119,7 @@ def _expire(table: GroupTable, group: Group, now_ms: int) -> int:
     if len(expired) == count and group.may_expire:
         remove_group(table, group, now_ms)
     elif expired:
-        _remove_offsets(table, expired, now_ms)
+        _remove(table, expired, now_ms)
     return count
 
 
@@ -136,19 +132,9 @@ def _expires_ms(table: GroupTable, group: Group, committed: CommittedOffset) -> 
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def _taking_away(table: GroupTable, records: list[OffsetRecord]) -> Continuation:
-    def then(error: ErrorCode, now_ms: int) -> None:
-        if error is ErrorCode.NONE:
-            for record in records:
-                table.offsets.apply(record)
-
-    return then
-
-
-def _remove_offsets(table: GroupTable, records: list[OffsetRecord], now_ms: int) -> None:
+def _remove(table: GroupTable, records: list[AnyRecord], now_ms: int) -> None:
     for start in range(0, len(records), TOMBSTONES_AT_ONCE):
-        some = records[start : start + TOMBSTONES_AT_ONCE]
-        table.append([record.encode() for record in some], _taking_away(table, some), now_ms)
+        table.append(records[start : start + TOMBSTONES_AT_ONCE], now_ms)
 
 
 def remove_group(table: GroupTable, group: Group, now_ms: int, token: Token | None = None) -> None:
@@ -156,22 +142,15 @@ def remove_group(table: GroupTable, group: Group, now_ms: int, token: Token | No
 
     Nobody can join while the tombstones are under way; should any of them fail, the group is there again.
     """
-    group_id, successor = group.group_id, group.emptied()
-    offsets = table.offsets.tombstones(group_id)
+    group_id = group.group_id
+    records = [*table.image.tombstones(group_id), *group.tombstones()]
+    last = (len(records) - 1) // TOMBSTONES_AT_ONCE * TOMBSTONES_AT_ONCE
     group.kill(now_ms)
-    beforehand = len(offsets) // TOMBSTONES_AT_ONCE * TOMBSTONES_AT_ONCE
-    _remove_offsets(table, offsets[:beforehand], now_ms)
-    take_away = _taking_away(table, offsets[beforehand:])
+    _remove(table, records[:last], now_ms)
 
     def then(error: ErrorCode, now_ms: int) -> None:
         table.drop_group(group, now_ms)
-        take_away(error, now_ms)
-        if error is not ErrorCode.NONE or table.offsets.of_group(group_id):
-            table.groups[group_id] = successor
+        if error is not ErrorCode.NONE:
+            table.restore_group(group_id, now_ms)
 
-    def answer(error: ErrorCode) -> ErrorCode:
-        is_left = error is ErrorCode.NONE and table.offsets.of_group(group_id)
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_left else group_write_error(error)
-
-    records = [*(record.encode() for record in offsets[beforehand:]), *group.tombstones()]
-    table.append(records, then, now_ms, token=token, answer=answer)
+    table.append(records[last:], now_ms, then=then, token=token, answer=group_write_error)

@@ -5,10 +5,10 @@ from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
 
-from penstock.coordinator.effects import KeyValue
 from penstock.coordinator.group.commits_first import CommitsFirst
+from penstock.coordinator.group.image import GroupImage, TopicOffsets
 from penstock.coordinator.group.kind import Group
-from penstock.coordinator.group.offsets import Offsets
+from penstock.coordinator.group.records import AnyRecord, OffsetRecord
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.machine import Agenda
 from penstock.coordinator.timers import Timer
@@ -34,19 +34,20 @@ class GroupKind(Value):
     """A group that has only a name, at a time."""
     restore: Callable[["GroupTable", str, Any, int], None]
     """Put a group into the table that is what a record says: that is how it goes on with a new coordinator."""
-    unsettled: Callable[[Any, int], KeyValue | None]
+    unsettled: Callable[[Any, int], AnyRecord | None]
     """What the next coordinator is to know of a group besides its last record, as another one; None if nothing."""
 
 
-class GroupTable(Agenda):
-    """The groups of one partition of `__consumer_offsets`."""
+class GroupTable(Agenda[AnyRecord]):
+    """The groups of one partition of `__consumer_offsets`: what its records say, and around that members and timers."""
+
+    image: GroupImage
 
     def __init__(self, settings: GroupSettings, random: RandomBits, kinds: Sequence[GroupKind]) -> None:
         """Groups that do nothing but commit offsets are of the first kind."""
-        super().__init__(settings.write_timeout_ms)
+        super().__init__(settings.write_timeout_ms, GroupImage())
         self.settings = settings
         self.groups: dict[str, Group] = {}
-        self.offsets = Offsets()
         self.commits_first = CommitsFirst(self)
         self._random = random
         self._kinds = kinds
@@ -55,20 +56,46 @@ class GroupTable(Agenda):
         """Begin a group for somebody who only commits offsets."""
         self.groups[group_id] = self._kinds[0].create(group_id, now_ms, self.settings)
 
-    def restore_group(self, group_id: str, value: object, now_ms: int) -> None:
-        """Make a group what the value of its record says."""
-        kind = next(kind for kind in self._kinds if isinstance(value, kind.persisted))
-        kind.restore(self, group_id, value, now_ms)
+    def restore_group(self, group_id: str, now_ms: int) -> None:
+        """Make a group what the image says, that is as it goes on with a new coordinator."""
+        value = self.image.groups.get(group_id)
+        if value is not None:
+            kind = next(kind for kind in self._kinds if isinstance(value, kind.persisted))
+            kind.restore(self, group_id, value, now_ms)
+        elif self.image.offsets(group_id):
+            self.create_group(group_id, now_ms)
 
-    def unsettled(self, group: Group, now_ms: int) -> KeyValue | None:
+    def unsettled(self, group: Group, now_ms: int) -> AnyRecord | None:
         """What another coordinator is to know of a group besides its last record."""
         return next(kind for kind in self._kinds if kind.name == group.kind).unsettled(group, now_ms)
+
+    def committed_offsets(self, group_id: str) -> TopicOffsets:
+        """All offsets of a group that are committed. Read only."""
+        offsets = self.image.offsets(group_id)
+        ahead = [(one, before) for one, before in self.uncommitted() if one.group_id == group_id]
+        if not ahead:
+            return offsets
+        topics = {topic: dict(partitions) for topic, partitions in offsets.items()}
+        for record, before in ahead:
+            if isinstance(record, OffsetRecord):
+                partitions = topics.setdefault(record.topic, {})
+                if before is not None:
+                    partitions[record.partition] = before
+                else:
+                    partitions.pop(record.partition, None)
+        return {topic: partitions for topic, partitions in topics.items() if partitions}
 
     def drop_group(self, group: Group, now_ms: int) -> None:
         """Forget a group, dead from now on."""
         group.kill(now_ms)
         if self.groups.get(group.group_id) is group:
             del self.groups[group.group_id]
+
+    def drop_unfounded(self, group_id: str, now_ms: int) -> None:
+        """Forget a group of which nothing is written and to which nobody belongs."""
+        group = self.groups.get(group_id)
+        if group is not None and group.may_expire and not self.image.is_known(group_id):
+            self.drop_group(group, now_ms)
 
     def new_member_id(self, prefix: str) -> str:
         """A member id as Kafka makes them: client id or instance id, a dash, a random UUID (version 4)."""

@@ -14,8 +14,8 @@ from penstock.coordinator.group.classic.group import ClassicGroup, find_classic
 from penstock.coordinator.group.classic.history import Rebalance
 from penstock.coordinator.group.classic.kind import CLASSIC
 from penstock.coordinator.group.classic.member import Caller
-from penstock.coordinator.group.loading import Loading, hand_on, seal
-from penstock.coordinator.group.offsets import TopicOffsets
+from penstock.coordinator.group.image import TopicOffsets
+from penstock.coordinator.group.records import AnyRecord, decode_record
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.table import GroupTable, RandomBits
 from penstock.coordinator.machine import PartitionMachine
@@ -30,31 +30,39 @@ from penstock.protocol.messages.offset_delete import OffsetDeleteRequest
 from penstock.protocol.messages.sync_group import SyncGroupRequest
 
 
-class GroupShard(PartitionMachine):
+class GroupShard(PartitionMachine[AnyRecord]):
     """The coordinator of the groups of one partition."""
 
     def __init__(self, settings: GroupSettings, random: RandomBits) -> None:
         self._table = GroupTable(settings, random, (CLASSIC,))
         super().__init__(self._table)
-        self._loading = Loading(self._table)
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
-    def read(self, key: bytes, value: bytes | None) -> None:
-        self._loading.read(key, value)
+    decode = staticmethod(decode_record)
 
     def loaded(self, now_ms: int) -> list[Effect]:
-        self._loading.finish(now_ms)
+        for group_id in self._table.image.group_ids():
+            self._table.restore_group(group_id, now_ms)
         removal.schedule_expiry(self._table, now_ms)
         return self._table.take_effects()
 
     def unload(self, now_ms: int) -> list[Effect]:
-        hand_on(self._table, now_ms)
-        return self._table.take_effects()
+        table, error = self._table, ErrorCode.NOT_COORDINATOR
+        for group in list(table.groups.values()):
+            group.send_away(table, error)
+            table.drop_group(group, now_ms)
+        table.fail_writes(error, now_ms)
+        table.groups.clear()
+        table.commits_first.end()
+        return table.take_effects()
 
     def seal(self, now_ms: int) -> list[Effect]:
-        """Write what is not written otherwise: another node is to go on from there."""
-        seal(self._table, now_ms)
+        """Another node is to go on: write what groups are in the middle of. No other write is under way."""
+        for group in self._table.groups.values():
+            record = self._table.unsettled(group, now_ms)
+            if record is not None:
+                self._table.append([record], now_ms)
         return self._table.take_effects()
 
     def describe(self) -> str:
@@ -105,7 +113,7 @@ class GroupShard(PartitionMachine):
 
     def offsets(self, group_id: str) -> TopicOffsets:
         """The committed offsets of a group; none for a group that is not there. Read only."""
-        return self._table.offsets.of_group(group_id)
+        return self._table.committed_offsets(group_id)
 
     def delete_offsets(self, token: Token, request: OffsetDeleteRequest, now_ms: int) -> list[Effect]:
         """Answered with an OffsetDeleteResponse."""
@@ -113,8 +121,8 @@ class GroupShard(PartitionMachine):
         return self._table.take_effects()
 
     def topics(self) -> list[str]:
-        """The topics in which groups have committed offsets."""
-        return self._table.offsets.topics()
+        """The topics in which groups have offsets."""
+        return self._table.image.topics()
 
     def topic_deleted(self, topic: str, now_ms: int) -> list[Effect]:
         """The cluster's metadata says that a topic is gone."""

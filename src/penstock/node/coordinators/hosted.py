@@ -19,14 +19,15 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
 from penstock.coordinator.effects import Append, Effect, Note, Reply
-from penstock.coordinator.machine import PartitionMachine
+from penstock.coordinator.machine import PartitionMachine, Reading
 from penstock.log.validation import AppendOrigin
 from penstock.node.coordinators.last_values import LastValues
 from penstock.node.environment.alarm import Alarm
 from penstock.node.partitions.partition import ALL_REPLICAS, Partition
+from penstock.protocol.batch import BatchHeader
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.records import Record, encode_batch, iterate_batches
+from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ LOAD_SLICE_RECORDS: Final = 200
 
 _NOTHING: Final = object()
 
-MachineT = TypeVar("MachineT", bound=PartitionMachine)
+MachineT = TypeVar("MachineT", bound=PartitionMachine[Any])
 
 
 class Parked:
@@ -92,15 +93,13 @@ class Hosted(Generic[MachineT]):
     # -- loading ------------------------------------------------------------------------------------------------------
 
     async def read(self) -> None:
-        """Read the partition up to its present end.
-
-        Only the last record of each key reaches the machine, in the order of the log: what compaction would leave.
-        """
+        """Read the partition up to its present end, as the machine wants it (`Reading`)."""
         log = self.partition.log
         position, self._end = log.log_start_offset, log.log_end_offset
         latest = LastValues()
+        take = latest.take if self.machine.reading is Reading.LAST_VALUES else self._take_all
         while position < self._end and not self.is_over:
-            position = self._read_slice(position, self._end, latest)
+            position = self._read_slice(position, self._end, take)
             await asyncio.sleep(0)
         for number, (key, value) in enumerate(latest.pairs()):
             if number % LOAD_SLICE_RECORDS == LOAD_SLICE_RECORDS - 1:
@@ -123,7 +122,7 @@ class Hosted(Generic[MachineT]):
         if self._end:
             logger.info("%s: %s from %d records' worth of log", partition, self.machine.describe(), self._end)
 
-    def _read_slice(self, position: int, end: int, latest: LastValues) -> int:
+    def _read_slice(self, position: int, end: int, take: Callable[[bytes, int, BatchHeader], None]) -> int:
         """Take in some batches from `position` on; the offset to go on from."""
         log = self.partition.log
         try:
@@ -133,8 +132,12 @@ class Hosted(Generic[MachineT]):
         for at, header in iterate_batches(data):
             position = header.last_offset + 1
             if not header.is_control:
-                latest.take(data, at, header)
+                take(data, at, header)
         return position if data else end
+
+    def _take_all(self, data: bytes, position: int, header: BatchHeader) -> None:
+        for record in iterate_records(data, position, header):
+            self._take_in(record.key or b"", record.value)
 
     def _take_in(self, key: bytes, value: bytes | None) -> None:
         try:
@@ -219,6 +222,8 @@ class Hosted(Generic[MachineT]):
             )
         except KafkaError as error:
             logger.warning("%s: could not append: %s", self.partition, error)
+            # What was decided after it fails with it.
+            self._effects = deque(one for one in self._effects if not isinstance(one, Append))
             self.run(self.machine.appended(effect.write_id, error.code, now_ms))
             return
         self._under_way.append((result.last_offset, effect.write_id))

@@ -71,3 +71,13 @@ def test_a_generation_of_a_group_that_is_not_there_is_refused(version: int, code
     (reply,) = shard.commit("token", request, version, 0)
     assert isinstance(reply, Reply)
     assert reply.response.topics[0].partitions[0].error_code == code  # type: ignore[attr-defined]
+
+
+def test_a_group_whose_first_commit_fails_has_never_been() -> None:
+    shard = started()
+    topic = OffsetCommitRequestTopic(name="flights", partitions=[OffsetCommitRequestPartition(committed_offset=7)])
+    request = OffsetCommitRequest(group_id="reports", topics=[topic])
+    (append,) = shard.commit("token", request, 8, 0)
+    assert isinstance(append, Append)
+    shard.appended(append.write_id, ErrorCode.NOT_ENOUGH_REPLICAS, 0)
+    assert shard.list_groups() == []

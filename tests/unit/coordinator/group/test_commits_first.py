@@ -2,14 +2,16 @@
 
 from penstock.coordinator.effects import Effect, Reply
 from penstock.coordinator.group.commits_first import CommitsFirst
+from penstock.coordinator.group.image import GroupImage
+from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.machine import Agenda
 
 A, B = ("orders", "a"), ("orders", "b")
 LIMIT_MS = 100
 
 
-def begun(*members: tuple[str, str]) -> tuple[Agenda, CommitsFirst]:
-    agenda = Agenda(10_000)
+def begun(*members: tuple[str, str]) -> tuple[Agenda[AnyRecord], CommitsFirst]:
+    agenda = Agenda(10_000, GroupImage())
     commits = CommitsFirst(agenda)
     commits.begin("token", members, LIMIT_MS)
     return agenda, commits

@@ -15,6 +15,11 @@ from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from penstock.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 
 RETENTION_MS = 60_000
 
@@ -37,8 +42,11 @@ class Log:
                 self.answers.append(effect.response)
 
     def settle(self, error: ErrorCode = ErrorCode.NONE) -> None:
-        """The oldest write is committed, or fails."""
-        self.take(self.shard.appended(self.appends.pop(0).write_id, error, 0))
+        """The oldest write is committed, or fails, and later ones with it."""
+        write_id = self.appends.pop(0).write_id
+        if error is not ErrorCode.NONE:
+            self.appends.clear()
+        self.take(self.shard.appended(write_id, error, 0))
 
     def commit(self, group_id: str, count: int) -> None:
         partitions = [OffsetCommitRequestPartition(partition_index=n, committed_offset=n) for n in range(count)]
@@ -64,15 +72,16 @@ def test_a_large_group_is_deleted_in_batches() -> None:
 
 
 @pytest.mark.parametrize("fails", [0, 1, 2])
-def test_a_batch_that_fails_leaves_the_group_with_what_is_left(fails: int) -> None:
+def test_a_batch_that_fails_leaves_the_group_with_what_it_and_later_ones_would_have_taken(fails: int) -> None:
     log = Log()
     log.commit("large", 2 * TOMBSTONES_AT_ONCE + 5)
     log.take(log.shard.delete_group("delete", "large", 0))
     sizes = [TOMBSTONES_AT_ONCE, TOMBSTONES_AT_ONCE, 5]
-    for batch in range(3):
-        log.settle(ErrorCode.NOT_ENOUGH_REPLICAS if batch == fails else ErrorCode.NONE)
+    for _ in range(fails):
+        log.settle()
+    log.settle(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert log.answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
-    assert log.offsets("large") == sizes[fails]
+    assert log.offsets("large") == sum(sizes[fails:])
     (group,) = log.shard.list_groups()
     assert (group.group_id, group.group_state) == ("large", "Empty")
     log.take(log.shard.delete_group("again", "large", 0))
@@ -126,3 +135,40 @@ def test_a_group_without_offsets_is_there_again_when_its_deletion_fails() -> Non
     assert isinstance(append, Append)
     shard.appended(append.write_id, ErrorCode.NOT_ENOUGH_REPLICAS, 0)
     assert [group.group_id for group in shard.classic_groups()] == ["bare"]
+
+
+def test_a_deletion_takes_along_what_is_being_committed() -> None:
+    log = Log()
+    partitions = [OffsetCommitRequestPartition(partition_index=0, committed_offset=7)]
+    topics = [OffsetCommitRequestTopic(name="flights", partitions=partitions)]
+    log.take(log.shard.commit("commit", OffsetCommitRequest(group_id="orders", topics=topics), 8, 0))
+    log.take(log.shard.delete_group("delete", "orders", 0))
+    log.settle()
+    log.settle()
+    assert log.answers[-1] is ErrorCode.NONE
+    assert log.shard.offsets("orders") == {}
+    assert log.shard.list_groups() == []
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS])
+def test_an_offset_that_is_being_deleted_is_not_called_gone(error: ErrorCode) -> None:
+    log = Log()
+    log.commit("orders", 1)
+    partitions = [OffsetDeleteRequestPartition(partition_index=0)]
+    topics = [OffsetDeleteRequestTopic(name="flights", partitions=partitions)]
+    for token in ("first", "second"):
+        log.take(log.shard.delete_offsets(token, OffsetDeleteRequest(group_id="orders", topics=topics), 0))
+    assert len(log.appends) == 1
+    assert log.answers == []
+    log.settle(error)
+    expected = ErrorCode.NONE if error is ErrorCode.NONE else ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert [answer.error_code for answer in log.answers] == [expected] * 2  # type: ignore[attr-defined]
+    assert log.offsets("orders") == (error is not ErrorCode.NONE)
+
+
+def test_offsets_that_are_being_taken_away_are_not_taken_away_twice() -> None:
+    log = Log()
+    log.commit("orders", 3)
+    log.take(log.shard.topic_deleted("flights", 0))
+    log.take(log.shard.topic_deleted("flights", 0))
+    assert [len(append.records) for append in log.appends] == [3]

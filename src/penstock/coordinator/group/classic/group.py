@@ -16,14 +16,15 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import ClassVar, Final
 
-from penstock.coordinator.effects import KeyValue, Token
+from penstock.coordinator.effects import Token
 from penstock.coordinator.group.classic.answers import join_error, sync_error
 from penstock.coordinator.group.classic.history import Rebalance
 from penstock.coordinator.group.classic.leading import elect_leader
-from penstock.coordinator.group.classic.member import Member
+from penstock.coordinator.group.classic.member import Member, said_in
 from penstock.coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, all_topics
 from penstock.coordinator.group.kind import Group
 from penstock.coordinator.group.records import (
+    AnyRecord,
     CommittedOffset,
     GroupMetadataValue,
     GroupRecord,
@@ -166,6 +167,13 @@ class ClassicGroup(Group):
         if self.leader_id == old_id:
             self.leader_id = member_id
 
+    def take_back_static_member(self, member: Member, stored: GroupMetadataValue) -> None:
+        """Its new id could not be stored: a static member is again the one of an earlier record."""
+        item = next(item for item in stored.members if item.group_instance_id == member.instance_id)
+        self.set_protocols(member, said_in(item, stored.protocol))
+        member.rebalance_timeout_ms, member.session_timeout_ms = item.rebalance_timeout, item.session_timeout
+        self.rename_static_member(member, item.member_id)
+
     def set_protocols(self, member: Member, protocols: list[tuple[str, bytes]]) -> None:
         """Replace what a member supports."""
         self._count_support(member.protocols, -1)
@@ -266,7 +274,7 @@ class ClassicGroup(Group):
             self._knows_topics = True
         return self._topics is None or topic in self._topics
 
-    def check_commit(self, request: OffsetCommitRequest, agenda: Agenda, now_ms: int) -> ErrorCode:
+    def check_commit(self, request: OffsetCommitRequest, agenda: Agenda[AnyRecord], now_ms: int) -> ErrorCode:
         """See the table in `commit.py`."""
         generation = request.generation_id_or_member_epoch
         if self.state is GroupState.DEAD:
@@ -309,8 +317,8 @@ class ClassicGroup(Group):
     def may_expire(self) -> bool:
         return self.state is GroupState.EMPTY and not self.pending
 
-    def tombstones(self) -> list[KeyValue]:
-        return [GroupRecord(self.group_id, None).encode()]
+    def tombstones(self) -> list[AnyRecord]:
+        return [GroupRecord(self.group_id, None)]
 
     def kill(self, now_ms: int) -> None:
         if self.state is not GroupState.DEAD:
@@ -323,12 +331,7 @@ class ClassicGroup(Group):
         self.join_timer = self.sync_timer = None
         self.pending.clear()
 
-    def emptied(self) -> "ClassicGroup":
-        group = ClassicGroup(self.group_id, self.state_since_ms, self.history.maxlen or 0)
-        group.generation, group.protocol_type, group.history = self.generation, self.protocol_type, self.history
-        return group
-
-    def send_away(self, agenda: Agenda, error: ErrorCode) -> None:
+    def send_away(self, agenda: Agenda[AnyRecord], error: ErrorCode) -> None:
         for member in self.members.values():
             agenda.reply(self.take_join(member), join_error(error, member.member_id))
             agenda.reply(member.take_sync(), sync_error(error))

@@ -22,7 +22,6 @@ from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.group.write_errors import group_write_error
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from penstock.protocol.value import Value
 
 REASON_LENGTH = 255
 
@@ -228,27 +227,10 @@ def _park_changed(table: GroupTable, group: ClassicGroup, member: Member, join: 
 # -- static members ---------------------------------------------------------------------------------------------------
 
 
-class _Before(Value):
-    """A static member as it was before it came back."""
-
-    member_id: str
-    leader_id: str
-    protocols: Protocols
-    rebalance_timeout_ms: int
-    session_timeout_ms: int
-
-
 def _replace_static(
     table: GroupTable, group: ClassicGroup, member: Member, member_id: str, join: Join, now_ms: int
 ) -> None:
     """A known instance is back without its id: the old id is fenced, its assignment and its place stay."""
-    before = _Before(
-        member.member_id,
-        group.leader_id or "",
-        member.protocols,
-        member.rebalance_timeout_ms,
-        member.session_timeout_ms,
-    )
     _fence(table, group, member, now_ms)
     group.rename_static_member(member, member_id)
     member.client_id, member.client_host = join.caller.client_id, join.caller.client_host
@@ -258,7 +240,7 @@ def _replace_static(
         # The leader may be assigning to the old id already.
         rebalance.begin(table, group, f"{name} came back while the group was being assigned{join.reason}", now_ms)
     elif group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
-        _store_replacement(table, group, member, join, before, now_ms)
+        _store_replacement(table, group, member, join, now_ms)
     else:
         cause = f"{name} came back and changes the group's protocol{join.reason}"
         rebalance.begin_or_go_on(table, group, cause, now_ms)
@@ -270,24 +252,19 @@ def _fence(table: GroupTable, group: ClassicGroup, member: Member, now_ms: int) 
     rebalance.answer_sync(table, member, sync_error(fenced), now_ms)
 
 
-def _store_replacement(
-    table: GroupTable, group: ClassicGroup, member: Member, join: Join, before: _Before, now_ms: int
-) -> None:
+def _store_replacement(table: GroupTable, group: ClassicGroup, member: Member, join: Join, now_ms: int) -> None:
     """Persist the new id; the group stays as it is. A rebalance that begins meanwhile answers instead."""
-    generation = group.generation
+    generation, before = group.generation, table.image.groups[group.group_id]
 
     def then(error: ErrorCode, now_ms: int) -> None:
         if member.join_token is not join.token or group.state is not GroupState.STABLE:
             return  # It was answered by what came between, or because this write was late.
         assert group.generation == generation
         if error is ErrorCode.NONE:
-            answer = _replacement_answer(group, member, join, before.leader_id)
+            answer = _replacement_answer(group, member, join, before.leader or "")
         else:
             answer = join_error(group_write_error(error))
-            group.set_protocols(member, before.protocols)
-            member.rebalance_timeout_ms = before.rebalance_timeout_ms
-            member.session_timeout_ms = before.session_timeout_ms
-            group.rename_static_member(member, before.member_id)
+            group.take_back_static_member(member, before)
         rebalance.answer_join(table, group, member, answer, now_ms)
 
     rebalance.append_group(table, group, None, then, now_ms, when_late=then)

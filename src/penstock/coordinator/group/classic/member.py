@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from penstock.coordinator.effects import Token
+from penstock.coordinator.group.records import MemberMetadata
 from penstock.coordinator.timers import Timer, Timers
 from penstock.protocol.value import Value
 
@@ -94,6 +95,12 @@ class Member:
     def vote(self, candidates: dict[str, None]) -> str:
         """The first of its protocols that is a candidate."""
         return next(name for name, _ in self.protocols if name in candidates)
+
+
+def said_in(item: MemberMetadata, protocol_name: str | None) -> list[tuple[str, bytes]]:
+    """What a member supports by a record: the protocol of its group, and what else only an unsettled group has."""
+    said = [(known.name, bytes(known.metadata)) for known in item.protocols]
+    return said or [(protocol_name or "", bytes(item.subscription))]
 
 
 def _has_no_group(now_ms: int) -> None:

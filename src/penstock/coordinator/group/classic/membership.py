@@ -7,6 +7,7 @@ from penstock.coordinator.group.classic import rebalance
 from penstock.coordinator.group.classic.answers import sync_error
 from penstock.coordinator.group.classic.group import ClassicGroup, GroupState, find_classic
 from penstock.coordinator.group.classic.member import Member
+from penstock.coordinator.group.records import GroupMetadataValue
 from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.group.write_errors import group_write_error
 from penstock.protocol.errors import ErrorCode
@@ -37,7 +38,7 @@ def sync_group(table: GroupTable, token: Token, request: SyncGroupRequest, now_m
     rebalance.answer_sync(table, member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS), now_ms)
     member.sync_token = token
     member.touch(table.timers, now_ms)
-    if member.member_id == group.leader_id:
+    if member.member_id == group.leader_id and not _is_stored(table, group):
         _store_assignment(table, group, request, now_ms)
 
 
@@ -52,6 +53,12 @@ def _check_sync(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorC
     if group.state is GroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
+
+
+def _is_stored(table: GroupTable, group: ClassicGroup) -> bool:
+    """Whether an assignment of this generation is under way: there is to be one only."""
+    stored: GroupMetadataValue | None = table.image.groups.get(group.group_id)
+    return stored is not None and stored.generation == group.generation and stored.unsettled is None
 
 
 def _store_assignment(table: GroupTable, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> None:

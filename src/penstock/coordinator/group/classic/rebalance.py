@@ -273,7 +273,7 @@ def append_group(
 ) -> None:
     """Ask for a write of the group as it is now, with these assignments if they are given."""
     record = GroupRecord(group.group_id, group.to_value(assignments))
-    table.append([record.encode()], then, now_ms, when_late=when_late)
+    table.append([record], now_ms, then=then, when_late=when_late)
 
 
 # -- history ----------------------------------------------------------------------------------------------------------

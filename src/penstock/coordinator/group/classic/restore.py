@@ -2,7 +2,7 @@
 
 from penstock.coordinator.group.classic import rebalance, unsettled
 from penstock.coordinator.group.classic.group import ClassicGroup, GroupState
-from penstock.coordinator.group.classic.member import Caller, Member
+from penstock.coordinator.group.classic.member import Caller, Member, said_in
 from penstock.coordinator.group.records import GroupMetadataValue, MemberMetadata
 from penstock.coordinator.group.table import GroupTable
 
@@ -15,7 +15,7 @@ def restore_group(table: GroupTable, group_id: str, value: GroupMetadataValue, n
     group.protocol_type = value.protocol_type or None
     group.protocol_name = value.protocol
     for item in value.members:
-        member = _member(item, value.protocol or "")
+        member = _member(item, value.protocol)
         rebalance.restore_member(table, group, member, value.protocol_type, now_ms, is_new=item.is_new)
     if value.members:
         group.leader_id = value.leader if value.leader in group.members else group.leader_id
@@ -28,7 +28,7 @@ def restore_group(table: GroupTable, group_id: str, value: GroupMetadataValue, n
         rebalance.begin(table, group, f"more members than group.max.size={maximum} allows", now_ms)
 
 
-def _member(item: MemberMetadata, protocol_name: str) -> Member:
+def _member(item: MemberMetadata, protocol_name: str | None) -> Member:
     rebalance_timeout_ms = item.rebalance_timeout if item.rebalance_timeout > 0 else item.session_timeout
     member = Member(
         item.member_id,
@@ -36,8 +36,7 @@ def _member(item: MemberMetadata, protocol_name: str) -> Member:
         Caller(item.client_id, item.client_host, -1),
         rebalance_timeout_ms,
         item.session_timeout,
-        [(known.name, bytes(known.metadata)) for known in item.protocols]
-        or [(protocol_name, bytes(item.subscription))],
+        said_in(item, protocol_name),
     )
     member.assignment = bytes(item.assignment)
     return member

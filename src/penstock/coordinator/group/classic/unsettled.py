@@ -5,7 +5,6 @@ What is parked is no part of it: such requests are sent on, and park there again
 
 from typing import Final
 
-from penstock.coordinator.effects import KeyValue
 from penstock.coordinator.group.classic import join, rebalance
 from penstock.coordinator.group.classic.group import ClassicGroup, GroupState
 from penstock.coordinator.group.records import (
@@ -22,7 +21,7 @@ SYNCING: Final = 2
 PHASES: Final = {GroupState.PREPARING_REBALANCE: JOINING, GroupState.COMPLETING_REBALANCE: SYNCING}
 
 
-def unsettled_record(group: ClassicGroup, now_ms: int) -> KeyValue | None:
+def unsettled_record(group: ClassicGroup, now_ms: int) -> GroupRecord | None:
     """The group as it is now; None where the last record about it says all. No write of it is under way."""
     phase = PHASES.get(group.state, NOTHING)
     if phase == NOTHING and not group.pending:
@@ -40,7 +39,7 @@ def unsettled_record(group: ClassicGroup, now_ms: int) -> KeyValue | None:
             for member_id, timer in group.pending.items()
         ],
     )
-    return GroupRecord(group.group_id, value).encode()
+    return GroupRecord(group.group_id, value)
 
 
 def go_on(table: GroupTable, group: ClassicGroup, unsettled: Unsettled, now_ms: int) -> None:

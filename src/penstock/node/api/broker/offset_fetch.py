@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from typing import Final
 from uuid import UUID
 
-from penstock.coordinator.group.offsets import TopicOffsets
+from penstock.coordinator.group.image import TopicOffsets
 from penstock.coordinator.group.records import CommittedOffset
 from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker

@@ -1,0 +1,96 @@
+"""A machine decides ahead of the commit: it sees at once what it has decided, and tells of it once it is committed."""
+
+from tests.unit.coordinator.tally import WRITE_TIMEOUT_MS, Tally
+
+from penstock.coordinator.effects import Append, Effect, Reply
+from penstock.protocol.errors import ErrorCode
+
+
+def appended(effects: list[Effect]) -> Append:
+    (effect,) = effects
+    assert isinstance(effect, Append)
+    return effect
+
+
+def answers(effects: list[Effect]) -> list[tuple[object, object]]:
+    assert all(isinstance(effect, Reply) for effect in effects)
+    return [(effect.token, effect.response) for effect in effects if isinstance(effect, Reply)]
+
+
+def test_a_decision_rests_on_those_before_it_and_is_told_of_when_committed() -> None:
+    tally = Tally()
+    first = appended(tally.add("first", "a", 1, 0))
+    second = appended(tally.add("second", "a", 2, 0))
+    assert (first.records, second.records) == ([(b"a", b"1")], [(b"a", b"3")])
+    assert tally.counts.of == {"a": 3}
+    assert answers(tally.appended(first.write_id, ErrorCode.NONE, 0)) == [("first", 1)]
+    assert answers(tally.appended(second.write_id, ErrorCode.NONE, 0)) == [("second", 3)]
+
+
+def test_a_write_that_fails_takes_all_back_that_was_decided_since() -> None:
+    tally = Tally()
+    kept, lost = appended(tally.add("kept", "a", 1, 0)), appended(tally.add("lost", "a", 2, 0))
+    tally.add("rests on it", "a", 4, 0)
+    tally.add("another name", "b", 8, 0)
+    error = ErrorCode.NOT_ENOUGH_REPLICAS
+    told = answers(tally.appended(lost.write_id, error, 0))
+    assert told == [("lost", error), ("rests on it", error), ("another name", error)]
+    assert tally.counts.of == {"a": 1}
+    assert answers(tally.appended(kept.write_id, ErrorCode.NONE, 0)) == [("kept", 1)]
+    assert list(tally.agenda.uncommitted()) == []
+
+
+def test_an_answer_that_changes_nothing_waits_for_what_it_rests_on() -> None:
+    tally = Tally()
+    assert answers(tally.ask("before", "a")) == [("before", 0)]
+    first, second = appended(tally.add("first", "a", 1, 0)), appended(tally.add("second", "a", 2, 0))
+    assert tally.ask("asked", "a") == []
+    assert answers(tally.appended(first.write_id, ErrorCode.NONE, 0)) == [("first", 1)]
+    assert answers(tally.appended(second.write_id, ErrorCode.NONE, 0)) == [("second", 3), ("asked", 3)]
+
+
+def test_an_answer_is_not_told_of_what_is_lost() -> None:
+    tally = Tally()
+    write = appended(tally.add("first", "a", 1, 0))
+    tally.ask("asked", "a")
+    error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert answers(tally.appended(write.write_id, error, 0)) == [("first", error), ("asked", error)]
+
+
+def test_a_late_write_is_given_up_by_who_waits_and_counts_all_the_same() -> None:
+    tally = Tally()
+    write = appended(tally.add("first", "a", 1, 0))
+    tally.ask("asked", "a")
+    assert tally.next_deadline_ms() == WRITE_TIMEOUT_MS
+    late = ErrorCode.REQUEST_TIMED_OUT
+    assert answers(tally.wake(WRITE_TIMEOUT_MS)) == [("first", late), ("asked", late)]
+    assert tally.appended(write.write_id, ErrorCode.NONE, WRITE_TIMEOUT_MS) == []
+    assert tally.counts.of == {"a": 1}
+
+
+def test_what_is_committed_is_what_is_there_without_what_is_under_way() -> None:
+    tally = Tally()
+    write = appended(tally.add("first", "a", 1, 0))
+    tally.appended(write.write_id, ErrorCode.NONE, 0)
+    tally.add("second", "a", 2, 0)
+    tally.add("third", "b", 4, 0)
+    assert [(record.name, before) for record, before in tally.agenda.uncommitted()] == [("b", None), ("a", 1)]
+
+
+def test_who_waits_when_the_machine_ends_is_sent_away() -> None:
+    tally = Tally()
+    tally.add("first", "a", 1, 0)
+    tally.add("second", "a", 1, 0)
+    gone = ErrorCode.NOT_COORDINATOR
+    assert answers(tally.unload(0)) == [("first", gone), ("second", gone)]
+    assert tally.counts.of == {}
+
+
+def test_loading_takes_the_way_of_life() -> None:
+    tally, successor = Tally(), Tally()
+    for name, amount in [("a", 1), ("b", 2), ("a", 4)]:
+        write = appended(tally.add("token", name, amount, 0))
+        for key, value in write.records:
+            successor.read(key, value)
+        tally.appended(write.write_id, ErrorCode.NONE, 0)
+    assert successor.counts.of == tally.counts.of == {"a": 5, "b": 2}

@@ -1,0 +1,76 @@
+"""A small machine on a partition: how its records are read, and what becomes of a write that the log does not take."""
+
+from pathlib import Path
+
+import pytest
+from tests.unit.coordinator.tally import ReadWhole, Tally
+from tests.unit.node.group_node import GroupNode
+
+from penstock.log.validation import AppendOrigin
+from penstock.node.coordinators.hosted import Hosted, Parked
+from penstock.node.partitions.partition import Partition
+from penstock.protocol.compression import Compression
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import CONSUMER_OFFSETS
+from penstock.protocol.records import Record, encode_batch
+
+
+async def led(directory: Path) -> Partition:
+    """A partition that this node leads, and that nothing else lives on."""
+    node = GroupNode(directory)
+    node.create_offsets_topic()
+    await node.groups.stop()
+    return node.table.held[CONSUMER_OFFSETS, 0]
+
+
+def write(partition: Partition, *records: tuple[bytes | None, bytes | None], compression: Compression) -> None:
+    batch = encode_batch(
+        [Record(timestamp_ms=0, key=key, value=value) for key, value in records], compression=compression
+    )
+    partition.append(memoryview(batch), acks=1, now_ms=0, origin=AppendOrigin.COORDINATOR)
+
+
+async def served(partition: Partition, machine: Tally) -> Hosted[Tally]:
+    hosted = Hosted(partition, machine, lambda: 0, Compression.NONE)
+    await hosted.read()
+    await hosted.take_over()
+    assert hosted.is_serving
+    return hosted
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+async def test_a_machine_is_given_the_last_values_or_every_record(tmp_path: Path, compression: Compression) -> None:
+    partition = await led(tmp_path)
+    write(partition, (b"a", b"1"), (None, b"no key"), (b"a", b"2"), compression=compression)
+    write(partition, (b"b", b"3"), (b"a", None), compression=compression)
+    last_values, every_record = await served(partition, Tally()), await served(partition, ReadWhole())
+    assert last_values.machine.taken_in == [(b"b", b"3"), (b"a", None)]
+    assert every_record.machine.taken_in == [
+        (b"a", b"1"),
+        (b"", b"no key"),
+        (b"a", b"2"),
+        (b"b", b"3"),
+        (b"a", None),
+    ]
+    assert last_values.machine.counts.of == every_record.machine.counts.of == {"b": 3}
+
+
+async def test_what_was_decided_after_a_write_that_fails_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = await led(tmp_path)
+    hosted = await served(partition, Tally())
+    assert hosted.ask(hosted.machine.add, "a", 1) == 1
+    end = partition.log.log_end_offset
+
+    def full(*batch: object, **how: object) -> None:
+        monkeypatch.undo()  # the next one would be taken
+        raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    monkeypatch.setattr(Partition, "append", full)
+    machine, first, second = hosted.machine, Parked(), Parked()
+    hosted.run([*machine.add(first, "a", 2, 0), *machine.add(second, "a", 4, 0)])
+    assert [first.response, second.response] == [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
+    assert partition.log.log_end_offset == end
+    assert machine.counts.of == {"a": 1}
+    assert hosted.ask(machine.add, "a", 8) == 9
