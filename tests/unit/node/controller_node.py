@@ -60,7 +60,7 @@ class OneNode:
         self.image = ClusterImage(CLUSTER)
         self.log = MetadataLog(self.image, lambda: 1_000, limits)
         self.controller = ControllerDriver(
-            self.log, settings, random.Random(1), Registry(), node_id=NODE, now_ms=lambda: 1_000, leases=leases
+            self.log, settings, random.Random(1), Registry(), now_ms=lambda: 1_000, leases=leases
         )
         local = Voter(ReplicaKey(NODE))
         self.quorum = QuorumDriver(

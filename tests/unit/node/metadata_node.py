@@ -31,7 +31,10 @@ async def start_broker(directory: str, overrides: Mapping[str, str] | None = Non
     config = BrokerConfig.embedded({"num.partitions": "2"} | dict(overrides or {}))
     log = GatedLog(Path(directory))
     settings = ControllerSettings(
-        rules=DefinedConfigs(config.static), num_partitions=config.num_partitions, default_replication_factor=1
+        rules=DefinedConfigs(config.static),
+        node_id=NODE,
+        num_partitions=config.num_partitions,
+        default_replication_factor=1,
     )
     node = node_over(log, settings=settings)
     await node.start()

@@ -90,7 +90,6 @@ class QuorumParts:
                 controller_settings(config),
                 environment.random,
                 self.context.metrics,
-                node_id=config.node_id,
                 now_ms=self.steady_ms,
                 leases=config.refuses_without_lease,
             )

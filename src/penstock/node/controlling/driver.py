@@ -70,7 +70,6 @@ class ControllerDriver:
         chance: Chance,
         registry: Registry,
         *,
-        node_id: int,
         now_ms: Callable[[], int],
         leases: bool = False,
     ) -> None:
@@ -80,7 +79,7 @@ class ControllerDriver:
         self._log.add_leader_listener(self._leader_changed)
         self._settings = settings
         self._chance = chance
-        self._node_id = node_id
+        self._node_id = settings.node_id
         self._now_ms = now_ms
         self._leases = leases
         self._controller: Controller | None = None
