@@ -13,10 +13,11 @@ pages may be gone.
 
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from penstock.log.disk import SyncFailedError
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +47,17 @@ class Health:
         """Raise KafkaError(KAFKA_STORAGE_ERROR) if the directory is offline."""
         if self.failure is not None:
             raise KafkaError(self.failure.code, self.failure.message)
+
+    @contextmanager
+    def reporting(self, what: str) -> Iterator[None]:
+        """OSError becomes KAFKA_STORAGE_ERROR, nonsense in the files CORRUPT_MESSAGE."""
+        self.check()
+        try:
+            yield
+        except OSError as error:
+            raise self.report(error, what) from error
+        except DecodeError as error:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{what}: {error}") from error
 
     def report(self, error: OSError, what: str) -> KafkaError:
         """The error to raise for what the operating system refused while it did `what`."""

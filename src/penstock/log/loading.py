@@ -24,22 +24,15 @@ from penstock.log.producer_state import Producers
 from penstock.log.recovery import recover_segment
 from penstock.log.segment import Segment
 from penstock.log.segments import Segments
+from penstock.log.unread import Unread
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import DecodeError, KafkaError
 
 
-def load_log(
-    open_files: OpenFiles,
-    directory: str,
-    config: LogConfig,
-    *,
-    recovery_point: int,
-    rewritten_below: int,
-    start_offset: int,
-    is_clean: bool,
-) -> LogContent:
-    """Open the directory; `start_offset` and `recovery_point` are what the checkpoints say. Raises OSError."""
-    disk = open_files.disk
+def load_log(open_files: OpenFiles, directory: str, config: LogConfig, unread: Unread) -> LogContent:
+    """Open the directory, of which this much is known. Raises OSError."""
+    disk, is_clean, start_offset = open_files.disk, unread.is_clean, unread.start_offset
+    recovery_point = max(unread.recovery_point, 0)
     names = names_of_log(disk, directory)
     segments = Segments(open_files, directory, _find_segments(open_files, directory, names), start_offset)
     # Even a clean close does not sync the name of a segment that has no records.
@@ -75,7 +68,7 @@ def load_log(
         start_offset=first_offset,
         end_offset=end_offset,
         recovery_point=min(recovery_point, end_offset),
-        rewritten_below=rewritten_below,
+        rewritten_below=unread.rewritten_below,
     )
 
 

@@ -7,9 +7,7 @@ and the log is as it was. What a read returns keeps its file open (see `log_slic
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 from uuid import UUID
-from zlib import crc32
 
 from penstock.log.checkpoint import read_topic_id
 from penstock.log.config import LogConfig
@@ -23,26 +21,21 @@ from penstock.log.names import LOG_SUFFIX
 from penstock.log.open_files import OpenFiles
 from penstock.log.producer_state import NO_PRODUCER_ID, Producers
 from penstock.log.removals import Removals
-from penstock.log.retention import deletable_segments, retention_deadline_ms
+from penstock.log.retention import deletable_segments, next_look_ms
 from penstock.log.segment import Segment
 from penstock.log.segments import Segments
 from penstock.log.unread import Unread
-from penstock.log.validation import CLIENT, AppendOrigin, AppendRules, base_before, check_batch, parse_follower_batches
+from penstock.log.validation import (
+    CLIENT,
+    AppendOrigin,
+    AppendResult,
+    AppendRules,
+    base_before,
+    check_batch,
+    parse_follower_batches,
+)
 from penstock.protocol.batch import set_place
-from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-
-CHECK_INTERVAL_MS = 300_000
-"""How often a log looks for something to delete at the latest, as Kafka's `log.retention.check.interval.ms`."""
-
-
-class AppendResult(NamedTuple):
-    """Where a batch went; of a repeated batch, where it went the first time."""
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-    is_duplicate: bool
+from penstock.protocol.errors import ErrorCode, KafkaError
 
 
 class PartitionLog:
@@ -106,7 +99,6 @@ class PartitionLog:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the directory was read."""
         return self._content is not None
 
     @property
@@ -121,7 +113,6 @@ class PartitionLog:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether its files are as a clean close left them, or were read and changed only as a whole since."""
         return self._unread.is_clean
 
     @property
@@ -148,18 +139,17 @@ class PartitionLog:
     def size_bytes(self) -> int:
         """The bytes of all segments, without their indexes. Of a log that is not loaded the files are asked."""
         if self._content is None:
-            with self._reporting():
+            with self.health.reporting(self._name):
                 return self._open_files.disk.bytes_of_files(self.directory, LOG_SUFFIX)
         return self._content.segments.size_bytes
 
     @property
     def parent(self) -> str:
-        """The log directory that the partition lies in."""
         return self.directory.rpartition("/")[0]
 
     @property
     def topic_id(self) -> UUID | None:
-        """The topic's id as `partition.metadata` has it, read from the file; None if that is missing or damaged."""
+        """As `partition.metadata` has it, read from the file; None if that is missing or damaged."""
         return read_topic_id(self._open_files.disk, self.directory)
 
     @property
@@ -172,17 +162,14 @@ class PartitionLog:
 
     @property
     def leader_epochs(self) -> LeaderEpochs:
-        """The terms of the partition's leaders."""
         return (self._content or self.load()).epochs
 
     @property
     def producers(self) -> Producers:
-        """The idempotent producers that wrote here."""
         return (self._content or self.load()).producers
 
     @property
     def segments(self) -> Segments:
-        """The segments, oldest first; not to be changed."""
         return (self._content or self.load()).segments
 
     def load(self) -> LogContent:
@@ -191,41 +178,21 @@ class PartitionLog:
             return self._content
         if self.is_deleted:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic}-{self.partition} was deleted")
-        with self._reporting():
-            self._content = load_log(
-                self._open_files,
-                self.directory,
-                self.config,
-                recovery_point=max(self._unread.recovery_point, 0),
-                rewritten_below=self._unread.rewritten_below,
-                start_offset=self._unread.start_offset,
-                is_clean=self._unread.is_clean,
-            )
+        with self.health.reporting(self._name):
+            self._content = load_log(self._open_files, self.directory, self.config, self._unread)
         self._unread.is_clean = True
         return self._content
 
-    def _storage_error(self, error: OSError) -> KafkaError:
-        return self.health.report(error, f"{self.topic}-{self.partition} in {self.directory}")
-
-    @contextmanager
-    def _reporting(self) -> Iterator[None]:
-        """OSError becomes KAFKA_STORAGE_ERROR, nonsense in the files CORRUPT_MESSAGE."""
-        self.health.check()
-        try:
-            yield
-        except OSError as error:
-            raise self._storage_error(error) from error
-        except DecodeError as error:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic}-{self.partition}: {error}") from error
+    @property
+    def _name(self) -> str:
+        return f"{self.topic}-{self.partition} in {self.directory}"
 
     @contextmanager
     def _changing(self) -> Iterator[LogContent]:
-        """As `_reporting`. After a change that failed half-way only the files are believed: the log recovers when it is
-        used next.
-        """
+        """After a change that failed half-way only the files are believed: the log recovers when it is used next."""
         content = self.load()
         try:
-            with self._reporting():
+            with self.health.reporting(self._name):
                 yield content
         except KafkaError:
             self.abandon()
@@ -266,7 +233,7 @@ class PartitionLog:
         try:
             content.append(batch, header, base_offset, leader_epoch, config, now_ms)
         except OSError as error:
-            raise self._storage_error(error) from error
+            raise self.health.report(error, self._name) from error
         end_offset = content.end_offset
         if end_offset - content.recovery_point >= config.flush_messages:
             self.flush()
@@ -291,7 +258,7 @@ class PartitionLog:
         try:
             content.append_fetched(batches, found, self.config)
         except OSError as error:
-            raise self._storage_error(error) from error
+            raise self.health.report(error, self._name) from error
         self._flush_if_due(content)
         return content.end_offset - 1
 
@@ -324,16 +291,16 @@ class PartitionLog:
         try:
             return content.segments.read(offset, max_bytes, upper, end_offset, at_least_one_batch)
         except OSError as error:
-            raise self._storage_error(error) from error
+            raise self.health.report(error, self._name) from error
 
     def search_timestamp(self, timestamp_ms: int) -> Search:
         """The first record whose timestamp is at least this one, in steps (see `lookup`)."""
-        with self._reporting():
+        with self.health.reporting(self._name):
             return (yield from find_timestamp(self.segments, timestamp_ms, self.log_start_offset))
 
     def search_max_timestamp(self) -> Search:
         """The first record that has the latest timestamp of the log, in steps."""
-        with self._reporting():
+        with self.health.reporting(self._name):
             return (yield from find_max_timestamp(self.segments, self.log_start_offset))
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
@@ -364,7 +331,7 @@ class PartitionLog:
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} lies behind the log's end, {content.end_offset}"
             )
         if offset > content.start_offset:
-            with self._reporting():
+            with self.health.reporting(self._name):
                 content.start_at(offset)
 
     def retire_below_start(self, now_ms: int) -> int:
@@ -391,7 +358,7 @@ class PartitionLog:
         """
         content = self.load()
         content.producers.expire(now_ms, self.config.producer_id_expiration_ms)
-        with self._reporting():
+        with self.health.reporting(self._name):
             count = deletable_segments(
                 content.segments,
                 self.config,
@@ -415,25 +382,13 @@ class PartitionLog:
         return True
 
     def next_deadline_ms(self, now_ms: int) -> int:
-        """When to call `maybe_flush` and `apply_retention` next.
-
-        At the latest after CHECK_INTERVAL_MS, so no append need bring it forward.
-        A log that nobody has touched spreads its first check over the interval, by its name.
-        """
-        content, flush_ms = self._content, self.config.flush_ms
-        deadline = now_ms + min(CHECK_INTERVAL_MS, flush_ms)
-        if content is None:
-            return deadline + crc32(self.directory.encode()) % CHECK_INTERVAL_MS
-        if content.dirty_since_ms is not None:
-            deadline = min(deadline, content.dirty_since_ms + flush_ms)
-        expiry = retention_deadline_ms(content.segments, self.config)
-        return max(now_ms, deadline if expiry is None else min(deadline, expiry))
+        """When to call `maybe_flush` and `apply_retention` next."""
+        return next_look_ms(self._content, self.config, self.directory, now_ms)
 
     # durability
 
     @property
     def is_dirty(self) -> bool:
-        """Whether there is something that only the page cache has."""
         return self._content is not None and self._content.is_dirty
 
     def flush(self) -> None:
@@ -456,8 +411,8 @@ class PartitionLog:
 
     @contextmanager
     def _flushing(self, content: LogContent) -> Iterator[None]:
-        """As `_reporting`, but files may be missing of a log that was deleted or moved while a thread flushed it."""
-        with self._reporting():
+        """Files may be missing of a log that was deleted or moved while a thread flushed it."""
+        with self.health.reporting(self._name):
             try:
                 yield
             except FileNotFoundError:
@@ -469,7 +424,7 @@ class PartitionLog:
         again. Without `durable` the page cache gets everything, and the caller syncs the disk as a whole.
         """
         if self._content is not None:
-            with self._reporting():
+            with self.health.reporting(self._name):
                 self._content.close(durable=durable)
             self.abandon()
 

@@ -1,9 +1,14 @@
-"""Which of a log's oldest segments may go: by log start offset, by time, by size, as Kafka decides."""
+"""Which of a log's oldest segments may go: by log start offset, time and size, as Kafka decides. And when to look."""
 
 from collections.abc import Sequence
+from zlib import crc32
 
 from penstock.log.config import LogConfig
+from penstock.log.log_content import LogContent
 from penstock.log.segment import Segment
+
+CHECK_INTERVAL_MS = 300_000
+"""How often a log looks for something to delete at the latest, as Kafka's `log.retention.check.interval.ms`."""
 
 
 def deletable_segments(
@@ -39,7 +44,22 @@ def _is_expired(segment: Segment, config: LogConfig, now_ms: int) -> bool:
     return config.deletes and config.retention_ms >= 0 and now_ms - segment.retention_timestamp() > config.retention_ms
 
 
-def retention_deadline_ms(segments: Sequence[Segment], config: LogConfig) -> int | None:
+def next_look_ms(content: LogContent | None, config: LogConfig, directory: str, now_ms: int) -> int:
+    """When a log has something to flush or to delete next.
+
+    At the latest after CHECK_INTERVAL_MS, so no append need bring it forward. A log that nothing has touched, and whose
+    content is therefore not read, spreads its first look over the interval, by the name of its directory.
+    """
+    deadline = now_ms + min(CHECK_INTERVAL_MS, config.flush_ms)
+    if content is None:
+        return deadline + crc32(directory.encode()) % CHECK_INTERVAL_MS
+    if content.dirty_since_ms is not None:
+        deadline = min(deadline, content.dirty_since_ms + config.flush_ms)
+    expiry = _expiry_ms(content.segments, config)
+    return max(now_ms, deadline if expiry is None else min(deadline, expiry))
+
+
+def _expiry_ms(segments: Sequence[Segment], config: LogConfig) -> int | None:
     """When the oldest segment expires by time; None if it never does."""
     if not config.deletes or config.retention_ms < 0 or not segments[0].size:
         return None

@@ -7,7 +7,7 @@ header's latest timestamp cannot be, or `penstock.produce.validate` is `full`.
 
 import enum
 import struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.log.config import INT64_MAX, PRODUCER, LogConfig
 from penstock.log.record_checks import CODECS, check_size, look_at_records
@@ -56,6 +56,16 @@ class AppendOrigin(enum.Enum):
 
 CLIENT: Final = AppendOrigin.CLIENT
 """By a name of its own: looking a member of an enumeration up takes as long as a call."""
+
+
+class AppendResult(NamedTuple):
+    """Where a batch went; of a repeated batch, where it went the first time."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    is_duplicate: bool
 
 
 class AppendRules:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.simulation.whole_nodes.planted_plans import is_found_with, replicated_plan, seeds
 
-from penstock.log.partition_log import AppendResult
+from penstock.log.validation import AppendResult
 from penstock.node.partitions.consensus_partition import ConsensusPartition
 from penstock.testing.simulator import simulate
 

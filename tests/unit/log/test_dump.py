@@ -30,7 +30,7 @@ def test_every_file_of_a_log_directory_can_be_dumped(tmp_path: Path) -> None:
     size = len(batch(2))
     for number in range(3):
         append(log, batch(2, timestamp_ms=NOW + number, producer=(5, 0, 2 * number)), epoch=number)
-    directories.write_high_watermarks({("t", 0): 6})
+    directories.checkpoints.write_high_watermarks(directories.logs, {("t", 0): 6})
     directories.close()
 
     found: dict[FileKind, list[str]] = {}

@@ -274,9 +274,9 @@ def test_a_directory_that_fails_when_its_high_watermarks_are_read_is_offline(tmp
     directories = open_two(tmp_path, disk)
     for index in range(2):
         directories.create("t", index, TOPIC_ID, CONFIG)
-    directories.write_high_watermarks({("t", 0): 3, ("t", 1): 4})
+    directories.checkpoints.write_high_watermarks(directories.logs, {("t", 0): 3, ("t", 1): 4})
     disk.fail("read file", "p2/replication-offset-checkpoint")
-    assert directories.high_watermarks().keys() == {
+    assert directories.checkpoints.high_watermarks(directories.logs).keys() == {
         key for key, log in directories.logs.items() if log.parent.endswith("p1")
     }
     assert [directory.path for directory in directories.roots.offline] == [str(tmp_path / "p2")]

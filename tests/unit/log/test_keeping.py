@@ -9,8 +9,9 @@ from tests.unit.log.logs import NOW, all_batches, append, batch, open_log
 
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk, OpenFile
-from penstock.log.partition_log import CHECK_INTERVAL_MS, PartitionLog
+from penstock.log.partition_log import PartitionLog
 from penstock.log.removals import Removals
+from penstock.log.retention import CHECK_INTERVAL_MS
 from penstock.log.segment import MAX_RELATIVE_OFFSET
 from penstock.log.segments import Segments
 from penstock.protocol.batch import set_base_offset

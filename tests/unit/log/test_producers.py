@@ -5,7 +5,7 @@ from tests.unit.log.logs import NOW, append, batch, open_log
 
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
-from penstock.log.partition_log import AppendResult, PartitionLog
+from penstock.log.partition_log import PartitionLog
 from penstock.log.producer_snapshot import (
     CorruptSnapshotError,
     ProducerSnapshotEntry,
@@ -14,7 +14,7 @@ from penstock.log.producer_snapshot import (
 )
 from penstock.log.producer_snapshots import ProducerSnapshots, note_control_batch
 from penstock.log.producer_state import Producers
-from penstock.log.validation import AppendOrigin
+from penstock.log.validation import AppendOrigin, AppendResult
 from penstock.protocol.batch import read_header
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch

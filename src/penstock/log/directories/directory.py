@@ -2,7 +2,7 @@
 
 `open_all` only looks at names after a clean shutdown; each log is read when it is first used. After a crash every
 log that is not empty is recovered before `open_all` returns. What was closed cleanly is so until `begin`. Nothing here
-waits for time: `remove_due` and `write_checkpoints` are called by whoever keeps the clock.
+waits for time: `remove_due` and `checkpoints` are called by whoever keeps the clock.
 
 The logs of a directory that is offline stay known, so that nobody makes one of them anew elsewhere, and raise
 KAFKA_STORAGE_ERROR.
@@ -19,6 +19,7 @@ from uuid import UUID
 
 from penstock.log.checkpoint import TopicPartition, encode_partition_metadata, read_topic_id
 from penstock.log.config import INT64_MAX, LogConfig
+from penstock.log.directories.checkpoints import Checkpoints
 from penstock.log.directories.description import DirectoryDescription, describe
 from penstock.log.directories.errors import DamagedDirectoryError, UnusableDirectoryError
 from penstock.log.directories.finding import directory_names, finish_swaps
@@ -83,6 +84,7 @@ class LogDirectories:
         self.roots = LogRoots(
             self._disk, paths, node_id=node_id, random=random, metadata_path=metadata_path, cluster_id=cluster_id
         )
+        self.checkpoints = Checkpoints(self.roots)
 
     @property
     def cluster_id(self) -> str:
@@ -369,72 +371,9 @@ class LogDirectories:
         """When `remove_due` has something to do next."""
         return self._removals.next_deadline_ms()
 
-    def write_checkpoints(self) -> None:
-        """Write recovery points and log start offsets, where they have changed. Raises
-        KafkaError(KAFKA_STORAGE_ERROR).
-        """
-        for directory, logs in self._logs_by_directory():
-            self._write_checkpoints(directory, logs)
-
-    def _write_checkpoints(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:
-        points = {(log.topic, log.partition): max(log.recovery_point, 0) for log in logs}
-        starts = {(log.topic, log.partition): start for log in logs if (start := log.start_to_checkpoint) is not None}
-        self._write(directory, directory.write_recovery_points, points)
-        self._write_cleaned_offsets(directory, logs)
-        self._write(directory, directory.write_log_start_offsets, starts)
-
-    def write_cleaned_offsets(self) -> None:
-        """Write up to where logs were compacted, where that has changed. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
-        for directory, logs in self._logs_by_directory():
-            self._write_cleaned_offsets(directory, logs)
-
-    def _write_cleaned_offsets(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:
-        cleaned = {(log.topic, log.partition): log.cleaned_to for log in logs if log.cleaned_to}
-        self._write(directory, directory.write_cleaned_offsets, cleaned)
-
-    def _write(
-        self,
-        directory: LogDirectory,
-        write: Callable[[dict[TopicPartition, int]], None],
-        offsets: dict[TopicPartition, int],
-    ) -> None:
-        try:
-            write(offsets)
-        except OSError as error:
-            raise directory.health.report(error, f"writing checkpoints in {directory.path}") from error
-
-    def high_watermarks(self) -> dict[TopicPartition, int]:
-        """What `write_high_watermarks` wrote last beside the logs that are in `logs`."""
-        found: dict[TopicPartition, int] = {}
-        for directory in self.roots.online:
-            try:
-                written = directory.high_watermarks()
-            except OSError as error:  # it has failed since it was opened; the others go on
-                logger.error("%s", directory.health.report(error, f"reading {directory.path}").message)
-                continue
-            found.update(
-                (key, offset)
-                for key, offset in written.items()
-                if key in self.logs and self.logs[key].parent == directory.path
-            )
-        return found
-
-    def write_high_watermarks(self, offsets: dict[TopicPartition, int]) -> None:
-        """Keep the high watermarks of partitions, each beside its log. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
-        for directory, logs in self._logs_by_directory():
-            keys = [(log.topic, log.partition) for log in logs]
-            self._write(directory, directory.write_high_watermarks, {k: offsets[k] for k in keys if k in offsets})
-
-    def _logs_by_directory(self) -> list[tuple[LogDirectory, list[PartitionLog]]]:
-        """The directories that are online, and what lies in them."""
-        found: dict[str, list[PartitionLog]] = {path: [] for path in self.roots.paths}
-        for log in self.logs.values():
-            found[log.parent].append(log)
-        return [(directory, found[directory.path]) for directory in self.roots.online]
-
     def describe(self) -> list[DirectoryDescription]:
         """Sizes of all partitions and of the file systems they lie in; a directory only for metadata is left out."""
-        logs = {directory.path: logs for directory, logs in self._logs_by_directory()}
+        logs = {directory.path: logs for directory, logs in self.checkpoints.logs_by_directory(self.logs)}
         return [describe(self._disk, directory, logs.get(directory.path, [])) for directory in self.roots.for_data]
 
     def discard(self, log: PartitionLog, suffix: str) -> None:
@@ -454,7 +393,7 @@ class LogDirectories:
         """
         problem: KafkaError | None = None
         try:
-            for directory, logs in self._logs_by_directory():
+            for directory, logs in self.checkpoints.logs_by_directory(self.logs):
                 try:
                     self._close_logs(directory, logs)
                     directory.close(broker_epoch=broker_epoch)
@@ -474,11 +413,11 @@ class LogDirectories:
             log.close(durable=not many)
         if many:
             directory.sync_all()
-        self._write_checkpoints(directory, logs)
+        self.checkpoints.write_of(directory, logs)
 
     def give_back(self) -> None:
         """A start was refused: leave the directories as clean as they were found, and release the locks."""
-        for directory, logs in self._logs_by_directory():
+        for directory, logs in self.checkpoints.logs_by_directory(self.logs):
             if directory.is_clean and not directory.is_marked and all(log.is_trusted for log in logs):
                 try:
                     self._close_logs(directory, logs)

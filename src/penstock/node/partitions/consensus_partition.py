@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from penstock.log.partition_log import AppendResult, PartitionLog
-from penstock.log.validation import CLIENT, AppendOrigin
+from penstock.log.partition_log import PartitionLog
+from penstock.log.validation import CLIENT, AppendOrigin, AppendResult
 from penstock.metadata.topics import PartitionImage
 from penstock.node.partitions.partition import Held, HoldsBack, NotAppendingError, Partition
 from penstock.protocol.errors import ErrorCode, KafkaError

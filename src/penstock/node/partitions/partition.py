@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Protocol
 from uuid import UUID
 
-from penstock.log.partition_log import AppendResult, PartitionLog
-from penstock.log.validation import CLIENT, AppendOrigin
+from penstock.log.partition_log import PartitionLog
+from penstock.log.validation import CLIENT, AppendOrigin, AppendResult
 from penstock.metadata.topics import PartitionImage
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import is_internal

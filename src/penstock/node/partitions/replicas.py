@@ -113,7 +113,7 @@ class LocalReplicas:
         KafkaError.
         """
         settle_twins(self._directories, self._image, self._node_id)
-        self._high_watermarks = self._directories.high_watermarks()
+        self._high_watermarks = self._directories.checkpoints.high_watermarks(self._directories.logs)
         ours = [
             (topic.topic_id, index)
             for topic in self._image.topics.values()

@@ -92,7 +92,7 @@ class Upkeep:
         times, start = self._intervals, self._tasks.start
         start(self._look_after_logs(), "look after logs")
         start(self._repeat(times.high_watermark_checkpoint_ms, self.checkpoint_high_watermarks), "high watermarks")
-        start(self._repeat(times.recovery_point_checkpoint_ms, self._directories.write_checkpoints), "recovery points")
+        start(self._repeat(times.recovery_point_checkpoint_ms, self._checkpoint_logs), "recovery points")
 
     async def stop(self) -> None:
         """Stop working; the caller closes the logs."""
@@ -110,8 +110,11 @@ class Upkeep:
             return
         for partition in self.dirty:
             self._high_watermarks[partition.topic, partition.index] = partition.high_watermark
-        self._directories.write_high_watermarks(self._high_watermarks)
+        self._directories.checkpoints.write_high_watermarks(self._directories.logs, self._high_watermarks)
         self.dirty.clear()
+
+    def _checkpoint_logs(self) -> None:
+        self._directories.checkpoints.write(self._directories.logs)
 
     async def run_due(self) -> None:
         """Do what is due now."""

@@ -41,11 +41,11 @@ from penstock.testing.simulator.group_leads import GroupLeads
 from penstock.testing.simulator.leader_claims import LeaderClaims
 from penstock.testing.simulator.leader_moves import LeaderMoves
 from penstock.testing.simulator.log_ends import LogEnds
-from penstock.testing.simulator.loop import EPOCH_MS
 from penstock.testing.simulator.promised_topics import TopicPromises
 from penstock.testing.simulator.replica_agreement import Key, ReplicaAgreement
 from penstock.testing.simulator.trace import Trace
 from penstock.testing.simulator.views import image_of, partitions_of
+from penstock.testing.simulator.wrong_clocks import WrongClocks
 
 
 class Ledger:
@@ -95,8 +95,7 @@ class Ledger:
         self._recovering: dict[Key, int] = {}
         self._lost: dict[Key, None] = {}
         """Partitions of which all replicas that had all are such, and that is noted."""
-        self._fastest = 1.0
-        self._ahead_ms = 0
+        self.clocks = WrongClocks(trace.now)
         self._trace = trace
 
     @property
@@ -220,14 +219,6 @@ class Ledger:
         if offset < promised and self.committed.get((group, partition), 0) >= promised:
             self.violated(f"group {group} stands at {offset} in {partition}; {promised} was committed")
 
-    def clock_rate(self, rate: float) -> None:
-        """A node's clock goes so fast."""
-        self._fastest = max(rate, self._fastest)
-
-    def clock_set(self, wrong_by_ms: int) -> None:
-        """A node's wall clock is wrong by so much."""
-        self._ahead_ms = max(wrong_by_ms, self._ahead_ms)
-
     # What befalls the node
 
     def crashing(self, name: str, node: RunningNode | None, *, power_lost: bool) -> None:
@@ -347,7 +338,7 @@ class Ledger:
             leads=self._leads(name, partition),
             is_weak=is_weak,
             is_current=is_current,
-            now_ms=self._latest_ms(),
+            now_ms=self.clocks.latest_ms(),
         )
 
     def all_is_well(self) -> None:
@@ -428,11 +419,7 @@ class Ledger:
         """Whether retention may have deleted an acknowledged record."""
         if self._retention_ms is None:
             return False
-        return self._written_ms[partition][offset] + self._retention_ms < self._latest_ms()
-
-    def _latest_ms(self) -> int:
-        """The latest time that any clock may show."""
-        return EPOCH_MS + self._ahead_ms + int(self._trace.now() * self._fastest * 1000)
+        return self._written_ms[partition][offset] + self._retention_ms < self.clocks.latest_ms()
 
     def _check_order(
         self, partition: TopicPartition, records: Sequence[ConsumedRecord], idempotent: Sequence[str]

@@ -326,7 +326,7 @@ class Machine:
         """Somebody sets its wall clock; the time that its timers go by jumps never."""
         self._trace.note(self.name, f"its clock is wrong by {wrong_by_ms} ms")
         self.clock.wrong_by_ms = wrong_by_ms
-        self._ledger.clock_set(wrong_by_ms)
+        self._ledger.clocks.is_set(wrong_by_ms)
 
     def heal_disk(self) -> None:
         """Let the disk have room and work again."""

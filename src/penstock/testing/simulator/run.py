@@ -139,7 +139,7 @@ class _Simulation:
         ]
         for machine, rate in zip(self._machines, plan.clocks, strict=False):
             machine.clock.rate = rate
-            ledger.clock_rate(rate)
+            ledger.clocks.goes_at(rate)
         if plan.refuses_without_lease:
             ledger.leader_claims.watch(self._machines)
         addresses = [machine.address for machine in self._machines if machine.plan.is_broker]

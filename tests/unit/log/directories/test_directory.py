@@ -56,7 +56,7 @@ def test_a_crash_leads_to_no_recovery_of_empty_logs(tmp_path: Path) -> None:
     directories.abandon()
     (tmp_path / "t-1" / "00000000000000000000.timeindex").write_bytes(b"x")
     again = open_directories(tmp_path)
-    again.write_checkpoints()
+    again.checkpoints.write(again.logs)
     assert [again.logs["t", partition].is_loaded for partition in range(3)] == [False, True, False]
     log = again.logs["t", 0]
     assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (0, 0, 0)

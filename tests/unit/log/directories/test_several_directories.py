@@ -32,8 +32,12 @@ def test_partitions_spread_over_directories_and_high_watermarks_lie_beside_them(
     directories = open_directories(*paths)
     for partition in range(4):
         append(directories.create("t", partition, TOPIC_ID, CONFIG), batch(1))
-    directories.write_high_watermarks({("t", partition): partition for partition in range(4)})
-    assert directories.high_watermarks() == {("t", partition): partition for partition in range(4)}
+    directories.checkpoints.write_high_watermarks(
+        directories.logs, {("t", partition): partition for partition in range(4)}
+    )
+    assert directories.checkpoints.high_watermarks(directories.logs) == {
+        ("t", partition): partition for partition in range(4)
+    }
     descriptions = directories.describe()
     assert [len(description.sizes) for description in descriptions] == [2, 2]
     assert all(size > 61 for description in descriptions for size in description.sizes.values())

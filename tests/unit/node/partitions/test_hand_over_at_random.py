@@ -11,7 +11,7 @@ from tests.unit.node.partitions.test_hand_over import OTHER, VERSION, Giving, re
 
 from penstock.client.errors import ConnectionFailedError
 from penstock.leadership.transfer import Answer
-from penstock.log.partition_log import AppendResult
+from penstock.log.validation import AppendResult
 from penstock.node.partitions.hand_over import HandOver
 from penstock.node.partitions.partition import Held, Partition
 from penstock.protocol.errors import ErrorCode

@@ -28,7 +28,7 @@ def filled(path: Path, *, records: int) -> UUID:
     log = directories.create("orders", 0, TOPIC_ID, LogConfig())
     for _ in range(records):
         log.append_as_leader(memoryview(bytearray(batch(b"x"))), now_ms=NOW_MS, leader_epoch=0)
-    directories.write_high_watermarks({("orders", 0): records})
+    directories.checkpoints.write_high_watermarks(directories.logs, {("orders", 0): records})
     (directory_id,) = directories.roots.online_ids
     directories.close()
     return directory_id

@@ -111,19 +111,19 @@ async def test_it_works_in_the_background_and_stops(node: Node) -> None:
     node.upkeep.start()
     node.produce(b"a")
     await node.upkeep.stop()
-    assert node.directories.high_watermarks() == {("orders", 0): 1}
+    assert node.directories.checkpoints.high_watermarks(node.directories.logs) == {("orders", 0): 1}
     assert node.now_ms == NOW_MS
 
 
 def test_high_watermarks_that_could_not_be_written_are_written_later(
     node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_: object) -> None:
+    def fail(*_: object) -> None:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
 
     node.produce(b"a")
     with monkeypatch.context() as broken:
-        broken.setattr(node.directories, "write_high_watermarks", fail)
+        broken.setattr(node.directories.checkpoints, "write_high_watermarks", fail)
         with pytest.raises(KafkaError):
             node.upkeep.checkpoint_high_watermarks()
     node.upkeep.checkpoint_high_watermarks()

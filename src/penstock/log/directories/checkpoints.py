@@ -1,0 +1,82 @@
+"""The checkpoints of all log directories: recovery points, log start offsets, compacted offsets, high watermarks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from penstock.log.checkpoint import TopicPartition
+from penstock.log.directories.log_directory import LogDirectory
+from penstock.log.directories.log_roots import LogRoots
+from penstock.log.directories.opening import PartitionLogs
+from penstock.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+
+class Checkpoints:
+    """Each is a file beside the logs that it tells of, and written where something in it has changed.
+
+    All that writes raises KafkaError(KAFKA_STORAGE_ERROR).
+    """
+
+    def __init__(self, roots: LogRoots) -> None:
+        self._roots = roots
+
+    def logs_by_directory(self, logs: PartitionLogs) -> list[tuple[LogDirectory, list[PartitionLog]]]:
+        """The directories that are online, and what lies in them."""
+        found: dict[str, list[PartitionLog]] = {path: [] for path in self._roots.paths}
+        for log in logs.values():
+            found[log.parent].append(log)
+        return [(directory, found[directory.path]) for directory in self._roots.online]
+
+    def write(self, logs: PartitionLogs) -> None:
+        """Write recovery points, log start offsets, and up to where logs were compacted."""
+        for directory, its in self.logs_by_directory(logs):
+            self.write_of(directory, its)
+
+    def write_of(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:
+        """The same for one directory."""
+        points = {(log.topic, log.partition): max(log.recovery_point, 0) for log in logs}
+        starts = {(log.topic, log.partition): start for log in logs if (start := log.start_to_checkpoint) is not None}
+        _write(directory, directory.write_recovery_points, points)
+        _write_cleaned_offsets(directory, logs)
+        _write(directory, directory.write_log_start_offsets, starts)
+
+    def write_cleaned_offsets(self, logs: PartitionLogs) -> None:
+        """Write up to where logs were compacted."""
+        for directory, its in self.logs_by_directory(logs):
+            _write_cleaned_offsets(directory, its)
+
+    def write_high_watermarks(self, logs: PartitionLogs, offsets: dict[TopicPartition, int]) -> None:
+        """Keep the high watermarks of partitions, each beside its log."""
+        for directory, its in self.logs_by_directory(logs):
+            keys = [(log.topic, log.partition) for log in its]
+            _write(directory, directory.write_high_watermarks, {k: offsets[k] for k in keys if k in offsets})
+
+    def high_watermarks(self, logs: PartitionLogs) -> dict[TopicPartition, int]:
+        """What `write_high_watermarks` wrote last beside these logs."""
+        found: dict[TopicPartition, int] = {}
+        for directory, its in self.logs_by_directory(logs):
+            try:
+                written = directory.high_watermarks()
+            except OSError as error:  # it has failed since it was opened; the others go on
+                logger.error("%s", directory.health.report(error, f"reading {directory.path}").message)
+                continue
+            keys = {(log.topic, log.partition) for log in its}
+            found.update((key, offset) for key, offset in written.items() if key in keys)
+        return found
+
+
+def _write_cleaned_offsets(directory: LogDirectory, logs: list[PartitionLog]) -> None:
+    cleaned = {(log.topic, log.partition): log.cleaned_to for log in logs if log.cleaned_to}
+    _write(directory, directory.write_cleaned_offsets, cleaned)
+
+
+def _write(
+    directory: LogDirectory, write: Callable[[dict[TopicPartition, int]], None], offsets: dict[TopicPartition, int]
+) -> None:
+    try:
+        write(offsets)
+    except OSError as error:
+        raise directory.health.report(error, f"writing checkpoints in {directory.path}") from error
