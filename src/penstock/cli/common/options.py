@@ -7,7 +7,7 @@
 A parameter has the option of its name, and its type says how that is read: a `bool` is a flag, a `Path` a file that is
 there, a `tuple` may be given several times. `argument` is what stands without a name, and `actions` are flags of which
 one is to be given. Several options can say one parameter (a `list`), or each an entry of it (a `dict`). A parameter
-whose type is a `Value` has the options of its fields.
+whose type is a `Value` has the options of its fields. `penstock start` does without: a node loads few modules.
 """
 
 from collections.abc import Callable, Iterator, Mapping
