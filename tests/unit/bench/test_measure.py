@@ -1,9 +1,9 @@
-"""Results of several runs in one file: what a run did not measure stays, with the date that it has."""
+"""Figures grow run by run; in the file of results stays what a run did not measure, with the date that it has."""
 
 import json
 from pathlib import Path
 
-from bench.measure import Budget, measure, merged, rows, write
+from bench.measure import Budget, Figures, measure, merged, percentile, rows, write
 
 BEFORE = {"when": "2026-01-01", "machine": {"cores": 2}}
 NOW = {"when": "2026-02-02", "machine": {"cores": 4}}
@@ -34,3 +34,21 @@ def test_a_run_of_all_leaves_no_row_that_nobody_measures_any_more(tmp_path: Path
     write(path, [measure("of old", "ms", [2])], is_all=False)
     write(path, [measure("boot", "s", [1])], is_all=True)
     assert [row["name"] for row in rows(path)] == ["boot"]
+
+
+def test_figures_are_measures_in_the_order_in_which_they_were_first_told_of() -> None:
+    figures = Figures()
+    for seconds in (3.0, 1.0, 2.0):
+        assert figures.add("took", "s", seconds, Budget(2.5)) == seconds
+        figures.add("count", "", 1)
+    took, count = figures.measures()
+    assert (took.name, took.unit, took.values, took.verdict) == ("took", "s", (3.0, 1.0, 2.0), "met")
+    assert count.values == (1, 1, 1)
+    assert figures.most("took") == 3.0
+
+
+def test_a_percentile_is_a_value_that_was_measured() -> None:
+    values = [float(number) for number in range(200, 0, -1)]
+    assert percentile(values, 50) == 101
+    assert percentile(values, 99) == 199
+    assert percentile([7.0], 99.9) == 7
