@@ -6,11 +6,11 @@ as the failure is one that may pass (a lost connection, a moved leader) and the 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Final, NamedTuple, Self, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 
 from penstock.client.connection import Answer, Connection, connect
-from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError
+from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError, raise_for
 from penstock.client.messages import coordinator_in, coordinator_request, metadata_request
 from penstock.client.metadata import NO_NODE, ClusterMetadata, TopicMetadata
 from penstock.client.settings import ClientSettings
@@ -25,6 +25,8 @@ from penstock.protocol.schema import Message
 Result = TypeVar("Result")
 LED_ELSEWHERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """Refusals with which a node may say who leads instead (KIP-951)."""
+_ELSEWHERE: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE)
+"""Refusals after which the brokers and the controller may be others."""
 
 
 class _Purpose(NamedTuple):
@@ -267,17 +269,25 @@ class ClusterClient:
                     raise
                 number += 1
                 await asyncio.sleep(pause)
-                await self._look_again(error)
+                if isinstance(error, ConnectionFailedError) or error.code in _ELSEWHERE:
+                    await self.look_again()
 
-    async def _look_again(self, error: Exception) -> None:
-        """Refresh the metadata: after a failure the brokers and the controller may be others."""
-        if isinstance(error, ConnectionFailedError) or (
-            isinstance(error, KafkaError) and error.code in (ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE)
-        ):
-            try:
-                await self.refresh([])
-            except ConnectionFailedError:
-                pass  # the next attempt says so
+    async def look_again(self, partitions: Iterable[TopicPartition] = ()) -> None:
+        """Refresh the metadata after a failure, if the cluster can be reached: who does what may have changed."""
+        try:
+            await self.refresh(sorted({partition.topic for partition in partitions}))
+        except ConnectionFailedError:
+            pass  # the next attempt says so
+
+    async def from_controller(self, message: Message, answer: type[Answer], *about: str | None) -> Answer:
+        """The controller's answer, asked again while its failure may pass; raises a refusal of the whole request."""
+
+        async def attempt() -> Answer:
+            response: Any = await self.to_controller(message, answer)
+            raise_for(response.error_code, getattr(response, "error_message", ""), *about)
+            return cast("Answer", response)
+
+        return await self.retrying(attempt)
 
 
 def is_passing(error: Exception) -> bool:

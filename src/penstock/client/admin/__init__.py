@@ -150,12 +150,7 @@ class Admin:
     async def unregister_broker(self, node_id: int) -> None:
         """Forget a broker that has gone for good."""
         request = UnregisterBrokerRequest(broker_id=node_id)
-
-        async def attempt() -> None:
-            response = await self.cluster.to_controller(request, UnregisterBrokerResponse)
-            raise_for(response.error_code, response.error_message, f"broker {node_id}")
-
-        await self.cluster.retrying(attempt)
+        await self.cluster.from_controller(request, UnregisterBrokerResponse, f"broker {node_id}")
 
     async def describe_log_dirs(
         self, nodes: Collection[int] | None = None, topics: Mapping[str, Collection[int]] | None = None

@@ -5,7 +5,7 @@ from enum import IntEnum
 from typing import Protocol, TypeVar
 
 from penstock.client.cluster import ClusterClient
-from penstock.client.errors import UnsupportedByBrokerError, error_code, raise_for
+from penstock.client.errors import UnsupportedByBrokerError, error_code
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.alter_partition_reassignments import (
@@ -91,42 +91,31 @@ class PartitionAdmin:
             topic_partitions=None if partitions is None else list(topics.values()),
             timeout_ms=self._cluster.settings.request_timeout_ms,
         )
-
-        async def attempt() -> dict[TopicPartition, Outcome]:
-            response = await self._cluster.to_controller(request, ElectLeadersResponse)
-            raise_for(response.error_code)
-            return {
-                TopicPartition(answered.topic, row.partition_id): _outcome(row)
-                for answered in response.replica_election_results
-                for row in answered.partition_result
-            }
-
-        return await self._cluster.retrying(attempt)
+        response = await self._cluster.from_controller(request, ElectLeadersResponse)
+        return {
+            TopicPartition(answered.topic, row.partition_id): _outcome(row)
+            for answered in response.replica_election_results
+            for row in answered.partition_result
+        }
 
     async def balance_leaders(self, action: BalanceAction) -> Balance:
         """Let leadership go to preferred replicas, one partition at a time, or stop that; how far it is then."""
         request = BalanceLeadersRequest(action=action, timeout_ms=self._cluster.settings.request_timeout_ms)
-
-        async def attempt() -> Balance:
-            told = await self._cluster.to_controller(request, BalanceLeadersResponse)
-            raise_for(told.error_code, told.error_message)
-            under_way = None if told.topic is None else TopicPartition(told.topic, told.partition)
-            return Balance(
-                told.is_balancing,
-                told.moved,
-                under_way,
-                told.giver,
-                told.taker,
-                told.under_replicated,
-                tuple(told.late),
-            )
-
         try:
-            return await self._cluster.retrying(attempt)
+            told = await self._cluster.from_controller(request, BalanceLeadersResponse)
         except UnsupportedByBrokerError:
             raise UnsupportedByBrokerError(
                 "this cluster's controllers balance no leaders one by one: only Penstock's do"
             ) from None
+        return Balance(
+            told.is_balancing,
+            told.moved,
+            None if told.topic is None else TopicPartition(told.topic, told.partition),
+            told.giver,
+            told.taker,
+            told.under_replicated,
+            tuple(told.late),
+        )
 
     async def reassign(
         self, targets: Mapping[TopicPartition, Sequence[int] | None], *, change_replication_factor: bool = True
@@ -145,34 +134,24 @@ class PartitionAdmin:
             timeout_ms=self._cluster.settings.request_timeout_ms,
             allow_replication_factor_change=change_replication_factor,
         )
-
-        async def attempt() -> dict[TopicPartition, Outcome]:
-            response = await self._cluster.to_controller(request, AlterPartitionReassignmentsResponse)
-            raise_for(response.error_code, response.error_message)
-            return {
-                TopicPartition(answered.name, row.partition_index): _outcome(row)
-                for answered in response.responses
-                for row in answered.partitions
-            }
-
-        return await self._cluster.retrying(attempt)
+        response = await self._cluster.from_controller(request, AlterPartitionReassignmentsResponse)
+        return {
+            TopicPartition(answered.name, row.partition_index): _outcome(row)
+            for answered in response.responses
+            for row in answered.partitions
+        }
 
     async def reassignments(self) -> dict[TopicPartition, Reassignment]:
         """All partitions that are being moved to other replicas now."""
         request = ListPartitionReassignmentsRequest(topics=None, timeout_ms=self._cluster.settings.request_timeout_ms)
-
-        async def attempt() -> dict[TopicPartition, Reassignment]:
-            response = await self._cluster.to_controller(request, ListPartitionReassignmentsResponse)
-            raise_for(response.error_code, response.error_message)
-            return {
-                TopicPartition(topic.name, row.partition_index): Reassignment(
-                    tuple(row.replicas), tuple(row.adding_replicas), tuple(row.removing_replicas)
-                )
-                for topic in response.topics
-                for row in topic.partitions
-            }
-
-        return await self._cluster.retrying(attempt)
+        response = await self._cluster.from_controller(request, ListPartitionReassignmentsResponse)
+        return {
+            TopicPartition(topic.name, row.partition_index): Reassignment(
+                tuple(row.replicas), tuple(row.adding_replicas), tuple(row.removing_replicas)
+            )
+            for topic in response.topics
+            for row in topic.partitions
+        }
 
 
 def _outcome(row: RowT) -> Outcome:

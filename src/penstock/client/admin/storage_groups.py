@@ -6,7 +6,7 @@ from typing import Final
 
 from penstock.client.admin.configs import ResourceType
 from penstock.client.cluster import ClusterClient
-from penstock.client.errors import UnsupportedByBrokerError, raise_for
+from penstock.client.errors import UnsupportedByBrokerError
 from penstock.client.metadata import PartitionMetadata
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.describe_configs import (
@@ -91,12 +91,8 @@ class StorageGroupAdmin:
             timeout_ms=self._cluster.settings.request_timeout_ms,
         )
 
-        async def attempt() -> tuple[int, list[int]]:
-            told = await self._cluster.to_controller(request, CreateStorageGroupResponse)
-            raise_for(told.error_code, told.error_message)
-            return told.group, told.replicas
-
         try:
-            return await self._cluster.retrying(attempt)
+            told = await self._cluster.from_controller(request, CreateStorageGroupResponse)
         except UnsupportedByBrokerError:
             raise UnsupportedByBrokerError("this cluster has no storage groups: only Penstock's have") from None
+        return told.group, told.replicas

@@ -15,7 +15,7 @@ from penstock.client.cluster import LED_ELSEWHERE, ClusterClient
 from penstock.client.consumer.fetched_records import FetchedRecords
 from penstock.client.consumer.subscription import PartitionState, Subscription
 from penstock.client.durations import parse_duration_ms
-from penstock.client.errors import ClientError, ConnectionFailedError, error_code, raise_for
+from penstock.client.errors import ConnectionFailedError, error_code, raise_for
 from penstock.client.settings import BY_DURATION, ConsumerSettings
 from penstock.client.values import EARLIEST, LATEST, ConsumedRecord, IsolationLevel, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -241,10 +241,7 @@ class Fetcher:
     async def _look_again(self) -> None:
         self._failures += 1
         await asyncio.sleep(self._settings.backoff_ms(self._failures - 1) / 1000)
-        try:
-            await self._cluster.refresh(sorted({partition.topic for partition in self._subscription.partitions}))
-        except ClientError:
-            pass  # the next attempt looks again
+        await self._cluster.look_again(self._subscription.partitions)
 
     def _request(self, positions: Mapping[TopicPartition, int], topic_ids: Mapping[str, UUID]) -> FetchRequest:
         topics: dict[str, FetchTopic] = {}

@@ -117,7 +117,7 @@ class GroupMembership:
                     self._cluster.forget_coordinator(self.group_id)
                 await asyncio.sleep(self._settings.backoff_ms(failures) / 1000)
                 failures += 1
-                await self._find_brokers()
+                await self._cluster.look_again()
         self._owned, self._owned_generation = assigned, self._generation
         self._heartbeats.start(self.membership, self._cluster.addresses_for(self.group_id))
         return assigned
@@ -218,9 +218,3 @@ class GroupMembership:
         self._member_id = ""
         self._generation = NO_GENERATION
         self._counted = None
-
-    async def _find_brokers(self) -> None:
-        try:
-            await self._cluster.refresh([])
-        except ConnectionFailedError:
-            pass  # the next attempt says so

@@ -116,7 +116,7 @@ class Heartbeats:
                     application.call_soon_threadsafe(self._on_news)
                 answered_at = loop.time()
             except ConnectionFailedError:
-                await self._find_brokers(self._cluster)
+                await self._cluster.look_again()
             except (ClientError, KafkaError) as error:
                 ending = _ending_of(error)
             if ending is None and (loop.time() - answered_at) * 1000 >= self._settings.session_timeout_ms:
@@ -135,12 +135,6 @@ class Heartbeats:
         response = await cluster.to_coordinator(self._group_id, request, HeartbeatResponse)
         check_group(cluster, self._group_id, response.error_code)
         return response.commit_now
-
-    async def _find_brokers(self, cluster: ClusterClient) -> None:
-        try:
-            await cluster.refresh([])
-        except ConnectionFailedError:
-            pass  # the next heartbeat tries again
 
 
 def _ending_of(error: ClientError | KafkaError) -> Ending | ClientError | KafkaError | None:

@@ -144,7 +144,7 @@ class Sender:
         except (ClientError, KafkaError) as error:
             for batch in batches:
                 self._fail(batch, error)
-            await self._look_again(batches)
+            await self._cluster.look_again(batch.partition for batch in batches)
         except Exception as error:  # a fault of ours, or a record that cannot be encoded: nobody may wait for ever
             for batch in batches:
                 self._accumulator.done(batch)
@@ -178,7 +178,7 @@ class Sender:
                 self._refused(batch, row)
                 moved.append(batch)
         if moved:
-            await self._look_again(moved)
+            await self._cluster.look_again(batch.partition for batch in moved)
 
     def _request(self, batches: Sequence[PendingBatch]) -> ProduceRequest:
         encoded: dict[TopicPartition, bytearray] = {}
@@ -266,13 +266,6 @@ class Sender:
                 timestamp_ms = log_append_time_ms if log_append_time_ms >= 0 else batch.records[index].timestamp_ms
                 delivery.set_result(RecordMetadata(topic, partition, offset, timestamp_ms))
         self._landed.set()
-
-    async def _look_again(self, batches: Sequence[PendingBatch]) -> None:
-        """Ask for the partitions' leaders again: they may have changed."""
-        try:
-            await self._cluster.refresh(sorted({batch.partition.topic for batch in batches}))
-        except ConnectionFailedError:
-            pass  # the next attempt looks again
 
     def _now_ms(self) -> float:
         return asyncio.get_running_loop().time() * 1000
