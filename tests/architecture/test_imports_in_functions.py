@@ -56,6 +56,9 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/partitions/in_sync_replicas.py": {
         "penstock.protocol.messages.alter_partition": "1; a single node has no followers"
     },
+    "penstock/node/partitions/replicas.py": {
+        "penstock.node.partitions.consensus_partition": "1; most nodes have no storage group"
+    },
     "penstock/node/assembly/quorum_start.py": {
         "penstock.node.controlling.transfer": "1; a single node has no successor",
         "penstock.node.assembly.links": "30; a single node has no peers",

@@ -13,7 +13,7 @@ from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord
 from penstock.node.api.fetching import _divergence
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
-from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
@@ -81,7 +81,7 @@ class Host:
         self.under_way: Fetch | None = None
         self.telling: Coroutine[Any, Any, bool] | None = None
         self.image = ClusterImage("penstock")
-        self.partition: Partition | None = None
+        self.partition: IsrPartition | None = None
         self.in_sync = InSyncReplicas(
             self.id,
             lambda: self.epoch,
@@ -136,15 +136,15 @@ class Host:
             self._give_up()
             return
         if self.partition is None:
-            self.partition = Partition(
+            self.partition = IsrPartition(
                 TOPIC,
                 0,
                 topic.topic_id,
                 self.log,  # type: ignore[arg-type]  # as much of it as is used here
                 high_watermark=min(self.kept_high_watermark, self.log.log_end_offset),
+                in_sync=self.in_sync,
             )
             self.partition.min_insync_replicas = self._min_in_sync
-            self.partition.in_sync = self.in_sync
         self.partition.obey(self.id, partition, self._now_ms())
 
     def _give_up(self) -> None:

@@ -9,7 +9,7 @@ from tests.simulation import replication_hosts
 from penstock.controller import alter_partition, moves
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.node.partitions import in_sync_replicas
-from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.protocol.messages.alter_partition import BrokerState
 from penstock.replication.committed import Committed
 from penstock.replication.partition_leader import PartitionLeader
@@ -34,13 +34,13 @@ def in_sync_before_the_start_of_the_epoch(monkeypatch: pytest.MonkeyPatch) -> No
 
 def cut_to_the_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever begins to follow keeps only what it knows as committed, and asks for no epoch (before KIP-101)."""
-    follow = Partition._follow
+    follow = IsrPartition._follow
 
-    def follow_from_the_high_watermark(partition: Partition, image: PartitionImage) -> None:
+    def follow_from_the_high_watermark(partition: IsrPartition, image: PartitionImage) -> None:
         follow(partition, image)
         partition.cut_to(partition.high_watermark)
 
-    monkeypatch.setattr(Partition, "_follow", follow_from_the_high_watermark)
+    monkeypatch.setattr(IsrPartition, "_follow", follow_from_the_high_watermark)
 
 
 def divergence_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def unclean_without_leave(monkeypatch: pytest.MonkeyPatch) -> None:
 def refusal_before_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proposal whose answer is lost is taken back, though it may hold."""
 
-    def answered(self: Any, partition: Partition, wanted: Any, code: Any, partition_epoch: int) -> bool:
+    def answered(self: Any, partition: IsrPartition, wanted: Any, code: Any, partition_epoch: int) -> bool:
         partition.on_isr_refused()
         return True
 

@@ -27,6 +27,7 @@ from penstock.metadata.records import (
 from penstock.node.controlling.topic_creation import create_missing
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.host import Ground
+from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.roles.broker import Broker
@@ -141,7 +142,7 @@ class GroupNode:
         """The topic is there; this node holds its partitions, and leads those whose leader it is."""
         records: list[MetadataRecord] = [TopicRecord(name=CONSUMER_OFFSETS, topic_id=OFFSETS_ID)]
         for index, leader in enumerate(leaders):
-            partition = Partition(CONSUMER_OFFSETS, index, OFFSETS_ID, self.open_log(index))
+            partition = IsrPartition(CONSUMER_OFFSETS, index, OFFSETS_ID, self.open_log(index))
             if leader == 1:
                 partition.obey(1, PartitionImage(1, 0, 0, self.isr, self.isr), 0)
             self.table.held[CONSUMER_OFFSETS, index] = partition

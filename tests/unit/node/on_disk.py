@@ -19,6 +19,7 @@ from penstock.metadata.records import ConfigRecord, MetadataRecord, PartitionRec
 from penstock.node.controlling.commands import NoController
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
+from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.moves import DirectoryMoves
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replica_fetchers import ReplicaFetchers
@@ -138,8 +139,10 @@ class Node:
             self.image.apply(record)
         self.replicas.on_metadata(records)
 
-    def partition(self, topic: str = "orders", index: int = 0) -> Partition:
-        return self.broker.partition(topic, index)
+    def partition(self, topic: str = "orders", index: int = 0) -> IsrPartition:
+        partition = self.broker.partition(topic, index)
+        assert isinstance(partition, IsrPartition)
+        return partition
 
     def dispatch(self, message: Message, version: int) -> list[ResponsePart] | Waiting:
         """What the dispatcher makes of a request."""

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
 from penstock.log.log_slice import EMPTY_SLICE, LogSlice
+from penstock.node.api.partition_views import current_leader, endpoints_of
 from penstock.node.partitions.awaited_followers import Poll
-from penstock.node.partitions.current_leaders import current_leader, endpoints_of
 from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Session, StandingWait, Wanted
 from penstock.node.partitions.partition import Partition
 from penstock.node.roles.broker import Broker
@@ -254,7 +254,7 @@ class FetchReader:
         is_known = self._is_known(wanted, partition)
         if not is_known:
             wanted.role = self._check(partition, request.current_leader_epoch)
-        start_offset, committed = partition.log.log_start_offset, partition.committed
+        start_offset, committed = partition.log_start_offset, partition.committed
         records, diverging, preferred = EMPTY_SLICE, None, NO_REPLICA
         if self._rack:
             preferred = self._nearest_replica(partition, request.fetch_offset)
@@ -327,7 +327,7 @@ class FetchReader:
         isr = () if partition.leader is None else partition.leader.isr
         if quota is None or replica in isr or not quota.is_exceeded(self.broker.now_ms()):
             return partition.log.log_end_offset
-        return partition.log.log_start_offset
+        return partition.log_start_offset
 
     def _check(self, partition: Partition, current_leader_epoch: int) -> PartitionLeader | PartitionFollower:
         if self._replica_id >= 0:

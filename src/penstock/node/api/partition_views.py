@@ -1,8 +1,13 @@
 """Partitions as a client of one listener sees them: who leads, and what it has to know if nobody does."""
 
+from uuid import UUID
+
 from penstock.metadata.image import NOBODY, BrokerImage, ClusterImage, Endpoint, PartitionImage
 from penstock.metadata.topics import is_online
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.requests.topic_answers import NodeEndpoint
+
+UNKNOWN_LEADER = (-1, -1)
 
 
 class ListenerView:
@@ -48,3 +53,24 @@ class ListenerView:
         Nobody, if that one cannot be reached either.
         """
         return next((node for node in (active_id, own_id) if node in self.reachable), NOBODY)
+
+
+def current_leader(image: ClusterImage, topic: str | UUID, index: int) -> tuple[int, int]:
+    """The leader of a partition and its epoch as the metadata know them; -1 for what they do not.
+
+    Clients hear it that asked a node that does not lead, or not in their epoch any more (KIP-951).
+    """
+    known = image.topics_by_id.get(topic) if isinstance(topic, UUID) else image.topics.get(topic)
+    partition = None if known is None else known.partitions.get(index)
+    return UNKNOWN_LEADER if partition is None else (partition.leader, partition.leader_epoch)
+
+
+def endpoints_of(image: ClusterImage, listener: str, leaders: list[tuple[int, int]]) -> list[NodeEndpoint]:
+    """Where clients of a listener find these leaders, each once, as far as they can be reached."""
+    found: list[NodeEndpoint] = []
+    for node_id in dict.fromkeys(node_id for node_id, _ in leaders):
+        broker = image.brokers.get(node_id)
+        endpoint = None if broker is None or broker.fenced else broker.endpoint(listener)
+        if broker is not None and endpoint is not None:
+            found.append(NodeEndpoint(node_id, endpoint.host, endpoint.port, broker.rack))
+    return found

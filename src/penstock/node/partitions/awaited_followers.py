@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.replication.partition_leader import UNKNOWN, PartitionLeader
 
 SHORT_MS: Final = 5
@@ -20,7 +20,7 @@ SHORT_MS: Final = 5
 PATIENCE_MS: Final = 1_000
 """So long it has for hearing of it."""
 
-Awaited = tuple[Partition, PartitionLeader, int]
+Awaited = tuple[IsrPartition, PartitionLeader, int]
 """What is to be asked for, in which term, and until when that is waited for."""
 
 
@@ -39,7 +39,7 @@ class AwaitedFollowers:
         self._awaited: dict[int, deque[Awaited]] = {}
         self._polls: dict[int, dict[Poll, None]] = {}
 
-    def led(self, partition: Partition) -> None:
+    def led(self, partition: IsrPartition) -> None:
         """This node begins to lead it: replicas in sync are to ask for it."""
         leader = partition.leader
         if leader is None:

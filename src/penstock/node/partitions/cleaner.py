@@ -148,7 +148,7 @@ class Cleaner:
         log = partition.log
         return (
             log.config.is_compacted
-            and not partition.by_consensus  # a replica that copies another one needs every offset
+            and partition.owns_log  # a replica that copies another one needs every offset
             and log.is_loaded
             and log.health.failure is None
             and log not in self._busy

@@ -6,18 +6,15 @@ metadata are a signpost: this replica leads when they name this node, and the gr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from penstock.log.partition_log import PartitionLog
 from penstock.log.validation import CLIENT, AppendOrigin, AppendResult
 from penstock.metadata.topics import PartitionImage
 from penstock.node.partitions.partition import Held, HoldsBack, NotAppendingError, Partition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
-from penstock.replication.waits import Waiter
 
 if TYPE_CHECKING:
     from penstock.node.storage_groups.group import HoldsBack as GroupHoldsBack
@@ -25,65 +22,34 @@ if TYPE_CHECKING:
     from penstock.node.storage_groups.group_partition import GroupPartition
 
 
-class GroupsHere(Protocol):
-    """The storage groups that this node has a replica of (`StorageGroups`)."""
-
-    def group_of(self, topic_id: UUID) -> StorageGroup | None:
-        """The group of a topic's partitions; None if they have none, or it is not here."""
-
-    def is_member(self, log: PartitionLog) -> bool:
-        """Whether a log is a partition's of any of them, whatever the metadata say of its topic."""
-
-
-class NoGroups:
-    """None of them is here."""
-
-    def group_of(self, topic_id: UUID) -> StorageGroup | None:
-        return None
-
-    def is_member(self, log: PartitionLog) -> bool:
-        return False
-
-
 class ConsensusPartition(Partition):
-    """See the module. `member` is the partition as the group knows it: log and high watermark are the same objects."""
+    """`member` is the partition as its group knows it: log and high watermark are the same objects."""
 
     __slots__ = ("_named", "group", "member")
 
-    by_consensus = True
+    owns_log = False
 
     def __init__(self, topic: str, index: int, topic_id: UUID, group: StorageGroup, member: GroupPartition) -> None:
-        self._named: PartitionLeader | None = None
-        super().__init__(topic, index, topic_id, member.log)
+        super().__init__(topic, index, topic_id, member.log, member.committed)
         self.group = group
         self.member = member
-        self.committed = member.committed
+        self._named: PartitionLeader | None = None
 
     @property
     def leader(self) -> PartitionLeader | None:
         """What it is while it leads: nothing from the moment on at which the group does not lead here any more."""
         return self._named if self._named is not None and self.group.leads else None
 
-    @leader.setter
-    def leader(self, leader: PartitionLeader | None) -> None:
-        self._named = leader
-        if leader is not None:
-            leader.deletions = self.member.deletions
+    @property
+    def role(self) -> PartitionLeader | PartitionFollower | None:
+        """A leader without its lease has none: another one may lead, and have acknowledged more."""
+        return (self._named if self.group.can_be_read else None) or self.follower
 
     @property
     def hand_over(self) -> HoldsBack | None:
         """Who keeps what one request has for this partition while its group goes to another node."""
         hand_over = self.group.hand_over
         return None if hand_over is None else ForSuccessor(self, hand_over)
-
-    @hand_over.setter
-    def hand_over(self, hand_over: HoldsBack | None) -> None:
-        assert hand_over is None, "it goes with its group"
-
-    @property
-    def role(self) -> PartitionLeader | PartitionFollower | None:
-        """A leader without its lease has none: another one may lead, and have acknowledged more."""
-        return (self._named if self.group.can_be_read else None) or self.follower
 
     def check_leader(self, current_leader_epoch: int = -1) -> PartitionLeader:
         """As of any partition; also KafkaError NOT_LEADER_OR_FOLLOWER when the group has no lease here."""
@@ -99,11 +65,7 @@ class ConsensusPartition(Partition):
         return self.check_leader(current_leader_epoch)
 
     def append(self, batches: memoryview, *, acks: int, now_ms: int, origin: AppendOrigin = CLIENT) -> AppendResult:
-        """Let the group append a client's batch: where it will be, or KafkaError as `StorageGroup.append` says.
-
-        It is committed, and acknowledged, when `high_watermark` has passed it; who waits is called when the group loses
-        its lead as well.
-        """
+        """Let the group append it. Who waits for it is called as well when the group loses its lead."""
         if self.leader is None or self.group.proposer.gives_way:
             raise NotAppendingError(self)
         place = self.group.append(self.member.id, batches, leader_epoch=self.leader_epoch)
@@ -116,14 +78,23 @@ class ConsensusPartition(Partition):
         if offset > self.log.log_start_offset:
             self.group.begin_at(self.member.id, offset)
 
+    def on_fetched(
+        self, replica: int, fetch_offset: int, broker_epoch: int, now_ms: int, log_start_offset: int = -1
+    ) -> None:
+        raise AssertionError("its leader knows of no follower")
+
     def obey(self, node_id: int, image: PartitionImage, now_ms: int) -> None:
         """Take note of whom the metadata name."""
         super().obey(node_id, image._replace(replicas=(node_id,), isr=(node_id,)), now_ms)
 
-    def _end_epoch(self) -> Sequence[Waiter]:
-        role = self._named or self.follower
-        self._named = self.appender = self.follower = None
-        return () if role is None else role.on_epoch_over()
+    def _become(
+        self, leader: PartitionLeader | None, follower: PartitionFollower | None
+    ) -> PartitionLeader | PartitionFollower | None:
+        former = self._named or self.follower
+        self._named, self.follower = leader, follower
+        if leader is not None:
+            leader.deletions = self.member.deletions
+        return former
 
 
 class ForSuccessor:

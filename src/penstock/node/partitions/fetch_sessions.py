@@ -79,7 +79,7 @@ class Wanted:
             and partition.role is role
             and role.committed.high_watermark == self.told_high_watermark == self.request.fetch_offset
             and partition.log.has_known_ends  # one that failed has to be looked at: reading it again may fail, too
-            and partition.log.log_start_offset == self.told_log_start_offset
+            and partition.log_start_offset == self.told_log_start_offset
             and (replica_id < 0 or _has_everything(partition.leader, replica_id, self.request.fetch_offset))
         )
 

@@ -19,6 +19,7 @@ from penstock.log.record_checks import InvalidRecords
 from penstock.node.environment.alarm import Alarm
 from penstock.node.environment.event_loop import loop_ms
 from penstock.node.environment.tasks import Tasks
+from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Held, Partition
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.produce import (
@@ -83,7 +84,7 @@ class HandOver:
 
     def __init__(
         self,
-        partition: Partition,
+        partition: IsrPartition,
         successor: int,
         limits: Limits,
         ask: Callable[[int], Awaitable[Answer]],

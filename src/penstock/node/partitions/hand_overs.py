@@ -20,6 +20,7 @@ from penstock.metadata.partition_index import each
 from penstock.metadata.topics import PartitionImage
 from penstock.node.controlling.commands import ActiveController
 from penstock.node.environment.tasks import Tasks
+from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -131,9 +132,11 @@ class HandOvers:
             group = self._group_of(told.partition)
             return group is not None and await self.hand_over_group(group, told.successor)
         partition = self._table.get(told.topic_id, told.partition) if told.successor >= 0 else None
-        return partition is not None and await self._hand_over_partition(partition, told.leader_epoch, told.successor)
+        if not isinstance(partition, IsrPartition):
+            return False
+        return await self._hand_over_partition(partition, told.leader_epoch, told.successor)
 
-    async def _hand_over_partition(self, partition: Partition, leader_epoch: int, successor: int) -> bool:
+    async def _hand_over_partition(self, partition: IsrPartition, leader_epoch: int, successor: int) -> bool:
         """Whether it has been tried. Raises KafkaError."""
         if not self._can(partition, leader_epoch, successor):
             return False
@@ -173,15 +176,15 @@ class HandOvers:
         except (KafkaError, TimeoutError) as error:
             logger.info("what this broker leads is not all handed over: %s", error)
 
-    def _led_with_others(self) -> Iterator[tuple[Partition, PartitionImage]]:
+    def _led_with_others(self) -> Iterator[tuple[IsrPartition, PartitionImage]]:
         for name, index in each(self._image.index.led_by(self._node_id)):
             topic, partition = self._image.topics[name], self._table.get(name, index)
             image = topic.partitions[index]
             # One that is not in the table has no record, and nobody has asked for it.
-            if partition is not None and len(image.isr) > 1 and not topic.by_consensus:
+            if isinstance(partition, IsrPartition) and len(image.isr) > 1:
                 yield partition, image
 
-    async def _give_away(self, partition: Partition, image: PartitionImage) -> None:
+    async def _give_away(self, partition: IsrPartition, image: PartitionImage) -> None:
         successor = next((one for one in image.replicas if one in image.isr and self._may_lead(image, one)), None)
         if successor is not None:
             try:
@@ -215,7 +218,7 @@ class HandOvers:
         if self._groups is not None:
             await self._groups.settle()
 
-    def _can(self, partition: Partition, leader_epoch: int, successor: int) -> bool:
+    def _can(self, partition: IsrPartition, leader_epoch: int, successor: int) -> bool:
         leader = partition.leader
         return (
             leader is not None

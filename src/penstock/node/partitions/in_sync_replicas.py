@@ -23,7 +23,7 @@ from uuid import UUID
 from penstock.metadata.image import ClusterImage
 from penstock.node.controlling.commands import ActiveController
 from penstock.node.environment.tasks import Tasks
-from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.isr import IsrProposal, Watch, grown_isr, keeps_up, proposal
 from penstock.replication.partition_leader import PartitionLeader
@@ -72,9 +72,9 @@ class InSyncReplicas:
         self._controller = controller
         self._max_lag_ms = max_lag_ms
         self._now_ms = now_ms
-        self._watched: dict[Partition, Watch] = {}
-        self._joining: dict[Partition, None] = {}
-        self._proposed: dict[Key, tuple[Partition, IsrProposal]] = {}
+        self._watched: dict[IsrPartition, Watch] = {}
+        self._joining: dict[IsrPartition, None] = {}
+        self._proposed: dict[Key, tuple[IsrPartition, IsrProposal]] = {}
         self._changed = asyncio.Event()
         self._tasks = Tasks()
 
@@ -90,12 +90,12 @@ class InSyncReplicas:
 
     # -- what happens to a partition ----------------------------------------------------------------------------------
 
-    def watch(self, partition: Partition) -> None:
+    def watch(self, partition: IsrPartition) -> None:
         """The leader of a partition with followers begins, or is about to append."""
         if partition not in self._watched and partition.leader is not None:
             self._watched[partition] = Watch(partition.leader, self._now_ms())
 
-    def fetched(self, partition: Partition, replica: int) -> None:
+    def fetched(self, partition: IsrPartition, replica: int) -> None:
         """A follower has told how far it is."""
         leader = partition.leader
         if leader is None:
@@ -115,7 +115,7 @@ class InSyncReplicas:
         broker = self._image.brokers.get(replica)
         return broker is not None and broker.active and broker_epoch in (ANY_EPOCH, broker.epoch)
 
-    def _propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
+    def _propose(self, partition: IsrPartition, isr: tuple[int, ...]) -> None:
         leader = partition.leader
         assert leader is not None
         leader.on_proposed(isr)
@@ -137,7 +137,7 @@ class InSyncReplicas:
                 if number % LOOKED_AT_ONCE == LOOKED_AT_ONCE - 1:
                     await asyncio.sleep(0)
 
-    def _look_at(self, partition: Partition) -> None:
+    def _look_at(self, partition: IsrPartition) -> None:
         leader = partition.leader
         watch = self._watched.get(partition)
         if leader is None or watch is None:
@@ -187,7 +187,7 @@ class InSyncReplicas:
                 if not is_certain:
                     await asyncio.sleep(RETRY_S)
 
-    async def _tell_of(self, asked: dict[Key, tuple[Partition, IsrProposal]]) -> bool:
+    async def _tell_of(self, asked: dict[Key, tuple[IsrPartition, IsrProposal]]) -> bool:
         """Whether it is certain what became, or will become, of all of them."""
         answers, unknown = await self._ask(asked)
         told = [
@@ -196,7 +196,7 @@ class InSyncReplicas:
         ]
         return all(told)
 
-    def _answered(self, partition: Partition, wanted: IsrProposal, code: ErrorCode, partition_epoch: int) -> bool:
+    def _answered(self, partition: IsrPartition, wanted: IsrProposal, code: ErrorCode, partition_epoch: int) -> bool:
         """Whether it is certain what became of a proposal, or will be when the metadata come."""
         leader = partition.leader
         is_current = (
@@ -218,7 +218,7 @@ class InSyncReplicas:
         return False
 
     async def _ask(
-        self, asked: dict[Key, tuple[Partition, IsrProposal]]
+        self, asked: dict[Key, tuple[IsrPartition, IsrProposal]]
     ) -> tuple[dict[Key, tuple[ErrorCode, int]], ErrorCode]:
         """The error and the partition epoch that answer each proposal, and the error where there is no answer."""
         # A single node proposes nothing, and starts without this module.

@@ -26,6 +26,7 @@ from penstock.log.directories.directory import LogDirectories
 from penstock.log.log_slice import LogSlice
 from penstock.log.partition_log import PartitionLog
 from penstock.node.environment.tasks import Tasks
+from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -45,7 +46,7 @@ MAX_PREFERRED: Final = 10_000
 """Replicas whose directory was named before they are here."""
 
 Key = tuple[str, int]
-Move = tuple[Partition, str]
+Move = tuple[IsrPartition, str]
 """A replica, and the log directory that it is to move to."""
 
 
@@ -58,7 +59,7 @@ class DirectoryMoves:
         table: PartitionTable,
         now_ms: Callable[[], int],
         quota: ReplicationQuota,
-        on_moved: Callable[[Partition], None],
+        on_moved: Callable[[IsrPartition], None],
     ) -> None:
         self._directories = directories
         self._table = table
@@ -76,7 +77,7 @@ class DirectoryMoves:
         """Go on with the copies that were found, and work in the background."""
         for key, future in list(self._directories.futures.items()):
             partition = self._table.get(*key)
-            if partition is not None and future.topic_id == partition.topic_id:
+            if isinstance(partition, IsrPartition) and future.topic_id == partition.topic_id:
                 self._wanted[key] = partition, future.parent
             elif not self._directories.roots.offline:  # the original may be there
                 self._set_aside(key)
@@ -122,7 +123,7 @@ class DirectoryMoves:
         """Let a replica move to this directory, or stay where it is if that is the one. Raises KafkaError."""
         key = (partition.topic, partition.index)
         partition.log.health.check()
-        if partition.by_consensus:
+        if not isinstance(partition, IsrPartition):
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the replicas of a storage group stay where they are")
         future = self._directories.futures.get(key)
         if future is not None and future.parent != path:

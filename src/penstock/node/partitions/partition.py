@@ -1,12 +1,14 @@
 """One partition that this node holds: its log, and the machine of the role that its replica has.
 
-The machines say who is due after an event, and here they are called.
+The machines say who is due after an event, and here they are called. Who replicates a partition decides how it is
+appended to and who may read it: the replicas in sync (`IsrPartition`), or a storage group (`ConsensusPartition`).
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 from uuid import UUID
 
 from penstock.log.partition_log import PartitionLog
@@ -22,16 +24,6 @@ from penstock.replication.waits import Waiter
 
 ALL_REPLICAS = -1
 """acks=-1: the answer waits until every in-sync replica has the records."""
-
-
-class InSync(Protocol):
-    """Who keeps the replicas in sync of the partitions that are led here (`InSyncReplicas`)."""
-
-    def watch(self, partition: Partition) -> None:
-        """The leader of a partition with followers begins, or is about to append."""
-
-    def fetched(self, partition: Partition, replica: int) -> None:
-        """A follower has told how far it is."""
 
 
 class Held(Protocol):
@@ -73,10 +65,8 @@ class NotAppendingError(KafkaError):
         self.partition = partition
 
 
-class Partition:
+class Partition(ABC):
     """A replica of one partition on this node. It has a `leader` or a `follower`, from its first metadata on.
-
-    `by_consensus`: a storage group replicates it, and writes its log (`ConsensusPartition`).
 
     `committed.waits` calls who waits for the high watermark, `leader.appended` who waits for the log's end: once, when
     it is reached or the epoch of the replica is over.
@@ -84,16 +74,11 @@ class Partition:
 
     __slots__ = (
         "_min_insync_replicas",
-        "appender",
         "committed",
-        "dirty",
         "follower",
         "follower_quota",
-        "hand_over",
-        "in_sync",
         "index",
         "is_internal",
-        "leader",
         "leader_epoch",
         "leader_quota",
         "log",
@@ -101,25 +86,19 @@ class Partition:
         "topic_id",
     )
 
-    by_consensus = False
+    owns_log: ClassVar[bool]
+    """Whether this replica writes, moves, compacts and deletes its log by itself. If not, its storage group does, and
+    what is appended is in the log once it is committed."""
 
-    def __init__(self, topic: str, index: int, topic_id: UUID, log: PartitionLog, *, high_watermark: int = 0) -> None:
-        """`high_watermark` is what was known when the node was stopped."""
+    def __init__(self, topic: str, index: int, topic_id: UUID, log: PartitionLog, committed: Committed) -> None:
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
         self.log = log
         self.leader_epoch = -1
-        self.leader: PartitionLeader | None = None
-        self.appender: PartitionLeader | None = None
-        """The leader, but for when it is handing over and appends nothing any more."""
-        self.hand_over: HoldsBack | None = None
         self.follower: PartitionFollower | None = None
-        self.committed = Committed(high_watermark)
+        self.committed = committed
         self.is_internal = is_internal(topic)
-        self.dirty: dict[Partition, None] = {}
-        """Where the partition enters itself when it was appended to."""
-        self.in_sync: InSync | None = None
         self.leader_quota: ReplicationQuota | None = None
         """What replicas that are not in sync may take from here; None if they are not throttled."""
         self.follower_quota: ReplicationQuota | None = None
@@ -130,9 +109,55 @@ class Partition:
         return f"Partition({self.topic}-{self.index})"
 
     @property
+    @abstractmethod
+    def leader(self) -> PartitionLeader | None:
+        """What this replica is while it leads."""
+
+    @property
+    @abstractmethod
     def role(self) -> PartitionLeader | PartitionFollower | None:
-        """What this replica is in its epoch."""
-        return self.leader or self.follower
+        """What this replica is in its epoch, if it may answer consumers."""
+
+    @property
+    @abstractmethod
+    def hand_over(self) -> HoldsBack | None:
+        """Who keeps what arrives while the partition goes to another leader."""
+
+    @abstractmethod
+    def append(self, batches: memoryview, *, acks: int, now_ms: int, origin: AppendOrigin = CLIENT) -> AppendResult:
+        """Append as the leader: where it is, or will be, or KafkaError as `PartitionLog.append_as_leader` says.
+
+        With acks=-1, or where the log is the storage group's, the caller waits until `high_watermark` has passed the
+        result's last offset (`committed.waits`); on a partition with one replica that is so when this returns.
+        """
+
+    @abstractmethod
+    def delete_before(self, offset: int) -> None:
+        """As the leader, have the partition begin there. Raises KafkaError."""
+
+    @abstractmethod
+    def on_fetched(
+        self, replica: int, fetch_offset: int, broker_epoch: int, now_ms: int, log_start_offset: int = -1
+    ) -> None:
+        """A follower (`check_follower`) has all before `fetch_offset`, which is not behind the log's end."""
+
+    @abstractmethod
+    def _become(
+        self, leader: PartitionLeader | None, follower: PartitionFollower | None
+    ) -> PartitionLeader | PartitionFollower | None:
+        """Take on a role, or none; what it was before."""
+
+    # What may be read.
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset of the partition, wherever its record lies."""
+        return self.log.log_start_offset
+
+    @property
+    def local_log_start_offset(self) -> int:
+        """The first offset whose record lies here."""
+        return self.log.log_start_offset
 
     @property
     def high_watermark(self) -> int:
@@ -153,7 +178,7 @@ class Partition:
     def min_insync_replicas(self, count: int) -> None:
         self._min_insync_replicas = count
         if self.leader is not None and self.leader.min_insync_replicas != count:
-            _call(self.leader.on_configured(count))
+            call(self.leader.on_configured(count))
 
     def check_leader(self, current_leader_epoch: int = -1) -> PartitionLeader:
         """The leader's state; KafkaError when this node does not lead in the epoch that the client knows (KIP-320)."""
@@ -214,97 +239,10 @@ class Partition:
             return known, self.log.log_end_offset
         return self.log.end_offset_for_epoch(epoch)
 
-    def append(self, batches: memoryview, *, acks: int, now_ms: int, origin: AppendOrigin = CLIENT) -> AppendResult:
-        """Append as the leader: an AppendResult, or KafkaError as `PartitionLog.append_as_leader` says.
-
-        With acks=-1 the caller waits until `high_watermark` has passed the result's last offset
-        (`committed.waits`); on a partition with one replica that is so when this returns.
-        """
-        leader = self.appender
-        if leader is None:
-            raise NotAppendingError(self)
-        if acks == ALL_REPLICAS and len(leader.isr) < leader.needed_replicas:
-            raise KafkaError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{len(leader.isr)} replicas are in sync, {leader.needed_replicas} must be (min.insync.replicas)",
-            )
-        if leader.followers and self.in_sync is not None:
-            self.in_sync.watch(self)
-        result = self.log.append_as_leader(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
-        if not result.is_duplicate:
-            self.dirty[self] = None
-            due = leader.on_appended(result.last_offset + 1)
-            if due:
-                _call(due)
-        return result
-
-    # followers, as this leader sees them
-
-    def on_fetched(
-        self, replica: int, fetch_offset: int, broker_epoch: int, now_ms: int, log_start_offset: int = -1
-    ) -> None:
-        """A follower has all before `fetch_offset`, which is not behind the log's end."""
-        leader = self.leader
-        if leader is None or replica not in leader.followers:
-            return
-        before = self.high_watermark
-        _call(leader.on_fetched(replica, fetch_offset, broker_epoch, now_ms, log_start_offset))
-        if self.high_watermark != before:
-            self.dirty[self] = None
-        if self.in_sync is not None and replica not in leader.isr:
-            self.in_sync.fetched(self, replica)
-
-    def delete_before(self, offset: int) -> None:
-        """As the leader, have this replica's log begin there. Raises KafkaError."""
-        self.log.advance_log_start(offset)
-
     def on_log_start_moved(self) -> None:
         """The log was told to begin later: followers hear of it."""
         if self.leader is not None:
-            _call(self.leader.on_log_start_moved())
-
-    def on_joining(self, replicas: Sequence[int]) -> None:
-        """These followers are waited for, so that they can come in sync."""
-        if self.leader is not None:
-            _call(self.leader.on_joining(replicas))
-
-    def on_isr_refused(self) -> None:
-        """What this leader proposed as its ISR will not come about."""
-        if self.leader is not None:
-            _call(self.leader.on_refused())
-
-    # this replica as a follower
-
-    def append_fetched(self, batches: bytes | memoryview, leader_high_watermark: int, leader_start_offset: int) -> None:
-        """Append what the leader sent behind the log's end, and take over what it knows.
-
-        KafkaError as `PartitionLog.append_as_follower` says.
-        """
-        follower, log = self.follower, self.log
-        assert follower is not None
-        if batches:
-            log.append_as_follower(memoryview(batches))
-            self.dirty[self] = None
-        before = self.high_watermark
-        _call(follower.on_appended(log.log_end_offset, leader_high_watermark))
-        if leader_start_offset > log.log_start_offset:
-            log.advance_log_start(min(leader_start_offset, log.log_end_offset))
-        if self.high_watermark != before:
-            self.dirty[self] = None
-
-    def cut_to(self, offset: int) -> None:
-        """Remove what lies behind `offset`: the leader does not have it."""
-        assert self.follower is not None
-        self.follower.on_truncated(self.log.truncate_to(offset))
-        self.dirty[self] = None
-
-    def begin_at(self, offset: int) -> None:
-        """Remove everything: the leader's log begins at `offset`, behind the end of this one."""
-        assert self.follower is not None
-        self.log.truncate_fully_and_start_at(offset, durable=True)  # it may come in sync without another record
-        self.follower.on_truncated(offset)
-        _call(self.follower.on_appended(offset, offset))
-        self.dirty[self] = None
+            call(self.leader.on_log_start_moved())
 
     # roles
 
@@ -318,8 +256,7 @@ class Partition:
             if self.leader is None or is_new_epoch:
                 self._lead(node_id, image, now_ms)
             else:
-                _call(self.leader.on_metadata(image.partition_epoch, image.replicas, image.isr))
-                self._watch_followers()
+                call(self.leader.on_metadata(image.partition_epoch, image.replicas, image.isr))
         elif self.follower is None or is_new_epoch:
             self._follow(image)
         else:
@@ -330,7 +267,7 @@ class Partition:
         woken = self._end_epoch()
         self.leader_epoch = image.leader_epoch
         self.committed.advance(self.log.log_start_offset)  # what was written down of it may be older than that
-        self.leader = self.appender = PartitionLeader(
+        leader = PartitionLeader(
             node_id,
             image.leader_epoch,
             image.partition_epoch,
@@ -341,30 +278,26 @@ class Partition:
             min_insync_replicas=self._min_insync_replicas,
             now_ms=now_ms,
         )
-        _call(woken)
-        self._watch_followers()
-
-    def _watch_followers(self) -> None:
-        if self.leader is not None and self.leader.followers and self.in_sync is not None:
-            self.in_sync.watch(self)
+        self._become(leader, None)
+        call(woken)
 
     def _follow(self, image: PartitionImage) -> None:
         self.committed.cut_to(self.log.log_end_offset)  # what was written down of it may be newer than the log
         woken = self._end_epoch()
         self.leader_epoch = image.leader_epoch
-        self.follower = PartitionFollower(image.leader, image.leader_epoch, image.partition_epoch, self.committed)
-        _call(woken)
+        self._become(None, PartitionFollower(image.leader, image.leader_epoch, image.partition_epoch, self.committed))
+        call(woken)
 
     def resign(self) -> None:
         """Neither lead nor follow any more: the replica is given up."""
-        _call(self._end_epoch())
+        call(self._end_epoch())
 
     def _end_epoch(self) -> Sequence[Waiter]:
-        role = self.role
-        self.leader = self.appender = self.follower = None
+        role = self._become(None, None)
         return () if role is None else role.on_epoch_over()
 
 
-def _call(waiters: Sequence[Waiter]) -> None:
+def call(waiters: Sequence[Waiter]) -> None:
+    """Tell them that they wait no longer."""
     for waiter in waiters:
         waiter()

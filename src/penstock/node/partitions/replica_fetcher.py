@@ -37,15 +37,11 @@ from penstock.client.settings import ClientSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.environment.tasks import Tasks
 from penstock.node.links.link import Link
+from penstock.node.partitions.isr_partition import IsrPartition
+from penstock.node.partitions.leader_offsets import EARLIEST, LATEST, leader_offset
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.following import (
     OLDEST,
@@ -63,8 +59,6 @@ from penstock.replication.truncation import truncation_offset
 
 logger = logging.getLogger(__name__)
 
-EARLIEST: Final = -2
-LATEST: Final = -1
 APPENDED_AT_ONCE: Final = 2 << 20
 """Bytes that are appended before the event loop gets to do something else: a millisecond or two."""
 LOOKED_AT_ONCE: Final = 200
@@ -117,7 +111,7 @@ class ReplicaFetcher:
         self.leader_id = leader_id
         self._follower = follower
         self._session = FollowerSession()
-        self._partitions: dict[Key, Partition] = {}
+        self._partitions: dict[Key, IsrPartition] = {}
         self._resting: dict[Key, asyncio.TimerHandle] = {}
         self._passing: dict[Key, int] = {}
         """How long partitions rest next about which one of the two brokers is behind."""
@@ -131,7 +125,7 @@ class ReplicaFetcher:
         self._asked_s = 0.0
         self._over: asyncio.Future[Exception | None] | None = None
         """Done when something else than the next request has to be done; None while nothing is asked."""
-        self._out_of_range: list[tuple[Key, Partition, int]] = []
+        self._out_of_range: list[tuple[Key, IsrPartition, int]] = []
         """Partitions that ask for what is not there, and the leader epochs in which they did."""
         self._wanted = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -141,7 +135,7 @@ class ReplicaFetcher:
     def __len__(self) -> int:
         return len(self._partitions)
 
-    def follow(self, partition: Partition) -> None:
+    def follow(self, partition: IsrPartition) -> None:
         """Fetch this partition from where its log ends, in its leader's epoch as it is now."""
         key = (partition.topic_id.bytes, partition.index)
         self._rest_no_longer(key)
@@ -166,7 +160,7 @@ class ReplicaFetcher:
 
     # -- what is wanted -----------------------------------------------------------------------------------------------
 
-    def _want(self, key: Key, partition: Partition) -> None:
+    def _want(self, key: Key, partition: IsrPartition) -> None:
         """Fetch on from where the log ends, or rest if that cannot be read now, or must not be."""
         try:
             if partition.follower_quota is not None:
@@ -182,14 +176,14 @@ class ReplicaFetcher:
         self._session.want(key, position)
         self._wanted.set()
 
-    def _held_back_ms(self, partition: Partition, quota: ReplicationQuota) -> int:
+    def _held_back_ms(self, partition: IsrPartition, quota: ReplicationQuota) -> int:
         """For how long to leave a throttled partition alone; 0 if it may go on."""
         follower = partition.follower
         lags = follower is not None and follower.lags(partition.log.log_end_offset)
         return quota.wait_ms(self._follower.settings.now_ms()) if lags else 0
 
     @staticmethod
-    def _position(partition: Partition) -> Position:
+    def _position(partition: IsrPartition) -> Position:
         log = partition.log
         return Position(log.log_end_offset, log.log_start_offset, partition.leader_epoch, log.leader_epochs.latest)
 
@@ -388,11 +382,11 @@ class ReplicaFetcher:
             return
         self._want(key, partition)
 
-    def _refused(self, partition: Partition, error_code: int) -> None:
+    def _refused(self, partition: IsrPartition, error_code: int) -> None:
         level = logging.DEBUG if error_code in PASSING else logging.WARNING
         logger.log(level, "%s: broker %d says %s", partition, self.leader_id, ErrorCode(error_code).name)
 
-    def _cut(self, partition: Partition, leader_epoch: int, leader_end_offset: int) -> None:
+    def _cut(self, partition: IsrPartition, leader_epoch: int, leader_end_offset: int) -> None:
         """Both logs part somewhere behind what they share: what lies behind that in ours is not committed."""
         log = partition.log
         offset = truncation_offset(
@@ -405,11 +399,11 @@ class ReplicaFetcher:
         logger.info("%s: cut from %d to %d, where it parts from its leader", partition, log.log_end_offset, offset)
         partition.cut_to(offset)
 
-    async def _find_its_end(self, key: Key, partition: Partition, connection: Connection) -> None:
+    async def _find_its_end(self, key: Key, partition: IsrPartition, connection: Connection) -> None:
         """Our log ends where the leader's has not begun, or behind where the leader's ends."""
         log = partition.log
         try:
-            end_offset = await self._leader_offset(partition, LATEST, connection)
+            end_offset = await leader_offset(connection, self._follower.node_id, partition, LATEST)
             if end_offset < log.log_end_offset:
                 logger.warning(
                     "%s: cut from %d to %d, the end of a leader that was elected uncleanly",
@@ -419,7 +413,7 @@ class ReplicaFetcher:
                 )
                 partition.cut_to(end_offset)
             else:
-                start_offset = await self._leader_offset(partition, EARLIEST, connection)
+                start_offset = await leader_offset(connection, self._follower.node_id, partition, EARLIEST)
                 if start_offset > log.log_end_offset:
                     logger.info("%s: begins anew at %d, where its leader's log begins", partition, start_offset)
                     partition.begin_at(start_offset)
@@ -430,22 +424,6 @@ class ReplicaFetcher:
         else:
             if self._partitions.get(key) is partition:
                 self._want(key, partition)
-
-    async def _leader_offset(self, partition: Partition, timestamp: int, connection: Connection) -> int:
-        """Where the leader's log ends or begins. Raises KafkaError, ClientError."""
-        epoch = partition.leader_epoch
-        asked = ListOffsetsPartition(partition_index=partition.index, current_leader_epoch=epoch, timestamp=timestamp)
-        request = ListOffsetsRequest(
-            replica_id=self._follower.node_id,
-            topics=[ListOffsetsTopic(name=partition.topic, partitions=[asked])],
-        )
-        response = await connection.request(request, ListOffsetsResponse)
-        answer = response.topics[0].partitions[0]
-        if answer.error_code:
-            raise KafkaError(ErrorCode(answer.error_code))
-        if partition.leader_epoch != epoch:
-            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, "the partition has another leader meanwhile")
-        return answer.offset
 
 
 def _version(connection: Connection) -> int:

@@ -7,6 +7,7 @@ from typing import Protocol
 from zlib import crc32
 
 from penstock.node.environment.tasks import Tasks
+from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
 
 
@@ -15,7 +16,7 @@ class Fetcher(Protocol):
 
     def __len__(self) -> int: ...
 
-    def follow(self, partition: Partition) -> None:
+    def follow(self, partition: IsrPartition) -> None:
         """Fetch this partition from where its log ends, in its leader's epoch as it is now."""
 
     def leave(self, partition: Partition) -> None:
@@ -39,7 +40,7 @@ class ReplicaFetchers:
         self._ending = Tasks()
         self._is_stopped = False
 
-    def follow(self, partition: Partition, leader_id: int) -> None:
+    def follow(self, partition: IsrPartition, leader_id: int) -> None:
         """Follow `leader_id` from now on, in the partition's epoch as it is now."""
         if self._is_stopped:
             return

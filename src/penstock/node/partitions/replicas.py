@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import groupby
 from operator import itemgetter
@@ -46,16 +45,18 @@ from penstock.metadata.records import (
 )
 from penstock.metadata.topics import is_reserved
 from penstock.node.partitions.awaited_followers import AwaitedFollowers
-from penstock.node.partitions.consensus_partition import ConsensusPartition, GroupsHere, NoGroups
+from penstock.node.partitions.backlog import Backlog
+from penstock.node.partitions.found_logs import is_stray, set_aside, settle_twins
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
+from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replica_fetchers import ReplicaFetchers
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.partitions.topic_settings import Throttles, TopicSettingsTable
-from penstock.node.partitions.twins import settle_twins
 from penstock.node.partitions.upkeep import Upkeep
+from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.internal_topics import has_replicas, is_internal
+from penstock.protocol.internal_topics import is_internal
 
 logger = logging.getLogger(__name__)
 
@@ -94,10 +95,9 @@ class LocalReplicas:
         self.awaited = AwaitedFollowers(now_ms)
         self._throttles = throttles
         self._now_ms = now_ms
-        self.groups: GroupsHere = NoGroups()
+        self.groups = StorageGroups()
         self._high_watermarks: dict[tuple[str, int], int] = {}
-        self._todo: deque[tuple[UUID, int]] = deque()
-        self._done: asyncio.Event | None = None
+        self._todo = Backlog(self._obey_metadata, OBEYED_AT_ONCE, lambda: self.on_settled())
         self.on_misplaced: Callable[[], None] = _nobody_waits
         self.on_dropped: Callable[[Partition], None] = _nobody_cares
         self.on_settled: Callable[[], None] = _nobody_waits
@@ -128,15 +128,19 @@ class LocalReplicas:
                 await asyncio.sleep(0)
             for topic_id, found in groupby(ours[start : start + FOUND_AT_ONCE], key=itemgetter(0)):
                 self._begin_with(topic_id, [index for _, index in found])
-        self._obey_some()
+        self._todo.work()
         await self.settled()
         self._high_watermarks.clear()  # a topic of that name that comes later is another one
         if self._offline:
             logger.error("%d replicas may lie in log directories that are offline", len(self._offline))
         for number, (key, log) in enumerate(list(self._directories.logs.items()), 1):
             is_there = self._directories.logs.get(key) is log  # its topic may have been removed meanwhile
-            if is_there and log.health.failure is None and self._is_nobodys(log):
-                self._set_aside(log)
+            if (
+                is_there
+                and log.health.failure is None
+                and is_stray(self._image, self._node_id, log, self.groups.is_member)
+            ):
+                set_aside(self._directories, log, "no such partition in the metadata")
             if not number % FOUND_AT_ONCE:
                 await asyncio.sleep(0)
 
@@ -150,20 +154,12 @@ class LocalReplicas:
         for index in indexes:
             log = logs.get((name, index))
             if log is None or index in held or not self._may_wait(log, topic.partitions[index]):
-                self._todo.append((topic_id, index))
+                self._todo.extend([(topic_id, index)])
                 continue
             log.config = config
             self._table.add_untouched(topic_id, log)
             if self._offline:
                 self._offline.pop((topic_id, index), None)
-
-    def _is_nobodys(self, log: PartitionLog) -> bool:
-        known = self._image.topics.get(log.topic)
-        partition = None if known is None else known.partitions.get(log.partition)
-        is_ours = partition is not None and self._node_id in partition.replicas
-        if known is not None and known.storage_group is not None:  # a group that comes here is ahead of its partitions
-            is_ours = self._node_id in self._image.storage_groups[known.storage_group].replicas
-        return has_replicas(log.topic) and not (is_ours or self.groups.is_member(log))
 
     def holds(self, topic: TopicImage, index: int) -> bool:
         """Whether a replica of this partition is here, whether anybody has asked for it or not."""
@@ -171,18 +167,6 @@ class LocalReplicas:
             self._table.get(topic.topic_id, index) is not None
             or self._table.get_untouched(topic.topic_id, index) is not None
         )
-
-    def _set_aside(self, log: PartitionLog) -> None:
-        """A log that the metadata does not give to this node must not be taken for one of a topic to come."""
-        directory = log.directory
-        try:
-            path = self._directories.set_aside(log)
-        except KafkaError as error:
-            logger.error("%s", error.message)
-        else:
-            logger.warning(
-                "%s: no such partition in the metadata: now %s, remove it if it is not missed", directory, path
-            )
 
     def config_of(self, topic: str) -> LogConfig:
         """What the logs of a topic obey."""
@@ -195,7 +179,7 @@ class LocalReplicas:
                 case PartitionChangeRecord() if self._is_nothing_to_obey(record):
                     pass
                 case PartitionRecord() | PartitionChangeRecord():
-                    self._todo.append((record.topic_id, record.partition_id))
+                    self._todo.extend([(record.topic_id, record.partition_id)])
                 case ClearElrRecord():
                     held = self._table.of_topic(record.topic_name) if record.topic_name else self._table
                     self._todo.extend((partition.topic_id, partition.index) for partition in held)
@@ -203,7 +187,7 @@ class LocalReplicas:
                     self._on_topic_removed(record.topic_id)
                 case ConfigRecord() if record.resource_type == ResourceType.TOPIC:
                     self._configure(record.resource_name)
-        self._obey_some()
+        self._todo.work()
 
     def _is_nothing_to_obey(self, change: PartitionChangeRecord) -> bool:
         """Whether it leaves a replica that this node has alone, and does not serve yet, where it is: a new epoch."""
@@ -218,38 +202,11 @@ class LocalReplicas:
 
     async def settled(self) -> None:
         """Returns when all that was committed so far is obeyed."""
-        while self._done is not None:
-            await self._done.wait()
+        await self._todo.settled()
 
     def stop(self) -> None:
         """Forget what is still to be obeyed; who waits for that waits no longer."""
-        self._todo.clear()
-        self._tell_settled()
-
-    def _obey_some(self) -> None:
-        """What there is to do, as far as it goes in one turn; the rest comes in later ones."""
-        if self._done is not None:
-            return  # that is under way already
-        self._work()
-
-    def _work(self) -> None:
-        for _ in range(min(OBEYED_AT_ONCE, len(self._todo))):
-            topic_id, index = self._todo.popleft()
-            try:
-                self._on_partition(topic_id, index)
-            except Exception:
-                logger.exception("partition %d of topic %s does not obey the metadata", index, topic_id)
-        if self._todo:
-            self._done = self._done or asyncio.Event()
-            asyncio.get_running_loop().call_soon(self._work)
-        elif self._done is not None:
-            self._tell_settled()
-
-    def _tell_settled(self) -> None:
-        done, self._done = self._done, None
-        if done is not None:
-            done.set()
-            self.on_settled()
+        self._todo.stop()
 
     def on_new_image(self) -> None:
         """The image was replaced as a whole, by a snapshot: obey all that it says."""
@@ -264,7 +221,7 @@ class LocalReplicas:
         self._todo.extend(
             (topic.topic_id, index) for topic in self._image.topics.values() for index in topic.partitions
         )
-        self._obey_some()
+        self._todo.work()
 
     def _is_there(self, topic_id: UUID, index: int) -> bool:
         """Whether the image still knows that partition of that topic."""
@@ -303,7 +260,8 @@ class LocalReplicas:
         partition.log.retire_below_start(self._now_ms())
         partition.on_log_start_moved()
 
-    def _on_partition(self, topic_id: UUID, index: int) -> None:
+    def _obey_metadata(self, key: tuple[UUID, int]) -> None:
+        topic_id, index = key
         topic = self._image.topics_by_id.get(topic_id)
         if topic is None:  # it was removed, perhaps by a later record of the same commit
             self._drop_untouched(topic_id, index)
@@ -369,14 +327,12 @@ class LocalReplicas:
         partition.log.config = settings.log
         partition.min_insync_replicas = settings.min_insync_replicas
         self._throttles.apply(partition, settings)
-        partition.dirty = self._upkeep.dirty
-        partition.in_sync = self.in_sync
         self._table.add(partition)
         self._upkeep.watch(partition)
         self._obey(partition, image)
         self._upkeep.remember(partition)
 
-    def _by_isr(self, topic: str, index: int, topic_id: UUID, image: PartitionImage, config: LogConfig) -> Partition:
+    def _by_isr(self, topic: str, index: int, topic_id: UUID, image: PartitionImage, config: LogConfig) -> IsrPartition:
         log = self._directories.create(
             topic,
             index,
@@ -385,13 +341,24 @@ class LocalReplicas:
             assigned=image.directory_of(self._node_id),
             is_new=(topic_id, index) not in self._offline,
         )
-        return Partition(topic, index, topic_id, log, high_watermark=self._high_watermarks.pop((topic, index), 0))
+        return IsrPartition(
+            topic,
+            index,
+            topic_id,
+            log,
+            high_watermark=self._high_watermarks.pop((topic, index), 0),
+            dirty=self._upkeep.dirty,
+            in_sync=self.in_sync,
+        )
 
     def _by_consensus(self, topic: str, index: int, topic_id: UUID) -> Partition | None:
         """None until the partition's storage group has it (`on_group`)."""
         group = self.groups.group_of(topic_id)
         member = None if group is None else group.member(topic_id, index)
         if group is not None and member is not None:
+            # A node without storage groups starts without what their partitions need.
+            from penstock.node.partitions.consensus_partition import ConsensusPartition
+
             return ConsensusPartition(topic, index, topic_id, group, member)
         if (topic_id, index) in self._offline:
             raise KafkaError(
@@ -407,18 +374,19 @@ class LocalReplicas:
         if not self._is_there(topic_id, index):
             return
         partition = self._table.get(topic_id, index)
-        if isinstance(partition, ConsensusPartition):
+        if partition is not None and not partition.owns_log:
             group = self.groups.group_of(topic_id)
-            if group is not partition.group or group.member(topic_id, index) is not partition.member:
+            member = None if group is None else group.member(topic_id, index)
+            if member is None or member.committed is not partition.committed:
                 self._drop(partition)
-        self._todo.append((topic_id, index))
-        self._obey_some()
+        self._todo.extend([(topic_id, index)])
+        self._todo.work()
 
     def _obey(self, partition: Partition, image: PartitionImage) -> None:
         self._compare_directories(partition, image)
         epoch = partition.leader_epoch
         partition.obey(self._node_id, image, self._now_ms())
-        if partition.by_consensus:
+        if not isinstance(partition, IsrPartition):
             return
         if partition.leader_epoch != epoch:
             self.awaited.led(partition)
@@ -459,7 +427,7 @@ class LocalReplicas:
         self._table.remove(partition)
         self.on_dropped(partition)
         self.misplaced.pop((partition.topic_id, partition.index), None)
-        if not partition.by_consensus:
+        if partition.owns_log:
             self._delete(partition.log, partition.topic_id)
         self._upkeep.forget(partition)
         self.fetchers.leave(partition)

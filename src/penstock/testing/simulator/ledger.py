@@ -330,7 +330,7 @@ class Ledger:
         is_in_sync = known is not None and name in _members(known)
         is_weak = not is_in_sync or name in self._weak.get((partition.topic_id, partition.index), ())
         is_current = known is not None and known.leader_epoch == partition.leader_epoch
-        if partition.by_consensus:  # it has nothing but what is committed, and nobody counts on its having all
+        if not partition.owns_log:  # it has nothing but what is committed, and nobody counts on its having all
             is_weak = is_current = False
         self.replica_agreement.look(
             name,

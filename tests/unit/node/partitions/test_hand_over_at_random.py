@@ -13,7 +13,8 @@ from penstock.client.errors import ConnectionFailedError
 from penstock.leadership.transfer import Answer
 from penstock.log.validation import AppendResult
 from penstock.node.partitions.hand_over import HandOver
-from penstock.node.partitions.partition import Held, Partition
+from penstock.node.partitions.isr_partition import IsrPartition
+from penstock.node.partitions.partition import Held
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.produce import (
     PartitionProduceResponse,
@@ -147,13 +148,13 @@ def found(directory: Path) -> str:
 
 
 def test_a_leader_that_appends_after_it_gave_up_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    append = Partition.append
+    append = IsrPartition.append
 
-    def append_on(self: Partition, batches: memoryview, **how: Any) -> AppendResult:
+    def append_on(self: IsrPartition, batches: memoryview, **how: Any) -> AppendResult:
         self.appender = self.leader
         return append(self, batches, **how)
 
-    monkeypatch.setattr(Partition, "append", append_on)
+    monkeypatch.setattr(IsrPartition, "append", append_on)
     assert "it appends after it gave up" in found(tmp_path)
 
 

@@ -14,7 +14,7 @@ from penstock.client.settings import ClientSettings
 from penstock.metadata.image import PartitionImage
 from penstock.node.links.link import Link
 from penstock.node.partitions import replica_fetcher
-from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.replica_fetcher import Follower, ReplicaFetcher
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode
@@ -78,7 +78,7 @@ class Followed:
         self.now_ms = 0
         self.node = node = Node(directory, settings)
         node.open(*topic_records(partitions=2))
-        self.partition: Partition = node.partition()
+        self.partition: IsrPartition = node.partition()
         self.obey(4)
         self.leader = Leader()
         self.fetcher = ReplicaFetcher(
@@ -97,7 +97,7 @@ class Followed:
     async def _connect(self, _: Address) -> Any:
         return self.leader
 
-    def obey(self, leader_epoch: int, partition: Partition | None = None) -> None:
+    def obey(self, leader_epoch: int, partition: IsrPartition | None = None) -> None:
         replicas = (LEADER, NODE_ID)
         (partition or self.partition).obey(
             NODE_ID, PartitionImage(LEADER, leader_epoch, leader_epoch, replicas, replicas), 0

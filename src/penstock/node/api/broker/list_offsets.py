@@ -105,7 +105,8 @@ def _look_up(partition: Partition, timestamp: int, end_offset: int) -> Steps[Fou
     if timestamp == LATEST:
         return -1, end_offset, partition.latest_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return -1, log.log_start_offset, partition.epoch_at(log.log_start_offset)
+        begins = partition.log_start_offset if timestamp == EARLIEST else partition.local_log_start_offset
+        return -1, begins, partition.epoch_at(begins)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING
     search = log.search_max_timestamp() if timestamp == MAX_TIMESTAMP else log.search_timestamp(timestamp)

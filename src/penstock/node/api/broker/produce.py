@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from penstock.log.record_checks import InvalidRecords
-from penstock.node.partitions.current_leaders import current_leader, endpoints_of
+from penstock.node.api.partition_views import current_leader, endpoints_of
 from penstock.node.partitions.partition import ALL_REPLICAS, HoldsBack, NotAppendingError, Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
@@ -84,7 +84,7 @@ def produce(
                 done.append(refusals.encode(topic, index, error))
                 continue
             base_offset, last_offset, time_ms, start_offset, _ = appended
-            if (acks == ALL_REPLICAS or (acks and partition.by_consensus)) and (
+            if (acks == ALL_REPLICAS or (acks and not partition.owns_log)) and (
                 partition.committed.high_watermark <= last_offset
             ):
                 pending.append((partition, topic, index, last_offset, done, len(done)))
@@ -358,7 +358,7 @@ class _Held:
         base_offset, last_offset, time_ms, start_offset, _ = appended
         version = request.refusals.version
         self._answers[self._place] = encode_appended(version, self._index, base_offset, time_ms, start_offset)
-        waits = self.acks == ALL_REPLICAS or (self.acks and partition.by_consensus)
+        waits = self.acks == ALL_REPLICAS or (self.acks and not partition.owns_log)
         if waits and partition.committed.high_watermark <= last_offset:
             where = self._topic, self._index, last_offset, self._answers, self._place
             request.goes_on(self, _Uncommitted(request, partition, *where))

@@ -67,7 +67,7 @@ class Served:
         self.node = node
         self.group = StorageGroup(Logs(node.directories), _nobody, ProposalSettings(), wall_clock_ms)
         self.group.on_member = lambda partition: node.replicas.on_group(*partition)
-        node.replicas.groups = self
+        node.replicas.groups = self  # type: ignore[assignment]  # as much of it as is used here
 
     def group_of(self, topic_id: UUID) -> StorageGroup | None:
         return self.group if topic_id == TOPIC_ID else None
@@ -84,7 +84,7 @@ class Served:
 
     @property
     def replica(self) -> ConsensusPartition:
-        found = self.node.partition()
+        found = self.node.broker.partition("orders", 0)
         assert isinstance(found, ConsensusPartition)
         return found
 

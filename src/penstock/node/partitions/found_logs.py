@@ -1,4 +1,6 @@
-"""Which of several logs of a replica is right, where it lies in more than one log directory with records in each.
+"""Which of the logs that were found at the start are replicas of this node; the others are set aside.
+
+Which of several logs of a replica is right, where it lies in more than one log directory with records in each?
 
 A replica whose directory was away may have been moved off this node and back meanwhile: then it was made anew in
 another directory, and the old one comes back with the disk. The metadata tell the two apart: the right one is of the
@@ -8,12 +10,14 @@ either of them.
 """
 
 import logging
+from collections.abc import Callable
 
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.directories.errors import DamagedDirectoryError
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.protocol.errors import KafkaError
+from penstock.protocol.internal_topics import has_replicas
 
 logger = logging.getLogger(__name__)
 
@@ -59,12 +63,25 @@ def _counts(partition: PartitionImage, node_id: int) -> bool:
 
 
 def _set_aside(directories: LogDirectories, log: PartitionLog, right: PartitionLog) -> None:
+    set_aside(directories, log, f"{right.directory} is in its place")
+
+
+def is_stray(image: ClusterImage, node_id: int, log: PartitionLog, is_member: Callable[[PartitionLog], bool]) -> bool:
+    """Whether the metadata do not give a log to this node; `is_member` tells those of storage groups."""
+    known = image.topics.get(log.topic)
+    partition = None if known is None else known.partitions.get(log.partition)
+    is_ours = partition is not None and node_id in partition.replicas
+    if known is not None and known.storage_group is not None:  # a group that comes here is ahead of its partitions
+        is_ours = node_id in image.storage_groups[known.storage_group].replicas
+    return has_replicas(log.topic) and not (is_ours or is_member(log))
+
+
+def set_aside(directories: LogDirectories, log: PartitionLog, why: str) -> None:
+    """It must not be taken for one of a topic to come."""
     directory = log.directory
     try:
         path = directories.set_aside(log)
     except KafkaError as error:
         logger.error("%s", error.message)
     else:
-        logger.warning(
-            "%s: %s is in its place: now %s, remove it if it is not missed", directory, right.directory, path
-        )
+        logger.warning("%s: %s: now %s, remove it if it is not missed", directory, why, path)

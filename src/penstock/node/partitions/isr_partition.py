@@ -1,0 +1,155 @@
+"""A partition that its replicas in sync have: the leader appends to its own log, and the others fetch from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+from uuid import UUID
+
+from penstock.log.partition_log import PartitionLog
+from penstock.log.validation import CLIENT, AppendOrigin, AppendResult
+from penstock.metadata.topics import PartitionImage
+from penstock.node.partitions.partition import ALL_REPLICAS, HoldsBack, NotAppendingError, Partition, call
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.replication.committed import Committed
+from penstock.replication.partition_follower import PartitionFollower
+from penstock.replication.partition_leader import PartitionLeader
+
+
+class InSync(Protocol):
+    """Who keeps the replicas in sync of the partitions that are led here (`InSyncReplicas`)."""
+
+    def watch(self, partition: IsrPartition) -> None:
+        """The leader of a partition with followers begins, or is about to append."""
+
+    def fetched(self, partition: IsrPartition, replica: int) -> None:
+        """A follower has told how far it is."""
+
+
+class IsrPartition(Partition):
+    """As its leader, or as one that follows."""
+
+    __slots__ = ("appender", "dirty", "hand_over", "in_sync", "leader")
+
+    leader: PartitionLeader | None
+    hand_over: HoldsBack | None
+
+    owns_log = True
+
+    def __init__(
+        self,
+        topic: str,
+        index: int,
+        topic_id: UUID,
+        log: PartitionLog,
+        *,
+        high_watermark: int = 0,
+        dirty: dict[Partition, None] | None = None,
+        in_sync: InSync | None = None,
+    ) -> None:
+        """`high_watermark` is what was known when the node was stopped; in `dirty` it enters itself when it moves."""
+        super().__init__(topic, index, topic_id, log, Committed(high_watermark))
+        self.leader = self.hand_over = None
+        self.appender: PartitionLeader | None = None
+        """The leader, but for when it is handing over and appends nothing any more."""
+        self.dirty = {} if dirty is None else dirty
+        self.in_sync = in_sync
+
+    @property
+    def role(self) -> PartitionLeader | PartitionFollower | None:
+        return self.leader or self.follower
+
+    def append(self, batches: memoryview, *, acks: int, now_ms: int, origin: AppendOrigin = CLIENT) -> AppendResult:
+        leader = self.appender
+        if leader is None:
+            raise NotAppendingError(self)
+        if acks == ALL_REPLICAS and len(leader.isr) < leader.needed_replicas:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{len(leader.isr)} replicas are in sync, {leader.needed_replicas} must be (min.insync.replicas)",
+            )
+        if leader.followers and self.in_sync is not None:
+            self.in_sync.watch(self)
+        result = self.log.append_as_leader(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
+        if not result.is_duplicate:
+            self.dirty[self] = None
+            due = leader.on_appended(result.last_offset + 1)
+            if due:
+                call(due)
+        return result
+
+    def delete_before(self, offset: int) -> None:
+        self.log.advance_log_start(offset)
+
+    # followers, as this leader sees them
+
+    def on_fetched(
+        self, replica: int, fetch_offset: int, broker_epoch: int, now_ms: int, log_start_offset: int = -1
+    ) -> None:
+        leader = self.leader
+        if leader is None or replica not in leader.followers:
+            return
+        before = self.high_watermark
+        call(leader.on_fetched(replica, fetch_offset, broker_epoch, now_ms, log_start_offset))
+        if self.high_watermark != before:
+            self.dirty[self] = None
+        if self.in_sync is not None and replica not in leader.isr:
+            self.in_sync.fetched(self, replica)
+
+    def on_joining(self, replicas: Sequence[int]) -> None:
+        """These followers are waited for, so that they can come in sync."""
+        if self.leader is not None:
+            call(self.leader.on_joining(replicas))
+
+    def on_isr_refused(self) -> None:
+        """What this leader proposed as its ISR will not come about."""
+        if self.leader is not None:
+            call(self.leader.on_refused())
+
+    # this replica as a follower
+
+    def append_fetched(self, batches: bytes | memoryview, leader_high_watermark: int, leader_start_offset: int) -> None:
+        """Append what the leader sent behind the log's end, and take over what it knows.
+
+        KafkaError as `PartitionLog.append_as_follower` says.
+        """
+        follower, log = self.follower, self.log
+        assert follower is not None
+        if batches:
+            log.append_as_follower(memoryview(batches))
+            self.dirty[self] = None
+        before = self.high_watermark
+        call(follower.on_appended(log.log_end_offset, leader_high_watermark))
+        if leader_start_offset > log.log_start_offset:
+            log.advance_log_start(min(leader_start_offset, log.log_end_offset))
+        if self.high_watermark != before:
+            self.dirty[self] = None
+
+    def cut_to(self, offset: int) -> None:
+        """Remove what lies behind `offset`: the leader does not have it."""
+        assert self.follower is not None
+        self.follower.on_truncated(self.log.truncate_to(offset))
+        self.dirty[self] = None
+
+    def begin_at(self, offset: int) -> None:
+        """Remove everything: the leader's log begins at `offset`, behind the end of this one."""
+        assert self.follower is not None
+        self.log.truncate_fully_and_start_at(offset, durable=True)  # it may come in sync without another record
+        self.follower.on_truncated(offset)
+        call(self.follower.on_appended(offset, offset))
+        self.dirty[self] = None
+
+    # roles
+
+    def obey(self, node_id: int, image: PartitionImage, now_ms: int) -> None:
+        super().obey(node_id, image, now_ms)
+        if self.leader is not None and self.leader.followers and self.in_sync is not None:
+            self.in_sync.watch(self)
+
+    def _become(
+        self, leader: PartitionLeader | None, follower: PartitionFollower | None
+    ) -> PartitionLeader | PartitionFollower | None:
+        former = self.role
+        self.leader = self.appender = leader
+        self.follower = follower
+        return former
