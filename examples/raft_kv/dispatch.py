@@ -6,6 +6,7 @@ from examples.raft_kv.service import StoreService
 from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.outgoing import ResponsePart
+from penstock.node.serving.rules import NOTHING
 from penstock.node.serving.session import Session
 from penstock.protocol.codec import decode
 from penstock.protocol.requests.framing import RequestHeader, parse_request_header
@@ -17,7 +18,7 @@ class StoreDispatcher(Dispatcher):
     def __init__(self, node: StoreNode, store: StoreService) -> None:
         super().__init__(node)
         self._store = store
-        self._handlers = {key: Handler(key, VERSION, VERSION, store.answer, raw=True) for key in BY_KEY}
+        self._handlers = {key: Handler(key, VERSION, VERSION, store.answer, NOTHING, raw=True) for key in BY_KEY}
 
     def dispatch(self, frame: memoryview, session: Session) -> list[ResponsePart] | Waiting:
         """See `Dispatcher`."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from penstock.metadata.image import ClusterImage
 from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, Handler, load_handlers
 from penstock.protocol.requests.api import ApiKey
 from penstock.raft.log_name import METADATA_LOG, LogName
@@ -37,6 +38,7 @@ class StoreNode:
     image: ClusterImage
     """Of Kafka's metadata there is none here."""
     handlers: Mapping[int, Handler]
+    authorizer: Authorizer = ALLOW_ALL
     log: LogName = METADATA_LOG
 
 

@@ -83,6 +83,16 @@ class Field:
         """Whether the field travels as a tagged field in this version."""
         return self.tag is not None and version in parse_versions(self.tagged)
 
+    def holds(self, value: Any, version: int) -> bool:
+        """Whether a value comes out again as it is of a message in this version."""
+        if not (self.is_in(version) or self.is_tagged_in(version)):
+            return bool(value == self.new_default())
+        if value is None:
+            return self.is_nullable_in(version)
+        if isinstance(self.kind, str):
+            return True
+        return all(part.is_whole_in(version) for part in (value if self.is_array else (value,)))
+
 
 def field(
     kind: "str | type[Message]",
@@ -177,6 +187,10 @@ class Message(metaclass=MessageMeta):
     def replace(self, **changes: object) -> Self:
         """Return a shallow copy in which the named fields have other values."""
         return type(self)(**{name: getattr(self, name) for name in self.__fields__} | changes)
+
+    def is_whole_in(self, version: int) -> bool:
+        """Whether that version of the message has room for everything that this one says."""
+        return all(item.holds(getattr(self, name), version) for name, item in self.__fields__.items())
 
     @classmethod
     def version_range(cls) -> range:

@@ -17,13 +17,14 @@ from penstock.node.roles.broker import Broker
 from penstock.node.serving.connections import ConnectionLimits, Connections
 from penstock.node.serving.dispatch import Dispatcher, Node
 from penstock.node.serving.handler import Handler
+from penstock.node.serving.rules import NOTHING
 from penstock.node.serving.server import BoundListener, Endpoint, Server
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import decode_response, encode_request
 from penstock.protocol.schema import Message
 
-API_VERSIONS = Handler(ApiKey.API_VERSIONS, 0, 4, api_versions)
+API_VERSIONS = Handler(ApiKey.API_VERSIONS, 0, 4, api_versions, NOTHING)
 
 
 class RawClient:

@@ -9,16 +9,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from penstock.metadata.resources import ResourceType
 from penstock.node.controlling.commands import ReplyT, clients_deadline, deadline_of
 from penstock.node.roles.broker import Broker
 from penstock.node.roles.controller_node import ControllerNode
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import (
+    ALTER_CLUSTER,
+    ALTER_TOPIC,
+    CLUSTER_ACTION,
+    CLUSTER_NAME,
+    CREATE_IN_CLUSTER,
+    CREATE_TOPIC,
+    DELETE_IN_CLUSTER,
+    DELETE_TOPIC,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_TOPIC,
+    DESCRIBE_TOPIC_CONFIGS,
+    Operation,
+    Resource,
+    Right,
+)
 from penstock.node.serving.handler import Handler, RequestContext
-from penstock.protocol.errors import KafkaError
+from penstock.node.serving.rules import BETWEEN_NODES, Asking, Each, Rule, Told, Whole, topic_of
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.requests.refusals import refusal
 from penstock.protocol.schema import Message
+from penstock.protocol.uuids import ZERO_UUID
 from penstock.protocol.value import Value
 
 BROKERS: Final = 1
@@ -26,21 +45,82 @@ CONTROLLERS: Final = 2
 
 
 class Row(Value):
-    """An API, its versions (lowest and newest), the rights that it is about, and the listeners that merely pass it."""
+    """An API, its versions (lowest and newest), what it asks for, and the listeners that merely pass it."""
 
     key: AnyApiKey
     versions: tuple[int, int]
-    needs: tuple[Need, ...]
+    rule: Rule
     listeners: int
     sentence: str
 
 
-CONFIGS: Final = (Need.ALTER_CLUSTER_CONFIGS, Need.ALTER_TOPIC_CONFIGS, Need.ALTER_GROUP_CONFIGS)
-CREATE: Final = (Need.CREATE_IN_CLUSTER, Need.CREATE_TOPIC, Need.DESCRIBE_TOPIC_CONFIGS)
-DELETE: Final = (Need.DELETE_IN_CLUSTER, Need.DELETE_TOPIC, Need.DESCRIBE_TOPIC)
-ALTER: Final = (Need.ALTER_CLUSTER,)
-DESCRIBE: Final = (Need.DESCRIBE_CLUSTER,)
-NODES: Final = (Need.CLUSTER_ACTION,)
+_CONFIGURED: Final = {
+    ResourceType.TOPIC: Resource.TOPIC,
+    ResourceType.GROUP: Resource.GROUP,
+    ResourceType.BROKER: Resource.CLUSTER,
+    ResourceType.CLIENT_METRICS: Resource.CLUSTER,
+}
+
+
+def on_configs(operation: Operation, answers: str, *, loggers: Right | None) -> Each:
+    """An operation on the configs of each resource that a request names; those of brokers are the cluster's."""
+    rights: dict[int, Right] = {kind: Right(operation, resource) for kind, resource in _CONFIGURED.items()}
+    if loggers is not None:
+        rights[ResourceType.BROKER_LOGGER] = loggers
+    return Each(
+        lambda _, resource: rights.get(resource.resource_type),
+        ("resources",),
+        answers,
+        lambda _, resource: resource.resource_name if resource.resource_type in _BY_NAME else CLUSTER_NAME,
+        words=f"{operation.name} TOPIC, GROUP or CLUSTER for each",
+    )
+
+
+_BY_NAME: Final = (ResourceType.TOPIC, ResourceType.GROUP)
+
+
+def _creatable(_: Asking, topic: Any) -> str | None:
+    return None if topic.name == CLUSTER_METADATA else topic.name
+
+
+def _without_configs(created: Any) -> None:
+    if not created.error_code:
+        created.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        created.num_partitions = created.replication_factor = -1
+        created.configs = []
+
+
+def _deletable(asking: Asking, topic: Any) -> str | None:
+    is_said_twice = not isinstance(topic, str) and topic.name is not None and topic.topic_id != ZERO_UUID
+    return None if is_said_twice else topic_of(asking, topic)
+
+
+def _deletable_if_there(asking: Asking, topic: Any) -> str | None:
+    name = _deletable(asking, topic)
+    return name if name in asking.node.image.topics else None
+
+
+_DELETED: Final = ("topic_names", "topics")
+
+CREATE: Final = (
+    Each(CREATE_TOPIC, ("topics",), "topics", _creatable, CREATE_IN_CLUSTER),
+    Told(
+        DESCRIBE_TOPIC_CONFIGS,
+        "topics",
+        lambda created: created.name,
+        hide=_without_configs,
+        words="is told without its configs",
+    ),
+)
+DELETE: Final = (
+    Each(DESCRIBE_TOPIC, _DELETED, "responses", _deletable, DELETE_IN_CLUSTER),
+    Each(DELETE_TOPIC, _DELETED, "responses", _deletable_if_there, DELETE_IN_CLUSTER, tells_name=True),
+)
+GROW: Final = (Each(ALTER_TOPIC, ("topics",), "results"),)
+CONFIGS: Final = (on_configs(Operation.ALTER_CONFIGS, "responses", loggers=None),)
+CONFIGS_AND_LOGGERS: Final = (on_configs(Operation.ALTER_CONFIGS, "responses", loggers=CLUSTER_ACTION),)
+ALTER: Final = (Whole(ALTER_CLUSTER),)
+DESCRIBE: Final = (Whole(DESCRIBE_CLUSTER),)
 BOTH: Final = BROKERS | CONTROLLERS
 
 # fmt: off
@@ -51,11 +131,11 @@ ROWS: Final = (
         "deletes topics, by name or, from version 6 on, by id"),
     Row(ApiKey.ALTER_CONFIGS, (0, 2), CONFIGS, BOTH,
         "sets all configs of resources at once; what is not named falls back to its default"),
-    Row(ApiKey.CREATE_PARTITIONS, (0, 3), (Need.ALTER_TOPIC,), BOTH,
+    Row(ApiKey.CREATE_PARTITIONS, (0, 3), GROW, BOTH,
         "topics get more partitions"),
     Row(ApiKey.ELECT_LEADERS, (0, 2), ALTER, BOTH,
         "partitions get their preferred leader, or any that is left (KIP-460)"),
-    Row(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1), CONFIGS, CONTROLLERS,
+    Row(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1), CONFIGS_AND_LOGGERS, CONTROLLERS,
         "sets, deletes, appends to and takes from single keys (KIP-339)"),
     Row(ApiKey.ALTER_PARTITION_REASSIGNMENTS, (0, 1), ALTER, BOTH,
         "partitions begin to move to other replicas, or stop moving (KIP-455)"),
@@ -63,21 +143,21 @@ ROWS: Final = (
         "which partitions are on their way to other replicas (KIP-455)"),
     Row(ApiKey.DESCRIBE_QUORUM, (0, 2), DESCRIBE, BROKERS,
         "the voters and observers of the metadata quorum, as the active controller sees them"),
-    Row(ApiKey.ALTER_PARTITION, (2, 3), NODES, CONTROLLERS,
+    Row(ApiKey.ALTER_PARTITION, (2, 3), BETWEEN_NODES, CONTROLLERS,
         "a leader says which of its followers are in sync (KIP-497)"),
     Row(ApiKey.UPDATE_FEATURES, (0, 2), ALTER, BOTH,
         "the levels of features, metadata.version first of all, are raised or lowered (KIP-584)"),
-    Row(ApiKey.BROKER_REGISTRATION, (0, 4), NODES, CONTROLLERS,
+    Row(ApiKey.BROKER_REGISTRATION, (0, 4), BETWEEN_NODES, CONTROLLERS,
         "a broker joins the cluster, or comes back, and gets the epoch of this life (KIP-631)"),
-    Row(ApiKey.BROKER_HEARTBEAT, (0, 2), NODES, CONTROLLERS,
+    Row(ApiKey.BROKER_HEARTBEAT, (0, 2), BETWEEN_NODES, CONTROLLERS,
         "a broker lives, and learns whether it is fenced and whether it may stop (KIP-631)"),
     Row(ApiKey.UNREGISTER_BROKER, (0, 0), ALTER, BOTH,
         "a broker that will not come back is forgotten (KIP-631)"),
-    Row(ApiKey.ALLOCATE_PRODUCER_IDS, (0, 0), NODES, CONTROLLERS,
+    Row(ApiKey.ALLOCATE_PRODUCER_IDS, (0, 0), BETWEEN_NODES, CONTROLLERS,
         "a broker wants a block of ids to hand out to idempotent producers (KIP-730)"),
-    Row(ApiKey.CONTROLLER_REGISTRATION, (0, 0), NODES, CONTROLLERS,
+    Row(ApiKey.CONTROLLER_REGISTRATION, (0, 0), BETWEEN_NODES, CONTROLLERS,
         "a controller says where it listens and what it supports (KIP-919)"),
-    Row(ApiKey.ASSIGN_REPLICAS_TO_DIRS, (0, 0), NODES, CONTROLLERS,
+    Row(ApiKey.ASSIGN_REPLICAS_TO_DIRS, (0, 0), BETWEEN_NODES, CONTROLLERS,
         "a broker says in which of its log directories replicas lie (KIP-858)"),
     Row(ApiKey.ADD_RAFT_VOTER, (0, 1), ALTER, BROKERS,
         "a controller that has caught up as an observer shall vote (KIP-853)"),
@@ -85,9 +165,9 @@ ROWS: Final = (
         "a controller shall vote no longer (KIP-853)"),
     Row(OwnApiKey.BALANCE_LEADERS, (0, 0), ALTER, BOTH,
         "leadership goes to preferred replicas, one partition at a time; an API of our own"),
-    Row(OwnApiKey.HAND_OVER_LEADER, (0, 0), NODES, CONTROLLERS,
+    Row(OwnApiKey.HAND_OVER_LEADER, (0, 0), BETWEEN_NODES, CONTROLLERS,
         "a leader has handed over a partition, asks whether it should, or is stopping; an API of our own"),
-    Row(OwnApiKey.CLAIM_STORAGE_GROUP, (0, 0), NODES, CONTROLLERS,
+    Row(OwnApiKey.CLAIM_STORAGE_GROUP, (0, 0), BETWEEN_NODES, CONTROLLERS,
         "the leader of a storage group says so, and who has caught up; an API of our own"),
     Row(OwnApiKey.CREATE_STORAGE_GROUP, (0, 0), ALTER, BOTH,
         "a storage group begins before any topic is in it; an API of our own"),
@@ -96,16 +176,20 @@ ROWS: Final = (
 )
 # fmt: on
 
-HANDED_ON: Final = frozenset(row.key for row in ROWS if row.needs != NODES)
+HANDED_ON: Final = frozenset(row.key for row in ROWS if row.rule is not BETWEEN_NODES)
 """What may stand in an envelope: what a client may ask any broker, and only the controller can do."""
+RULES: Final = {row.key: row.rule for row in ROWS if row.listeners & CONTROLLERS}
+"""What the controller asks for where it decides."""
+OF_NODES: Final = frozenset(row.key for row in ROWS if row.rule is BETWEEN_NODES)
+"""What nodes ask the controller for themselves."""
 
 
 def passed_by(listeners: int) -> Mapping[int, Handler]:
     """The handlers of what the listeners of brokers, or of controllers, merely pass on, by API key."""
-    function = _hand_on if listeners == BROKERS else _decide
-    pipelined = listeners == CONTROLLERS
+    hands_on = listeners == BROKERS
+    function = _hand_on if hands_on else _decide
     return {
-        row.key: Handler(row.key, *row.versions, function, pipelined=pipelined, needs=row.needs)
+        row.key: Handler(row.key, *row.versions, function, row.rule, pipelined=not hands_on, hands_on=hands_on)
         for row in ROWS
         if row.listeners & listeners
     }

@@ -15,6 +15,7 @@ from penstock.node.partitions.awaited_followers import Poll
 from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Session, StandingWait, Wanted
 from penstock.node.partitions.partition import Partition
 from penstock.node.roles.broker import Broker
+from penstock.node.serving.access import ALLOW_ALL, CLUSTER_ACTION, READ_TOPIC
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.requests.fetch import (
@@ -67,6 +68,7 @@ class FetchReader:
     """
 
     __slots__ = (
+        "_is_judged",
         "_is_late",
         "_is_tight",
         "_max_bytes",
@@ -94,6 +96,7 @@ class FetchReader:
         self.context = context
         self.request = request
         self.plan = plan
+        self._is_judged = context.authorizer is not ALLOW_ALL
         self._reads_committed = request.isolation_level == READ_COMMITTED
         self._max_bytes = min(request.max_bytes, config.fetch_max_bytes)
         self._rack = request.rack_id if selects and is_consumer else ""
@@ -249,6 +252,8 @@ class FetchReader:
 
     def _read(self, wanted: Wanted) -> FetchPartitionResult:
         request, partition = wanted.request, wanted.partition
+        if self._is_judged:
+            self._check_right(wanted)
         if partition is None or partition.role is None:
             partition = wanted.partition = self.broker.partition(*wanted.key)
         is_known = self._is_known(wanted, partition)
@@ -281,6 +286,16 @@ class FetchReader:
             None,
             preferred,
         )
+
+    def _check_right(self, wanted: Wanted) -> None:
+        """KafkaError where who asks may not read a topic; of one that is not there others say so."""
+        if self._replica_id >= 0:
+            may_read = self.context.allows(CLUSTER_ACTION)
+        else:
+            name = self.broker.topic_name(wanted.key[0])
+            may_read = name is None or self.context.allows(READ_TOPIC, name)
+        if not may_read:
+            raise READ_TOPIC.refused()
 
     def _is_known(self, wanted: Wanted, partition: Partition) -> bool:
         """Whether the partition was read from where the client is now, in this epoch, and has taken note of it.

@@ -10,8 +10,8 @@ from collections.abc import Awaitable
 from typing import Any, Final
 
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
 from penstock.node.serving.handler import Handler, RequestContext
+from penstock.node.serving.rules import BETWEEN_NODES
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.fetch import FetchFrame
 from penstock.protocol.schema import Message
@@ -40,6 +40,5 @@ def fetched_by_replica(
 
 
 HANDLERS: Final = {
-    int(key): Handler(key, *versions, _ask, needs=(Need.CLUSTER_ACTION,), for_nodes=True)
-    for key, versions in VERSIONS.items()
+    int(key): Handler(key, *versions, _ask, BETWEEN_NODES, for_nodes=True) for key, versions in VERSIONS.items()
 }

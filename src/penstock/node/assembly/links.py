@@ -15,6 +15,7 @@ from typing import Final
 from penstock.client.connection import Connection, connect
 from penstock.client.errors import ClusterUnreachableError
 from penstock.client.settings import ClientSettings
+from penstock.node.api.commands import OF_NODES
 from penstock.node.controlling.remote import RemoteController
 from penstock.node.environment.context import NodeContext
 from penstock.node.partitions.replica_fetcher import Follower, ReplicaFetcher
@@ -61,7 +62,7 @@ class Links:
         """To a controller on another node."""
         config = self._context.config
         own_timeout_ms = max(min(config.request_timeout_ms, config.broker_session_timeout_ms // 2), 1)
-        return RemoteController(self._settings(config.request_timeout_ms), own_timeout_ms)
+        return RemoteController(self._settings(config.request_timeout_ms), own_timeout_ms, OF_NODES)
 
     async def to_broker(self, broker_id: int) -> Connection:
         """A connection to another broker. ClientError if there is none to be had."""

@@ -11,12 +11,10 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, Final, Protocol, cast
 
-from penstock.node.controlling.commands import ReplyT
+from penstock.node.controlling.commands import SIGNS_OF_LIFE, ReplyT
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
 from penstock.raft.voters import Endpoint
@@ -24,9 +22,6 @@ from penstock.raft.voters import Endpoint
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 0.5
 """Between two attempts, doubling; with 20 % of jitter."""
-
-SIGNS_OF_LIFE: Final = (BrokerRegistrationRequest, BrokerHeartbeatRequest)
-"""What must not wait until this node follows what it knows: it lives all the same."""
 
 ASK_AGAIN: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION)
 """Refusals that another attempt may not meet: nobody is active there, or nobody could be reached."""
@@ -130,7 +125,7 @@ class ControllerChannel:
                         if error.code not in ASK_AGAIN:
                             raise
                     else:
-                        if not isinstance(request, SIGNS_OF_LIFE):
+                        if not isinstance(request, SIGNS_OF_LIFE):  # it lives, whether it follows what it knows or not
                             await self.settled()
                         return reply
                     pause_s = min(FIRST_PAUSE_S * (1 << min(attempt, 10)), LONGEST_PAUSE_S)

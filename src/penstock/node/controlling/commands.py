@@ -9,8 +9,9 @@ import asyncio
 from typing import Final, Protocol, TypeVar
 
 from penstock.node.serving.handler import RequestContext
-from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
@@ -21,6 +22,9 @@ CLIENTS_SHARE: Final = 0.9
 """Of `request.timeout.ms`, which is as long for clients: an answer that comes later is one that nobody hears."""
 QUORUM_LIMIT_MS: Final = 5_000
 """So long a question about the quorum waits for a leader: an election takes less, and whoever asks wants to know."""
+
+SIGNS_OF_LIFE: Final = (BrokerRegistrationRequest, BrokerHeartbeatRequest)
+"""What nothing may delay."""
 
 NOT_HERE: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 """Answers of a node that is not the active controller, at the top of the response. The second one is the quorum's."""
@@ -91,7 +95,4 @@ def check_active(reply: Message) -> None:
 def version_for(command: Message) -> int:
     """The newest version that leaves nothing out of a command: some say in older ones what newer ones say otherwise."""
     versions = api_of_request(command).versions
-    for version in reversed(versions):
-        if decode(type(command), version, encode(command, version))[0] == command:
-            return version
-    return versions[-1]
+    return next((version for version in reversed(versions) if command.is_whole_in(version)), versions[-1])

@@ -91,6 +91,7 @@ def opened(
             client_host=_host(envelope.client_host_address),
             principal=_principal(envelope.request_principal, outer),
         ),
+        outer.authorizer,
     )
     return context, request
 

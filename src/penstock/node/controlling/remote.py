@@ -11,6 +11,7 @@
 
 import asyncio
 import logging
+from collections.abc import Container
 from functools import partial
 from typing import Final
 
@@ -18,44 +19,36 @@ from penstock.client.connection import connect
 from penstock.client.errors import ClientError
 from penstock.client.settings import ClientSettings
 from penstock.controller.decisions import is_command
-from penstock.node.controlling.commands import check_active, version_for
+from penstock.node.controlling.commands import SIGNS_OF_LIFE, check_active, version_for
 from penstock.node.controlling.envelope import unwrap, wrap
 from penstock.node.links.link import Link
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.envelope import EnvelopeResponse
-from penstock.protocol.requests.api import ApiKey, OwnApiKey
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
 
 logger = logging.getLogger(__name__)
 
-SIGNS_OF_LIFE: Final = (ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT)
-OF_NODES: Final = (
-    *SIGNS_OF_LIFE,
-    ApiKey.ALLOCATE_PRODUCER_IDS,
-    ApiKey.ALTER_PARTITION,
-    ApiKey.CONTROLLER_REGISTRATION,
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS,
-    OwnApiKey.HAND_OVER_LEADER,
-    OwnApiKey.CLAIM_STORAGE_GROUP,
-)
 CHANGES_OF_VOTERS: Final = (ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER)
 
 
 class RemoteController:
-    """See the module. `settings` bound each request and the opening of a connection.
+    """See the module. `settings` bound each request and the opening of a connection. `of_nodes` are the keys of what
+    travels as it is.
 
     What the node says itself, its heartbeats above all, waits for `own_timeout_ms` at most: then the connection is
     taken for broken, and another one is tried while the broker's session lasts.
     """
 
-    def __init__(self, settings: ClientSettings, own_timeout_ms: int) -> None:
+    def __init__(self, settings: ClientSettings, own_timeout_ms: int, of_nodes: Container[int]) -> None:
+        self._of_nodes = of_nodes
         own = settings.replace(request_timeout_ms=own_timeout_ms)
-        self._life, self._of_nodes = (Link(partial(connect, settings=own)) for _ in range(2))
+        self._life, self._own = (Link(partial(connect, settings=own)) for _ in range(2))
         self._commands, self._questions, self._voters = (Link(partial(connect, settings=settings)) for _ in range(3))
-        self._links = (self._life, self._of_nodes, self._commands, self._questions, self._voters)
+        self._links = (self._life, self._own, self._commands, self._questions, self._voters)
 
     async def ask(
         self, host: str, port: int, request: Message, deadline_s: float, context: RequestContext | None
@@ -67,7 +60,7 @@ class RemoteController:
         """
         address = Address(host, port)
         try:
-            if api_of_request(request).key in OF_NODES:
+            if api_of_request(request).key in self._of_nodes:
                 connection = await self._link_for(request).opened(address)
                 reply: Message = await connection.request(request, api_of_request(request).response_class)
             else:
@@ -91,8 +84,8 @@ class RemoteController:
 
     def _link_for(self, request: Message) -> Link:
         key = api_of_request(request).key
-        if key in OF_NODES:
-            return self._life if key in SIGNS_OF_LIFE else self._of_nodes
+        if key in self._of_nodes:
+            return self._life if isinstance(request, SIGNS_OF_LIFE) else self._own
         if is_command(request):
             return self._commands
         return self._voters if key in CHANGES_OF_VOTERS else self._questions

@@ -23,6 +23,7 @@ from penstock.node.partitions.moves import DirectoryMoves
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
+from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.handler import Handler
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -64,6 +65,8 @@ class Broker:
     """This broker's right to lead."""
     groups: GroupCoordinator
     handlers: dict[int, Handler] = field(default_factory=dict)
+    authorizer: Authorizer = ALLOW_ALL
+    """Says who may do what."""
     random: Random = field(default_factory=SystemRandom)
     storage_groups: StorageGroups = field(default_factory=StorageGroups)
     """Those of which this node has a replica."""
@@ -101,6 +104,13 @@ class Broker:
         leader = partition.check_leader(current_leader_epoch)
         self.check_lease(partition)
         return leader
+
+    def topic_name(self, topic: str | UUID) -> str | None:
+        """The name by which rights say what a topic is; None for an id that no topic has."""
+        if isinstance(topic, str):
+            return topic
+        known = self.image.topics_by_id.get(topic)
+        return None if known is None else known.name
 
     def partition(self, topic: str | UUID, index: int) -> Partition:
         """The replica that this node holds, of a topic by its name or its id.

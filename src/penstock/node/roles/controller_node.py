@@ -11,6 +11,7 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.environment.environment import wall_clock_ms
 from penstock.node.metrics.registry import Registry
+from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.handler import Handler
 from penstock.protocol.schema import Message
 from penstock.raft.describe import QuorumDescription
@@ -100,6 +101,8 @@ class ControllerNode:
     quorum: QuorumMember
     log: LogName = METADATA_LOG
     handlers: dict[int, Handler] = field(default_factory=dict)
+    authorizer: Authorizer = ALLOW_ALL
+    """Says who may do what."""
     hand_over: Callable[[int], Awaitable[None]] | None = None
     """Makes another voter the active controller, if this node has that one."""
     metrics: Registry = field(default_factory=Registry)

@@ -1,11 +1,18 @@
-"""What an API does to which kind of thing, in the words of Kafka's authorisation.
+"""Rights, in the words of Kafka's authorisation: who may do what, on what.
 
-Each API declares its needs, as Kafka's table of operations and resources on protocols has them, and as its code does
-where that is newer. Of several, each is about another part of the request, or one will do where the other is not
-granted. Nobody is refused anything yet.
+An `Authorizer` says it; `RequestContext.allows` is the only place that asks one. Today there is one that allows
+everything.
 """
 
-from enum import Enum, IntEnum
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Final, Protocol
+
+from penstock.node.serving.session import Session
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.value import Value
 
 
 class Operation(IntEnum):
@@ -21,6 +28,9 @@ class Operation(IntEnum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
 
 
 class Resource(IntEnum):
@@ -30,42 +40,115 @@ class Resource(IntEnum):
     GROUP = 3
     CLUSTER = 4
     TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
 
 
-class Need(Enum):
-    """A right that an API asks for: an operation, and on what."""
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The name that the one cluster has in rules."""
 
-    READ_TOPIC = Operation.READ, Resource.TOPIC
-    WRITE_TOPIC = Operation.WRITE, Resource.TOPIC
-    CREATE_TOPIC = Operation.CREATE, Resource.TOPIC
-    DELETE_TOPIC = Operation.DELETE, Resource.TOPIC
-    ALTER_TOPIC = Operation.ALTER, Resource.TOPIC
-    DESCRIBE_TOPIC = Operation.DESCRIBE, Resource.TOPIC
-    DESCRIBE_TOPIC_CONFIGS = Operation.DESCRIBE_CONFIGS, Resource.TOPIC
-    ALTER_TOPIC_CONFIGS = Operation.ALTER_CONFIGS, Resource.TOPIC
+_O, _R = Operation, Resource
 
-    READ_GROUP = Operation.READ, Resource.GROUP
-    DELETE_GROUP = Operation.DELETE, Resource.GROUP
-    DESCRIBE_GROUP = Operation.DESCRIBE, Resource.GROUP
-    DESCRIBE_GROUP_CONFIGS = Operation.DESCRIBE_CONFIGS, Resource.GROUP
-    ALTER_GROUP_CONFIGS = Operation.ALTER_CONFIGS, Resource.GROUP
+OPERATIONS_ON: Final[dict[Resource, tuple[Operation, ...]]] = {
+    _R.TOPIC: (
+        _O.READ,
+        _O.WRITE,
+        _O.CREATE,
+        _O.DELETE,
+        _O.ALTER,
+        _O.DESCRIBE,
+        _O.DESCRIBE_CONFIGS,
+        _O.ALTER_CONFIGS,
+    ),
+    _R.GROUP: (_O.READ, _O.DELETE, _O.DESCRIBE, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS),
+    _R.CLUSTER: (
+        _O.CREATE,
+        _O.ALTER,
+        _O.DESCRIBE,
+        _O.CLUSTER_ACTION,
+        _O.DESCRIBE_CONFIGS,
+        _O.ALTER_CONFIGS,
+        _O.IDEMPOTENT_WRITE,
+    ),
+    _R.TRANSACTIONAL_ID: (_O.WRITE, _O.DESCRIBE, _O.TWO_PHASE_COMMIT),
+    _R.DELEGATION_TOKEN: (_O.DESCRIBE,),
+    _R.USER: (_O.CREATE_TOKENS, _O.DESCRIBE_TOKENS),
+}
+"""Which operations rules are made of, by what they are about."""
+NOT_ASKED: Final = -(2**31)
+"""What stands in the place of operations that a client did not ask for."""
 
-    CREATE_IN_CLUSTER = Operation.CREATE, Resource.CLUSTER
-    DELETE_IN_CLUSTER = Operation.DELETE, Resource.CLUSTER
-    ALTER_CLUSTER = Operation.ALTER, Resource.CLUSTER
-    DESCRIBE_CLUSTER = Operation.DESCRIBE, Resource.CLUSTER
-    CLUSTER_ACTION = Operation.CLUSTER_ACTION, Resource.CLUSTER
-    DESCRIBE_CLUSTER_CONFIGS = Operation.DESCRIBE_CONFIGS, Resource.CLUSTER
-    ALTER_CLUSTER_CONFIGS = Operation.ALTER_CONFIGS, Resource.CLUSTER
-    IDEMPOTENT_WRITE = Operation.IDEMPOTENT_WRITE, Resource.CLUSTER
 
-    WRITE_TRANSACTION = Operation.WRITE, Resource.TRANSACTIONAL_ID
-    DESCRIBE_TRANSACTION = Operation.DESCRIBE, Resource.TRANSACTIONAL_ID
-
-    def __init__(self, operation: Operation, resource: Resource) -> None:
-        self.operation = operation
-        self.resource = resource
+def bits(operations: Iterable[Operation]) -> int:
+    """Operations as answers tell them (KIP-430): a bit for each."""
+    return sum(1 << operation for operation in operations)
 
 
-NOTHING: tuple[Need, ...] = ()
-"""What the handshake needs: it comes before anybody has said who it is."""
+ALL_ON: Final = {resource: bits(operations) for resource, operations in OPERATIONS_ON.items()}
+"""What is told to who may do everything."""
+
+_REFUSED: Final = {
+    _R.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
+    _R.GROUP: (ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."),
+    _R.CLUSTER: (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."),
+    _R.TRANSACTIONAL_ID: (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactional Id authorization failed."),
+    _R.DELEGATION_TOKEN: (ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, "Delegation Token authorization failed."),
+}
+
+
+class Right(Value):
+    """An operation on a kind of resource, as rules grant or refuse it."""
+
+    operation: Operation
+    resource: Resource
+
+    def __str__(self) -> str:
+        return f"{self.operation.name} {self.resource.name}"
+
+    def refused(self) -> KafkaError:
+        """What answers for want of it."""
+        return KafkaError(*_REFUSED[self.resource])
+
+
+READ_TOPIC: Final = Right(_O.READ, _R.TOPIC)
+WRITE_TOPIC: Final = Right(_O.WRITE, _R.TOPIC)
+CREATE_TOPIC: Final = Right(_O.CREATE, _R.TOPIC)
+DELETE_TOPIC: Final = Right(_O.DELETE, _R.TOPIC)
+ALTER_TOPIC: Final = Right(_O.ALTER, _R.TOPIC)
+DESCRIBE_TOPIC: Final = Right(_O.DESCRIBE, _R.TOPIC)
+DESCRIBE_TOPIC_CONFIGS: Final = Right(_O.DESCRIBE_CONFIGS, _R.TOPIC)
+
+READ_GROUP: Final = Right(_O.READ, _R.GROUP)
+DELETE_GROUP: Final = Right(_O.DELETE, _R.GROUP)
+DESCRIBE_GROUP: Final = Right(_O.DESCRIBE, _R.GROUP)
+
+CREATE_IN_CLUSTER: Final = Right(_O.CREATE, _R.CLUSTER)
+DELETE_IN_CLUSTER: Final = Right(_O.DELETE, _R.CLUSTER)
+ALTER_CLUSTER: Final = Right(_O.ALTER, _R.CLUSTER)
+DESCRIBE_CLUSTER: Final = Right(_O.DESCRIBE, _R.CLUSTER)
+CLUSTER_ACTION: Final = Right(_O.CLUSTER_ACTION, _R.CLUSTER)
+DESCRIBE_CLUSTER_CONFIGS: Final = Right(_O.DESCRIBE_CONFIGS, _R.CLUSTER)
+ALTER_CLUSTER_CONFIGS: Final = Right(_O.ALTER_CONFIGS, _R.CLUSTER)
+IDEMPOTENT_WRITE: Final = Right(_O.IDEMPOTENT_WRITE, _R.CLUSTER)
+
+WRITE_TRANSACTION: Final = Right(_O.WRITE, _R.TRANSACTIONAL_ID)
+DESCRIBE_TRANSACTION: Final = Right(_O.DESCRIBE, _R.TRANSACTIONAL_ID)
+
+
+class Authorizer(Protocol):
+    """Says who may do what."""
+
+    def allows(self, session: Session, right: Right, name: str | None) -> bool:
+        """Whether who asks has that right on the resource of that name; None: on any one of its kind."""
+
+
+class AllowAll:
+    """The authorizer of a cluster without rules: everybody may do everything."""
+
+    def allows(self, session: Session, right: Right, name: str | None) -> bool:
+        """See `Authorizer`."""
+        return True
+
+
+ALLOW_ALL: Final = AllowAll()
+"""Where it decides, requests are not even looked through."""

@@ -1,4 +1,4 @@
-"""From a frame to its answer: header, handler, request message, response bytes.
+"""From a frame to its answer: header, request message, the rights of who asks, handler, response bytes.
 
 What cannot be answered raises: DecodeError for garbage, CloseConnection for what Kafka answers by closing (an API or a
 version that is not served, but for ApiVersions, which is answered in the layout of version 0).
@@ -7,13 +7,15 @@ version that is not served, but for ApiVersions, which is answered in the layout
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Protocol
 
+from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.outgoing import ResponsePart
+from penstock.node.serving.rules import judged
 from penstock.node.serving.session import Session
 from penstock.node.serving.versions import unsupported_version
 from penstock.protocol.codec import LARGE_BYTES, decode
@@ -41,11 +43,19 @@ class Waiting:
 
 
 class _Served:
-    """A handler with what is known of its API; the request's class is loaded when the first request comes."""
+    """A handler with what is known of its API; the request's class is loaded when the first request comes.
 
-    def __init__(self, handler: Handler, api: Api) -> None:
+    `answer` is its function, behind the judgement of its rule, if that is passed here and not always the same.
+    """
+
+    def __init__(self, handler: Handler, api: Api, authorizer: Authorizer) -> None:
         self.handler = handler
         self.api = api
+        is_judged_here = not (authorizer is ALLOW_ALL or handler.raw or handler.hands_on)
+        self.answer: Callable[..., Any] = self._judged if is_judged_here else handler.function
+
+    def _judged(self, node: Node, context: RequestContext, request: Message) -> Any:
+        return judged(self.handler.rule, partial(self.handler.function, node, context), node, context, request)
 
     @cached_property
     def request_class(self) -> type[Message]:
@@ -59,13 +69,18 @@ class Node(Protocol):
     def handlers(self) -> Mapping[int, Handler]:
         """What its listeners serve, by API key."""
 
+    @property
+    def authorizer(self) -> Authorizer:
+        """Says who may do what."""
+
 
 class Dispatcher:
     """Calls the handlers of one node in one of its roles."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._served = {key: _Served(handler, api_of(key)) for key, handler in node.handlers.items()}
+        self._authorizer = node.authorizer
+        self._served = {key: _Served(handler, api_of(key), self._authorizer) for key, handler in node.handlers.items()}
 
     def is_pipelined(self, frame: memoryview) -> bool:
         """Whether a request may be taken while others of its connection wait; so may one that is refused anyhow."""
@@ -78,7 +93,7 @@ class Dispatcher:
         The frame's memory is used again after the call: a handler keeps no slice of it.
         """
         api_key, version, correlation_id, client_id, position = read_request_header(frame)
-        context = RequestContext(api_key, version, correlation_id, client_id, session)
+        context = RequestContext(api_key, version, correlation_id, client_id, session, self._authorizer)
         served = self._served.get(api_key)
         if served is None:
             raise CloseConnection(f"API key {api_key} is not served")
@@ -98,7 +113,7 @@ class Dispatcher:
             else:
                 answer = self._answer_apart(served, context, bytes(frame), position)
                 return Waiting(handler.replace(raw=True), context, answer)
-            reply = handler.function(self._node, context, request)
+            reply = served.answer(self._node, context, request)
         if hasattr(reply, "__await__"):
             return Waiting(handler, context, reply)
         return self.encode(handler, context, reply)
@@ -110,7 +125,7 @@ class Dispatcher:
         loop, handler = asyncio.get_running_loop(), served.handler
         cls = served.request_class
         request, _ = await loop.run_in_executor(None, decode, cls, context.api_version, frame, position)
-        reply = handler.function(self._node, context, request)
+        reply = served.answer(self._node, context, request)
         if hasattr(reply, "__await__"):
             reply = await reply
         return await loop.run_in_executor(None, self.encode, handler, context, reply)

@@ -15,6 +15,9 @@ handler is the node's fault or the peer's garbage: it is logged once and the con
 Requests of one connection are taken in order, and one that waits holds back those behind it, as Kafka's muted channels
 do. Only those that are `pipelined` (produce requests whose replicas are still to answer) may wait together.
 
+Who asks is judged between decoding and the handler, by the rule that is declared with it (`rules`): a handler without a
+rule does not load. What a rule leaves to the handler, that asks of `RequestContext.allows`.
+
 An API whose requests come again and again, byte for byte, may say that it `repeats`: a request that is known is not
 decoded anew, so its handler must not change it.
 """
@@ -26,7 +29,18 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from penstock.node.serving.access import NOTHING, Need
+from penstock.node.serving.access import (
+    ALL_ON,
+    ALLOW_ALL,
+    CLUSTER_NAME,
+    DESCRIBE_CLUSTER,
+    OPERATIONS_ON,
+    Authorizer,
+    Resource,
+    Right,
+    bits,
+)
+from penstock.node.serving.rules import Rule
 from penstock.node.serving.session import Session
 from penstock.protocol.value import Value
 
@@ -42,22 +56,42 @@ class RequestContext:
     correlation_id: int
     client_id: str | None
     session: Session
+    authorizer: Authorizer = ALLOW_ALL
+
+    def allows(self, right: Right, name: str | None = CLUSTER_NAME) -> bool:
+        """Whether who asks has that right on the resource of that name; None: on any one of its kind."""
+        return self.authorizer.allows(self.session, right, name)
+
+    def operations_on(self, resource: Resource, name: str) -> int:
+        """What who asks may do with the resource of that name, in bits (KIP-430)."""
+        if self.authorizer is ALLOW_ALL:
+            return ALL_ON[resource]
+        rights = [Right(operation, resource) for operation in OPERATIONS_ON[resource]]
+        return bits(right.operation for right in rights if self.allows(right, name))
+
+    @property
+    def cluster_operations(self) -> int:
+        """What who asks may do with the cluster: nothing, if it may not even describe it."""
+        return self.operations_on(Resource.CLUSTER, CLUSTER_NAME) if self.allows(DESCRIBE_CLUSTER) else 0
 
 
 class Handler(Value):
-    """One API as this node serves it: versions `lowest` to `newest`, both included. One that is `for_nodes` is told to
-    our own clients alone.
+    """One API as this node serves it: versions `lowest` to `newest`, both included, to who has what `rule` asks for.
+
+    One that is `for_nodes` is told to our own clients alone. One that `hands_on` leaves it to the controller to judge,
+    which answers, here or on another node.
     """
 
     api_key: int
     lowest: int
     newest: int
     function: Callable[..., Any | Awaitable[Any]]
+    rule: Rule
     raw: bool = False
     pipelined: bool = False
     repeats: bool = False
-    needs: tuple[Need, ...] = NOTHING
     for_nodes: bool = False
+    hands_on: bool = False
 
 
 BROKER_HANDLERS: Final = "penstock.node.api.broker"
@@ -83,20 +117,20 @@ def handles(
     api_key: int,
     versions: tuple[int, int],
     *,
-    needs: tuple[Need, ...],
+    rule: Rule,
     raw: bool = False,
     pipelined: bool = False,
     repeats: bool = False,
 ) -> Callable[[FunctionT], FunctionT]:
     """Declare the decorated function as the handler of `api_key` for `versions` (lowest and newest, both served).
 
-    It belongs to the table of the package that it lies in. `needs` says which rights it is about.
+    It belongs to the table of the package that it lies in. `rule` says what who asks must have the right to.
     """
 
     def declare(function: FunctionT) -> FunctionT:
         table = _declared.setdefault(function.__module__.rpartition(".")[0], {})
         assert api_key not in table, f"two handlers for API key {api_key}"
-        table[api_key] = Handler(int(api_key), versions[0], versions[1], function, raw, pipelined, repeats, needs)
+        table[api_key] = Handler(int(api_key), versions[0], versions[1], function, rule, raw, pipelined, repeats)
         return function
 
     return declare
@@ -107,4 +141,8 @@ def load_handlers(package_name: str = BROKER_HANDLERS) -> dict[int, Handler]:
     package = importlib.import_module(package_name)
     for module in package.MODULES:
         importlib.import_module(f"{package_name}.{module}")
-    return dict(sorted({**_declared[package_name], **package.PASSED_ON}.items()))
+    handlers = {**_declared[package_name], **package.PASSED_ON}
+    lawless = [key for key, handler in handlers.items() if not handler.rule]
+    if lawless:
+        raise TypeError(f"{package_name} serves {lawless} and does not say to whom")
+    return dict(sorted(handlers.items()))

@@ -10,6 +10,7 @@ from tests.unit.node.api.controller.quorum_of_core import CLUSTER, LISTENER, Ans
 from tests.unit.node.served_node import serving_node
 
 from penstock.client.settings import ClientSettings
+from penstock.node.api.commands import OF_NODES
 from penstock.node.controlling.remote import RemoteController
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
@@ -38,7 +39,7 @@ class Served:
         self.answers = list(answers)
         self.node = controller_node(self.quorum, self._answer)
         self.asked: list[Message] = []
-        self.remote = RemoteController(ClientSettings(), own_timeout_ms=10_000)
+        self.remote = RemoteController(ClientSettings(), own_timeout_ms=10_000, of_nodes=OF_NODES)
         self.port = 0
 
     def _answer(self, command: Message) -> Answer:

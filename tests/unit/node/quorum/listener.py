@@ -11,6 +11,7 @@ from penstock.node.serving.connections import ConnectionLimits, Connections
 from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, Handler, RequestContext, load_handlers
 from penstock.node.serving.outgoing import ResponsePart
+from penstock.node.serving.rules import NOTHING
 from penstock.node.serving.server import BoundListener, Endpoint, Server
 from penstock.node.serving.session import Session
 from penstock.protocol.requests.api import ApiKey
@@ -30,7 +31,7 @@ class WatchedDispatcher(Dispatcher):
         if not self.is_silent:
             return super().dispatch(frame, session)
         never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        return Waiting(Handler(key, 0, 99, lambda: None), RequestContext(key, 0, 0, None, session), never)
+        return Waiting(Handler(key, 0, 99, lambda: None, NOTHING), RequestContext(key, 0, 0, None, session), never)
 
 
 class Listener:

@@ -18,6 +18,7 @@ from penstock.node.serving.connections import ConnectionLimits
 from penstock.node.serving.frames import SHARED_BYTES
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.outgoing import CHUNK_BYTES, Outgoing
+from penstock.node.serving.rules import NOTHING
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -28,7 +29,7 @@ from penstock.protocol.requests.framing import encode_request
 
 
 async def test_the_table_of_api_versions_is_what_the_handlers_declare() -> None:
-    async with serving(Handler(ApiKey.HEARTBEAT, 1, 4, lambda *_: HeartbeatResponse())) as node:
+    async with serving(Handler(ApiKey.HEARTBEAT, 1, 4, lambda *_: HeartbeatResponse(), NOTHING)) as node:
         client = await node.connect()
         client.send(VERSIONS_REQUEST, 3)
         _, response = await client.receive(ApiKey.API_VERSIONS, 3)
@@ -80,7 +81,7 @@ async def test_a_request_that_repeats_is_decoded_once_and_another_is_not_taken_f
         asked.append(request)
         return HeartbeatResponse()
 
-    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, note, repeats=True)) as node:
+    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, note, NOTHING, repeats=True)) as node:
         client = await node.connect()
         for member_id, version in (("a", 4), ("b", 4), ("a", 4), ("a", 3), ("m" * 600, 4), ("m" * 600, 4)):
             client.send(HeartbeatRequest(group_id="g", member_id=member_id), version)
@@ -94,8 +95,8 @@ async def test_a_request_that_repeats_is_decoded_once_and_another_is_not_taken_f
 async def test_garbage_closes_its_connection_with_one_line_and_no_other(
     garbage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    heartbeat = Handler(ApiKey.HEARTBEAT, 0, 4, lambda *_: HeartbeatResponse())
-    list_groups = Handler(ApiKey.LIST_GROUPS, 0, 5, lambda *_: ListGroupsResponse())
+    heartbeat = Handler(ApiKey.HEARTBEAT, 0, 4, lambda *_: HeartbeatResponse(), NOTHING)
+    list_groups = Handler(ApiKey.LIST_GROUPS, 0, 5, lambda *_: ListGroupsResponse(), NOTHING)
     async with serving(heartbeat, list_groups) as node:
         neighbour = await node.connect()
         assert await neighbour.lives()
@@ -124,7 +125,7 @@ def refusing(*_: Any) -> Any:
 async def test_a_handler_that_fails_closes_the_connection_with_one_line(
     function: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, function)) as node:
+    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, function, NOTHING)) as node:
         client = await node.connect()
         client.send(HeartbeatRequest(), 4)
         assert await client.closed()
@@ -138,7 +139,7 @@ class Gate:
     def __init__(self, *, pipelined: bool) -> None:
         self.waiting: dict[str, asyncio.Future[HeartbeatResponse]] = {}
         self.arrived = asyncio.Event()
-        self.handler = Handler(ApiKey.HEARTBEAT, 0, 4, self._heartbeat, pipelined=pipelined)
+        self.handler = Handler(ApiKey.HEARTBEAT, 0, 4, self._heartbeat, NOTHING, pipelined=pipelined)
 
     def _heartbeat(self, _broker: Any, _context: Any, request: Any) -> asyncio.Future[HeartbeatResponse]:
         self.arrived.set()
@@ -201,7 +202,7 @@ async def test_answers_that_are_ready_together_are_sent_together(monkeypatch: py
         writes.append(out.queued_bytes)
         flush(out, transport)
 
-    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, wait, raw=True, pipelined=True)) as node:
+    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, wait, NOTHING, raw=True, pipelined=True)) as node:
         client = await node.connect()
         for number in range(4):
             client.send(HeartbeatRequest(group_id=str(number)), 4)
@@ -226,7 +227,7 @@ async def test_a_request_that_is_not_pipelined_is_not_taken_before_all_those_in_
         asked.append("delete")
         return DeleteGroupsResponse()
 
-    async with serving(gate.handler, Handler(ApiKey.DELETE_GROUPS, 0, 0, delete)) as node:
+    async with serving(gate.handler, Handler(ApiKey.DELETE_GROUPS, 0, 0, delete, NOTHING)) as node:
         client = await node.connect()
         client.send(HeartbeatRequest(group_id="1"), 4)
         client.send(HeartbeatRequest(group_id="2"), 4)
@@ -288,7 +289,7 @@ async def test_a_slow_reader_costs_a_chunk_not_what_it_asked_for() -> None:
     def fetch(*_: Any) -> list[bytes | LogSlice]:
         return [struct.pack(">ii", size + 4, 1), LogSlice(file, 0, size)]
 
-    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, fetch, raw=True)) as node:
+    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, fetch, NOTHING, raw=True)) as node:
         client = await node.connect()
         transport = cast("asyncio.Transport", client.writer.transport)
         transport.pause_reading()
@@ -325,7 +326,7 @@ async def test_a_frame_larger_than_the_shared_buffer_arrives_whole() -> None:
         seen.append(len(request.member_id))
         return HeartbeatResponse()
 
-    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, heartbeat)) as node:
+    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, heartbeat, NOTHING)) as node:
         client = await node.connect()
         for size in (SHARED_BYTES, 3 * SHARED_BYTES, 20 * SHARED_BYTES, 3 * SHARED_BYTES):
             client.send(HeartbeatRequest(member_id="m" * size), 4)

@@ -12,6 +12,7 @@ from tests.unit.node.serving.logged import VERSIONS_REQUEST, refusals
 
 from penstock.node.serving.handler import Handler
 from penstock.node.serving.outgoing import CHUNK_BYTES
+from penstock.node.serving.rules import NOTHING
 from penstock.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.requests.api import ApiKey
@@ -26,7 +27,7 @@ async def test_answers_do_not_pile_up_before_a_peer_that_does_not_read() -> None
         answers += 1
         return [struct.pack(">ii", CHUNK_BYTES, 1), bytes(CHUNK_BYTES - 4)]
 
-    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, describe, raw=True)) as node:
+    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, describe, NOTHING, raw=True)) as node:
         client = await node.connect()
         transport = cast("asyncio.Transport", client.writer.transport)
         transport.pause_reading()
@@ -41,7 +42,7 @@ async def test_answers_do_not_pile_up_before_a_peer_that_does_not_read() -> None
 
 
 async def test_an_old_version_is_told_once_for_each_client(caplog: pytest.LogCaptureFixture) -> None:
-    async with serving(Handler(ApiKey.HEARTBEAT, 2, 4, lambda *_: HeartbeatResponse())) as node:
+    async with serving(Handler(ApiKey.HEARTBEAT, 2, 4, lambda *_: HeartbeatResponse(), NOTHING)) as node:
         for name in ("old", "old", "older", "old"):
             client = await node.connect()
             client.writer.write(encode_request(HeartbeatRequest(), 1, 1, name))
@@ -61,7 +62,7 @@ async def test_a_flood_of_garbage_is_told_once(caplog: pytest.LogCaptureFixture)
 
 
 async def test_a_large_request_is_read_beside_the_others_and_answered_in_its_place() -> None:
-    async with serving(Handler(ApiKey.DELETE_GROUPS, 0, 2, lambda _, __, asked: answer_of(asked))) as node:
+    async with serving(Handler(ApiKey.DELETE_GROUPS, 0, 2, lambda _, __, asked: answer_of(asked), NOTHING)) as node:
         client = await node.connect()
         names = [f"group-{number}" for number in range(40_000)]
         client.send(DeleteGroupsRequest(groups_names=names), 2)
@@ -77,7 +78,7 @@ def answer_of(asked: DeleteGroupsRequest) -> DeleteGroupsResponse:
 
 
 async def test_a_large_request_that_makes_no_sense_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
-    async with serving(Handler(ApiKey.DELETE_GROUPS, 0, 2, lambda _, __, asked: answer_of(asked))) as node:
+    async with serving(Handler(ApiKey.DELETE_GROUPS, 0, 2, lambda _, __, asked: answer_of(asked), NOTHING)) as node:
         client = await node.connect()
         frame = bytearray(encode_request(DeleteGroupsRequest(groups_names=["x" * 300_000]), 2, 1, "test"))
         frame[-1] = 99

@@ -12,6 +12,7 @@ from tests.unit.node.served_node import Serving, serving
 from penstock.node.serving.handler import Handler, RequestContext
 from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.outgoing import Outgoing
+from penstock.node.serving.rules import NOTHING
 from penstock.protocol.messages.fetch import FetchRequest
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.requests.api import ApiKey
@@ -37,7 +38,7 @@ class LateHandler:
 
     def __init__(self, api_key: ApiKey = ApiKey.HEARTBEAT, *, pipelined: bool = True) -> None:
         self.waiting: list[Late] = []
-        self.handler = Handler(api_key, 0, 17, self._wait, raw=True, pipelined=pipelined)
+        self.handler = Handler(api_key, 0, 17, self._wait, NOTHING, raw=True, pipelined=pipelined)
 
     def _wait(self, _broker: Any, _context: RequestContext, _frame: memoryview, _position: int) -> Late:
         self.waiting.append(Late())

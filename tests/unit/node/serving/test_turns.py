@@ -10,6 +10,7 @@ from tests.unit.node.served_node import serving
 from penstock.node.serving.connection import TURN_S, Connection
 from penstock.node.serving.frames import SHARED_BYTES
 from penstock.node.serving.handler import Handler, RequestContext
+from penstock.node.serving.rules import NOTHING
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import encode_request
@@ -24,7 +25,7 @@ async def test_who_sends_very_much_at_once_lets_others_have_their_turn() -> None
         return HeartbeatResponse()
 
     now_s = [0.0]
-    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, slow)) as node:
+    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, slow, NOTHING)) as node:
         greedy, modest = await node.connect(), await node.connect()
         assert await greedy.lives()
         assert await modest.lives()
@@ -49,7 +50,7 @@ LONG_FRAME = encode_request(HeartbeatRequest(group_id="n" * 30_000), 4, 1, "test
 )
 async def test_a_buffer_that_was_filled_ends_the_turn(pieces: list[bytes]) -> None:
     """Else uvloop would read on from this socket, up to 32 times, before any other has its turn."""
-    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, lambda *_: HeartbeatResponse())) as node:
+    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, lambda *_: HeartbeatResponse(), NOTHING)) as node:
         client = await node.connect()
         assert await client.lives()
         (connection,) = node.connections.active

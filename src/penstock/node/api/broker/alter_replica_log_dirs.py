@@ -7,8 +7,9 @@ directory is kept in mind, and REPLICA_NOT_AVAILABLE tells to come back.
 from __future__ import annotations
 
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import ALTER_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Whole
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -19,7 +20,7 @@ from penstock.protocol.messages.alter_replica_log_dirs import (
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=(1, 2), needs=(Need.ALTER_CLUSTER,))
+@handles(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=(1, 2), rule=(Whole(ALTER_CLUSTER),))
 def alter_replica_log_dirs(
     broker: Broker, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:

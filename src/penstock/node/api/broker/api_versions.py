@@ -6,14 +6,14 @@ The rules are in `penstock.node.serving.versions`.
 from __future__ import annotations
 
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import NOTHING
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import NOTHING
 from penstock.node.serving.versions import finalized_levels, told_versions
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.API_VERSIONS, versions=(0, 4), needs=NOTHING)
+@handles(ApiKey.API_VERSIONS, versions=(0, 4), rule=NOTHING)
 def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """Tell what is served."""
     registration = broker.image.brokers.get(broker.node_id)

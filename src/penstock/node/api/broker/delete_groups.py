@@ -6,14 +6,15 @@ from collections.abc import Awaitable
 
 from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import DELETE_GROUP
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Each
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.DELETE_GROUPS, versions=(0, 2), needs=(Need.DELETE_GROUP,))
+@handles(ApiKey.DELETE_GROUPS, versions=(0, 2), rule=(Each(DELETE_GROUP, ("groups_names",), "results"),))
 @coordinated(lambda request: request.groups_names)
 async def delete_groups(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Delete each group by itself."""

@@ -14,8 +14,9 @@ from functools import partial
 
 from penstock.node.partitions.partition import Partition
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import DELETE_TOPIC
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Each
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import Act, check_allowed
 from penstock.protocol.messages.delete_records import (
@@ -32,7 +33,7 @@ TO_HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
 
 
-@handles(ApiKey.DELETE_RECORDS, versions=(0, 2), needs=(Need.DELETE_TOPIC,))
+@handles(ApiKey.DELETE_RECORDS, versions=(0, 2), rule=(Each(DELETE_TOPIC, ("topics",), "topics"),))
 def delete_records(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | asyncio.Future[DeleteRecordsResponse]:

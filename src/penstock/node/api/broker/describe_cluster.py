@@ -7,12 +7,12 @@ controllers' own endpoints (`endpoint_type` 2) are not told by a broker: MISMATC
 from __future__ import annotations
 
 from penstock.metadata.image import BrokerImage, ClusterImage
-from penstock.node.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from penstock.node.api.endpoint_types import BROKERS, wrong_endpoint_type
 from penstock.node.api.partition_views import ListenerView
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import NOT_ASKED
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import OPERATIONS, Nothing
 from penstock.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -21,7 +21,7 @@ from penstock.protocol.messages.describe_cluster import (
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2), needs=(Need.DESCRIBE_CLUSTER,))
+@handles(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2), rule=(Nothing(), OPERATIONS))
 def describe_cluster(
     broker: Broker, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
@@ -41,7 +41,7 @@ def describe_cluster(
             if (request.include_fenced_brokers or not known_broker.fenced)
             and (described := _described(known_broker, context.session.listener)) is not None
         ],
-        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+        cluster_authorized_operations=context.cluster_operations if asked else NOT_ASKED,
     )
 
 

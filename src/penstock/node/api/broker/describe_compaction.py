@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import DESCRIBE_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Whole
 from penstock.protocol.requests.api import OwnApiKey
 from penstock.protocol.requests.own_apis import CompactedLog, DescribeCompactionRequest, DescribeCompactionResponse
 
@@ -14,7 +15,7 @@ LOGS_AT_ONCE = 100
 """Logs that are looked at before other requests are served."""
 
 
-@handles(OwnApiKey.DESCRIBE_COMPACTION, versions=(0, 0), needs=(Need.DESCRIBE_CLUSTER,))
+@handles(OwnApiKey.DESCRIBE_COMPACTION, versions=(0, 0), rule=(Whole(DESCRIBE_CLUSTER),))
 async def describe_compaction(
     broker: Broker, context: RequestContext, request: DescribeCompactionRequest
 ) -> DescribeCompactionResponse:

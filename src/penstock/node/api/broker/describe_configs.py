@@ -19,8 +19,9 @@ from penstock.metadata.configs.effective import (
 from penstock.metadata.resources import ResourceType
 from penstock.metadata.topic_names import topic_name_error
 from penstock.node.api.broker_loggers import logger_entries
+from penstock.node.api.commands import on_configs
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import DESCRIBE_CLUSTER_CONFIGS, Operation
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import Act, check_allowed
@@ -52,7 +53,7 @@ Described = dict[tuple[Kind, tuple[tuple[str, str], ...], tuple[str, ...]], list
 @handles(
     ApiKey.DESCRIBE_CONFIGS,
     versions=(1, 4),
-    needs=(Need.DESCRIBE_CLUSTER_CONFIGS, Need.DESCRIBE_TOPIC_CONFIGS, Need.DESCRIBE_GROUP_CONFIGS),
+    rule=(on_configs(Operation.DESCRIBE_CONFIGS, "results", loggers=DESCRIBE_CLUSTER_CONFIGS),),
 )
 def describe_configs(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest

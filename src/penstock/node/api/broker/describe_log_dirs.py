@@ -13,8 +13,9 @@ from penstock.log.directories.description import DirectoryDescription
 from penstock.log.partition_log import PartitionLog
 from penstock.node.partitions.partition import Partition
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import DESCRIBE_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Whole
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.describe_log_dirs import (
@@ -29,7 +30,7 @@ from penstock.protocol.requests.api import ApiKey
 logger = logging.getLogger(__name__)
 
 
-@handles(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 5), needs=(Need.DESCRIBE_CLUSTER,))
+@handles(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 5), rule=(Whole(DESCRIBE_CLUSTER),))
 def describe_log_dirs(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from penstock.node.api.metric_rows import metric_rows
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import DESCRIBE_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Whole
 from penstock.protocol.requests.api import OwnApiKey
 from penstock.protocol.requests.own_apis import DescribeMetricsRequest, DescribeMetricsResponse
 
 
-@handles(OwnApiKey.DESCRIBE_METRICS, versions=(0, 0), needs=(Need.DESCRIBE_CLUSTER,))
+@handles(OwnApiKey.DESCRIBE_METRICS, versions=(0, 0), rule=(Whole(DESCRIBE_CLUSTER),))
 def describe_metrics(
     broker: Broker, context: RequestContext, request: DescribeMetricsRequest
 ) -> DescribeMetricsResponse:

@@ -6,8 +6,9 @@ Transactions come later: no producer has an open one.
 from __future__ import annotations
 
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import READ_TOPIC
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Each
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -19,7 +20,7 @@ from penstock.protocol.messages.describe_producers import (
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0), needs=(Need.READ_TOPIC,))
+@handles(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0), rule=(Each(READ_TOPIC, ("topics",), "topics"),))
 def describe_producers(
     broker: Broker, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:

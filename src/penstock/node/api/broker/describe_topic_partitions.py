@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from penstock.metadata.image import ClusterImage, PartitionImage, TopicImage
 from penstock.metadata.topic_names import topic_name_error
-from penstock.node.api.authorized_operations import TOPIC_OPERATIONS
 from penstock.node.api.partition_views import ListenerView
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import DESCRIBE_TOPIC, Resource
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Within
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import is_internal
 from penstock.protocol.messages.describe_topic_partitions import (
@@ -26,7 +26,11 @@ from penstock.protocol.messages.describe_topic_partitions import (
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), needs=(Need.DESCRIBE_TOPIC,))
+@handles(
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    versions=(0, 0),
+    rule=(Within(DESCRIBE_TOPIC, "for each; of all topics what is without it is left out"),),
+)
 def describe_topic_partitions(
     broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
@@ -35,7 +39,7 @@ def describe_topic_partitions(
     view = ListenerView(image, context.session.listener)
     room = max(1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit))
     response = DescribeTopicPartitionsResponse()
-    for name, first in _names_from(image, request):
+    for name, first in _names_from(context, image, request):
         if room <= 0:
             response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=first)
             break
@@ -50,17 +54,31 @@ def describe_topic_partitions(
         if reached < len(topic.partitions):
             response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=reached)
             break
+    for described in response.topics:
+        if not described.error_code:
+            described.topic_authorized_operations = context.operations_on(Resource.TOPIC, described.name or "")
+    response.topics += [_refused(name) for name in _asked(request) if not context.allows(DESCRIBE_TOPIC, name)]
     return response
 
 
-def _names_from(image: ClusterImage, request: DescribeTopicPartitionsRequest) -> list[tuple[str, int]]:
+def _asked(request: DescribeTopicPartitionsRequest) -> dict[str, None]:
+    return {topic.name: None for topic in request.topics}
+
+
+def _names_from(
+    context: RequestContext, image: ClusterImage, request: DescribeTopicPartitionsRequest
+) -> list[tuple[str, int]]:
     """The topics of this page and those after it, each with its first partition that is to be told."""
-    names = {topic.name: None for topic in request.topics} or image.topics
+    names = [name for name in _asked(request) or image.topics if context.allows(DESCRIBE_TOPIC, name)]
     cursor = request.cursor
     if cursor is None:
         return [(name, 0) for name in sorted(names)]
     first = max(0, cursor.partition_index)
     return [(name, first if name == cursor.topic_name else 0) for name in sorted(names) if name >= cursor.topic_name]
+
+
+def _refused(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
 
 
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
@@ -78,7 +96,6 @@ def _page(topic: TopicImage, view: ListenerView, first: int, room: int) -> Descr
             _described(index, topic.partitions[index], view)
             for index in range(first, min(first + room, len(topic.partitions)))
         ],
-        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 

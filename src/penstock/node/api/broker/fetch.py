@@ -19,15 +19,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from penstock.node.api.fetching import Answer, FetchReader
 from penstock.node.api.storage_group_rows import fetched_by_replica
 from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Session, Wanted, nobody_waits, wanted_in
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import CLUSTER_ACTION, READ_TOPIC
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.late_answer import LateAnswer
+from penstock.node.serving.rules import Within
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.fetch import TOPIC_IDS_FROM, FetchFrame, encode_fetch_response, parse_fetch
@@ -45,7 +46,10 @@ NOTED_AT_ONCE = 1000
 T = TypeVar("T")
 
 
-@handles(ApiKey.FETCH, versions=(4, 18), needs=(Need.READ_TOPIC, Need.CLUSTER_ACTION), raw=True)
+RULE: Final = (Within(READ_TOPIC, "for each"), Within(CLUSTER_ACTION, "instead, between nodes"))
+
+
+@handles(ApiKey.FETCH, versions=(4, 18), rule=RULE, raw=True)
 def fetch(
     broker: Broker, context: RequestContext, frame: memoryview, position: int
 ) -> list[Any] | Awaitable[list[Any]]:
@@ -53,7 +57,7 @@ def fetch(
     if len(frame) > WIDE_BYTES:
         return _fetch_apart(broker, context, bytes(frame), position)
     request = parse_fetch(frame, position, context.api_version)
-    if request.cluster_id is not None:  # only replicas of the consensus core's logs say that
+    if request.cluster_id is not None and context.allows(CLUSTER_ACTION):  # only replicas of the core's logs say that
         answer = fetched_by_replica(broker, context, request, frame, position)
         if answer is not None:
             return answer

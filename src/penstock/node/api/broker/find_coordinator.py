@@ -11,21 +11,31 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import CLUSTER_ACTION, DESCRIBE_GROUP, DESCRIBE_TRANSACTION
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Within
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from penstock.protocol.requests.api import ApiKey
 
-GROUP: Final = 0
+GROUP, TRANSACTION, SHARE = 0, 1, 2
 BATCHED_SINCE: Final = 4
 NOBODY: Final = -1
-KEY_TYPES: Final = {1: "transactions", 2: "share groups"}
-REFUSALS: Final = {1: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+KEY_TYPES: Final = {TRANSACTION: "transactions", SHARE: "share groups"}
+REFUSALS: Final = {TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
 """librdkafka takes any other error about a transaction for a passing one, and asks again until its user gives up."""
 
 
-@handles(ApiKey.FIND_COORDINATOR, versions=(0, 6), needs=(Need.DESCRIBE_GROUP, Need.DESCRIBE_TRANSACTION))
+SHARE_SINCE: Final = 6
+_RIGHTS: Final = {GROUP: DESCRIBE_GROUP, TRANSACTION: DESCRIBE_TRANSACTION}
+RULE: Final = (
+    Within(DESCRIBE_GROUP, "for each group"),
+    Within(DESCRIBE_TRANSACTION, "for each transactional id"),
+    Within(CLUSTER_ACTION, "for what share groups keep"),
+)
+
+
+@handles(ApiKey.FIND_COORDINATOR, versions=(0, 6), rule=RULE)
 def find_coordinator(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
@@ -47,6 +57,7 @@ def find_coordinator(
 def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> Coordinator:
     answer = Coordinator(key=key, node_id=NOBODY, port=NOBODY, error_message=None)
     try:
+        _check_right(context, key_type, key)
         if key_type != GROUP:
             what = KEY_TYPES.get(key_type, f"coordinator for keys of type {key_type}")
             raise KafkaError(REFUSALS.get(key_type, ErrorCode.INVALID_REQUEST), f"This cluster has no {what} yet.")
@@ -56,3 +67,10 @@ def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> C
     else:
         answer.node_id, answer.host, answer.port = node_id, endpoint.host, endpoint.port
     return answer
+
+
+def _check_right(context: RequestContext, key_type: int, key: str) -> None:
+    if key_type in _RIGHTS and not context.allows(_RIGHTS[key_type], key):
+        raise _RIGHTS[key_type].refused()
+    if key_type == SHARE and context.api_version >= SHARE_SINCE and not context.allows(CLUSTER_ACTION):
+        raise CLUSTER_ACTION.refused()

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final, cast
 
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import BETWEEN_NODES
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.requests.api import ApiKey, OwnApiKey
@@ -32,7 +32,7 @@ FORWARDED: Final = frozenset(
 )
 
 
-@handles(OwnApiKey.FORWARD_TO_COORDINATOR, versions=(0, 0), needs=(Need.CLUSTER_ACTION,), pipelined=True)
+@handles(OwnApiKey.FORWARD_TO_COORDINATOR, versions=(0, 0), rule=BETWEEN_NODES, pipelined=True)
 async def forward_to_coordinator(
     broker: Broker, context: RequestContext, request: ForwardToCoordinatorRequest
 ) -> ForwardToCoordinatorResponse:

@@ -9,15 +9,16 @@ from functools import lru_cache
 
 from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import READ_GROUP
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Whole, the_group
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.HEARTBEAT, versions=(0, 4), needs=(Need.READ_GROUP,), repeats=True)
+@handles(ApiKey.HEARTBEAT, versions=(0, 4), rule=(Whole(READ_GROUP, the_group),), repeats=True)
 @coordinated()
 def heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> bytes:
     """Ask the group's coordinator."""

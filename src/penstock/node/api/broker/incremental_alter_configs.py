@@ -6,12 +6,15 @@ The controller decides, but for the levels of this broker's loggers, which are n
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import Final
 
 from penstock.metadata.resources import ResourceType
 from penstock.node.api.broker_loggers import change_loggers
-from penstock.node.api.commands import CONFIGS, handed_on
+from penstock.node.api.commands import handed_on
 from penstock.node.roles.broker import Broker
+from penstock.node.serving.access import ALTER_CLUSTER_CONFIGS, CLUSTER_NAME
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Each
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -22,10 +25,23 @@ from penstock.protocol.messages.incremental_alter_configs import (
 from penstock.protocol.requests.api import ApiKey
 
 
+def _is_logger(resource: AlterConfigsResource) -> bool:
+    return resource.resource_type == ResourceType.BROKER_LOGGER
+
+
+LOGGERS: Final = Each(
+    lambda _, resource: ALTER_CLUSTER_CONFIGS if _is_logger(resource) else None,
+    ("resources",),
+    "responses",
+    lambda *_: CLUSTER_NAME,
+    words=f"{ALTER_CLUSTER_CONFIGS} for loggers; the controller asks for the rest",
+)
+
+
 @handles(
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
     versions=(0, 1),
-    needs=CONFIGS,
+    rule=(LOGGERS,),
 )
 def incremental_alter_configs(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
@@ -50,10 +66,6 @@ async def _with_loggers(
         if _is_logger(resource)
     ]
     return response
-
-
-def _is_logger(resource: AlterConfigsResource) -> bool:
-    return resource.resource_type == ResourceType.BROKER_LOGGER
 
 
 def _change(broker: Broker, resource: AlterConfigsResource, *, validate_only: bool) -> AlterConfigsResourceResponse:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from typing import Final
 
 from penstock.node.coordinators.producer_ids import Allocate
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import CLUSTER_NAME, IDEMPOTENT_WRITE, WRITE_TOPIC, WRITE_TRANSACTION
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Whole
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -22,7 +24,21 @@ from penstock.protocol.requests.api import ApiKey
 FIRST_EPOCH = 0
 
 
-@handles(ApiKey.INIT_PRODUCER_ID, versions=(0, 5), needs=(Need.IDEMPOTENT_WRITE, Need.WRITE_TRANSACTION))
+def _transactional_id(request: InitProducerIdRequest) -> tuple[str, ...]:
+    return () if request.transactional_id is None else (request.transactional_id,)
+
+
+def _idempotent(request: InitProducerIdRequest) -> tuple[str, ...]:
+    return (CLUSTER_NAME,) if request.transactional_id is None else ()
+
+
+RULE: Final = (
+    Whole(WRITE_TRANSACTION, _transactional_id, words="with a transactional id"),
+    Whole(IDEMPOTENT_WRITE, _idempotent, or_any=WRITE_TOPIC, words="without one"),
+)
+
+
+@handles(ApiKey.INIT_PRODUCER_ID, versions=(0, 5), rule=RULE)
 def init_producer_id(
     broker: Broker, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:

@@ -11,14 +11,15 @@ from penstock.coordinator.group.classic.answers import join_error
 from penstock.coordinator.group.classic.member import Caller
 from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import READ_GROUP
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Whole, the_group
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.JOIN_GROUP, versions=(0, 9), needs=(Need.READ_GROUP,))
+@handles(ApiKey.JOIN_GROUP, versions=(0, 9), rule=(Whole(READ_GROUP, the_group),))
 @coordinated(parks=True)
 def join_group(
     broker: Broker, context: RequestContext, request: JoinGroupRequest

@@ -9,14 +9,15 @@ from collections.abc import Awaitable
 
 from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import READ_GROUP
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Whole, the_group
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.LEAVE_GROUP, versions=(0, 5), needs=(Need.READ_GROUP,))
+@handles(ApiKey.LEAVE_GROUP, versions=(0, 5), rule=(Whole(READ_GROUP, the_group),))
 @coordinated()
 def leave_group(
     broker: Broker, context: RequestContext, request: LeaveGroupRequest

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.resources import ResourceType
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import DESCRIBE_CLUSTER_CONFIGS
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Whole
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.list_config_resources import (
     ConfigResource,
@@ -30,7 +31,7 @@ _TYPES = (
 )
 
 
-@handles(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1), needs=(Need.DESCRIBE_CLUSTER_CONFIGS,))
+@handles(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1), rule=(Whole(DESCRIBE_CLUSTER_CONFIGS),))
 def list_config_resources(
     broker: Broker, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import DESCRIBE_CLUSTER, DESCRIBE_GROUP
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Told
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.LIST_GROUPS, versions=(0, 5), needs=(Need.DESCRIBE_CLUSTER, Need.DESCRIBE_GROUP))
+@handles(
+    ApiKey.LIST_GROUPS,
+    versions=(0, 5),
+    rule=(Told(DESCRIBE_GROUP, "groups", lambda group: group.group_id, unless=DESCRIBE_CLUSTER),),
+)
 def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """List the groups; a filter that names nothing lets all through, and upper or lower case does not matter."""
     states = {state.lower() for state in request.states_filter}

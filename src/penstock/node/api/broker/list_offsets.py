@@ -18,8 +18,9 @@ from collections.abc import Awaitable
 
 from penstock.node.partitions.partition import Partition
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import DESCRIBE_TOPIC
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Each
 from penstock.node.serving.slices import Steps, in_slices
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.list_offsets import (
@@ -47,7 +48,7 @@ NOTHING: Found = (-1, -1, -1)
 PARTITIONS_A_STEP = 50
 
 
-@handles(ApiKey.LIST_OFFSETS, versions=(1, 11), needs=(Need.DESCRIBE_TOPIC,))
+@handles(ApiKey.LIST_OFFSETS, versions=(1, 11), rule=(Each(DESCRIBE_TOPIC, ("topics",), "topics"),))
 def list_offsets(
     broker: Broker, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:

@@ -9,15 +9,17 @@ and the topics asked for.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping
+from typing import Final
+from uuid import UUID
 
 from penstock.metadata.image import ClusterImage, TopicImage
 from penstock.metadata.topic_names import topic_name_error
-from penstock.node.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from penstock.node.api.partition_views import ListenerView
 from penstock.node.controlling.topic_creation import create_missing
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import CREATE_IN_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC, NOT_ASKED, Resource
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import OPERATIONS, Within
 from penstock.node.serving.slices import Steps, in_slices
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import Act, is_internal, refusal_of
@@ -44,7 +46,14 @@ PARTITIONS_A_STEP = 100
 Failures = Mapping[str, ErrorCode]
 
 
-@handles(ApiKey.METADATA, versions=(0, 13), needs=(Need.DESCRIBE_TOPIC, Need.CREATE_IN_CLUSTER, Need.CREATE_TOPIC))
+RULE: Final = (
+    Within(DESCRIBE_TOPIC, "for each; of all topics what is without it is left out"),
+    Within(CREATE_IN_CLUSTER, f"or {CREATE_TOPIC} for each that is to be created"),
+    OPERATIONS,
+)
+
+
+@handles(ApiKey.METADATA, versions=(0, 13), rule=RULE)
 def metadata(
     broker: Broker, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
@@ -53,17 +62,25 @@ def metadata(
         request.topics = None
     refused: Failures = {}
     if request.topics and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
-        missing = _missing_names(broker.image, request.topics)
+        missing = _missing_names(context, broker.image, request.topics)
         refused = {name: refusal.code for name in missing if (refusal := refusal_of(name, Act.AUTO_CREATE)) is not None}
+        if missing and not context.allows(CREATE_IN_CLUSTER):
+            may_not = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            refused |= {name: may_not for name in missing if not context.allows(CREATE_TOPIC, name)}
         creatable = [name for name in missing if name not in refused]
         if creatable:
             return _create_first(broker, context, request, creatable, refused)
     return in_slices(_answer(broker, context, request, refused), broker.slices)
 
 
-def _missing_names(image: ClusterImage, topics: list[MetadataRequestTopic]) -> list[str]:
+def _missing_names(context: RequestContext, image: ClusterImage, topics: list[MetadataRequestTopic]) -> list[str]:
+    """The names that are not there, as far as who asks may know that."""
     names = {topic.name: None for topic in topics if topic.name is not None and topic.topic_id == ZERO_UUID}
-    return [name for name in names if name not in image.topics and topic_name_error(name) is None]
+    return [
+        name
+        for name in names
+        if name not in image.topics and topic_name_error(name) is None and context.allows(DESCRIBE_TOPIC, name)
+    ]
 
 
 async def _create_first(
@@ -82,10 +99,11 @@ def _answer(
     topics: list[MetadataResponseTopic] = []
     asked: Iterable[MetadataRequestTopic] = request.topics or ()
     if request.topics is None:
-        asked = (MetadataRequestTopic(name=name) for name in sorted(image.topics))
+        names = [name for name in sorted(image.topics) if context.allows(DESCRIBE_TOPIC, name)]
+        asked = (MetadataRequestTopic(name=name) for name in names)
     told = 0
     for topic in asked:
-        described = _asked(image, topic, view, context.api_version, failures)
+        described = _asked(context, image, topic, view, failures)
         topics.append(described)
         told += 1 + len(described.partitions)
         if told >= PARTITIONS_A_STEP:
@@ -93,7 +111,8 @@ def _answer(
             yield None
     if request.include_topic_authorized_operations:
         for described in topics:
-            described.topic_authorized_operations = NOT_ASKED if described.error_code else TOPIC_OPERATIONS
+            if not described.error_code:
+                described.topic_authorized_operations = context.operations_on(Resource.TOPIC, described.name or "")
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node, host=endpoint.host, port=endpoint.port, rack=known.rack)
@@ -103,25 +122,30 @@ def _answer(
         controller_id=view.controller_id(broker.active_controller_id, broker.node_id),
         topics=topics,
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+            context.cluster_operations if request.include_cluster_authorized_operations else NOT_ASKED
         ),
     )
 
 
 def _asked(
-    image: ClusterImage, asked: MetadataRequestTopic, view: ListenerView, version: int, failures: Failures
+    context: RequestContext, image: ClusterImage, asked: MetadataRequestTopic, view: ListenerView, failures: Failures
 ) -> MetadataResponseTopic:
+    version = context.api_version
     if asked.topic_id != ZERO_UUID:
         if version < FIRST_WITH_IDS:
             return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=asked.name or "")
         topic = image.topics_by_id.get(asked.topic_id)
         if topic is None:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
+        if not context.allows(DESCRIBE_TOPIC, topic.name):
+            return _refused(None, asked.topic_id)
         return _described(topic, view)
     if asked.name is None:
         return MetadataResponseTopic(
             error_code=ErrorCode.INVALID_REQUEST, name="" if version < FIRST_WITH_IDS else None
         )
+    if not context.allows(DESCRIBE_TOPIC, asked.name):
+        return _refused(asked.name, ZERO_UUID)
     topic = image.topics.get(asked.name)
     if topic is not None:
         return _described(topic, view)
@@ -131,6 +155,11 @@ def _asked(
     return MetadataResponseTopic(
         error_code=failures.get(asked.name, code), name=asked.name, is_internal=is_internal(asked.name)
     )
+
+
+def _refused(name: str | None, topic_id: UUID) -> MetadataResponseTopic:
+    """What may not be described, as it was asked for."""
+    return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, topic_id=topic_id)
 
 
 def _described(topic: TopicImage, view: ListenerView) -> MetadataResponseTopic:

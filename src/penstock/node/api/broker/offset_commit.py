@@ -15,8 +15,9 @@ from typing import Final
 from penstock.metadata.topics import TopicImage
 from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import READ_GROUP, READ_TOPIC
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Each, Whole, the_group, topic_of
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -32,7 +33,11 @@ TOPIC_IDS_SINCE: Final = 10
 Answer = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
 
 
-@handles(ApiKey.OFFSET_COMMIT, versions=(2, 10), needs=(Need.READ_GROUP, Need.READ_TOPIC))
+@handles(
+    ApiKey.OFFSET_COMMIT,
+    versions=(2, 10),
+    rule=(Whole(READ_GROUP, the_group), Each(READ_TOPIC, ("topics",), "topics", topic_of)),
+)
 @coordinated()
 def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> Answer:
     """Hand what exists to the group's coordinator."""

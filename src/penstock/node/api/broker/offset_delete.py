@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import DELETE_GROUP, READ_TOPIC
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Each, Whole, the_group
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -17,7 +18,11 @@ from penstock.protocol.messages.offset_delete import (
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.OFFSET_DELETE, versions=(0, 0), needs=(Need.DELETE_GROUP, Need.READ_TOPIC))
+@handles(
+    ApiKey.OFFSET_DELETE,
+    versions=(0, 0),
+    rule=(Whole(DELETE_GROUP, the_group), Each(READ_TOPIC, ("topics",), "topics")),
+)
 @coordinated()
 async def offset_delete(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     """Hand what exists to the group's coordinator; what does not is UNKNOWN_TOPIC_OR_PARTITION."""

@@ -15,8 +15,9 @@ from penstock.coordinator.group.image import TopicOffsets
 from penstock.coordinator.group.records import CommittedOffset
 from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import DESCRIBE_GROUP, DESCRIBE_TOPIC
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Within
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -44,7 +45,13 @@ def groups_asked_for(request: OffsetFetchRequest) -> list[str]:
     return [group.group_id for group in request.groups] or [request.group_id]
 
 
-@handles(ApiKey.OFFSET_FETCH, versions=(1, 10), needs=(Need.DESCRIBE_GROUP, Need.DESCRIBE_TOPIC))
+RULE: Final = (
+    Within(DESCRIBE_GROUP, "for each"),
+    Within(DESCRIBE_TOPIC, "for each; of all topics what is without it is left out"),
+)
+
+
+@handles(ApiKey.OFFSET_FETCH, versions=(1, 10), rule=RULE)
 @coordinated(groups_asked_for)
 def offset_fetch(
     broker: Broker, context: RequestContext, request: OffsetFetchRequest
@@ -65,7 +72,7 @@ async def _when_loaded(
 
 def _look_up(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     if context.api_version >= GROUPS_SINCE:
-        return OffsetFetchResponse(groups=[_fetch(broker, group, context.api_version) for group in request.groups])
+        return OffsetFetchResponse(groups=[_fetch(broker, context, group) for group in request.groups])
     topics = request.topics
     group = OffsetFetchRequestGroup(
         group_id=request.group_id,
@@ -73,44 +80,49 @@ def _look_up(broker: Broker, context: RequestContext, request: OffsetFetchReques
         if topics is None
         else [OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in topics],
     )
-    return _as_one_group(_fetch(broker, group, context.api_version))
+    return _as_one_group(_fetch(broker, context, group))
 
 
-def _fetch(broker: Broker, group: OffsetFetchRequestGroup, api_version: int) -> OffsetFetchResponseGroup:
+def _fetch(broker: Broker, context: RequestContext, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
     answer = OffsetFetchResponseGroup(group_id=group.group_id)
     try:
+        if not context.allows(DESCRIBE_GROUP, group.group_id):
+            raise DESCRIBE_GROUP.refused()
         shard = broker.groups.find(group.group_id)
     except KafkaError as error:
         answer.error_code = error.code
-        if api_version < GROUP_ERROR_SINCE:
+        if context.api_version < GROUP_ERROR_SINCE:
             answer.topics = [_refuse(topic, error.code) for topic in group.topics or []]
         return answer
     offsets = shard.machine.offsets(group.group_id)
-    topics = _all_topics(broker, offsets, api_version) if group.topics is None else group.topics
-    answer.topics = [_fetch_topic(broker, topic, offsets, api_version) for topic in topics]
+    topics = _all_topics(broker, context, offsets) if group.topics is None else group.topics
+    answer.topics = [_fetch_topic(broker, context, topic, offsets) for topic in topics]
     return answer
 
 
-def _all_topics(broker: Broker, offsets: TopicOffsets, api_version: int) -> list[OffsetFetchRequestTopics]:
-    """A request for everything that is there. Topics without an id any more cannot be named in version 10."""
+def _all_topics(broker: Broker, context: RequestContext, offsets: TopicOffsets) -> list[OffsetFetchRequestTopics]:
+    """A request for everything that may be told. Topics without an id any more cannot be named in version 10."""
     return [
         OffsetFetchRequestTopics(name=name, topic_id=_topic_id(broker, name), partition_indexes=list(partitions))
         for name, partitions in offsets.items()
-        if api_version < TOPIC_IDS_SINCE or name in broker.image.topics
+        if (context.api_version < TOPIC_IDS_SINCE or name in broker.image.topics)
+        and context.allows(DESCRIBE_TOPIC, name)
     ]
 
 
 def _fetch_topic(
-    broker: Broker, topic: OffsetFetchRequestTopics, offsets: TopicOffsets, api_version: int
+    broker: Broker, context: RequestContext, topic: OffsetFetchRequestTopics, offsets: TopicOffsets
 ) -> OffsetFetchResponseTopics:
     name, topic_id = topic.name, topic.topic_id
-    if api_version >= TOPIC_IDS_SINCE:
+    if context.api_version >= TOPIC_IDS_SINCE:
         known = broker.image.topics_by_id.get(topic_id)
         if known is None:
             return _refuse(topic, ErrorCode.UNKNOWN_TOPIC_ID)
         name = known.name
     else:
         topic_id = _topic_id(broker, name)
+    if not context.allows(DESCRIBE_TOPIC, name):
+        return _refuse(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     committed = offsets.get(name, {})
     answer = OffsetFetchResponseTopics(name=name, topic_id=topic_id)
     for index in topic.partition_indexes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import CLUSTER_ACTION, DESCRIBE_TOPIC
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Each
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -16,7 +17,11 @@ from penstock.protocol.messages.offset_for_leader_epoch import (
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4), needs=(Need.CLUSTER_ACTION, Need.DESCRIBE_TOPIC))
+@handles(
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    versions=(2, 4),
+    rule=(Each(DESCRIBE_TOPIC, ("topics",), "topics", unless=CLUSTER_ACTION),),
+)
 def offset_for_leader_epoch(
     broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:

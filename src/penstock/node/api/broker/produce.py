@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final
 from uuid import UUID
 
 from penstock.log.record_checks import InvalidRecords
 from penstock.node.api.partition_views import current_leader, endpoints_of
 from penstock.node.partitions.partition import ALL_REPLICAS, HoldsBack, NotAppendingError, Partition
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import ALLOW_ALL, WRITE_TOPIC, WRITE_TRANSACTION
 from penstock.node.serving.handler import CloseConnection, RequestContext, handles
 from penstock.node.serving.late_answer import LateAnswer
+from penstock.node.serving.rules import Within
 from penstock.protocol.batch import TRANSACTIONAL
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import Act, check_allowed
@@ -47,10 +49,16 @@ Pending = tuple[Partition, str | UUID, int, int, list[bytes], int]
 stands: the list, the place."""
 
 
+RULE: Final = (
+    Within(WRITE_TRANSACTION, "for all records of a transaction"),
+    Within(WRITE_TOPIC, "for each"),
+)
+
+
 @handles(
     ApiKey.PRODUCE,
     versions=(3, 13),
-    needs=(Need.WRITE_TOPIC, Need.IDEMPOTENT_WRITE, Need.WRITE_TRANSACTION),
+    rule=RULE,
     raw=True,
     pipelined=True,
 )
@@ -62,7 +70,7 @@ def produce(
     transactional_id, acks, timeout_ms, topics = parse_produce(frame, position, version)
     refusal = None
     if transactional_id is not None or not -1 <= acks <= 1:
-        refusal = _refusal(acks)
+        refusal = _refusal(context, transactional_id, acks)
     is_late, now_ms = broker.lease.is_over, broker.now_ms()
     answers: Answers = []
     pending: list[Pending | _Held] = []
@@ -71,9 +79,10 @@ def produce(
     for topic, asked in topics:
         done: list[bytes] = []
         answers.append((topic, done))
+        unwritable = refusal or _unwritable(broker, context, topic)
         for index, batch in asked:
             try:
-                partition = _partition(broker, context, topic, index, refusal, is_late)
+                partition = _partition(broker, context, topic, index, unwritable, is_late)
                 appended = partition.append(_checked(batch), acks=acks, now_ms=now_ms)
             except KafkaError as error:
                 held = _held(broker, error, (topic, index), batch, (acks, timeout_ms), done)
@@ -99,11 +108,21 @@ def produce(
     return [encode_produce_response(answers, version, context.correlation_id)]
 
 
-def _refusal(acks: int) -> KafkaError:
+def _refusal(context: RequestContext, transactional_id: str | None, acks: int) -> KafkaError:
     """Why nothing of a request is appended."""
+    if transactional_id is not None and not context.allows(WRITE_TRANSACTION, transactional_id):
+        return WRITE_TRANSACTION.refused()
     if not -1 <= acks <= 1:
         return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     return KafkaError(ErrorCode.INVALID_REQUEST, "transactions are not served")
+
+
+def _unwritable(broker: Broker, context: RequestContext, topic: str | UUID) -> KafkaError | None:
+    """Why nothing is appended to a topic, if who asks may not; of one that is not there others say so."""
+    if context.authorizer is ALLOW_ALL:
+        return None
+    name = broker.topic_name(topic)
+    return None if name is None or context.allows(WRITE_TOPIC, name) else WRITE_TOPIC.refused()
 
 
 def _partition(

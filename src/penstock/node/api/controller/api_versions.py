@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from penstock.metadata.features import SUPPORTED_FEATURES
 from penstock.node.roles.controller_node import ControllerNode
-from penstock.node.serving.access import NOTHING
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import NOTHING
 from penstock.node.serving.versions import finalized_levels, told_versions
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.API_VERSIONS, versions=(0, 4), needs=NOTHING)
+@handles(ApiKey.API_VERSIONS, versions=(0, 4), rule=NOTHING)
 def api_versions(node: ControllerNode, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """Tell what is served."""
     finalized = finalized_levels(node.image, node.quorum.quorum.kraft_version)

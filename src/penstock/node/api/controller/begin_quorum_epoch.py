@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock.node.api.quorum_answers import asked, check_numbers, learn_leader, with_endpoint
 from penstock.node.roles.controller_node import QuorumNode
-from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import BETWEEN_NODES
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.begin_quorum_epoch import (
     BeginQuorumEpochRequest,
@@ -17,7 +17,7 @@ from penstock.raft.kafka_answers import write_begin_epoch_answer
 from penstock.raft.kafka_requests import read_begin_epoch
 
 
-@handles(ApiKey.BEGIN_QUORUM_EPOCH, versions=(0, 1), needs=(Need.CLUSTER_ACTION,))
+@handles(ApiKey.BEGIN_QUORUM_EPOCH, versions=(0, 1), rule=BETWEEN_NODES)
 async def begin_quorum_epoch(
     node: QuorumNode, context: RequestContext, request: BeginQuorumEpochRequest
 ) -> BeginQuorumEpochResponse:

@@ -6,11 +6,11 @@ Brokers are not told here: who asks for them (endpoint type 1) gets MISMATCHED_E
 
 from __future__ import annotations
 
-from penstock.node.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from penstock.node.api.endpoint_types import CONTROLLERS, wrong_endpoint_type
 from penstock.node.roles.controller_node import ControllerNode
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import ALTER_CLUSTER, NOT_ASKED
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import OPERATIONS, Whole
 from penstock.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -21,7 +21,7 @@ from penstock.protocol.requests.api import ApiKey
 NOBODY = -1
 
 
-@handles(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2), needs=(Need.DESCRIBE_CLUSTER,))
+@handles(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2), rule=(Whole(ALTER_CLUSTER), OPERATIONS))
 def describe_cluster(
     node: ControllerNode, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
@@ -40,7 +40,7 @@ def describe_cluster(
             DescribeClusterBroker(broker_id=node_id, host=host, port=port)
             for node_id, (host, port) in sorted(_addresses(node, context.session.listener).items())
         ],
-        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+        cluster_authorized_operations=context.cluster_operations if asked else NOT_ASKED,
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from penstock.node.quorum.metadata_state import metadata_state
 from penstock.node.roles.controller_node import ControllerNode
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import DESCRIBE_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Whole
 from penstock.protocol.requests.api import OwnApiKey
 from penstock.protocol.requests.own_apis import DescribeMetadataRequest, DescribeMetadataResponse
 
 
-@handles(OwnApiKey.DESCRIBE_METADATA, versions=(0, 0), needs=(Need.DESCRIBE_CLUSTER,), pipelined=True)
+@handles(OwnApiKey.DESCRIBE_METADATA, versions=(0, 0), rule=(Whole(DESCRIBE_CLUSTER),), pipelined=True)
 async def describe_metadata(
     node: ControllerNode, context: RequestContext, request: DescribeMetadataRequest
 ) -> DescribeMetadataResponse:

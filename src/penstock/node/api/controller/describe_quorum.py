@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from penstock.node.roles.controller_node import QuorumNode
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import DESCRIBE_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Whole
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -17,7 +18,7 @@ from penstock.raft.kafka_answers import write_description
 from penstock.raft.kafka_requests import check_partition, only
 
 
-@handles(ApiKey.DESCRIBE_QUORUM, versions=(0, 2), needs=(Need.DESCRIBE_CLUSTER,))
+@handles(ApiKey.DESCRIBE_QUORUM, versions=(0, 2), rule=(Whole(DESCRIBE_CLUSTER),))
 def describe_quorum(
     node: QuorumNode, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock.node.api.quorum_answers import asked, check_numbers, learn_leader, with_endpoint
 from penstock.node.roles.controller_node import QuorumNode
-from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import BETWEEN_NODES
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse, NodeEndpoint
 from penstock.protocol.requests.api import ApiKey
@@ -13,7 +13,7 @@ from penstock.raft.kafka_answers import write_end_epoch_answer
 from penstock.raft.kafka_requests import read_end_epoch
 
 
-@handles(ApiKey.END_QUORUM_EPOCH, versions=(0, 1), needs=(Need.CLUSTER_ACTION,))
+@handles(ApiKey.END_QUORUM_EPOCH, versions=(0, 1), rule=BETWEEN_NODES)
 async def end_quorum_epoch(
     node: QuorumNode, context: RequestContext, request: EndQuorumEpochRequest
 ) -> EndQuorumEpochResponse:

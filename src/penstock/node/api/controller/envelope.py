@@ -13,8 +13,8 @@ from penstock.node.api.local_controller import answered_here
 from penstock.node.controlling.commands import deadline_of
 from penstock.node.controlling.envelope import closed, opened
 from penstock.node.roles.controller_node import ControllerNode
-from penstock.node.serving.access import Need
 from penstock.node.serving.handler import CloseConnection, RequestContext, handles
+from penstock.node.serving.rules import BETWEEN_NODES
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from penstock.protocol.requests.api import ApiKey
@@ -24,7 +24,7 @@ from penstock.protocol.schema import Message
 logger = logging.getLogger(__name__)
 
 
-@handles(ApiKey.ENVELOPE, versions=(0, 0), needs=(Need.CLUSTER_ACTION,), pipelined=True)
+@handles(ApiKey.ENVELOPE, versions=(0, 0), rule=BETWEEN_NODES, pipelined=True)
 async def envelope(node: ControllerNode, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
     """Answer what is in the envelope, in an envelope."""
     try:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from penstock.node.api.quorum_answers import MAX_ANSWER_BYTES, MAX_WAIT_MS, asked, check_numbers, with_endpoint
 from penstock.node.roles.controller_node import QuorumNode
-from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import BETWEEN_NODES
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -25,7 +25,7 @@ from penstock.raft.kafka_requests import read_fetch
 FIRST_WITH_TOPIC_IDS = 13
 
 
-@handles(ApiKey.FETCH, versions=(4, 18), needs=(Need.CLUSTER_ACTION,))
+@handles(ApiKey.FETCH, versions=(4, 18), rule=BETWEEN_NODES)
 async def fetch(node: QuorumNode, context: RequestContext, request: FetchRequest) -> FetchResponse:
     """Ask the quorum's core."""
     try:

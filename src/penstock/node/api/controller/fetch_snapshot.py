@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock.node.api.quorum_answers import MAX_ANSWER_BYTES, asked, check_numbers, with_endpoint
 from penstock.node.roles.controller_node import QuorumNode
-from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import BETWEEN_NODES
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse, NodeEndpoint
 from penstock.protocol.requests.api import ApiKey
@@ -13,7 +13,7 @@ from penstock.raft.kafka_answers import write_fetch_snapshot_answer
 from penstock.raft.kafka_requests import read_fetch_snapshot
 
 
-@handles(ApiKey.FETCH_SNAPSHOT, versions=(0, 1), needs=(Need.CLUSTER_ACTION,))
+@handles(ApiKey.FETCH_SNAPSHOT, versions=(0, 1), rule=BETWEEN_NODES)
 async def fetch_snapshot(
     node: QuorumNode, context: RequestContext, request: FetchSnapshotRequest
 ) -> FetchSnapshotResponse:

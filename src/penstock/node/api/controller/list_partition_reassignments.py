@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from penstock.controller.reassignments import list_reassignments
 from penstock.node.roles.controller_node import ControllerNode
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import DESCRIBE_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Whole
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -18,7 +19,7 @@ from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.refusals import refusal
 
 
-@handles(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), needs=(Need.DESCRIBE_CLUSTER,))
+@handles(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), rule=(Whole(DESCRIBE_CLUSTER),))
 def list_partition_reassignments(
     node: ControllerNode, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:

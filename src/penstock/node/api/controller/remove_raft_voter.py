@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from penstock.node.api.quorum_answers import asked
 from penstock.node.roles.controller_node import QuorumNode
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import ALTER_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Whole
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from penstock.protocol.requests.api import ApiKey
@@ -13,7 +14,7 @@ from penstock.raft.kafka_answers import write_remove_voter_answer
 from penstock.raft.kafka_requests import read_remove_voter
 
 
-@handles(ApiKey.REMOVE_RAFT_VOTER, versions=(0, 0), needs=(Need.ALTER_CLUSTER,))
+@handles(ApiKey.REMOVE_RAFT_VOTER, versions=(0, 0), rule=(Whole(ALTER_CLUSTER),))
 async def remove_raft_voter(
     node: QuorumNode, context: RequestContext, request: RemoveRaftVoterRequest
 ) -> RemoveRaftVoterResponse:

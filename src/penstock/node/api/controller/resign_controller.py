@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from penstock.node.roles.controller_node import ControllerNode, QuorumNode
-from penstock.node.serving.access import Need
+from penstock.node.serving.access import ALTER_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import Whole
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.requests.api import OwnApiKey
 from penstock.protocol.requests.own_apis import ResignControllerRequest, ResignControllerResponse
@@ -17,7 +18,7 @@ from penstock.protocol.requests.own_apis import ResignControllerRequest, ResignC
 ANYBODY = -1
 
 
-@handles(OwnApiKey.RESIGN_CONTROLLER, versions=(0, 0), needs=(Need.ALTER_CLUSTER,))
+@handles(OwnApiKey.RESIGN_CONTROLLER, versions=(0, 0), rule=(Whole(ALTER_CLUSTER),))
 def resign_controller(
     node: QuorumNode, context: RequestContext, request: ResignControllerRequest
 ) -> ResignControllerResponse | Awaitable[ResignControllerResponse]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock.node.api.quorum_answers import asked, check_endpoints, check_numbers
 from penstock.node.roles.controller_node import QuorumNode
-from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import BETWEEN_NODES
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from penstock.protocol.requests.api import ApiKey
@@ -13,7 +13,7 @@ from penstock.raft.kafka_answers import write_update_voter_answer
 from penstock.raft.kafka_requests import read_update_voter
 
 
-@handles(ApiKey.UPDATE_RAFT_VOTER, versions=(0, 0), needs=(Need.CLUSTER_ACTION,))
+@handles(ApiKey.UPDATE_RAFT_VOTER, versions=(0, 0), rule=BETWEEN_NODES)
 async def update_raft_voter(
     node: QuorumNode, context: RequestContext, request: UpdateRaftVoterRequest
 ) -> UpdateRaftVoterResponse:

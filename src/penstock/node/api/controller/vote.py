@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock.node.api.quorum_answers import asked, check_numbers, with_endpoint
 from penstock.node.roles.controller_node import QuorumNode
-from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.rules import BETWEEN_NODES
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.vote import NodeEndpoint, VoteRequest, VoteResponse
 from penstock.protocol.requests.api import ApiKey
@@ -13,7 +13,7 @@ from penstock.raft.kafka_answers import write_vote_answer
 from penstock.raft.kafka_requests import read_vote
 
 
-@handles(ApiKey.VOTE, versions=(0, 2), needs=(Need.CLUSTER_ACTION,))
+@handles(ApiKey.VOTE, versions=(0, 2), rule=BETWEEN_NODES)
 async def vote(node: QuorumNode, context: RequestContext, request: VoteRequest) -> VoteResponse:
     """Ask the quorum's core."""
     try:

@@ -1,0 +1,263 @@
+"""What an API asks for, declared with it: clauses, all of which hold, each about a part of the request.
+
+| clause   | without the right                                                                                |
+| -------- | ------------------------------------------------------------------------------------------------ |
+| `Whole`  | the whole request is refused, in the layout of its answer                                        |
+| `Each`   | a topic, group or resource is taken out of the request before the handler sees it, and refused   |
+| `Told`   | a thing is left out of the answer, or told without what needs the right                          |
+| `Within` | what the handler says: it asks itself, since only it knows what a request is about, or for speed |
+
+A clause only asks `RequestContext.allows`. `judged` is what stands between a decoded request and its handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from penstock.node.serving.access import CLUSTER_ACTION, CLUSTER_NAME, DESCRIBE_CLUSTER, Right
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.requests.framing import api_of_request
+from penstock.protocol.requests.refusals import refusal, refused
+from penstock.protocol.uuids import ZERO_UUID
+from penstock.protocol.value import Value
+
+
+class Asker(Protocol):
+    """Who makes a request (`RequestContext`)."""
+
+    api_version: int
+
+    def allows(self, right: Right, name: str | None = CLUSTER_NAME) -> bool:
+        """Whether it has the right on what has that name; None: on any one of its kind."""
+
+
+@dataclass(slots=True)
+class Asking:
+    """A request while it is judged: what is left of it, and what of it is refused."""
+
+    node: Any
+    context: Asker
+    request: Any
+    refused: list[tuple[str, Any, KafkaError, str | None]] = field(default_factory=list)
+    """In which field of the answer, what the request said, why, and the name that may be told besides."""
+    is_over: bool = False
+    """Whether nothing is left that was asked for."""
+
+    def allows(self, right: Right, name: str | None = CLUSTER_NAME) -> bool:
+        """See `RequestContext`."""
+        return self.context.allows(right, name)
+
+
+class Clause(Value):
+    """A part of what an API asks for; as a text it is told in words."""
+
+    def before(self, asking: Asking) -> None:
+        """Judge the request. Raises KafkaError where all of it is refused."""
+
+    def after(self, asking: Asking, response: Any) -> None:
+        """Judge the answer."""
+
+    @property
+    def is_about_answers(self) -> bool:
+        """Whether it has something to do with the answer."""
+        return False
+
+
+Rule = tuple[Clause, ...]
+"""All clauses of an API, in their order."""
+Named = Callable[[Asking, Any], str | None]
+"""The name of one thing in a request; None where there is nothing that the right could be about."""
+
+
+def the_cluster(_: Any) -> Iterable[str]:
+    """What most rights about a whole request are about."""
+    return (CLUSTER_NAME,)
+
+
+def the_group(request: Any) -> Iterable[str]:
+    """The one that most requests of groups name."""
+    return (request.group_id,)
+
+
+def said(_: Asking, thing: Any) -> str | None:
+    """The name as the request has it."""
+    if isinstance(thing, str):
+        return thing
+    name: str = thing.topic if "topic" in thing.__fields__ else thing.name
+    return name
+
+
+def topic_of(asking: Asking, thing: Any) -> str | None:
+    """The name of a topic that may be meant by its id."""
+    if isinstance(thing, str) or thing.topic_id == ZERO_UUID:
+        return said(asking, thing)
+    known = asking.node.image.topics_by_id.get(thing.topic_id)
+    return None if known is None else known.name
+
+
+class Nothing(Clause):
+    """Anybody may, who can connect: it comes before anybody has said who it is, or tells what all may know."""
+
+    def __str__(self) -> str:
+        return "nothing"
+
+
+class Whole(Clause):
+    """A right on everything that `names` finds in the request; `or_any` will do as well, on any one of its kind."""
+
+    right: Right
+    names: Callable[[Any], Iterable[str]] = the_cluster
+    or_any: Right | None = None
+    words: str = ""
+
+    def before(self, asking: Asking) -> None:
+        """See `Clause`."""
+        for name in self.names(asking.request):
+            if not asking.allows(self.right, name) and (self.or_any is None or not asking.allows(self.or_any, None)):
+                raise self.right.refused()
+
+    def __str__(self) -> str:
+        rights = f"{self.right}" if self.or_any is None else f"{self.right}, or {self.or_any} for any one"
+        return f"{self.words}: {rights}" if self.words else rights
+
+
+class BetweenNodes(Whole):
+    """What only nodes ask each other, so that no envelope brings it."""
+
+    def __str__(self) -> str:
+        return f"{self.right}: only between nodes"
+
+
+class Each(Clause):
+    """A right on each thing in lists of the request; who has `unless` on the cluster has it on all.
+
+    Those that are refused stand in the field `answers` of the response. `tells_name`: with the name, where the request
+    had only an id. Where the kind of resource differs, `right` is a function; it gives None where none is asked.
+    """
+
+    right: Right | Callable[[Asking, Any], Right | None]
+    fields: tuple[str, ...]
+    answers: str
+    name: Named = said
+    unless: Right | None = None
+    tells_name: bool = False
+    words: str = ""
+
+    def before(self, asking: Asking) -> None:
+        """See `Clause`."""
+        if self.unless is not None and asking.allows(self.unless):
+            return
+        verdicts: dict[tuple[Right, str | None], bool] = {}
+        was_refused = len(asking.refused)
+        for each in self.fields:
+            things = getattr(asking.request, each)
+            kept = [thing for thing in things if self._allowed(asking, thing, verdicts)]
+            if len(kept) < len(things):
+                asking.request = asking.request.replace(**{each: kept})
+        if len(asking.refused) > was_refused:
+            asking.is_over = not any(getattr(asking.request, each) for each in self.fields)
+
+    def _allowed(self, asking: Asking, thing: Any, verdicts: dict[tuple[Right, str | None], bool]) -> bool:
+        right = self.right if isinstance(self.right, Right) else self.right(asking, thing)
+        name = self.name(asking, thing)
+        if right is None or name is None:
+            return True
+        verdict = verdicts.get((right, name))
+        if verdict is None:
+            verdict = verdicts[right, name] = asking.allows(right, name)
+        if not verdict:
+            asking.refused.append((self.answers, thing, right.refused(), name if self.tells_name else None))
+        return verdict
+
+    @property
+    def is_about_answers(self) -> bool:
+        """See `Clause`."""
+        return True
+
+    def __str__(self) -> str:
+        each = self.words or f"{self.right} for each"
+        return each if self.unless is None else f"{self.unless}, or {each}"
+
+
+class Told(Clause):
+    """A right on each thing in a list of the answer, or `unless` on the cluster.
+
+    Those without are left out, or lose what `hide` takes away.
+    """
+
+    right: Right
+    field: str
+    name: Callable[[Any], str]
+    unless: Right | None = None
+    hide: Callable[[Any], None] | None = None
+    words: str = "is left out"
+
+    def after(self, asking: Asking, response: Any) -> None:
+        """See `Clause`."""
+        if self.unless is not None and asking.allows(self.unless):
+            return
+        left = []
+        for thing in getattr(response, self.field):
+            if asking.allows(self.right, self.name(thing)):
+                left.append(thing)
+            elif self.hide is not None:
+                self.hide(thing)
+                left.append(thing)
+        setattr(response, self.field, left)
+
+    @property
+    def is_about_answers(self) -> bool:
+        """See `Clause`."""
+        return True
+
+    def __str__(self) -> str:
+        without = f"what is without {self.right} {self.words}"
+        return without if self.unless is None else f"{self.unless}, or {without}"
+
+
+class Within(Clause):
+    """A right that the handler asks for itself, and `words` for where it does and what comes of it."""
+
+    right: Right
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.right} {self.words}"
+
+
+NOTHING: Final = (Nothing(),)
+OPERATIONS: Final = Within(DESCRIBE_CLUSTER, "to be told what may be done with the cluster")
+BETWEEN_NODES: Final = (BetweenNodes(CLUSTER_ACTION),)
+
+
+def judged(rule: Rule, answer: Callable[[Any], Any], node: Any, context: Asker, request: Any) -> Any:
+    """What `answer` makes of the request as far as who asks has the rights that the rule asks for, and refusals."""
+    asking = Asking(node, context, request)
+    try:
+        for clause in rule:
+            clause.before(asking)
+    except KafkaError as error:
+        return refusal(request, error)
+    if asking.is_over:
+        return _completed(rule, asking, api_of_request(request).response_class())
+    reply = answer(asking.request)
+    if not any(clause.is_about_answers for clause in rule):
+        return reply
+    return _later(rule, asking, reply) if hasattr(reply, "__await__") else _completed(rule, asking, reply)
+
+
+async def _later(rule: Rule, asking: Asking, reply: Awaitable[Any]) -> Any:
+    return _completed(rule, asking, await reply)
+
+
+def _completed(rule: Rule, asking: Asking, response: Any) -> Any:
+    for clause in rule:
+        clause.after(asking, response)
+    for where, thing, error, name in asking.refused:
+        item = refused(response, where, thing, error)
+        if name is not None:
+            item.name = name
+        getattr(response, where).append(item)
+    return response

@@ -1,0 +1,158 @@
+"""A request about two things for every API that names things, and an authorizer that notes what it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from penstock.metadata.resources import ResourceType
+from penstock.node.serving.access import Right
+from penstock.node.serving.session import Session
+from penstock.protocol.messages import (
+    alter_configs,
+    alter_replica_log_dirs,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_configs,
+    describe_groups,
+    describe_producers,
+    incremental_alter_configs,
+    init_producer_id,
+    list_groups,
+    list_offsets,
+    offset_commit,
+    offset_delete,
+    offset_for_leader_epoch,
+)
+from penstock.protocol.requests.api import AnyApiKey, ApiKey
+from penstock.protocol.schema import Message
+
+TOPICS = {"delays": UUID(int=7), "flights": UUID(int=8)}
+"""Those that are there."""
+GROUPS = ["readers", "writers"]
+
+
+def _resources(kind: Any) -> list[Any]:
+    named = {
+        ResourceType.TOPIC: "flights",
+        ResourceType.GROUP: "readers",
+        ResourceType.BROKER: "1",
+        ResourceType.BROKER_LOGGER: "1",
+        ResourceType.CLIENT_METRICS: "all",
+    }
+    return [kind(resource_type=code, resource_name=name) for code, name in named.items()]
+
+
+def _commits(version: int) -> Message:
+    by_id = version >= 10
+    parts = [offset_commit.OffsetCommitRequestPartition(partition_index=0)]
+    return offset_commit.OffsetCommitRequest(
+        group_id="readers",
+        topics=[
+            offset_commit.OffsetCommitRequestTopic(
+                name="" if by_id else name, topic_id=topic_id if by_id else UUID(int=0), partitions=parts
+            )
+            for name, topic_id in TOPICS.items()
+        ],
+    )
+
+
+def _deletions(version: int) -> Message:
+    if version < 6:
+        return delete_topics.DeleteTopicsRequest(topic_names=list(TOPICS))
+    by_name, by_id = TOPICS
+    topics = [delete_topics.DeleteTopicState(name=by_name), delete_topics.DeleteTopicState(topic_id=TOPICS[by_id])]
+    return delete_topics.DeleteTopicsRequest(topics=topics)
+
+
+REQUESTS: dict[AnyApiKey, Callable[[int], Message]] = {
+    ApiKey.LIST_OFFSETS: lambda _: list_offsets.ListOffsetsRequest(
+        topics=[
+            list_offsets.ListOffsetsTopic(name=name, partitions=[list_offsets.ListOffsetsPartition()])
+            for name in TOPICS
+        ]
+    ),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: lambda _: offset_for_leader_epoch.OffsetForLeaderEpochRequest(
+        topics=[
+            offset_for_leader_epoch.OffsetForLeaderTopic(
+                topic=name, partitions=[offset_for_leader_epoch.OffsetForLeaderPartition()]
+            )
+            for name in TOPICS
+        ]
+    ),
+    ApiKey.DELETE_RECORDS: lambda _: delete_records.DeleteRecordsRequest(
+        topics=[
+            delete_records.DeleteRecordsTopic(name=name, partitions=[delete_records.DeleteRecordsPartition()])
+            for name in TOPICS
+        ]
+    ),
+    ApiKey.DESCRIBE_PRODUCERS: lambda _: describe_producers.DescribeProducersRequest(
+        topics=[describe_producers.TopicRequest(name=name, partition_indexes=[0]) for name in TOPICS]
+    ),
+    ApiKey.INIT_PRODUCER_ID: lambda _: init_producer_id.InitProducerIdRequest(transactional_id="payments"),
+    ApiKey.OFFSET_COMMIT: _commits,
+    ApiKey.OFFSET_DELETE: lambda _: offset_delete.OffsetDeleteRequest(
+        group_id="readers",
+        topics=[
+            offset_delete.OffsetDeleteRequestTopic(
+                name=name, partitions=[offset_delete.OffsetDeleteRequestPartition(partition_index=0)]
+            )
+            for name in TOPICS
+        ],
+    ),
+    ApiKey.DELETE_GROUPS: lambda _: delete_groups.DeleteGroupsRequest(groups_names=GROUPS),
+    ApiKey.DESCRIBE_GROUPS: lambda _: describe_groups.DescribeGroupsRequest(groups=GROUPS),
+    ApiKey.CREATE_TOPICS: lambda _: create_topics.CreateTopicsRequest(
+        topics=[create_topics.CreatableTopic(name=name) for name in TOPICS]
+    ),
+    ApiKey.DELETE_TOPICS: _deletions,
+    ApiKey.CREATE_PARTITIONS: lambda _: create_partitions.CreatePartitionsRequest(
+        topics=[create_partitions.CreatePartitionsTopic(name=name, assignments=None) for name in TOPICS]
+    ),
+    ApiKey.DESCRIBE_CONFIGS: lambda _: describe_configs.DescribeConfigsRequest(
+        resources=_resources(describe_configs.DescribeConfigsResource)
+    ),
+    ApiKey.ALTER_CONFIGS: lambda _: alter_configs.AlterConfigsRequest(
+        resources=_resources(alter_configs.AlterConfigsResource)
+    ),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda _: incremental_alter_configs.IncrementalAlterConfigsRequest(
+        resources=_resources(incremental_alter_configs.AlterConfigsResource)
+    ),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: lambda _: alter_replica_log_dirs.AlterReplicaLogDirsRequest(
+        dirs=[
+            alter_replica_log_dirs.AlterReplicaLogDir(
+                path="/a", topics=[alter_replica_log_dirs.AlterReplicaLogDirTopic(name="flights", partitions=[0])]
+            )
+        ]
+    ),
+}
+ANSWERS: dict[AnyApiKey, Callable[[Any], Message]] = {
+    ApiKey.LIST_GROUPS: lambda _: list_groups.ListGroupsResponse(
+        groups=[list_groups.ListedGroup(group_id=name) for name in GROUPS]
+    ),
+    ApiKey.CREATE_TOPICS: lambda request: create_topics.CreateTopicsResponse(
+        topics=[
+            create_topics.CreatableTopicResult(name=topic.name, error_message=None, num_partitions=3, configs=[])
+            for topic in request.topics
+        ]
+    ),
+}
+
+
+class Recording:
+    """Notes what is asked, and refuses what it is told to, or everything."""
+
+    def __init__(self, *refuses: str, everything: bool = False) -> None:
+        self.asked: list[str] = []
+        self._refuses = refuses
+        self._everything = everything
+
+    def allows(self, session: Session, right: Right, name: str | None) -> bool:
+        assert session.listener == "PLAINTEXT"
+        question = f"{right} {'any' if name is None else name}"
+        self.asked.append(question)
+        return not self._everything and question not in self._refuses

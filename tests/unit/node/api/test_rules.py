@@ -1,0 +1,356 @@
+"""What each API asks for, on what, and what comes of a refusal, against Kafka 4.4.
+
+`KAFKA` is written from KafkaApis, ControllerApis and ConfigHelper there. For each question of a request about
+two things of each kind it says what comes of a refusal: the whole request is refused; one item is, and the handler sees
+the rest; something is not told in the answer; or something else will do (`or`), and is asked for next.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tests.unit.node.api.asked import ANSWERS, GROUPS, REQUESTS, TOPICS, Recording
+
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import TopicRecord
+from penstock.node.api.commands import HANDED_ON, OF_NODES
+from penstock.node.serving.access import ALLOW_ALL, OPERATIONS_ON, Operation, Resource, Right
+from penstock.node.serving.handler import (
+    BROKER_HANDLERS,
+    CONTROLLER_HANDLERS,
+    Handler,
+    RequestContext,
+    handles,
+    load_handlers,
+)
+from penstock.node.serving.rules import BETWEEN_NODES, NOTHING, Within, judged
+from penstock.node.serving.session import Session
+from penstock.protocol.codec import decode, encode
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import init_producer_id
+from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey, api_of
+from penstock.protocol.requests.framing import api_of_request
+from penstock.protocol.schema import Message
+
+Effects = dict[str, str]
+
+
+def on_cluster(operation: str) -> Effects:
+    return {f"{operation} CLUSTER kafka-cluster": "whole"}
+
+
+def on_topics(operation: str) -> Effects:
+    return {f"{operation} TOPIC {name}": "item" for name in TOPICS}
+
+
+def on_groups(operation: str) -> Effects:
+    return {f"{operation} GROUP {name}": "item" for name in GROUPS}
+
+
+def instead(operation: str) -> Effects:
+    return {f"{operation} CLUSTER kafka-cluster": "or"}
+
+
+def configs(operation: str, loggers: str | None) -> Effects:
+    asked = {
+        f"{operation} TOPIC flights": "item",
+        f"{operation} GROUP readers": "item",
+        f"{operation} CLUSTER kafka-cluster": "item",
+    }
+    return asked if loggers in (None, operation) else {**asked, f"{loggers} CLUSTER kafka-cluster": "item"}
+
+
+NODES = on_cluster("CLUSTER_ACTION")
+THE_GROUP = {"READ GROUP readers": "whole"}
+
+KAFKA: dict[AnyApiKey, Effects] = {
+    ApiKey.API_VERSIONS: {},
+    # records and offsets
+    ApiKey.LIST_OFFSETS: on_topics("DESCRIBE"),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: instead("CLUSTER_ACTION") | on_topics("DESCRIBE"),
+    ApiKey.DELETE_RECORDS: on_topics("DELETE"),
+    ApiKey.DESCRIBE_PRODUCERS: on_topics("READ"),
+    ApiKey.INIT_PRODUCER_ID: {"WRITE TRANSACTIONAL_ID payments": "whole"},
+    # groups
+    ApiKey.JOIN_GROUP: THE_GROUP,
+    ApiKey.SYNC_GROUP: THE_GROUP,
+    ApiKey.HEARTBEAT: THE_GROUP,
+    ApiKey.LEAVE_GROUP: THE_GROUP,
+    ApiKey.OFFSET_COMMIT: THE_GROUP | on_topics("READ"),
+    ApiKey.OFFSET_DELETE: {"DELETE GROUP readers": "whole"} | on_topics("READ"),
+    ApiKey.DELETE_GROUPS: on_groups("DELETE"),
+    ApiKey.DESCRIBE_GROUPS: on_groups("DESCRIBE"),
+    ApiKey.LIST_GROUPS: instead("DESCRIBE") | {f"DESCRIBE GROUP {name}": "told" for name in GROUPS},
+    # topics
+    ApiKey.CREATE_TOPICS: instead("CREATE")
+    | on_topics("CREATE")
+    | {f"DESCRIBE_CONFIGS TOPIC {name}": "told" for name in TOPICS},
+    ApiKey.DELETE_TOPICS: instead("DELETE") | on_topics("DESCRIBE") | on_topics("DELETE"),
+    ApiKey.CREATE_PARTITIONS: on_topics("ALTER"),
+    # configs
+    ApiKey.DESCRIBE_CONFIGS: configs("DESCRIBE_CONFIGS", "DESCRIBE_CONFIGS"),
+    ApiKey.ALTER_CONFIGS: configs("ALTER_CONFIGS", None),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: configs("ALTER_CONFIGS", "CLUSTER_ACTION"),
+    ApiKey.LIST_CONFIG_RESOURCES: on_cluster("DESCRIBE_CONFIGS"),
+    # the cluster
+    ApiKey.ALTER_REPLICA_LOG_DIRS: on_cluster("ALTER"),
+    ApiKey.DESCRIBE_LOG_DIRS: on_cluster("DESCRIBE"),
+    ApiKey.ELECT_LEADERS: on_cluster("ALTER"),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: on_cluster("ALTER"),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: on_cluster("DESCRIBE"),
+    ApiKey.DESCRIBE_QUORUM: on_cluster("DESCRIBE"),
+    ApiKey.UPDATE_FEATURES: on_cluster("ALTER"),
+    ApiKey.DESCRIBE_CLUSTER: on_cluster("ALTER"),
+    ApiKey.UNREGISTER_BROKER: on_cluster("ALTER"),
+    ApiKey.ADD_RAFT_VOTER: on_cluster("ALTER"),
+    ApiKey.REMOVE_RAFT_VOTER: on_cluster("ALTER"),
+    # between nodes
+    ApiKey.FETCH: NODES,
+    ApiKey.VOTE: NODES,
+    ApiKey.BEGIN_QUORUM_EPOCH: NODES,
+    ApiKey.END_QUORUM_EPOCH: NODES,
+    ApiKey.ALTER_PARTITION: NODES,
+    ApiKey.ENVELOPE: NODES,
+    ApiKey.FETCH_SNAPSHOT: NODES,
+    ApiKey.BROKER_REGISTRATION: NODES,
+    ApiKey.BROKER_HEARTBEAT: NODES,
+    ApiKey.ALLOCATE_PRODUCER_IDS: NODES,
+    ApiKey.CONTROLLER_REGISTRATION: NODES,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: NODES,
+    ApiKey.UPDATE_RAFT_VOTER: NODES,
+    # our own, as their kin
+    OwnApiKey.RESIGN_CONTROLLER: on_cluster("ALTER"),
+    OwnApiKey.DESCRIBE_METADATA: on_cluster("DESCRIBE"),
+    OwnApiKey.DESCRIBE_METRICS: on_cluster("DESCRIBE"),
+    OwnApiKey.DESCRIBE_COMPACTION: on_cluster("DESCRIBE"),
+    OwnApiKey.BALANCE_LEADERS: on_cluster("ALTER"),
+    OwnApiKey.HAND_OVER_LEADER: NODES,
+    OwnApiKey.CLAIM_STORAGE_GROUP: NODES,
+    OwnApiKey.CREATE_STORAGE_GROUP: on_cluster("ALTER"),
+    OwnApiKey.FORWARD_TO_COORDINATOR: NODES,
+}
+
+ON_BROKERS: dict[AnyApiKey, Effects] = {
+    ApiKey.PRODUCE: {},
+    ApiKey.FETCH: {},
+    ApiKey.METADATA: {},
+    ApiKey.OFFSET_FETCH: {},
+    ApiKey.FIND_COORDINATOR: {},
+    ApiKey.DESCRIBE_CLUSTER: {},
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: {},
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: {"ALTER_CONFIGS CLUSTER kafka-cluster": "item"},
+}
+"""Where brokers ask otherwise than controllers; of most of these the handler does: see `test_refused.py`."""
+
+WITHIN = {
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.METADATA,
+    ApiKey.OFFSET_FETCH,
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+}
+
+
+class Judged:
+    """One request to one API, and what came of it."""
+
+    def __init__(self, handler: Handler, version: int, authorizer: Recording) -> None:
+        api = api_of(handler.api_key)
+        built = REQUESTS[api.key](version) if api.key in REQUESTS else _of_group(api.request_class())
+        self.request, _ = decode(api.request_class, version, encode(built, version))
+        self.seen: Any = None
+        context = RequestContext(api.key, version, 1, "test", Session("10.0.0.1", 1, "PLAINTEXT", 1), authorizer)
+        self.answer = judged(handler.rule, self._answer, SimpleNamespace(image=image()), context, self.request)
+        self.unrefused = _answer(self.request)
+        self.asked = authorizer.asked
+        encode(self.answer, version)
+
+    def _answer(self, request: Any) -> Message:
+        self.seen = request
+        return _answer(request)
+
+    @property
+    def effect(self) -> str:
+        """What came of one refusal."""
+        if self.seen is None:
+            assert codes(self.answer), "a refusal says so"
+            return "whole"
+        if self.seen != self.request:
+            assert codes(self.answer), "a refusal says so"
+            return "item"
+        return "or" if self.answer == self.unrefused else "told"
+
+
+def _answer(request: Any) -> Message:
+    api = api_of_request(request)
+    found: Message = ANSWERS[api.key](request) if api.key in ANSWERS else api.response_class()
+    return found
+
+
+def _of_group(request: Any) -> Message:
+    if "group_id" in request.__fields__:
+        request.group_id = "readers"
+    return cast("Message", request)
+
+
+def image() -> ClusterImage:
+    found = ClusterImage()
+    for name, topic_id in TOPICS.items():
+        found.apply(TopicRecord(name=name, topic_id=topic_id))
+    return found
+
+
+def codes(message: Any) -> set[int]:
+    """The errors anywhere in an answer."""
+    found: set[int] = set()
+    for name in message.__fields__:
+        value = getattr(message, name)
+        if name == "error_code" and value:
+            found.add(value)
+        for part in value if isinstance(value, list) else (value,):
+            if isinstance(part, Message):
+                found |= codes(part)
+    return found
+
+
+def cases() -> list[Any]:
+    return [
+        pytest.param(package, key, version, id=f"{package.rpartition('.')[2]}-{api_of(key).name}-{version}")
+        for package in (BROKER_HANDLERS, CONTROLLER_HANDLERS)
+        for key, handler in load_handlers(package).items()
+        for version in sorted({handler.lowest, handler.newest})
+    ]
+
+
+def expected(package: str, key: int) -> Effects:
+    name = api_of(key).key
+    if package == BROKER_HANDLERS and name in ON_BROKERS:
+        return ON_BROKERS[name]
+    return KAFKA[name]
+
+
+@pytest.mark.parametrize(("package", "key", "version"), cases())
+def test_each_api_asks_for_what_kafkas_does(package: str, key: int, version: int) -> None:
+    handler, wanted = load_handlers(package)[key], expected(package, key)
+    free = Judged(handler, version, Recording())
+    assert (free.seen, free.answer) == (free.request, free.unrefused)
+    alternatives = [question for question, effect in wanted.items() if effect == "or"]
+    found = {}
+    for question in [*free.asked, *Judged(handler, version, Recording(*alternatives)).asked]:
+        without = () if question in alternatives else alternatives
+        found[question] = Judged(handler, version, Recording(question, *without)).effect
+    assert found == wanted
+
+
+@pytest.mark.parametrize(("package", "key", "version"), cases())
+def test_a_refusal_names_the_kind_of_resource(package: str, key: int, version: int) -> None:
+    judgement = Judged(load_handlers(package)[key], version, Recording(everything=True))
+    kinds = {question.split()[1] for question in judgement.asked}
+    assert codes(judgement.answer) <= {ErrorCode[f"{kind}_AUTHORIZATION_FAILED"] for kind in kinds}
+
+
+def test_every_api_that_is_served_is_in_the_table() -> None:
+    served = load_handlers(CONTROLLER_HANDLERS).keys() | load_handlers(BROKER_HANDLERS).keys()
+    assert served == {int(key) for key in KAFKA.keys() | ON_BROKERS.keys()}
+
+
+def test_what_handlers_ask_themselves_is_declared_as_such() -> None:
+    asking = {
+        key
+        for key, handler in load_handlers(BROKER_HANDLERS).items()
+        if any(isinstance(clause, Within) for clause in handler.rule)
+    }
+    assert asking == WITHIN
+    controllers = load_handlers(CONTROLLER_HANDLERS).items()
+    asking = {key for key, handler in controllers if any(isinstance(clause, Within) for clause in handler.rule)}
+    assert asking == {ApiKey.DESCRIBE_CLUSTER}
+
+
+def test_a_producer_without_transactions_may_write_to_any_topic() -> None:
+    handler = load_handlers(BROKER_HANDLERS)[ApiKey.INIT_PRODUCER_ID]
+    idempotent = init_producer_id.InitProducerIdRequest(transactional_id=None)
+    for refuses, asked, code in (
+        ((), ["IDEMPOTENT_WRITE CLUSTER kafka-cluster"], 0),
+        (
+            ("IDEMPOTENT_WRITE CLUSTER kafka-cluster",),
+            ["IDEMPOTENT_WRITE CLUSTER kafka-cluster", "WRITE TOPIC any"],
+            0,
+        ),
+        (
+            ("IDEMPOTENT_WRITE CLUSTER kafka-cluster", "WRITE TOPIC any"),
+            ["IDEMPOTENT_WRITE CLUSTER kafka-cluster", "WRITE TOPIC any"],
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ),
+    ):
+        authorizer = Recording(*refuses)
+        context = RequestContext(22, 5, 1, "test", Session("10.0.0.1", 1, "PLAINTEXT", 1), authorizer)
+        answer = judged(handler.rule, lambda _: init_producer_id.InitProducerIdResponse(), None, context, idempotent)
+        assert (authorizer.asked, answer.error_code) == (asked, code)
+
+
+def test_brokers_leave_what_they_hand_on_to_the_controller() -> None:
+    brokers, controllers = load_handlers(BROKER_HANDLERS), load_handlers(CONTROLLER_HANDLERS)
+    handing_on = {api_of(key).key for key, handler in brokers.items() if handler.hands_on}
+    assert handing_on | {ApiKey.INCREMENTAL_ALTER_CONFIGS} == HANDED_ON
+    for key in HANDED_ON:
+        assert (brokers[key].lowest, brokers[key].newest) == (controllers[key].lowest, controllers[key].newest)
+    for key in handing_on:
+        assert list(map(str, brokers[key].rule)) == list(map(str, controllers[key].rule))
+
+
+def test_what_nodes_ask_is_never_handed_on() -> None:
+    between = {key for key, handler in load_handlers(CONTROLLER_HANDLERS).items() if handler.rule is BETWEEN_NODES}
+    assert between >= OF_NODES
+    assert not between & HANDED_ON
+    on_brokers = {key for key, handler in load_handlers(BROKER_HANDLERS).items() if handler.rule is BETWEEN_NODES}
+    asked_by_replicas = {ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH, ApiKey.FETCH_SNAPSHOT}
+    assert on_brokers == {*asked_by_replicas, OwnApiKey.FORWARD_TO_COORDINATOR}
+
+
+@pytest.fixture
+def package() -> Iterator[ModuleType]:
+    """One that serves no API yet."""
+    found = ModuleType("lawless")
+    found.__dict__.update(MODULES=(), PASSED_ON={})
+    sys.modules[found.__name__] = found
+    yield found
+    del sys.modules[found.__name__]
+
+
+def test_a_handler_without_a_rule_does_not_load(package: ModuleType) -> None:
+    with pytest.raises(TypeError, match="rule"):
+        handles(ApiKey.HEARTBEAT, versions=(0, 4))(lambda *_: None)  # type: ignore[call-arg]
+
+    def heartbeat(*_: Any) -> None:
+        """Belongs to that package."""
+
+    heartbeat.__module__ = "lawless.heartbeat"
+    handles(ApiKey.HEARTBEAT, versions=(0, 4), rule=NOTHING)(heartbeat)
+    assert list(load_handlers("lawless")) == [ApiKey.HEARTBEAT]
+    package.__dict__["PASSED_ON"] = {57: Handler(57, 0, 2, heartbeat, ())}
+    with pytest.raises(TypeError, match="57"):
+        load_handlers("lawless")
+
+
+def test_operations_and_resources_have_kafkas_codes() -> None:
+    """AclOperation, ResourceType, and AclEntry.supportedOperations."""
+    assert {operation.name: operation.value for operation in Operation if operation > Operation.IDEMPOTENT_WRITE} == {
+        "CREATE_TOKENS": 13,
+        "DESCRIBE_TOKENS": 14,
+        "TWO_PHASE_COMMIT": 15,
+    }
+    assert {resource: sum(1 << operation for operation in some) for resource, some in OPERATIONS_ON.items()} == {
+        Resource.TOPIC: 0b110111111000,
+        Resource.GROUP: 0b110101001000,
+        Resource.CLUSTER: 0b1111110100000,
+        Resource.TRANSACTIONAL_ID: 1 << 4 | 1 << 8 | 1 << 15,
+        Resource.DELEGATION_TOKEN: 1 << 8,
+        Resource.USER: 1 << 13 | 1 << 14,
+    }
+    assert ALLOW_ALL.allows(Session("", 0, "", 0), Right(Operation.READ, Resource.TOPIC), None)
