@@ -194,7 +194,7 @@ class Supervisor(ABC, Generic[Running]):
 
     async def _run(self, config: Mapping[str, str], stopping: asyncio.Event) -> None:
         calls = Calls(self._name, partial(self._say_what_lasts, stopping))
-        attempt = Attempt(calls, stopping, lambda: self._say(stopping, RunState.RUNNING))
+        attempt = Attempt(calls, stopping, lambda: self._say_it_runs(stopping))
         try:
             made = await calls.call(self.make, config, attempt)
             if not stopping.is_set():
@@ -202,6 +202,11 @@ class Supervisor(ABC, Generic[Running]):
                 await made.run()
         finally:
             calls.close()
+
+    def _say_it_runs(self, stopping: asyncio.Event) -> None:
+        """Not as it ends: a status that was taken away with its task would come back for good."""
+        if not stopping.is_set():
+            self._say(stopping, RunState.RUNNING)
 
     def _say_what_lasts(self, stopping: asyncio.Event, method: str) -> None:
         self._say(stopping, self._state, f"{method} has not returned for {LONG_S:g} s" if method else "")

@@ -73,6 +73,18 @@ async def test_what_fails_is_started_again_while_it_has_restarts(monkeypatch: py
     ]
 
 
+async def test_what_begins_as_it_ends_does_not_say_that_it_runs() -> None:
+    supervisor = Supervised()
+    supervisor.want({"a": "1"})
+    await supervisor.until_told(1)
+    ending = asyncio.create_task(supervisor.give_up(RunState.UNASSIGNED))
+    await supervisor.made[0].attempt.stopping.wait()
+    supervisor.made[0].attempt.begun()
+    supervisor.made[0].let_go.set()
+    await ending
+    assert supervisor.told == [(RunState.RUNNING, ""), (RunState.UNASSIGNED, "")]
+
+
 async def test_what_was_left_behind_says_nothing_any_more() -> None:
     supervisor = Supervised(patience_s=0)
     supervisor.want({"a": "1"})
