@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from tests.unit.node.group_ground import NO_MOVES, NO_REPLICAS, no_log
+from tests.unit.node.idle_groups import NO_MOVES, NO_REPLICAS, no_log
 
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
@@ -26,7 +26,7 @@ from penstock.metadata.records import (
 )
 from penstock.node.controlling.topic_creation import create_missing
 from penstock.node.coordinators.groups import GroupCoordinator
-from penstock.node.coordinators.host import Ground
+from penstock.node.coordinators.host import HostContext
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
@@ -90,7 +90,7 @@ class GroupNode:
         self.table = Table()
         self.controller = Submissions()
         config, image = BrokerConfig(CONFIG | {"log.dirs": str(directory)} | (settings or {})), ClusterImage()
-        ground = Ground(
+        context = HostContext(
             node_id=1,
             image=image,
             partitions=self.table,
@@ -98,7 +98,7 @@ class GroupNode:
             create_topic=self.create_topic,
             now_ms=lambda: NOW_MS,
         )
-        self.groups = GroupCoordinator(config, ground, Random(5))
+        self.groups = GroupCoordinator(config, context, Random(5))
         self.broker = Broker(
             config=config,
             node_id=1,

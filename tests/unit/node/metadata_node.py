@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tests.unit.node.controller_node import CLUSTER, NODE, Channel, node_over
 from tests.unit.node.gated_log import GatedLog
-from tests.unit.node.group_ground import NO_MOVES, NO_REPLICAS, idle_groups
+from tests.unit.node.idle_groups import NO_MOVES, NO_REPLICAS, idle_groups
 
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.decision import ControllerSettings

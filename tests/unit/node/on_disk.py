@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from uuid import UUID
 
-from tests.unit.node.group_ground import idle_groups
+from tests.unit.node.idle_groups import idle_groups
 
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.log_slice import LogSlice

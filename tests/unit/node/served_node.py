@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
-from tests.unit.node.group_ground import NO_MOVES, NO_REPLICAS, idle_groups
+from tests.unit.node.idle_groups import NO_MOVES, NO_REPLICAS, idle_groups
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage

@@ -23,7 +23,7 @@ from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLif
 from penstock.node.controlling.lease import BrokerLease
 from penstock.node.controlling.topic_creation import create_missing
 from penstock.node.coordinators.groups import GroupCoordinator
-from penstock.node.coordinators.host import Ground
+from penstock.node.coordinators.host import HostContext
 from penstock.node.partitions.cleaner import Cleaner
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.hand_overs import HandOvers
@@ -90,7 +90,7 @@ class BrokerParts:
             cleaner=self.cleaner,
             controller=parts.channel,
             lease=self._lease(),
-            groups=GroupCoordinator(config, self._ground(table), environment.random),
+            groups=GroupCoordinator(config, self._host_context(table), environment.random),
             handlers=load_handlers(),
             random=environment.random,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, environment.random),
@@ -153,13 +153,13 @@ class BrokerParts:
         elapsed_s, while_awake = context.environment.elapsed_s, not config.refuses_without_lease
         return BrokerLease(config.broker_session_timeout_ms, elapsed_s, context.metrics, while_awake=while_awake)
 
-    def _ground(self, table: PartitionTable) -> Ground:
+    def _host_context(self, table: PartitionTable) -> HostContext:
         async def create_topic(name: str) -> None:
             for code in (await create_missing(config, context.image, self._parts.channel, [name])).values():
                 raise KafkaError(code)
 
         context, config = self._parts.context, self._parts.context.config
-        return Ground(
+        return HostContext(
             node_id=context.node_id,
             image=context.image,
             partitions=table,
@@ -200,8 +200,8 @@ class BrokerParts:
             parts.channel,
             connect,
             lambda number: self.broker.storage_groups.group(number),
-            lambda partition, connect: self.broker.groups.departure_from(partition, connect),
-            lambda partition: self.broker.groups.before_departure(partition),
+            lambda partition, connect: self.broker.coordinators.departure_from(partition, connect),
+            lambda partition: self.broker.coordinators.before_departure(partition),
             silent_ms=context.config.broker_session_timeout_ms,
         )
 
@@ -231,7 +231,7 @@ class BrokerParts:
         await self.replicas.open_all()
         await self.lifecycle.unfence()
         self.replica_directories.start()
-        self.broker.groups.start()
+        self.broker.coordinators.start()
         self.upkeep.start()
         self.in_sync.start()
         self.hand_overs.start()
@@ -258,7 +258,7 @@ class BrokerParts:
             parts.push_async_callback(self.replica_directories.stop)
             parts.push_async_callback(self._server.stop)
             # Before the server: members that wait for a rebalance would hold it up.
-            parts.push_async_callback(self.broker.groups.stop)
+            parts.push_async_callback(self.broker.coordinators.stop)
             # Before the server as well: what was produced waits for the others to fetch it.
             parts.push_async_callback(self.group_keeper.stop)
             parts.push_async_callback(self.hand_overs.stop)
@@ -271,15 +271,15 @@ class BrokerParts:
             self.replicas.stop()
 
     def _listen_to_metadata(self) -> None:
-        config, groups = self._parts.context.config, self.broker.groups
+        config, coordinators = self._parts.context.config, self.broker.coordinators
         self.dynamic_configs.on_change(self.replicas.configure_all)
         self.dynamic_configs.on_change(lambda: self.connections.set_limits(connection_limits(config)))
         log = self._parts.log
         log.add_listener(self.dynamic_configs.on_metadata, self.dynamic_configs.reload)
         log.add_listener(self.group_keeper.on_metadata, self.group_keeper.on_new_image)
         log.add_listener(self.replicas.on_metadata, self.replicas.on_new_image)
-        log.add_listener(groups.on_metadata, groups.on_new_image)
-        self.replicas.on_settled = groups.follow
+        log.add_listener(coordinators.on_metadata, coordinators.on_new_image)
+        self.replicas.on_settled = coordinators.follow
         self.replicas.on_misplaced = self.replica_directories.wake
         self._parts.channel.settled = self.replicas.settled
 

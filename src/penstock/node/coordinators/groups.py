@@ -12,7 +12,7 @@ from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.records import MetadataRecord, RemoveTopicRecord
-from penstock.node.coordinators.host import CoordinatorHost, Ground
+from penstock.node.coordinators.host import CoordinatorHost, HostContext
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.node.coordinators.departure import Departure
 
 MINUTE_MS: Final = 60_000
+GROUP_KEYS: Final = 0
 MOVE_MS: Final = 1_500
 """Of the time that a hand-over may take, what it needs besides the members' commits: to hear of it, and to make it."""
 
@@ -33,12 +34,14 @@ logger = logging.getLogger(__name__)
 class GroupCoordinator(CoordinatorHost[GroupShard]):
     """Coordinates the groups whose partition this node leads, and forgets offsets in topics that are gone."""
 
-    def __init__(self, config: BrokerConfig, ground: Ground, random: Random) -> None:
+    key_type = GROUP_KEYS
+
+    def __init__(self, config: BrokerConfig, context: HostContext, random: Random) -> None:
         settings = settings_from(config)
         compression = Compression(config.offsets_topic_compression_codec)
         super().__init__(
             CONSUMER_OFFSETS,
-            ground,
+            context,
             lambda: GroupShard(settings, random),
             compression,
             patience_ms=settings.write_timeout_ms,
@@ -63,7 +66,7 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
 
         Members that do not in time are left behind: whoever takes over from one reads again what it did not commit.
         """
-        hosted = self.hosted(partition.index) if self._commits_ms and partition.topic == CONSUMER_OFFSETS else None
+        hosted = self.hosted(partition.index) if self._commits_ms else None
         if hosted is None or not hosted.is_serving:
             return
         answer = hosted.ask(hosted.machine.have_members_commit, self._commits_ms)
@@ -72,12 +75,7 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
             logger.info("%s: %d members have not committed within %d ms", hosted, missing, self._commits_ms)
 
     def departure_from(self, partition: Partition, connect: Callable[[], Awaitable[Connection]]) -> Departure | None:
-        """The groups of a partition are about to go to the node to which `connect` leads; None if it has none.
-
-        Raises KafkaError where they cannot, as they are being read.
-        """
-        if partition.topic != CONSUMER_OFFSETS:
-            return None
+        """Groups go with all that waits in them."""
         hosted = self.hosted(partition.index)
         if hosted is None or not hosted.is_serving:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{partition} is not served yet")
@@ -99,7 +97,7 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         return self.departures.get(indexes.pop()) if len(indexes) == 1 else None
 
     def _forget_topics(self) -> None:
-        topics = self.ground.image.topics
+        topics = self.context.image.topics
         for hosted in self.serving():
             for topic in hosted.machine.topics():
                 if topic not in topics:

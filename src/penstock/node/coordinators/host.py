@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final, Generic
+from typing import TYPE_CHECKING, ClassVar, Final, Generic
 
 from penstock.metadata.brokers import Endpoint
 from penstock.metadata.image import ClusterImage
@@ -31,14 +31,18 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.hashing import coordinator_partition
 from penstock.protocol.value import Value
 
+if TYPE_CHECKING:
+    from penstock.client.connection import Connection
+    from penstock.node.coordinators.departure import Departure
+
 logger = logging.getLogger(__name__)
 
 LOAD_RETRY_S: Final = 1.0
 """When a partition that could not be read is tried again."""
 
 
-class Ground(Value):
-    """What the hosts of a node stand on."""
+class HostContext(Value):
+    """What the hosts of a node are given of it."""
 
     node_id: int
     image: ClusterImage
@@ -55,19 +59,22 @@ class Ground(Value):
 
 
 class CoordinatorHost(Generic[MachineT]):
-    """The machines that live on one topic. Tell it of metadata after the partition table has heard of it."""
+    """The machines that live on one topic."""
+
+    key_type: ClassVar[int]
+    """The type of its keys, as FindCoordinator counts them."""
 
     def __init__(
         self,
         topic: str,
-        ground: Ground,
+        context: HostContext,
         new_machine: Callable[[], MachineT],
         compression: Compression,
         patience_ms: int,
     ) -> None:
         """`patience_ms`: how long a request may wait for a load."""
-        self._name = topic
-        self.ground = ground
+        self.topic_name = topic
+        self.context = context
         self._new_machine = new_machine
         self._compression = compression
         self._patience_s = patience_ms / 1000
@@ -78,14 +85,14 @@ class CoordinatorHost(Generic[MachineT]):
         self._reading = asyncio.Lock()
         self._is_running = False
         self._creating: asyncio.Task[None] | None = None
-        self._steady_ms = ground.now_ms
+        self._steady_ms = context.now_ms
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Take over the partitions that the metadata gives to this node."""
         self._is_running = True
-        self._steady_ms = steady_clock(self.ground.now_ms)
+        self._steady_ms = steady_clock(self.context.now_ms)
         self.follow()
 
     def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
@@ -122,7 +129,7 @@ class CoordinatorHost(Generic[MachineT]):
     @property
     def topic(self) -> TopicImage | None:
         """The topic, if it exists."""
-        topic: TopicImage | None = self.ground.image.topics.get(self._name)
+        topic: TopicImage | None = self.context.image.topics.get(self.topic_name)
         return topic
 
     def find(self, key: str) -> Hosted[MachineT]:
@@ -130,9 +137,9 @@ class CoordinatorHost(Generic[MachineT]):
         topic = self._needed_topic()
         index = coordinator_partition(key, len(topic.partitions))
         hosted = None
-        if topic.partitions[index].leader == self.ground.node_id:  # the partition may not have followed yet
+        if topic.partitions[index].leader == self.context.node_id:  # the partition may not have followed yet
             hosted = self._led.get(index) or self._lead_late(topic, index)
-        if hosted is None or hosted.is_paused or not self.ground.may_lead(hosted.partition):
+        if hosted is None or hosted.is_paused or not self.context.may_lead(hosted.partition):
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         if not hosted.is_serving:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -181,7 +188,7 @@ class CoordinatorHost(Generic[MachineT]):
         topic = self._needed_topic()
         index = coordinator_partition(key, len(topic.partitions))
         leader = topic.partitions[index].leader
-        broker = self.ground.image.brokers.get(leader)
+        broker = self.context.image.brokers.get(leader)
         endpoint: Endpoint | None = None if broker is None or broker.fenced else broker.endpoint(listener)
         if endpoint is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -207,21 +214,33 @@ class CoordinatorHost(Generic[MachineT]):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return serving
 
+    # -- handing over -------------------------------------------------------------------------------------------------
+
+    async def before_departure(self, partition: Partition) -> None:
+        """The machine of a partition is about to go to another node."""
+
+    def departure_from(self, partition: Partition, connect: Callable[[], Awaitable[Connection]]) -> Departure | None:
+        """The machine of a partition goes to the node to which `connect` leads; None if it can be read there as it is.
+
+        Raises KafkaError where it cannot go, as it is being read.
+        """
+        return None
+
     # -- the topic ----------------------------------------------------------------------------------------------------
 
     def _needed_topic(self) -> TopicImage:
         topic = self.topic
         if topic is None or not topic.partitions:
             if self._creating is None and self._is_running:
-                self._creating = asyncio.create_task(self._create_topic(), name=f"create {self._name}")
+                self._creating = asyncio.create_task(self._create_topic(), name=f"create {self.topic_name}")
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return topic
 
     async def _create_topic(self) -> None:
         try:
-            await self.ground.create_topic(self._name)
+            await self.context.create_topic(self.topic_name)
         except KafkaError as error:
-            logger.warning("could not create %s: %s", self._name, error)
+            logger.warning("could not create %s: %s", self.topic_name, error)
         finally:
             self._creating = None
 
@@ -232,19 +251,19 @@ class CoordinatorHost(Generic[MachineT]):
         if not self._is_running:
             return
         for index, hosted in list(self._led.items()):
-            if hosted.is_over or self.ground.partitions.get(self._name, index) is not hosted.partition:
+            if hosted.is_over or self.context.partitions.get(self.topic_name, index) is not hosted.partition:
                 self._resign(index)
         topic = self.topic
         for index in topic.partitions if topic is not None else ():
-            partition = self.ground.partitions.get(self._name, index)
+            partition = self.context.partitions.get(self.topic_name, index)
             if partition is not None and partition.leader is not None and index not in self._led:
                 self._begin(partition)
 
     def _lead_late(self, topic: TopicImage, index: int) -> Hosted[MachineT] | None:
         """Lead a partition whose log could not be made when its topic was, say because the disk was full."""
-        if self.ground.partitions.get(self._name, index) is None:
+        if self.context.partitions.get(self.topic_name, index) is None:
             try:
-                self.ground.hold_missing(topic, index)
+                self.context.hold_missing(topic, index)
             except KafkaError as error:
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
             self.follow()

@@ -13,6 +13,7 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import NOBODY, ClusterImage
 from penstock.node.controlling.commands import ActiveController, NoController
 from penstock.node.controlling.lease import BrokerLease
+from penstock.node.coordinators.coordinators import Coordinators
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.producer_ids import ProducerIds
 from penstock.node.environment.environment import wall_clock_ms
@@ -64,6 +65,8 @@ class Broker:
     lease: BrokerLease = field(default_factory=lambda: BrokerLease(9_000, time.monotonic, Registry()))
     """This broker's right to lead."""
     groups: GroupCoordinator
+    coordinators: Coordinators = field(init=False)
+    """All that this node coordinates, groups among them."""
     handlers: dict[int, Handler] = field(default_factory=dict)
     authorizer: Authorizer = ALLOW_ALL
     """Says who may do what."""
@@ -83,6 +86,9 @@ class Broker:
     """What the node says of itself in numbers."""
     now_ms: Callable[[], int] = wall_clock_ms
     """The wall clock, in milliseconds since 1970."""
+
+    def __post_init__(self) -> None:
+        self.coordinators = Coordinators(self.groups)
 
     @property
     def active_controller_id(self) -> int:

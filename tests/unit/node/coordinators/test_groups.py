@@ -133,7 +133,7 @@ async def test_groups_of_others_are_sent_away(node: GroupNode) -> None:
 
 async def test_a_coordinator_without_a_lease_sends_its_groups_away(node: GroupNode) -> None:
     node.create_offsets_topic()
-    node.groups.ground = node.groups.ground.replace(may_lead=lambda _: False)
+    node.groups.context = node.groups.context.replace(may_lead=lambda _: False)
     joined = await ask(join_group, node, 3, join_request())
     assert joined.error_code == ErrorCode.NOT_COORDINATOR
 

@@ -18,9 +18,9 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from penstock.protocol.requests.api import ApiKey
 
-GROUP, TRANSACTION, SHARE = 0, 1, 2
 BATCHED_SINCE: Final = 4
 NOBODY: Final = -1
+GROUP, TRANSACTION, SHARE = 0, 1, 2
 KEY_TYPES: Final = {TRANSACTION: "transactions", SHARE: "share groups"}
 REFUSALS: Final = {TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
 """librdkafka takes any other error about a transaction for a passing one, and asks again until its user gives up."""
@@ -58,10 +58,11 @@ def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> C
     answer = Coordinator(key=key, node_id=NOBODY, port=NOBODY, error_message=None)
     try:
         _check_right(context, key_type, key)
-        if key_type != GROUP:
+        host = broker.coordinators.for_keys(key_type)
+        if host is None:
             what = KEY_TYPES.get(key_type, f"coordinator for keys of type {key_type}")
             raise KafkaError(REFUSALS.get(key_type, ErrorCode.INVALID_REQUEST), f"This cluster has no {what} yet.")
-        node_id, endpoint = broker.groups.coordinator(key, context.session.listener)
+        node_id, endpoint = host.coordinator(key, context.session.listener)
     except KafkaError as error:
         answer.error_code, answer.error_message = error.code, error.message
     else:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.unit.node.group_ground import NO_MOVES, NO_REPLICAS, idle_groups
+from tests.unit.node.idle_groups import NO_MOVES, NO_REPLICAS, idle_groups
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage

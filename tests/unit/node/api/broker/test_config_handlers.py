@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
-from tests.unit.node.group_ground import NO_MOVES, NO_REPLICAS, idle_groups
+from tests.unit.node.idle_groups import NO_MOVES, NO_REPLICAS, idle_groups
 
 from penstock.metadata.configs.broker import BROKER_CONFIGS
 from penstock.metadata.configs.broker_config import BrokerConfig

@@ -7,7 +7,7 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.topics import TopicImage
 from penstock.node.coordinators.groups import GroupCoordinator
-from penstock.node.coordinators.host import Ground
+from penstock.node.coordinators.host import HostContext
 from penstock.node.partitions.moves import DirectoryMoves
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replicas import LocalReplicas
@@ -16,10 +16,10 @@ from penstock.node.partitions.table import PartitionTable
 
 def idle_groups(config: BrokerConfig, image: ClusterImage, table: PartitionTable) -> GroupCoordinator:
     """One that leads nothing and creates nothing."""
-    ground = Ground(
+    context = HostContext(
         node_id=1, image=image, partitions=table, hold_missing=no_log, create_topic=no_topic, now_ms=lambda: 0
     )
-    return GroupCoordinator(config, ground, Random(1))
+    return GroupCoordinator(config, context, Random(1))
 
 
 def no_log(topic: TopicImage, index: int) -> Partition | None:

@@ -1,0 +1,72 @@
+"""A second host beside that of groups: it is found by its type of keys and by its topic, and hears of metadata."""
+
+import asyncio
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from tests.unit.coordinator.tally import Tally
+from tests.unit.node.group_node import GroupNode, partition_record
+
+from penstock.log.config import LogConfig
+from penstock.log.disk import Disk
+from penstock.log.open_files import OpenFiles
+from penstock.log.partition_log import PartitionLog
+from penstock.log.removals import Removals
+from penstock.metadata.image import PartitionImage
+from penstock.metadata.records import RemoveTopicRecord, TopicRecord
+from penstock.node.coordinators.coordinators import Coordinators
+from penstock.node.coordinators.host import CoordinatorHost
+from penstock.node.partitions.isr_partition import IsrPartition
+from penstock.node.partitions.partition import Partition
+from penstock.protocol.compression import Compression
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import TRANSACTION_STATE
+
+TOPIC_ID = UUID(int=9)
+
+
+class Tallies(CoordinatorHost[Tally]):
+    key_type = 1
+
+
+def partition_in(directory: Path) -> Partition:
+    disk = Disk()
+    directory.mkdir()
+    log = PartitionLog(OpenFiles(disk, 10), Removals(disk), str(directory), TRANSACTION_STATE, 0, LogConfig())
+    partition = IsrPartition(TRANSACTION_STATE, 0, TOPIC_ID, log)
+    partition.obey(1, PartitionImage(1, 0, 0, (1,), (1,)), 0)
+    return partition
+
+
+async def test_hosts_stand_beside_each_other(tmp_path: Path) -> None:
+    node = GroupNode(tmp_path)
+    tallies = Tallies(TRANSACTION_STATE, node.groups.context, Tally, Compression.NONE, patience_ms=1_000)
+    coordinators = Coordinators(node.groups, tallies)
+    assert [coordinators.for_keys(key_type) for key_type in (0, 1, 2)] == [node.groups, tallies, None]
+    coordinators.start()
+    partition = node.table.held[TRANSACTION_STATE, 0] = partition_in(tmp_path / "log")
+    records = [TopicRecord(name=TRANSACTION_STATE, topic_id=TOPIC_ID), partition_record(TOPIC_ID, 0, 1, (1,))]
+    for record in records:
+        node.broker.image.apply(record)
+    coordinators.on_metadata(records)
+    while tallies.is_loading:
+        await asyncio.sleep(0)
+    hosted = tallies.find("any key")
+    assert hosted.ask(hosted.machine.add, "a", 1) == 1
+    assert node.groups.serving() == []
+    await coordinators.before_departure(partition)
+
+    async def connect() -> None:
+        """Not called: the next one reads the partition, and nothing waits here."""
+
+    assert coordinators.departure_from(partition, connect) is None  # type: ignore[arg-type]
+    node.broker.image.apply(gone := RemoveTopicRecord(topic_id=TOPIC_ID))
+    del node.table.held[TRANSACTION_STATE, 0]
+    coordinators.on_metadata([gone])
+    assert hosted.is_over
+    with pytest.raises(KafkaError) as refused:
+        tallies.find("any key")
+    assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    await coordinators.stop()
+    partition.log.close()
