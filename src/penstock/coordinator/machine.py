@@ -138,12 +138,14 @@ class Agenda(Generic[RecordT]):
         self._late.append((now_ms + self._write_timeout_ms, write_id))
         self._effects.append(Append(write_id, [record.encode() for record in records]))
 
-    def answer_when_committed(self, token: Token, answer: Answer) -> None:
-        """Answer a request that writes nothing as soon as all is committed that it may rest on."""
-        if self._writes:
-            self._writes[next(reversed(self._writes))].waiting.append((token, answer))
-        else:
+    def answer_when_committed(self, token: Token, answer: Answer, now_ms: int) -> None:
+        """Answer a request that writes nothing as soon as all is committed that it may rest on, or that is late."""
+        if not self._writes:
             self.reply(token, answer(ErrorCode.NONE))
+            return
+        write_id = next(reversed(self._writes))
+        self._writes[write_id].waiting.append((token, answer))
+        self._late.append((now_ms + self._write_timeout_ms, write_id))
 
     def written(self, write_id: int, error: ErrorCode, now_ms: int) -> None:
         """The oldest write is committed (NONE), or one has failed, and all later ones with it."""
@@ -189,7 +191,8 @@ class Agenda(Generic[RecordT]):
         self.timers.fire_due(now_ms)
         while (late_ms := self._next_late_ms()) is not None and late_ms <= now_ms:
             write = self._writes[self._late.popleft()[1]]
-            write.when_late(ErrorCode.REQUEST_TIMED_OUT, now_ms)
+            when_late, write.when_late = write.when_late, nothing
+            when_late(ErrorCode.REQUEST_TIMED_OUT, now_ms)
             self._answer(write, ErrorCode.REQUEST_TIMED_OUT)
 
     def _next_late_ms(self) -> int | None:

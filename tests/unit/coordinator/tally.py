@@ -56,9 +56,9 @@ class Tally(PartitionMachine[Count]):
         )
         return self.agenda.take_effects()
 
-    def ask(self, token: Token, name: str) -> list[Effect]:
+    def ask(self, token: Token, name: str, now_ms: int) -> list[Effect]:
         count = self.counts.of.get(name, 0)
-        self.agenda.answer_when_committed(token, lambda error: count if error is ErrorCode.NONE else error)
+        self.agenda.answer_when_committed(token, lambda error: count if error is ErrorCode.NONE else error, now_ms)
         return self.agenda.take_effects()
 
     def loaded(self, now_ms: int) -> list[Effect]:

@@ -42,9 +42,9 @@ def test_a_write_that_fails_takes_all_back_that_was_decided_since() -> None:
 
 def test_an_answer_that_changes_nothing_waits_for_what_it_rests_on() -> None:
     tally = Tally()
-    assert answers(tally.ask("before", "a")) == [("before", 0)]
+    assert answers(tally.ask("before", "a", 0)) == [("before", 0)]
     first, second = appended(tally.add("first", "a", 1, 0)), appended(tally.add("second", "a", 2, 0))
-    assert tally.ask("asked", "a") == []
+    assert tally.ask("asked", "a", 0) == []
     assert answers(tally.appended(first.write_id, ErrorCode.NONE, 0)) == [("first", 1)]
     assert answers(tally.appended(second.write_id, ErrorCode.NONE, 0)) == [("second", 3), ("asked", 3)]
 
@@ -52,7 +52,7 @@ def test_an_answer_that_changes_nothing_waits_for_what_it_rests_on() -> None:
 def test_an_answer_is_not_told_of_what_is_lost() -> None:
     tally = Tally()
     write = appended(tally.add("first", "a", 1, 0))
-    tally.ask("asked", "a")
+    tally.ask("asked", "a", 0)
     error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert answers(tally.appended(write.write_id, error, 0)) == [("first", error), ("asked", error)]
 
@@ -60,11 +60,14 @@ def test_an_answer_is_not_told_of_what_is_lost() -> None:
 def test_a_late_write_is_given_up_by_who_waits_and_counts_all_the_same() -> None:
     tally = Tally()
     write = appended(tally.add("first", "a", 1, 0))
-    tally.ask("asked", "a")
+    tally.ask("asked", "a", 0)
     assert tally.next_deadline_ms() == WRITE_TIMEOUT_MS
     late = ErrorCode.REQUEST_TIMED_OUT
     assert answers(tally.wake(WRITE_TIMEOUT_MS)) == [("first", late), ("asked", late)]
-    assert tally.appended(write.write_id, ErrorCode.NONE, WRITE_TIMEOUT_MS) == []
+    tally.ask("asked later", "a", WRITE_TIMEOUT_MS)
+    assert tally.next_deadline_ms() == 2 * WRITE_TIMEOUT_MS
+    assert answers(tally.wake(2 * WRITE_TIMEOUT_MS)) == [("asked later", late)]
+    assert tally.appended(write.write_id, ErrorCode.NONE, 2 * WRITE_TIMEOUT_MS) == []
     assert tally.counts.of == {"a": 1}
 
 

@@ -58,7 +58,7 @@ def delete_offsets(table: GroupTable, token: Token, request: OffsetDeleteRequest
     if records:
         table.append(records, now_ms, token=token, answer=response)
     else:
-        table.answer_when_committed(token, response)  # what is not there may be about to be taken away
+        table.answer_when_committed(token, response, now_ms)  # what is not there may be about to be taken away
 
 
 def _delete_in(

@@ -8,6 +8,7 @@ from tests.unit.node.group_node import GroupNode
 
 from penstock.log.validation import AppendOrigin
 from penstock.node.coordinators.hosted import Hosted, Parked
+from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -67,7 +68,7 @@ async def test_what_was_decided_after_a_write_that_fails_is_not_written(
         monkeypatch.undo()  # the next one would be taken
         raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
-    monkeypatch.setattr(Partition, "append", full)
+    monkeypatch.setattr(IsrPartition, "append", full)
     machine, first, second = hosted.machine, Parked(), Parked()
     hosted.run([*machine.add(first, "a", 2, 0), *machine.add(second, "a", 4, 0)])
     assert [first.response, second.response] == [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
