@@ -26,14 +26,15 @@ from penstock.log.directories.directory import LogDirectories
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.node.environment.environment import wall_clock_ms
+from penstock.node.links.hand_over import Held, Outcome
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.no_peers import NoPeers
 from penstock.node.quorum.ports import Clock, Member, PeerAnswer, Stores
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
-from penstock.node.storage_groups.group import Held, StorageGroup
-from penstock.node.storage_groups.hand_over import HandOver
+from penstock.node.storage_groups.group import StorageGroup
+from penstock.node.storage_groups.hand_over import StorageGroupHandOver
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
 from penstock.raft.requests import Answer, AskVersions, PeerRequest
@@ -212,21 +213,40 @@ class Waiting:
         self.done.set_exception(error)
 
 
+class Way:
+    """To the replica that shall lead, in this process."""
+
+    def __init__(self, group: StorageGroup, partition: PartitionId) -> None:
+        self._group = group
+        self._partition = partition
+
+    def prepare(self) -> None:
+        """There is nothing to open."""
+
+    async def reach(self) -> None:
+        """It is there."""
+
+    async def send(self, held: Held) -> Outcome:
+        """Append it there."""
+        assert isinstance(held, Waiting)
+        try:
+            place = self._group.append(self._partition, memoryview(bytearray(BATCH)), leader_epoch=0)
+        except KafkaError as error:
+            return Outcome(False, partial(held.refused, error))
+        await self._group.acknowledged(self._partition, place.last_offset)
+        return Outcome(True, partial(held.done.set_result, None))
+
+    def hang_up(self) -> None:
+        """There is nothing to close."""
+
+    async def close(self) -> None:
+        """The same."""
+
+
 async def _handed_over(path: Path, scheme: Scheme) -> list[float]:
     """Milliseconds from the beginning of each hand-over to the acknowledgement of the first batch by the new leader."""
     replicas, partition, took = await _started(path, ProposalSettings(handover_scheme=scheme)), PARTITION, list[float]()
     (await _leader(replicas)).open(partition, "topic")
-
-    async def send(successor: int, held: Held) -> bool:
-        group = replicas[successor].group
-        try:
-            place = group.append(partition, memoryview(bytearray(BATCH)), leader_epoch=0)
-        except KafkaError:
-            return False
-        await group.acknowledged(partition, place.last_offset)
-        assert isinstance(held, Waiting)
-        held.done.set_result(None)
-        return True
 
     for _ in range(HAND_OVERS):
         group = await _leader(replicas)
@@ -235,7 +255,7 @@ async def _handed_over(path: Path, scheme: Scheme) -> list[float]:
         await asyncio.sleep(PAUSE_S)
         successor = next(node_id for node_id in IDS if node_id != group.driver.local_key.id)
         began, waiting = time.perf_counter(), Waiting()
-        HandOver(group, successor, send).hold(waiting)
+        StorageGroupHandOver(group, successor, Way(replicas[successor].group, partition)).hold(waiting)
         await waiting.done
         took.append((time.perf_counter() - began) * 1000)
     await _stopped(replicas)

@@ -50,8 +50,9 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.node.coordinators.departure": "9 without hand_over; a single node hands over nothing"
     },
     "penstock/node/partitions/hand_overs.py": {
-        "penstock.node.partitions.group_hand_overs": "25 with hand_over; few nodes have a storage group",
-        "penstock.node.partitions.hand_over": "9; a single node hands over nothing",
+        "penstock.node.links.successor": "with the next; a single node hands over nothing",
+        "penstock.node.partitions.hand_over": "9",
+        "penstock.node.storage_groups.hand_over": "25 with the first; few nodes have a storage group",
     },
     "penstock/node/partitions/in_sync_replicas.py": {
         "penstock.protocol.messages.alter_partition": "1; a single node has no followers"

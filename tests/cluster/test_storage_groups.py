@@ -22,7 +22,7 @@ from tests.cluster.storage_groups import (
 
 from penstock.client.values import TopicPartition
 from penstock.node.api.metric_rows import metric_rows
-from penstock.node.partitions.group_hand_overs import GroupHandOvers
+from penstock.node.partitions.hand_overs import HandOvers
 from penstock.node.storage_groups import hand_over, keeper
 from penstock.node.storage_groups.group import StorageGroup
 from penstock.raft.effects import ElectionState
@@ -140,7 +140,7 @@ async def test_a_node_that_stops_waits_for_no_successor_that_does_not_stand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keeper, "HAND_OVER_S", 0.1)
-    monkeypatch.setattr(GroupHandOvers, "hand_over", lambda *_: asyncio.Event().wait())
+    monkeypatch.setattr(HandOvers, "hand_over_group", lambda *_: asyncio.Event().wait())
     async with three(tmp_path) as cluster:
         await create(cluster, "orders")
         await cluster.until_everywhere(is_whole)
@@ -152,15 +152,15 @@ async def test_a_node_that_stops_waits_for_no_successor_that_does_not_stand(
 async def test_a_node_that_stops_does_not_wait_until_it_leads_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    handed_over, hand_over_group, is_under_way = Follower.handed_over, GroupHandOvers.hand_over, list[bool]()
+    handed_over, hand_over_group, is_under_way = Follower.handed_over, HandOvers.hand_over_group, list[bool]()
 
-    async def note(hand_overs: GroupHandOvers, group: StorageGroup, successor: int) -> bool:
+    async def note(hand_overs: HandOvers, group: StorageGroup, successor: int) -> bool:
         result = await hand_over_group(hand_overs, group, successor)
         is_under_way.append(group.hand_over is not None)
         return result
 
     monkeypatch.setattr(Follower, "handed_over", lambda follower, _, now_ms: handed_over(follower, -1, now_ms))
-    monkeypatch.setattr(GroupHandOvers, "hand_over", note)
+    monkeypatch.setattr(HandOvers, "hand_over_group", note)
     async with three(tmp_path) as cluster:
         await create(cluster, "orders")
         await cluster.until_everywhere(is_whole)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from random import Random
 from uuid import UUID
 
@@ -11,14 +12,15 @@ from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.directories.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from penstock.log.partition_log import PartitionLog
+from penstock.node.links import hand_over
+from penstock.node.links.hand_over import Outcome
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.ports import Clock, Member, Stores
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
-from penstock.node.storage_groups import group as storage_group
 from penstock.node.storage_groups.group import StorageGroup
-from penstock.node.storage_groups.hand_over import HandOver
+from penstock.node.storage_groups.hand_over import StorageGroupHandOver
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import iterate_batches, iterate_records
 from penstock.raft.effects import ANY_SERVER
@@ -95,6 +97,30 @@ class Held:
         self.done.set_exception(error)
 
 
+class Way:
+    """From one replica to another that shall lead."""
+
+    def __init__(self, server: "Server", successor: int) -> None:
+        self._server = server
+        self._successor = successor
+
+    def prepare(self) -> None:
+        pass
+
+    async def reach(self) -> None:
+        pass
+
+    async def send(self, held: hand_over.Held) -> Outcome:
+        assert isinstance(held, Held)
+        return await self._server.send_on(self._successor, held)
+
+    def hang_up(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
 class Server:
     """One process that holds a replica."""
 
@@ -120,7 +146,7 @@ class Server:
         self._peer = peer
         settings = ProposalSettings(linger_ms=linger_ms, max_bytes=500, handover_scheme=scheme)
         self.group = StorageGroup(self, self._copy, settings, post.loop.now_ms)
-        self.handing_over: HandOver | None = None
+        self.handing_over: StorageGroupHandOver | None = None
         self.held = self.sent_on_here = 0
         self.copies = 0
         """How often it copied something from another replica."""
@@ -222,12 +248,12 @@ class Server:
         try:
             done = self.append(partition, batch)
         except KafkaError as error:
-            hand_over = self.group.hand_over
-            if error.code != ErrorCode.NOT_LEADER_OR_FOLLOWER or hand_over is None or not hand_over.takes:
+            giving = self.group.hand_over
+            if error.code != ErrorCode.NOT_LEADER_OR_FOLLOWER or giving is None or not giving.takes:
                 raise
             self.held += 1
             held = Held(self, partition, batch)
-            hand_over.hold(held)
+            giving.hold(held)
             done = held.done
         return await done
 
@@ -244,20 +270,19 @@ class Server:
     # The lead goes to another one.
 
     def hand_over(self, successor: int) -> None:
-        """Give the lead to this voter. Raises KafkaError as `HandOver` does."""
-        self.handing_over = HandOver(self.group, successor, self._send)
+        """Give the lead to this voter. Raises KafkaError as `StorageGroupHandOver` does."""
+        self.handing_over = StorageGroupHandOver(self.group, successor, Way(self, successor))
 
-    async def _send(self, successor: int, held: storage_group.Held) -> bool:
+    async def send_on(self, successor: int, held: "Held") -> Outcome:
         """What was held goes to the successor, and its answer back."""
-        assert isinstance(held, Held)
         peer = self._peer(successor)
         if peer is None:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         offset = await self._post.ask(self.process, peer.process, lambda: peer.sent_on(held), 1)
-        if offset is not None:
-            self.sent_on_here += 1
-            held.answer(offset)
-        return offset is not None
+        if offset is None:
+            return Outcome(False, lambda: held.refused(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)))
+        self.sent_on_here += 1
+        return Outcome(True, partial(held.answer, offset))
 
     async def sent_on(self, held: "Held") -> int | None:
         """What another replica has held: the first offset, or None if this one does not lead."""

@@ -7,7 +7,7 @@ from tests.simulation.storage_groups.world import HAND_OVERS, TO_THE_DEAD, simul
 
 from penstock.leadership.transfer import Limits
 from penstock.node.storage_groups import hand_over
-from penstock.node.storage_groups.hand_over import HandOver
+from penstock.node.storage_groups.hand_over import StorageGroupHandOver
 from penstock.raft.follower import Follower
 from penstock.raft.leader import Leader
 from penstock.replication.storage_groups.entries import Scheme
@@ -85,11 +85,11 @@ def test_a_hand_over_without_time_outs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_sent_on_and_appended_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent_on = HandOver._is_taken
+    sent_on = StorageGroupHandOver._outcome
 
-    async def is_taken(self: HandOver, one: Any) -> bool:
+    async def outcome(self: StorageGroupHandOver, one: Any) -> Any:
         self._held[one] = None
         return await sent_on(self, one)
 
-    monkeypatch.setattr(hand_over.HandOver, "_is_taken", is_taken)
+    monkeypatch.setattr(StorageGroupHandOver, "_outcome", outcome)
     assert is_found("failed by our own fault", "hand over", scheme=Scheme.ENDED)

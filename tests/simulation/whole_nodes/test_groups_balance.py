@@ -8,7 +8,7 @@ import pytest
 from tests.simulation.whole_nodes.planted_plans import replicated_plan
 
 from penstock.leadership.transfer import Effect
-from penstock.node.storage_groups.hand_over import HandOver
+from penstock.node.storage_groups.hand_over import StorageGroupHandOver
 from penstock.testing.simulator import simulate
 
 BALANCED = {"leader.imbalance.check.interval.seconds": "1", "leader.imbalance.per.broker.percentage": "0"}
@@ -20,12 +20,12 @@ SEEDS = range(3)
 
 def test_nothing_acknowledged_is_lost_and_all_lead_what_they_should_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     effects: list[Effect] = []
-    do = HandOver._do
+    do = StorageGroupHandOver._do
 
-    def note(self: HandOver, wanted: Any) -> None:
+    def note(self: StorageGroupHandOver, wanted: Any) -> None:
         effects.extend(wanted)
         do(self, wanted)
 
-    monkeypatch.setattr(HandOver, "_do", note)
+    monkeypatch.setattr(StorageGroupHandOver, "_do", note)
     assert [violation for seed in SEEDS for violation in simulate(seed, plan=PLAN).violations] == []
     assert Effect.FORWARD in effects

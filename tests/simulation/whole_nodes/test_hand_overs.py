@@ -8,7 +8,7 @@ from tests.simulation.whole_nodes.planted_plans import first_found, replicated_p
 
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.leadership.transfer import Effect
-from penstock.node.partitions.hand_over import HandOver
+from penstock.node.partitions.hand_over import PartitionHandOver
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.testing.simulator import simulate
@@ -29,14 +29,14 @@ STOPS = replicated_plan("stop", topics=2, producers=4, delay_s=0.02, min_in_sync
 
 
 def go_on_appending(monkeypatch: pytest.MonkeyPatch) -> None:
-    do = HandOver._do
+    do = PartitionHandOver._do
 
-    def go_on(self: HandOver, effects: Any) -> None:
+    def go_on(self: PartitionHandOver, effects: Any) -> None:
         do(self, effects)
         if Effect.HOLD in effects:
             self.partition.appender = self.partition.leader
 
-    monkeypatch.setattr(HandOver, "_do", go_on)
+    monkeypatch.setattr(PartitionHandOver, "_do", go_on)
 
 
 def test_a_leader_that_appends_after_it_gave_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,33 +45,33 @@ def test_a_leader_that_appends_after_it_gave_up(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_is_held_is_sent_on_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(HandOver, "_take_out", lambda self, one: self._sent.update({one: None}))
+    monkeypatch.setattr(PartitionHandOver, "_take_out", lambda self, one: self._sent.update({one: None}))
     assert "KeyError" in first_found(SEEDS, PLAN)
 
 
 def test_what_is_held_is_answered_before_it_is_sent_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    do = HandOver._do
+    do = PartitionHandOver._do
 
-    def refuse_first(self: HandOver, effects: Any) -> None:
+    def refuse_first(self: PartitionHandOver, effects: Any) -> None:
         if Effect.FORWARD in effects:
             for one in list(self._held):
                 one.refused(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         do(self, effects)
 
-    monkeypatch.setattr(HandOver, "_do", refuse_first)
+    monkeypatch.setattr(PartitionHandOver, "_do", refuse_first)
     assert first_found(SEEDS, PLAN)
 
 
 def expect_clean_until_something_is_held(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:
     """Nothing is wrong in any of the seeds up to one in which something arrives in the middle of a hand-over."""
     held: list[object] = []
-    hold = HandOver.hold
+    hold = PartitionHandOver.hold
 
-    def note(self: HandOver, one: Any) -> None:
+    def note(self: PartitionHandOver, one: Any) -> None:
         held.append(one)
         hold(self, one)
 
-    monkeypatch.setattr(HandOver, "hold", note)
+    monkeypatch.setattr(PartitionHandOver, "hold", note)
     for seed in SEEDS:
         assert simulate(seed, plan=plan).violations == []
         if held:
@@ -86,14 +86,14 @@ def test_nothing_is_found_where_nothing_is_planted(monkeypatch: pytest.MonkeyPat
 def test_members_stay_when_their_coordinators_move(monkeypatch: pytest.MonkeyPatch) -> None:
     """No fault strikes: nobody joins again for what it has, whatever moves."""
     moved: list[object] = []
-    do = HandOver._do
+    do = PartitionHandOver._do
 
-    def note(self: HandOver, effects: Any) -> None:
+    def note(self: PartitionHandOver, effects: Any) -> None:
         do(self, effects)
         if Effect.FORWARD in effects and self.partition.topic == CONSUMER_OFFSETS:
             moved.append(self)
 
-    monkeypatch.setattr(HandOver, "_do", note)
+    monkeypatch.setattr(PartitionHandOver, "_do", note)
     for seed in range(5):
         assert simulate(seed, plan=QUIET).violations == []
         if moved:
@@ -113,14 +113,14 @@ def test_a_coordinator_that_reads_no_members(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_node_that_stops_sends_on_all_that_it_has_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    stop = HandOver.stop
+    stop = PartitionHandOver.stop
 
-    async def note_what_is_left(self: HandOver) -> None:
+    async def note_what_is_left(self: PartitionHandOver) -> None:
         assert not self._held
         assert not self._sent
         await stop(self)
 
-    monkeypatch.setattr(HandOver, "stop", note_what_is_left)
+    monkeypatch.setattr(PartitionHandOver, "stop", note_what_is_left)
     expect_clean_until_something_is_held(monkeypatch, STOPS)
 
 
@@ -130,10 +130,11 @@ def test_a_node_that_appends_after_it_gave_up_and_stops(monkeypatch: pytest.Monk
 
 
 def test_a_node_that_stops_and_answers_what_it_has_not_sent_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def answer(self: HandOver) -> None:
+    async def answer(self: PartitionHandOver) -> None:
+        one: Any
         for one in list(self._held):
             self.forget(one)
             one.appended(self.partition.log.log_end_offset, -1, 0)
 
-    monkeypatch.setattr(HandOver, "_forward", answer)
+    monkeypatch.setattr(PartitionHandOver, "_forward", answer)
     assert "was given to" in first_found(SEEDS, STOPS)

@@ -47,7 +47,7 @@ from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.raft.replica import InconsistentLogError
 
 if TYPE_CHECKING:
-    from penstock.node.partitions.hand_over import HandOver
+    from penstock.node.partitions.hand_over import PartitionHandOver
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class RunningNode:
         return self._serving.broker
 
     @property
-    def hand_overs(self) -> Sequence[HandOver]:
+    def hand_overs(self) -> Sequence[PartitionHandOver]:
         """What this node hands over to other brokers, or has handed over lately."""
         return () if self._serving is None else self._serving.hand_overs.open
 

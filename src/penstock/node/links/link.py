@@ -7,8 +7,7 @@ for a connection to be opened is let go as well when the connection is given up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from penstock.client.connection import Connection
 from penstock.client.errors import ConnectionFailedError
@@ -20,7 +19,7 @@ class Link:
 
     __slots__ = ("_connect", "_connection", "_opening", "_place", "_why")
 
-    def __init__(self, connect: Callable[..., Coroutine[Any, Any, Connection]]) -> None:
+    def __init__(self, connect: Callable[..., Awaitable[Connection]]) -> None:
         """`connect` is called with the place that `open` gets."""
         self._connect = connect
         self._connection: Connection | None = None
@@ -40,7 +39,7 @@ class Link:
             return
         self.give_up("another place is to be reached")
         self._place = place
-        self._opening = asyncio.get_running_loop().create_task(self._connect(*place), name="open a connection")
+        self._opening = asyncio.get_running_loop().create_task(self._attempt(), name="open a connection")
         self._opening.add_done_callback(self._opened)
 
     async def opened(self, *place: Address) -> Connection:
@@ -54,6 +53,9 @@ class Link:
         if opening.cancelled():
             raise ConnectionFailedError(f"{' '.join(map(str, place))}: {self._why}".removeprefix(": "))
         return opening.result()
+
+    async def _attempt(self) -> Connection:
+        return await self._connect(*self._place)
 
     def _opened(self, opening: asyncio.Task[Connection]) -> None:
         is_wanted = opening is self._opening

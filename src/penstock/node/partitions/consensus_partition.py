@@ -11,13 +11,13 @@ from uuid import UUID
 
 from penstock.log.validation import CLIENT, AppendOrigin, AppendResult
 from penstock.metadata.topics import PartitionImage
-from penstock.node.partitions.partition import Held, HoldsBack, NotAppendingError, Partition
+from penstock.node.partitions.partition import NotAppendingError, Partition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
 
 if TYPE_CHECKING:
-    from penstock.node.storage_groups.group import HoldsBack as GroupHoldsBack
+    from penstock.node.links.hand_over import HoldsBack
     from penstock.node.storage_groups.group import StorageGroup
     from penstock.node.storage_groups.group_partition import GroupPartition
 
@@ -47,9 +47,8 @@ class ConsensusPartition(Partition):
 
     @property
     def hand_over(self) -> HoldsBack | None:
-        """Who keeps what one request has for this partition while its group goes to another node."""
-        hand_over = self.group.hand_over
-        return None if hand_over is None else ForSuccessor(self, hand_over)
+        """It goes with its group."""
+        return self.group.hand_over
 
     def check_leader(self, current_leader_epoch: int = -1) -> PartitionLeader:
         """As of any partition; also KafkaError NOT_LEADER_OR_FOLLOWER when the group has no lease here."""
@@ -95,43 +94,3 @@ class ConsensusPartition(Partition):
         if leader is not None:
             leader.deletions = self.member.deletions
         return former
-
-
-class ForSuccessor:
-    """What one request has for a partition whose group goes to another node, until somebody has appended it.
-
-    For the request it is the partition's hand-over (`partition.HoldsBack`), for the group's one what it holds."""
-
-    def __init__(self, partition: Partition, hand_over: GroupHoldsBack) -> None:
-        self.partition = partition
-        self.held: Held | None = None
-        """None before there is anything, and when nobody waits for the answer any more."""
-        self.size = 0
-        self._hand_over = hand_over
-
-    @property
-    def takes(self) -> bool:
-        """Whether what arrives, and cannot be appended here, is kept for the successor."""
-        return self._hand_over.takes
-
-    def hold(self, held: Held) -> None:
-        """Keep it until somebody appends it."""
-        self.held, self.size = held, len(held.records)
-        self._hand_over.hold(self)
-
-    def forget(self, held: Held) -> None:
-        """Nobody waits for its answer any more."""
-        self.held = None
-        self._hand_over.forget(self)
-
-    def append(self) -> None:
-        """Append it here, after all."""
-        held, self.held = self.held, None
-        if held is not None:
-            held.append()
-
-    def refused(self, error: KafkaError) -> None:
-        """Nobody has appended it, or nobody knows."""
-        held, self.held = self.held, None
-        if held is not None:
-            held.refused(error)

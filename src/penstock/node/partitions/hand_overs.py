@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock.leadership.transfer import Answer, Limits
@@ -49,9 +50,9 @@ NOBODY_KNOWS: Final = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER, Er
 
 if TYPE_CHECKING:
     from penstock.client.connection import Connection
-    from penstock.node.partitions.group_hand_overs import GroupHandOvers
-    from penstock.node.partitions.hand_over import HandOver, Resident
+    from penstock.node.partitions.hand_over import PartitionHandOver, Resident
     from penstock.node.storage_groups.group import StorageGroup
+    from penstock.node.storage_groups.hand_over import StorageGroupHandOver
 
 Connect = Callable[[], Awaitable["Connection"]]
 
@@ -88,12 +89,12 @@ class HandOvers:
         self._controller = controller
         self._connect = connect
         self._group_of = group_of
-        self._groups: GroupHandOvers | None = None
+        self._groups: list[StorageGroupHandOver] = []
         self._resident_of = resident_of
         self._prepare = prepare
         self._limits = Limits(silent_ms=silent_ms)
         self._few = asyncio.Semaphore(AT_ONCE)
-        self.open: list[HandOver] = []
+        self.open: list[PartitionHandOver] = []
         """What is handed over, or was lately."""
         self._tasks = Tasks()
 
@@ -104,10 +105,8 @@ class HandOvers:
     async def stop(self) -> None:
         """Hand over no more. What is held is refused."""
         await self._tasks.stop()
-        for hand_over in self.open:
+        for hand_over in (*self.open, *self._groups):
             await hand_over.stop()
-        if self._groups is not None:
-            await self._groups.stop()
 
     async def _run(self) -> None:
         soon = 0
@@ -144,18 +143,18 @@ class HandOvers:
         async with self._few:
             if not self._can(partition, leader_epoch, successor):
                 return False
-            from penstock.node.partitions.hand_over import HandOver  # a single node starts without what clients need
+            # A single node starts without what clients need.
+            from penstock.node.links.successor import SucceedingBroker
+            from penstock.node.partitions.hand_over import PartitionHandOver
 
-            def connect() -> Awaitable[Connection]:
-                return self._connect(successor)
-
-            self.open = [open_one for open_one in self.open if open_one.partition.hand_over is open_one]
-            hand_over = HandOver(
+            connect = partial(self._connect, successor)
+            self.open = [one for one in self.open if not one.is_over]
+            hand_over = PartitionHandOver(
                 partition,
                 successor,
                 self._limits,
                 lambda partition_epoch: self._asked(partition, (leader_epoch, partition_epoch), successor),
-                connect,
+                SucceedingBroker(connect),
                 self._resident_of(partition, connect),
             )
             self.open.append(hand_over)
@@ -207,16 +206,22 @@ class HandOvers:
 
         Returns when this node has nothing left to do but to send on what arrives.
         """
-        if self._groups is None:
-            from penstock.node.partitions.group_hand_overs import GroupHandOvers  # as above
+        from penstock.node.links.successor import SucceedingBroker  # as above
+        from penstock.node.storage_groups.hand_over import StorageGroupHandOver
 
-            self._groups = GroupHandOvers(self._connect)
-        return await self._groups.hand_over(group, successor)
+        self._groups = [one for one in self._groups if not one.is_over]
+        try:
+            hand_over = StorageGroupHandOver(group, successor, SucceedingBroker(partial(self._connect, successor)))
+        except KafkaError as error:
+            logger.info("a storage group is not handed over to %d: %s", successor, error.message)
+            return False
+        self._groups.append(hand_over)
+        await hand_over.is_decided.wait()
+        return True
 
     async def settle_groups(self) -> None:
         """The metadata name who leads the groups that were handed over: what arrives here goes there by itself."""
-        if self._groups is not None:
-            await self._groups.settle()
+        await asyncio.gather(*(one.settle() for one in self._groups))
 
     def _can(self, partition: IsrPartition, leader_epoch: int, successor: int) -> bool:
         leader = partition.leader

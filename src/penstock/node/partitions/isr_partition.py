@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from penstock.log.partition_log import PartitionLog
 from penstock.log.validation import CLIENT, AppendOrigin, AppendResult
 from penstock.metadata.topics import PartitionImage
-from penstock.node.partitions.partition import ALL_REPLICAS, HoldsBack, NotAppendingError, Partition, call
+from penstock.node.partitions.partition import ALL_REPLICAS, NotAppendingError, Partition, call
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.committed import Committed
 from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
+
+if TYPE_CHECKING:
+    from penstock.node.links.hand_over import HoldsBack
 
 
 class InSync(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
 
 from penstock.log.partition_log import PartitionLog
@@ -22,39 +22,11 @@ from penstock.replication.partition_leader import PartitionLeader
 from penstock.replication.quota import ReplicationQuota
 from penstock.replication.waits import Waiter
 
+if TYPE_CHECKING:
+    from penstock.node.links.hand_over import HoldsBack
+
 ALL_REPLICAS = -1
 """acks=-1: the answer waits until every in-sync replica has the records."""
-
-
-class Held(Protocol):
-    """What is produced to a partition that is just handed over, until somebody has appended it."""
-
-    records: bytes
-    acks: int
-    timeout_ms: int
-
-    def appended(self, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> None:
-        """The new leader has, in all replicas if that was asked for."""
-
-    def refused(self, error: KafkaError) -> None:
-        """Nobody has."""
-
-    def append(self) -> None:
-        """Append it here, after all."""
-
-
-class HoldsBack(Protocol):
-    """Who keeps what arrives while a partition is handed over (`HandOver`)."""
-
-    @property
-    def takes(self) -> bool:
-        """Whether what arrives, and cannot be appended here, is kept for the successor."""
-
-    def hold(self, held: Held) -> None:
-        """Keep it until somebody appends it."""
-
-    def forget(self, held: Held) -> None:
-        """Nobody waits for its answer any more."""
 
 
 class NotAppendingError(KafkaError):

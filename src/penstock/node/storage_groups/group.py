@@ -24,6 +24,7 @@ from uuid import UUID
 
 from penstock.log.partition_log import PartitionLog
 from penstock.node.environment.alarm import Alarm
+from penstock.node.links.hand_over import HoldsBack
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.ports import Reading
 from penstock.node.storage_groups.copying import LostRecordsError, Source, Wanted, copy_missing, flush_all
@@ -59,32 +60,8 @@ class GroupLogs(Protocol):
         """The partition belongs to the group no longer, and no snapshot needs its log."""
 
 
-class Held(Protocol):
-    """What is produced while the lead of the group goes to another replica, until somebody has appended it."""
-
-    @property
-    def size(self) -> int:
-        """How many bytes are kept for it."""
-
-    def append(self) -> None:
-        """Append it here, after all."""
-
-    def refused(self, error: KafkaError) -> None:
-        """Nobody has, or nobody knows."""
-
-
-class HoldsBack(Protocol):
-    """Who sees to it that the lead goes to another replica (`hand_over.HandOver`)."""
-
-    @property
-    def takes(self) -> bool:
-        """Whether what arrives, and cannot be appended here, is kept for the successor."""
-
-    def hold(self, held: Held) -> None:
-        """Keep it until somebody appends it."""
-
-    def forget(self, held: Held) -> None:
-        """Nobody waits for its answer any more."""
+class GivesWay(HoldsBack, Protocol):
+    """Who sees to it that the lead goes to another replica (`StorageGroupHandOver`)."""
 
     def on_leader(self, leader_id: int | None, epoch: int) -> None:
         """Who leads the group has changed."""
@@ -103,7 +80,7 @@ class StorageGroup:
         self.bytes_since_snapshot = 0
         self.on_member: Callable[[PartitionId], None] = _nobody_cares
         """Called with a partition that has come into the group here, or has left it."""
-        self.hand_over: HoldsBack | None = None
+        self.hand_over: GivesWay | None = None
         """Set while this replica gives the lead to another one, and for some time after that."""
         self.taken_over = self.taken_over_proposals = 0
         """So often this replica got the lead because another one gave it away; that took so many proposals in all."""

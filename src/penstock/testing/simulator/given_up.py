@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.leadership.transfer import State
 
 if TYPE_CHECKING:
-    from penstock.node.partitions.hand_over import HandOver
+    from penstock.node.partitions.hand_over import PartitionHandOver
 
 HAS_ASKED: Final = (State.ASKED, State.DECIDED)
 
@@ -18,9 +18,9 @@ class GivenUp:
 
     def __init__(self, violated: Callable[[str], None]) -> None:
         self._violated = violated
-        self._ends: dict[str, dict[HandOver, int]] = {}
+        self._ends: dict[str, dict[PartitionHandOver, int]] = {}
 
-    def look(self, host: str, hand_overs: Sequence[HandOver]) -> None:
+    def look(self, host: str, hand_overs: Sequence[PartitionHandOver]) -> None:
         """Something has happened on this host."""
         before = self._ends.pop(host, None)
         ends = {one: one.partition.log.log_end_offset for one in hand_overs if one.machine.state in HAS_ASKED}

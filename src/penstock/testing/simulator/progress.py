@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from penstock.client.values import TopicPartition
 from penstock.leadership.transfer import HOLDING
 from penstock.metadata.partition_index import each
-from penstock.node.storage_groups.hand_over import HandOver
+from penstock.node.storage_groups.hand_over import StorageGroupHandOver
 from penstock.testing.simulator.clients import ProducingClient
 from penstock.testing.simulator.ledger import Ledger
 from penstock.testing.simulator.machine import Machine
@@ -128,7 +128,7 @@ def _handing_over(machines: Sequence[Machine]) -> Iterator[str]:
         )
         for number, replica in groups.items():
             hand_over = replica.group.hand_over
-            if isinstance(hand_over, HandOver) and hand_over.machine.state in HOLDING:
+            if isinstance(hand_over, StorageGroupHandOver) and hand_over.machine.state in HOLDING:
                 yield f"{machine.name} gives storage group {number} to node {hand_over.machine.successor}"
         for one in () if machine.node is None else machine.node.hand_overs:
             if one.machine.state in HOLDING:

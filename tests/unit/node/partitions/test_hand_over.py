@@ -13,8 +13,10 @@ from tests.unit.node.on_disk import NODE_ID, Node, batch, node_on, produce_reque
 from penstock.client.errors import ConnectionFailedError
 from penstock.leadership.transfer import Answer, Limits, State
 from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, RegisterBrokerRecord, TopicRecord
+from penstock.node.links import hand_over as links
+from penstock.node.links.successor import SucceedingBroker
 from penstock.node.partitions import hand_over as module
-from penstock.node.partitions.hand_over import HandOver
+from penstock.node.partitions.hand_over import PartitionHandOver
 from penstock.node.serving.dispatch import Waiting
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.produce import (
@@ -73,7 +75,7 @@ class Giving:
         self.partition = node.partition("copied")
         self.successor = Successor()
         self.asked: asyncio.Queue[tuple[int, asyncio.Future[Answer]]] = asyncio.Queue()
-        self.hand_over = HandOver(self.partition, OTHER, PATIENT, self._ask, self._connect)
+        self.hand_over = PartitionHandOver(self.partition, OTHER, PATIENT, self._ask, SucceedingBroker(self._connect))
 
     async def _connect(self) -> Any:
         return self.successor
@@ -209,7 +211,7 @@ def test_a_connection_that_breaks_leaves_no_request_without_an_answer(node: Node
 
 
 def test_what_is_held_is_bounded(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_BYTES", 200)
+    monkeypatch.setattr(links, "MOST_BYTES", 200)
 
     async def scene() -> None:
         giving = Giving(node)
@@ -270,7 +272,7 @@ def test_a_node_that_is_about_to_end_sends_on_what_it_holds_and_refuses_what_com
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LINGER_S", 0)
-    monkeypatch.setattr(module, "SETTLE_S", 60)
+    monkeypatch.setattr(links, "SETTLE_S", 60)
 
     async def scene() -> None:
         giving = Giving(node)

@@ -12,9 +12,9 @@ from tests.unit.node.partitions.test_hand_over import OTHER, VERSION, Giving, re
 from penstock.client.errors import ConnectionFailedError
 from penstock.leadership.transfer import Answer
 from penstock.log.validation import AppendResult
-from penstock.node.partitions.hand_over import HandOver
+from penstock.node.links.hand_over import Held, Outcome
+from penstock.node.partitions.hand_over import PartitionHandOver
 from penstock.node.partitions.isr_partition import IsrPartition
-from penstock.node.partitions.partition import Held
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.produce import (
     PartitionProduceResponse,
@@ -161,24 +161,24 @@ def test_a_leader_that_appends_after_it_gave_up_is_found(tmp_path: Path, monkeyp
 def test_an_answer_that_is_given_twice_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    answered = HandOver._answered
+    answered = PartitionHandOver._answered
 
-    def twice(self: HandOver, one: Held, row: PartitionProduceResponse) -> None:
-        answered(self, one, row)
+    def twice(self: PartitionHandOver, one: Held, outcome: Outcome) -> None:
+        answered(self, one, outcome)
         self._sent[one] = None
-        answered(self, one, row)
+        answered(self, one, outcome)
 
-    monkeypatch.setattr(HandOver, "_answered", twice)
+    monkeypatch.setattr(PartitionHandOver, "_answered", twice)
     found(tmp_path)
     assert "failed by our own fault" in caplog.text
 
 
 def test_what_is_sent_on_twice_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    send = HandOver._send
+    send_on = PartitionHandOver._send_on
 
-    def sent_twice(self: HandOver, one: Held) -> None:
-        send(self, one)
-        send(self, one)
+    def sent_twice(self: PartitionHandOver, one: Held) -> None:
+        send_on(self, one)
+        send_on(self, one)
 
-    monkeypatch.setattr(HandOver, "_send", sent_twice)
+    monkeypatch.setattr(PartitionHandOver, "_send_on", sent_twice)
     assert "each once" in found(tmp_path)

@@ -7,15 +7,17 @@ from uuid import UUID
 import pytest
 from tests.unit.node.lone_group import CONFIG, start_alone
 
+from penstock.client.connection import Connection
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.partition_log import PartitionLog
 from penstock.node.environment.environment import wall_clock_ms
+from penstock.node.links.successor import SucceedingBroker
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.storage_groups.copying import copy_missing
-from penstock.node.storage_groups.group import Held, StorageGroup
+from penstock.node.storage_groups.group import StorageGroup
 from penstock.node.storage_groups.group_partition import GroupPartition
-from penstock.node.storage_groups.hand_over import HandOver
+from penstock.node.storage_groups.hand_over import StorageGroupHandOver
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
 from penstock.replication.storage_groups.entries import PartitionId
@@ -343,11 +345,11 @@ async def test_a_topic_that_is_deleted_is_copied_no_further(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("successor", [1, 2])
 async def test_the_lead_goes_only_to_another_voter(tmp_path: Path, successor: int) -> None:
-    async def send(successor: int, held: Held) -> bool:
+    async def connect() -> Connection:
         raise AssertionError("nothing is held")
 
     async with Node(tmp_path) as group:
         with pytest.raises(KafkaError) as refused:
-            HandOver(group, successor, send)
+            StorageGroupHandOver(group, successor, SucceedingBroker(connect))
         assert refused.value.code == ErrorCode.INVALID_REQUEST
         assert group.hand_over is None

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from penstock.log.record_checks import InvalidRecords
 from penstock.node.api.partition_views import current_leader, endpoints_of
-from penstock.node.partitions.partition import ALL_REPLICAS, HoldsBack, NotAppendingError, Partition
+from penstock.node.partitions.partition import ALL_REPLICAS, NotAppendingError, Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import ALLOW_ALL, WRITE_TOPIC, WRITE_TRANSACTION
 from penstock.node.serving.handler import CloseConnection, RequestContext, handles
@@ -36,6 +36,9 @@ from penstock.protocol.requests.produce import (
 )
 from penstock.protocol.requests.topic_answers import NodeEndpoint
 from penstock.replication.waits import Wait
+
+if TYPE_CHECKING:
+    from penstock.node.links.hand_over import HoldsBack
 
 ADMIN_CLIENT_ID = "__admin_client"
 """The client id that may write to internal topics."""
@@ -314,11 +317,11 @@ class _Held:
         "_broker",
         "_hand_over",
         "_index",
-        "_partition",
         "_place",
         "_request",
         "_topic",
         "acks",
+        "partition",
         "records",
         "timeout_ms",
     )
@@ -338,12 +341,16 @@ class _Held:
         """The last one of `answers` is kept for it."""
         self._broker = broker
         self._hand_over = hand_over
-        self._partition = partition
+        self.partition = partition
         self._topic, self._index = where
         self.records = records
         self.acks, self.timeout_ms = how
         self._answers = answers
         self._place = len(answers) - 1
+
+    @property
+    def size(self) -> int:
+        return len(self.records)
 
     def begin(self, request: _Replicating) -> _Held:
         """The request waits."""
@@ -366,7 +373,7 @@ class _Held:
 
     def append(self) -> None:
         """This node leads on."""
-        partition, request = self._partition, self._request
+        partition, request = self.partition, self._request
         try:
             appended = partition.append(
                 memoryview(bytearray(self.records)), acks=self.acks, now_ms=self._broker.now_ms()
