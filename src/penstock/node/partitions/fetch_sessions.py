@@ -18,6 +18,7 @@ from random import Random
 from typing import NamedTuple
 from uuid import UUID
 
+from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.requests.fetch import FetchFrame, FetchPartition
@@ -224,6 +225,8 @@ class FetchSessions:
         self._remembered = 0
         """Partitions of all sessions together."""
         self.ended: list[Session] = []
+        self.tasks = Tasks()
+        """Those that take away what sessions have left that ended."""
         """Sessions whose standing waits are to be taken away."""
 
     def __len__(self) -> int:

@@ -9,8 +9,10 @@ aside. Nothing is removed, and where the metadata leave it open this node does n
 either of them.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.directories.errors import DamagedDirectoryError
@@ -18,6 +20,9 @@ from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.internal_topics import has_replicas
+
+LOOKED_AT_ONCE: Final = 1_000
+"""Logs that are looked at before the event loop gets to do something else."""
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +37,7 @@ def settle_twins(directories: LogDirectories, image: ClusterImage, node_id: int)
         directories.logs[key] = right = _right_one(directories, image, node_id, logs)
         for log in logs:
             if log is not right:
-                _set_aside(directories, log, right)
+                _set_aside(directories, log, f"{right.directory} is in its place")
     directories.twins.clear()
 
 
@@ -62,22 +67,32 @@ def _counts(partition: PartitionImage, node_id: int) -> bool:
     return node_id in (*partition.isr, *partition.eligible_leader_replicas, *partition.last_known_elr)
 
 
-def _set_aside(directories: LogDirectories, log: PartitionLog, right: PartitionLog) -> None:
-    set_aside(directories, log, f"{right.directory} is in its place")
+async def set_aside_strays(
+    directories: LogDirectories, image: ClusterImage, node_id: int, is_member: Callable[[PartitionLog], bool]
+) -> None:
+    """A log that the metadata do not give to this node must not be taken for one of a topic to come.
+
+    `is_member` tells whether a log belongs to a storage group here.
+    """
+    for number, (key, log) in enumerate(list(directories.logs.items()), 1):
+        is_there = directories.logs.get(key) is log  # its topic may have been removed meanwhile
+        if is_there and log.health.failure is None and not (_is_ours(image, node_id, log) or is_member(log)):
+            _set_aside(directories, log, "no such partition in the metadata")
+        if not number % LOOKED_AT_ONCE:
+            await asyncio.sleep(0)
 
 
-def is_stray(image: ClusterImage, node_id: int, log: PartitionLog, is_member: Callable[[PartitionLog], bool]) -> bool:
-    """Whether the metadata do not give a log to this node; `is_member` tells those of storage groups."""
+def _is_ours(image: ClusterImage, node_id: int, log: PartitionLog) -> bool:
     known = image.topics.get(log.topic)
-    partition = None if known is None else known.partitions.get(log.partition)
-    is_ours = partition is not None and node_id in partition.replicas
+    if not has_replicas(log.topic):
+        return True
     if known is not None and known.storage_group is not None:  # a group that comes here is ahead of its partitions
-        is_ours = node_id in image.storage_groups[known.storage_group].replicas
-    return has_replicas(log.topic) and not (is_ours or is_member(log))
+        return node_id in image.storage_groups[known.storage_group].replicas
+    partition = None if known is None else known.partitions.get(log.partition)
+    return partition is not None and node_id in partition.replicas
 
 
-def set_aside(directories: LogDirectories, log: PartitionLog, why: str) -> None:
-    """It must not be taken for one of a topic to come."""
+def _set_aside(directories: LogDirectories, log: PartitionLog, why: str) -> None:
     directory = log.directory
     try:
         path = directories.set_aside(log)

@@ -46,7 +46,7 @@ from penstock.metadata.records import (
 from penstock.metadata.topics import is_reserved
 from penstock.node.partitions.awaited_followers import AwaitedFollowers
 from penstock.node.partitions.backlog import Backlog
-from penstock.node.partitions.found_logs import is_stray, set_aside, settle_twins
+from penstock.node.partitions.found_logs import set_aside_strays, settle_twins
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
@@ -133,16 +133,7 @@ class LocalReplicas:
         self._high_watermarks.clear()  # a topic of that name that comes later is another one
         if self._offline:
             logger.error("%d replicas may lie in log directories that are offline", len(self._offline))
-        for number, (key, log) in enumerate(list(self._directories.logs.items()), 1):
-            is_there = self._directories.logs.get(key) is log  # its topic may have been removed meanwhile
-            if (
-                is_there
-                and log.health.failure is None
-                and is_stray(self._image, self._node_id, log, self.groups.is_member)
-            ):
-                set_aside(self._directories, log, "no such partition in the metadata")
-            if not number % FOUND_AT_ONCE:
-                await asyncio.sleep(0)
+        await set_aside_strays(self._directories, self._image, self._node_id, self.groups.is_member)
 
     def _begin_with(self, topic_id: UUID, indexes: Iterable[int]) -> None:
         """Take in these replicas of one topic: those that may wait at once, as there may be very many of them."""
@@ -341,23 +332,15 @@ class LocalReplicas:
             assigned=image.directory_of(self._node_id),
             is_new=(topic_id, index) not in self._offline,
         )
-        return IsrPartition(
-            topic,
-            index,
-            topic_id,
-            log,
-            high_watermark=self._high_watermarks.pop((topic, index), 0),
-            dirty=self._upkeep.dirty,
-            in_sync=self.in_sync,
-        )
+        known, dirty = self._high_watermarks.pop((topic, index), 0), self._upkeep.dirty
+        return IsrPartition(topic, index, topic_id, log, high_watermark=known, dirty=dirty, in_sync=self.in_sync)
 
     def _by_consensus(self, topic: str, index: int, topic_id: UUID) -> Partition | None:
         """None until the partition's storage group has it (`on_group`)."""
         group = self.groups.group_of(topic_id)
         member = None if group is None else group.member(topic_id, index)
         if group is not None and member is not None:
-            # A node without storage groups starts without what their partitions need.
-            from penstock.node.partitions.consensus_partition import ConsensusPartition
+            from penstock.node.partitions.consensus_partition import ConsensusPartition  # few nodes have a group
 
             return ConsensusPartition(topic, index, topic_id, group, member)
         if (topic_id, index) in self._offline:

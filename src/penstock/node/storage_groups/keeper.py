@@ -41,7 +41,7 @@ from penstock.node.storage_groups.partition_logs import PartitionLogs
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS
-from penstock.protocol.requests.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse, GroupVoter
+from penstock.protocol.requests.own_apis import ClaimStorageGroupResponse
 from penstock.raft.log_name import LogName
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from penstock.node.storage_groups.group import StorageGroup
     from penstock.node.storage_groups.links import GroupLinks
     from penstock.node.storage_groups.replica import GroupReplica
-    from penstock.raft.voters import ReplicaKey
 
 logger = logging.getLogger(__name__)
 
@@ -366,42 +365,18 @@ class GroupKeeper:
         if self._lease.is_unheard:
             self._cut_off(replica, image)
         elif replica.claiming is None:
-            self._claim(replica, image, set(wanted), within_ms)
+            self._claim(replica, within_ms)
 
     # The lead.
 
-    def _claim(self, replica: GroupReplica, image: PartitionImage, wanted: set[int], within_ms: int) -> None:
+    def _claim(self, replica: GroupReplica, within_ms: int) -> None:
         """Tell the controller who leads, who votes and who has caught up, if the metadata say something else."""
-        live = [broker.node_id for broker in self._image.brokers.values() if broker.active]
-        if self._node_id not in live:
+        claim = replica.claim(self._image, self._node_id, within_ms)
+        if claim is None:
             return
-        caught_up, voters = replica.caught_up(within_ms, live, image.isr), replica.voters
-        directories = {key.id: self._directory(image, key) for key in voters}
-        moves = bool(image.adding_replicas or image.removing_replicas)
-        has_arrived = moves and directories.keys() == wanted and not replica.is_changing_voters
-        is_said = not has_arrived and all(image.directory_of(it) == directories[it] for it in directories)
-        if is_said and image.leader == self._node_id and set(image.isr) == set(caught_up):
-            return
-        epoch = replica.group.proposer.epoch
-        assert epoch is not None, "it leads"
-        request = ClaimStorageGroupRequest(
-            broker_id=self._node_id,
-            broker_epoch=self._broker_epoch(),
-            group=replica.number,
-            group_epoch=epoch,
-            caught_up=caught_up,
-            voters=[GroupVoter(voter_id=node_id, directory_id=it) for node_id, it in directories.items()],
-            # What is on its way to change would make this claim's voters those of a moment ago.
-            partition_epoch=-1 if replica.is_changing_voters else image.partition_epoch,
-        )
+        request = claim.replace(broker_id=self._node_id, broker_epoch=self._broker_epoch())
         claiming = replica.claiming = self._controller.submit(request, ClaimStorageGroupResponse)
         claiming.add_done_callback(lambda done: self._claimed(replica, done))
-
-    def _directory(self, image: PartitionImage, voter: ReplicaKey) -> UUID:
-        """In which directory a voter has the group's log; one that began anew there has an id of its own."""
-        broker = self._image.brokers.get(voter.id)
-        is_directory = broker is not None and voter.directory_id in broker.directories
-        return voter.directory_id if is_directory else image.directory_of(voter.id)
 
     def _claimed(self, replica: GroupReplica, done: asyncio.Future[ClaimStorageGroupResponse]) -> None:
         """If it was refused, the next look claims again, as long as the metadata do not name this node."""

@@ -16,13 +16,13 @@ from collections.abc import Collection, Iterable
 from uuid import UUID
 
 from penstock.log.partition_log import PartitionLog
-from penstock.metadata.image import TopicImage
+from penstock.metadata.image import ClusterImage, PartitionImage, TopicImage
 from penstock.node.environment.tasks import Tasks
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.storage_groups.group import StorageGroup
 from penstock.node.storage_groups.voters import caught_up, next_change
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.requests.own_apis import ClaimStorageGroupResponse
+from penstock.protocol.requests.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse, GroupVoter
 from penstock.protocol.uuids import uuid_to_text
 from penstock.raft import requests as ask
 from penstock.raft.log_name import LogName
@@ -180,6 +180,35 @@ class GroupReplica:
         else:
             logger.info("%s: not yet: %s %s: %s", self.log, who, does, answer.message or answer.error.name)
 
+    # The lead.
+
+    def claim(self, cluster: ClusterImage, node_id: int, within_ms: int) -> ClaimStorageGroupRequest | None:
+        """What the controller is to hear of this group, which this node leads; None if the metadata say it, or if no
+        claim of this node's counts. Who has caught up has what there was so long ago.
+        """
+        image = cluster.storage_groups[self.number]
+        live = [broker.node_id for broker in cluster.brokers.values() if broker.active]
+        if node_id not in live:
+            return None
+        caught_up = self.caught_up(within_ms, live, image.isr)
+        directories = {key.id: _directory(cluster, image, key) for key in self.voters}
+        wanted = {*image.replicas} - {*image.removing_replicas}
+        moves = bool(image.adding_replicas or image.removing_replicas)
+        has_arrived = moves and directories.keys() == wanted and not self.is_changing_voters
+        is_said = not has_arrived and all(image.directory_of(it) == directories[it] for it in directories)
+        if is_said and image.leader == node_id and set(image.isr) == set(caught_up):
+            return None
+        epoch = self.group.proposer.epoch
+        assert epoch is not None, "it leads"
+        return ClaimStorageGroupRequest(
+            group=self.number,
+            group_epoch=epoch,
+            caught_up=caught_up,
+            voters=[GroupVoter(voter_id=voter_id, directory_id=it) for voter_id, it in directories.items()],
+            # What is on its way to change would make this claim's voters those of a moment ago.
+            partition_epoch=-1 if self.is_changing_voters else image.partition_epoch,
+        )
+
     # Its log.
 
     def keep_short(self) -> None:
@@ -195,3 +224,10 @@ class GroupReplica:
                 logger.error("the log of %s is as long as it was: %s", self.log, error.message or error.code.name)
         except Exception:
             logger.exception("the log of %s is as long as it was", self.log)
+
+
+def _directory(cluster: ClusterImage, image: PartitionImage, voter: ReplicaKey) -> UUID:
+    """In which directory a voter has the group's log; one that began anew there has an id of its own."""
+    broker = cluster.brokers.get(voter.id)
+    is_directory = broker is not None and voter.directory_id in broker.directories
+    return voter.directory_id if is_directory else image.directory_of(voter.id)

@@ -84,7 +84,7 @@ def _fetch(
     finally:
         while sessions.ended:
             ending = _end(broker, sessions.ended.pop())
-            asyncio.get_running_loop().create_task(ending, name="end of a fetch session")
+            sessions.tasks.start(ending, "end of a fetch session")
     reader = FetchReader(broker, context, request, plan)
     if len(plan.wanted) > WIDE:
         return _WideFetch(reader).answer(broker.slices)
