@@ -22,10 +22,11 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from penstock.client.connection import Connection
-from penstock.client.errors import ClientError, ConnectionFailedError
+from penstock.client.errors import ClientError
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.node.controlling.envelope import unwrap, wrap
 from penstock.node.coordinators.hosted import Hosted
+from penstock.node.links.link import Link
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -48,7 +49,7 @@ class _State(Enum):
 
 
 class Departure:
-    """See the module; what `HandOver` calls a resident. `connect` opens a connection to the successor."""
+    """See the module; what `PartitionHandOver` calls a resident. `connect` opens a connection to the successor."""
 
     def __init__(
         self, hosted: Hosted[GroupShard], connect: Callable[[], Awaitable[Connection]], forget: Callable[[], None]
@@ -63,14 +64,14 @@ class Departure:
         self._decided = asyncio.Event()
         self._has_begun = False
         self._leader_epoch = -1
-        self._shared: asyncio.Task[Connection] | None = None
+        self._shared = Link(connect)
 
-    # -- what `HandOver` calls ----------------------------------------------------------------------------------------
+    # -- what `PartitionHandOver` calls -------------------------------------------------------------------------------
 
     def hold(self) -> None:
         self.hosted.pause()
         self._state = _State.HELD
-        self._shared = asyncio.get_running_loop().create_task(self._opened(), name=f"connect for {self.hosted}")
+        self._shared.open()
 
     def seal(self) -> None:
         self.hosted.report()
@@ -100,9 +101,7 @@ class Departure:
 
     def stop(self) -> None:
         self.end()
-        shared = self._shared_connection()
-        if shared is not None:
-            shared.abort("this node ends")
+        self._shared.give_up("this node ends")
         for connection in list(self._apart):
             connection.abort("this node ends")
 
@@ -147,15 +146,8 @@ class Departure:
     def _index(self) -> int:
         return self.hosted.partition.index
 
-    async def _opened(self) -> Connection:
-        return await self._connect()
-
     async def _ask(self, message: ForwardToCoordinatorRequest) -> ForwardToCoordinatorResponse:
-        assert self._shared is not None
-        await asyncio.wait([self._shared])
-        if self._shared.cancelled():
-            raise ConnectionFailedError("it was given up before it was there")
-        connection = self._shared.result()
+        connection = await self._shared.opened()
         try:
             return await connection.request(message, ForwardToCoordinatorResponse)
         finally:
@@ -179,17 +171,6 @@ class Departure:
 
     def _hang_up(self) -> None:
         """Close the connection when nothing more comes over it."""
-        if self._state is not _State.OVER or self._shared is None:
-            return
-        if not self._shared.done():
-            self._shared.cancel()
-        connection = self._shared_connection()
-        if connection is not None and not connection.in_flight and not connection.closed:
-            connection.abort("handed over")
-
-    def _shared_connection(self) -> Connection | None:
-        """The one that is shared, if it could be opened."""
-        shared = self._shared
-        if shared is None or not shared.done() or shared.cancelled() or shared.exception() is not None:
-            return None
-        return shared.result()
+        connection = self._shared.connection
+        if self._state is _State.OVER and (connection is None or not connection.in_flight):
+            self._shared.give_up("handed over")
