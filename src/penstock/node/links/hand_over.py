@@ -146,15 +146,20 @@ class HandOver(ABC):
         return self.machine.state is State.OVER and not self._tasks
 
     def hold(self, held: Held) -> None:
-        self._way.prepare()
+        loop = asyncio.get_running_loop()
         self._bytes += held.size
+        if not self._keeps:  # it has ended since it was asked whether it takes this
+            self._held[held] = None
+            loop.call_soon(self._refuse)
+            return
+        self._way.prepare()
         if self._is_open:
             self._send_on(held)
         else:
             self._held[held] = None
             self._arrived.set()
         if self._bytes > MOST_BYTES:
-            asyncio.get_running_loop().call_soon(self._overflow)
+            loop.call_soon(self._overflow)
 
     def _overflow(self) -> None:
         if self._bytes > MOST_BYTES:

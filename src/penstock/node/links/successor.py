@@ -48,7 +48,7 @@ class HeldRecords(Held, Protocol):
 
 
 class SucceedingBroker:
-    """A way to a broker, opened for the first that is held, and once: what is lost on it is not sent again."""
+    """A way to a broker, opened for the first that is held; what is lost on it is not sent again."""
 
     def __init__(self, connect: Callable[[], Awaitable[Connection]]) -> None:
         self._link = Link(connect)

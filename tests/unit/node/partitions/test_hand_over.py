@@ -18,7 +18,7 @@ from penstock.node.links.successor import SucceedingBroker
 from penstock.node.partitions import hand_over as module
 from penstock.node.partitions.hand_over import PartitionHandOver
 from penstock.node.serving.dispatch import Waiting
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -75,9 +75,13 @@ class Giving:
         self.partition = node.partition("copied")
         self.successor = Successor()
         self.asked: asyncio.Queue[tuple[int, asyncio.Future[Answer]]] = asyncio.Queue()
+        self.connecting: asyncio.Future[None] | None = None
+        """What the way there waits for."""
         self.hand_over = PartitionHandOver(self.partition, OTHER, PATIENT, self._ask, SucceedingBroker(self._connect))
 
     async def _connect(self) -> Any:
+        if self.connecting is not None:
+            await self.connecting
         return self.successor
 
     async def _ask(self, partition_epoch: int) -> Answer:
@@ -289,5 +293,88 @@ def test_a_node_that_is_about_to_end_sends_on_what_it_holds_and_refuses_what_com
         await settling
         assert [(await task).base_offset for task in held] == [0, 1]
         await giving.hand_over.stop()
+
+    asyncio.run(scene())
+
+
+def test_a_connection_that_is_being_opened_when_it_ends_is_given_up(node: Node) -> None:
+    async def scene() -> None:
+        giving = Giving(node)
+        giving.connecting = asyncio.get_running_loop().create_future()
+        giving.follow(0)
+        held = giving.produce(b"1")
+        await giving.answer(Answer.REFUSED)
+        assert (await held).base_offset == 0
+        with pytest.raises(asyncio.CancelledError):
+            await giving.connecting
+
+    asyncio.run(scene())
+
+
+def test_what_cannot_be_sent_in_time_is_refused(node: Node) -> None:
+    """The first one, too: it is not under way before there is a connection."""
+
+    async def scene() -> None:
+        giving = Giving(node)
+        giving.connecting = asyncio.get_running_loop().create_future()
+        giving.follow(0)
+        held = [giving.produce(b"1"), giving.produce(b"2")]
+        await giving.answer(Answer.MADE)
+        giving.lead(OTHER)
+        await asyncio.sleep(0)
+        await giving.hand_over.stop()
+        assert [(await task).error_code for task in held] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+
+    asyncio.run(scene())
+
+
+def test_who_leaves_while_the_successor_does_not_lead_yet_opens_the_way_for_no_other(node: Node) -> None:
+    async def scene() -> None:
+        giving = Giving(node)
+        giving.follow(0)
+        held = [giving.produce(b"1"), giving.produce(b"2"), giving.produce(b"3")]
+        await giving.answer(Answer.MADE)
+        giving.lead(OTHER)
+        _, first = await giving.successor.got.get()
+        held[0].cancel()
+        await asyncio.sleep(0)
+        row = PartitionProduceResponse(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        first.set_result(ProduceResponse(responses=[TopicProduceResponse(partition_responses=[row])]))
+        assert await giving.successor.answer(code=ErrorCode.NOT_LEADER_OR_FOLLOWER) == batch(b"2")
+        assert giving.successor.got.empty(), "it goes alone"
+        assert [await giving.successor.answer(0), await giving.successor.answer(1)] == [batch(b"2"), batch(b"3")]
+        assert [(await task).base_offset for task in held[1:]] == [0, 1]
+
+    asyncio.run(scene())
+
+
+class Late:
+    """What was held back a moment too late."""
+
+    size = 1
+
+    def __init__(self) -> None:
+        self.codes: list[ErrorCode] = []
+
+    def append(self) -> None:
+        raise AssertionError("who leads now appends")
+
+    def refused(self, error: KafkaError) -> None:
+        self.codes.append(error.code)
+
+
+def test_what_comes_when_it_has_ended_is_refused_and_opens_nothing(node: Node) -> None:
+    async def scene() -> None:
+        giving, late = Giving(node), Late()
+        giving.connecting = asyncio.get_running_loop().create_future()
+        giving.follow(0)
+        await giving.answer(Answer.REFUSED)
+        giving.hand_over.hold(late)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert late.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        giving.connecting.set_result(None)
+        await giving.hand_over.stop()
+        assert not giving.successor.closed, "there is no connection"
 
     asyncio.run(scene())
