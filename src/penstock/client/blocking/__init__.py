@@ -10,7 +10,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from penstock.client.blocking.connection import BlockingConnection, ClusterUnreachable
-from penstock.client.errors import raise_for, reason
+from penstock.client.errors import raise_for
 from penstock.client.messages import coordinator_in, coordinator_request, metadata_request
 from penstock.client.metadata import ClusterMetadata
 from penstock.client.values import EndpointTold, LeaderTold
@@ -157,7 +157,7 @@ class BlockingCluster:
                 raise
             raise ClusterUnreachable(
                 f"The cluster at {settings.bootstrap_servers[0]} says that one of its brokers listens at {address}, "
-                f"but nothing answers there ({reason(error)}). Check the broker's advertised.listeners."
+                f"but nothing answers there ({reason_of(error)}). Check the broker's advertised.listeners."
             ) from error
         self._was_reached = True
         return connection
@@ -173,7 +173,7 @@ class BlockingCluster:
             try:
                 return self.connection(address)
             except OSError as error:
-                failures.append(f"{address} ({reason(error)})")
+                failures.append(f"{address} ({reason_of(error)})")
         raise ClusterUnreachable(
             f"No broker answers at {', '.join(failures)}. Check that the cluster is running, that "
             "kafka.bootstrap.servers is right, and that no firewall stands between."
@@ -239,6 +239,11 @@ class UnknownTopicError(KafkaError):
 def may_succeed_later(error: KafkaError) -> bool:
     """Whether to try again: as Kafka says of the code, but a topic that is missing stays missing."""
     return not error.is_final if isinstance(error, UnknownTopicError) else error.retriable
+
+
+def reason_of(error: OSError) -> str:
+    """What went wrong, in the system's words."""
+    return error.strerror or str(error) or type(error).__name__
 
 
 class Pauses:
