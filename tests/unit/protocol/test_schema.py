@@ -1,5 +1,6 @@
 import pytest
 
+from penstock.protocol.codec import decode, encode
 from penstock.protocol.schema import Message, array, field, parse_versions, struct
 
 
@@ -54,3 +55,22 @@ def test_slots_and_names_are_checked() -> None:
 
 def test_version_range() -> None:
     assert list(Tree.version_range()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("tree", "whole_in"),
+    [
+        (Tree(), [1, 2, 3]),
+        (Tree(label=""), [0, 1, 2, 3]),
+        (Tree(label="x", size=3), [1, 2, 3]),
+        (Tree(label="x", leaves=[Leaf(name="a")]), [0, 1, 2]),
+        (Tree(label="x", size=3, first=Leaf(name="a"), leaves=[Leaf()]), [1, 2]),
+    ],
+)
+def test_a_version_has_room_for_all_or_not(tree: Tree, whole_in: list[int]) -> None:
+    """What has room comes out of that version as it was."""
+    assert [version for version in Tree.version_range() if tree.is_whole_in(version)] == whole_in
+    for version in whole_in:
+        assert decode(Tree, version, encode(tree, version))[0] == tree
+    for version in {0, 3}.difference(whole_in) if tree.label is not None else ():
+        assert decode(Tree, version, encode(tree, version))[0] != tree

@@ -93,7 +93,9 @@ _REFUSED: Final = {
     _R.CLUSTER: (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."),
     _R.TRANSACTIONAL_ID: (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactional Id authorization failed."),
     _R.DELEGATION_TOKEN: (ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, "Delegation Token authorization failed."),
+    _R.USER: (ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, "Delegation Token authorization failed."),
 }
+"""What is told for want of a right. Rights on users are about their tokens."""
 
 
 class Right(Value):

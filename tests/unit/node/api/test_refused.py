@@ -19,6 +19,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from penstock.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsRequestCursor,
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
@@ -236,6 +237,18 @@ def test_pages_of_topics_leave_out_what_one_may_not_know_of(node: Node) -> None:
         ("orders", TOPIC_ID, 0),
         ("secrets", ZERO_UUID, NO_TOPIC),
     ]
+
+
+def test_no_cursor_names_what_one_may_not_know_of(node: Node) -> None:
+    node.commit(*topic_records("zebras", topic_id=UUID(int=10)))
+    without(node, "DESCRIBE TOPIC secrets")
+    first = DescribeTopicPartitionsRequest(response_partition_limit=1)
+    page = told(node, first, 0, DescribeTopicPartitionsResponse)
+    assert page.next_cursor is not None
+    assert ([topic.name for topic in page.topics], page.next_cursor.topic_name) == (["orders"], "zebras")
+    behind = DescribeTopicPartitionsRequestCursor(topic_name="secrets")
+    rest = told(node, first.replace(cursor=behind), 0, DescribeTopicPartitionsResponse)
+    assert ([topic.name for topic in rest.topics], rest.next_cursor) == (["zebras"], None)
 
 
 # groups

@@ -15,9 +15,10 @@ from typing import Any, cast
 import pytest
 from tests.unit.node.api.asked import ANSWERS, GROUPS, REQUESTS, TOPICS, Recording
 
+from penstock.controller.decisions import DECISIONS
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import TopicRecord
-from penstock.node.api.commands import HANDED_ON, OF_NODES
+from penstock.node.api.commands import HANDED_ON, OF_NODES, RULES
 from penstock.node.serving.access import ALLOW_ALL, OPERATIONS_ON, Operation, Resource, Right
 from penstock.node.serving.handler import (
     BROKER_HANDLERS,
@@ -302,6 +303,10 @@ def test_brokers_leave_what_they_hand_on_to_the_controller() -> None:
         assert (brokers[key].lowest, brokers[key].newest) == (controllers[key].lowest, controllers[key].newest)
     for key in handing_on:
         assert list(map(str, brokers[key].rule)) == list(map(str, controllers[key].rule))
+
+
+def test_the_controller_knows_the_rule_of_all_that_it_decides() -> None:
+    assert DECISIONS.keys() <= RULES.keys()
 
 
 def test_what_nodes_ask_is_never_handed_on() -> None:

@@ -39,7 +39,11 @@ def describe_topic_partitions(
     view = ListenerView(image, context.session.listener)
     room = max(1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit))
     response = DescribeTopicPartitionsResponse()
-    for name, first in _names_from(context, image, request):
+    for name, first in _names_from(image, request):
+        if not context.allows(DESCRIBE_TOPIC, name):
+            if request.topics:
+                response.topics.append(_refused(name))
+            continue
         if room <= 0:
             response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=first)
             break
@@ -48,28 +52,19 @@ def describe_topic_partitions(
             response.topics.append(_missing(name))
             continue
         described = _page(topic, view, first, room)
+        described.topic_authorized_operations = context.operations_on(Resource.TOPIC, name)
         response.topics.append(described)
         room -= len(described.partitions)
         reached = first + len(described.partitions)
         if reached < len(topic.partitions):
             response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=reached)
             break
-    for described in response.topics:
-        if not described.error_code:
-            described.topic_authorized_operations = context.operations_on(Resource.TOPIC, described.name or "")
-    response.topics += [_refused(name) for name in _asked(request) if not context.allows(DESCRIBE_TOPIC, name)]
     return response
 
 
-def _asked(request: DescribeTopicPartitionsRequest) -> dict[str, None]:
-    return {topic.name: None for topic in request.topics}
-
-
-def _names_from(
-    context: RequestContext, image: ClusterImage, request: DescribeTopicPartitionsRequest
-) -> list[tuple[str, int]]:
+def _names_from(image: ClusterImage, request: DescribeTopicPartitionsRequest) -> list[tuple[str, int]]:
     """The topics of this page and those after it, each with its first partition that is to be told."""
-    names = [name for name in _asked(request) or image.topics if context.allows(DESCRIBE_TOPIC, name)]
+    names = {topic.name: None for topic in request.topics} or image.topics
     cursor = request.cursor
     if cursor is None:
         return [(name, 0) for name in sorted(names)]
