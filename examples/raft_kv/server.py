@@ -39,7 +39,7 @@ from penstock.log.directories.meta_properties import MetaProperties, read_meta_p
 from penstock.log.disk import Disk
 from penstock.node.environment.environment import Environment
 from penstock.node.quorum.driver import QuorumDriver
-from penstock.node.quorum.peers import Peers
+from penstock.node.quorum.peers import Peers, Place
 from penstock.node.quorum.ports import Clock, Member, Stores
 from penstock.node.quorum.state_file import QuorumStateError, StateFile
 from penstock.node.quorum.stored_log import StoredLog
@@ -188,11 +188,13 @@ def _quorum(
         Member(local, Quorum((), DYNAMIC_VOTERS), timing),
         Stores(StoredLog(log, snapshots), snapshots, StateFile(disk, log.directory)),
         Peers(
-            settings=settings,
-            cluster_id=CLUSTER_ID,
-            listener_name=LISTENER,
-            listeners=local.endpoints,
-            bootstrap=[server.address for server in options.servers],
+            settings,
+            Place(
+                cluster_id=CLUSTER_ID,
+                listener_name=LISTENER,
+                listeners=local.endpoints,
+                bootstrap=[server.address for server in options.servers],
+            ),
         ),
         replica,
         Clock(environment.now_ms, environment.elapsed_s),

@@ -264,7 +264,6 @@ async def test_a_broker_whose_id_was_taken_ends(three: Nodes) -> None:
         node.parts.channel,
         node.parts.log,
         lease=BrokerLease(9_000, asyncio.get_running_loop().time, Registry()),
-        on_registered=lambda epoch: None,
         on_replaced=lambda error: None,
     )
     await other.register()

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.simulation.replication_log import MemoryLog
+from tests.unit.node.contexts import broker_context, embedded, node_context
 
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord
@@ -74,7 +75,6 @@ class Host:
         self.lives += 1
         self.is_up = True
         self.incarnation = incarnation
-        self.epoch = UNKNOWN
         self.applied = 0
         self.is_open = False
         self.fetches = 0
@@ -82,14 +82,14 @@ class Host:
         self.telling: Coroutine[Any, Any, bool] | None = None
         self.image = ClusterImage("penstock")
         self.partition: IsrPartition | None = None
-        self.in_sync = InSyncReplicas(
-            self.id,
-            lambda: self.epoch,
-            self.image,
-            Asking(),  # type: ignore[arg-type]  # it is awaited here and nowhere else
-            max_lag_ms=lambda: MAX_LAG_MS,
-            now_ms=self._now_ms,
-        )
+        config = embedded(self.id, replica_lag_time_max_ms=str(MAX_LAG_MS))
+        node = node_context(config, self.image, now_ms=self._now_ms)
+        self.context = broker_context(node, Asking(), UNKNOWN)  # it is awaited here and nowhere else
+        self.in_sync = InSyncReplicas(self.context)
+
+    @property
+    def epoch(self) -> int:
+        return self.context.broker_epoch
 
     def die(self) -> None:
         self.is_up = False
@@ -137,10 +137,8 @@ class Host:
             return
         if self.partition is None:
             self.partition = IsrPartition(
-                TOPIC,
-                0,
-                topic.topic_id,
                 self.log,  # type: ignore[arg-type]  # as much of it as is used here
+                topic.topic_id,
                 high_watermark=min(self.kept_high_watermark, self.log.log_end_offset),
                 in_sync=self.in_sync,
             )

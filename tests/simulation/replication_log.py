@@ -18,6 +18,8 @@ class Appended(NamedTuple):
 
 
 class MemoryLog:
+    topic, partition = "t", 0
+
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.checked = 0

@@ -206,7 +206,7 @@ class World:
             if error in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
                 self.crash(host)
             elif not error and hasattr(reply, "broker_epoch"):
-                host.epoch = reply.broker_epoch
+                host.context.lease.is_registered(reply.broker_epoch)
                 self._open(host, self.random.randrange(end, len(self.decisions) + 1))
 
         self.ask_controller(host, host.beat(), told)

@@ -93,7 +93,6 @@ class OneNode:
             Channel(self.controller),
             self.log,
             lease=BrokerLease(9_000, time.monotonic, Registry()),
-            on_registered=lambda epoch: None,
             on_replaced=lambda error: None,
         )
         await lifecycle.register()

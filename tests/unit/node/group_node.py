@@ -142,7 +142,7 @@ class GroupNode:
         """The topic is there; this node holds its partitions, and leads those whose leader it is."""
         records: list[MetadataRecord] = [TopicRecord(name=CONSUMER_OFFSETS, topic_id=OFFSETS_ID)]
         for index, leader in enumerate(leaders):
-            partition = IsrPartition(CONSUMER_OFFSETS, index, OFFSETS_ID, self.open_log(index))
+            partition = IsrPartition(self.open_log(index), OFFSETS_ID)
             if leader == 1:
                 partition.obey(1, PartitionImage(1, 0, 0, self.isr, self.isr), 0)
             self.table.held[CONSUMER_OFFSETS, index] = partition

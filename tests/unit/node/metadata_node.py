@@ -50,8 +50,8 @@ async def start_broker(directory: str, overrides: Mapping[str, str] | None = Non
         moves=NO_MOVES,
         controller=Channel(node.controller),
         groups=idle_groups(config, node.image, PartitionTable()),
-        broker_epoch=epoch,
     )
+    broker.lease.is_registered(epoch)
     return broker, log
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from uuid import UUID
 
+from tests.unit.node.contexts import broker_context, node_context
 from tests.unit.node.idle_groups import idle_groups
 
 from penstock.log.directories.directory import LogDirectories
@@ -18,20 +19,20 @@ from penstock.metadata.image import ClusterImage, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
 from penstock.node.controlling.commands import NoController
 from penstock.node.partitions.fetch_sessions import FetchSessions
-from penstock.node.partitions.in_sync_replicas import InSyncReplicas
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.moves import DirectoryMoves
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replica_fetchers import ReplicaFetchers
 from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
-from penstock.node.partitions.topic_settings import Throttles, TopicSettingsTable
+from penstock.node.partitions.topic_settings import TopicSettingsTable
 from penstock.node.partitions.upkeep import Upkeep, UpkeepIntervals
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.node.serving.handler import load_handlers
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.session import Session
+from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -73,33 +74,18 @@ class Node:
     """The parts of a node that serve records; metadata is what the test says."""
 
     def __init__(self, directory: Path, settings: dict[str, str] | None = None) -> None:
-        config = BrokerConfig.embedded({"log.dirs": str(directory), **(settings or {})})
+        config = BrokerConfig.embedded({"node.id": str(NODE_ID), "log.dirs": str(directory), **(settings or {})})
         self.now_ms = NOW_MS
         self.directories = LogDirectories(config.log_dirs, node_id=NODE_ID, random=Random(1))
         self.image = ClusterImage(self.directories.cluster_id)
         self.table = PartitionTable()
         self.upkeep = Upkeep(self.directories, UpkeepIntervals(), lambda: self.now_ms)
         self.settings = TopicSettingsTable(config)
-        self.throttles = Throttles(config)
-        self.replicas = LocalReplicas(
-            node_id=NODE_ID,
-            image=self.image,
-            table=self.table,
-            directories=self.directories,
-            settings=self.settings,
-            upkeep=self.upkeep,
-            fetchers=ReplicaFetchers(NoFetcher, lambda: 1),
-            in_sync=InSyncReplicas(
-                NODE_ID,
-                lambda: 5,
-                self.image,
-                NoController(),
-                max_lag_ms=lambda: 30_000,
-                now_ms=lambda: self.now_ms,
-            ),
-            throttles=self.throttles,
-            now_ms=lambda: self.now_ms,
-        )
+        node = node_context(config, self.image, self.directories, lambda: self.now_ms)
+        self.context = broker_context(node, NoController())
+        groups, fetchers = StorageGroups(), ReplicaFetchers(config, NoFetcher)
+        self.replicas = LocalReplicas(self.context, self.table, groups, self.settings, self.upkeep, fetchers)
+        self.throttles = self.replicas.throttles
         self.broker = Broker(
             config=config,
             node_id=NODE_ID,
@@ -107,9 +93,8 @@ class Node:
             image=self.image,
             partitions=self.table,
             replicas=self.replicas,
-            moves=DirectoryMoves(
-                self.directories, self.table, lambda: self.now_ms, self.throttles.directories, self.replicas.on_moved
-            ),
+            moves=DirectoryMoves(node, self.table, self.throttles.directories, self.replicas.on_moved),
+            storage_groups=groups,
             groups=idle_groups(config, self.image, self.table),
             handlers=load_handlers(),
             random=Random(1),

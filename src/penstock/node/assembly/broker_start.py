@@ -15,25 +15,27 @@ from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.assembly.dynamic_configs import DynamicConfigs
 from penstock.node.assembly.quorum_start import QuorumParts, connection_limits
+from penstock.node.controlling.broker_context import BrokerContext
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
 from penstock.node.controlling.lease import BrokerLease
 from penstock.node.controlling.topic_creation import create_missing
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.host import HostContext
+from penstock.node.environment.context import NodeContext
 from penstock.node.partitions.cleaner import Cleaner
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.hand_overs import HandOvers
-from penstock.node.partitions.in_sync_replicas import InSyncReplicas
 from penstock.node.partitions.moves import DirectoryMoves
 from penstock.node.partitions.replica_directories import ReplicaDirectories
 from penstock.node.partitions.replica_fetchers import Fetcher, ReplicaFetchers
 from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
-from penstock.node.partitions.topic_settings import Throttles, TopicSettingsTable
+from penstock.node.partitions.topic_settings import TopicSettingsTable
 from penstock.node.partitions.upkeep import Upkeep, UpkeepIntervals
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.advertise import advertised_endpoints
@@ -42,11 +44,18 @@ from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.handler import load_handlers
 from penstock.node.serving.server import BoundListener, Server
 from penstock.node.storage_groups.keeper import GroupKeeper
+from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.uuids import process_uuid
 
 if TYPE_CHECKING:
     from penstock.client.connection import Connection
+    from penstock.log.config import LogConfig
+    from penstock.node.partitions.hand_over import Resident
+    from penstock.node.partitions.hand_overs import Connect
+    from penstock.node.partitions.partition import Partition
+    from penstock.node.storage_groups.group import StorageGroup
+    from penstock.node.storage_groups.links import GroupLinks
 
 
 class BrokerParts:
@@ -58,52 +67,45 @@ class BrokerParts:
     def __init__(
         self, parts: QuorumParts, settings: TopicSettingsTable, listeners: Sequence[BoundListener], *, was_clean: bool
     ) -> None:
-        context, config, environment = parts.context, parts.context.config, parts.context.environment
+        node, config, environment = parts.context, parts.context.config, parts.context.environment
+        context = BrokerContext(node, parts.channel, _lease(node))
         self._parts, self._listeners, loop = parts, listeners, asyncio.get_running_loop()
         self.ended: asyncio.Future[Exception] = loop.create_future()
-        self.upkeep = Upkeep(context.directories, _intervals(config), environment.now_ms)
-        table = PartitionTable()
-        self.fetchers = ReplicaFetchers(self._fetcher, lambda: config.num_replica_fetchers)
-        self.in_sync, self.hand_overs = self._in_sync(), self._hand_overs(table)
-        self.throttles = Throttles(config)
-        self.replicas = LocalReplicas(
-            node_id=config.node_id,
-            image=context.image,
-            table=table,
-            directories=context.directories,
-            settings=settings,
-            upkeep=self.upkeep,
-            fetchers=self.fetchers,
-            in_sync=self.in_sync,
-            throttles=self.throttles,
-            now_ms=environment.now_ms,
-        )
-        self.moves, self.cleaner = self._directory_moves(table), self._cleaner(table)
+        self.upkeep = Upkeep(node.directories, _intervals(config), environment.now_ms)
+        table, groups, neighbours = PartitionTable(), StorageGroups(), _Neighbours(self)
+        self.fetchers = ReplicaFetchers(config, partial(self._fetcher, context.lease))
+        self.replicas = LocalReplicas(context, table, groups, settings, self.upkeep, self.fetchers)
+        self.in_sync, throttles = self.replicas.in_sync, self.replicas.throttles
+        self.hand_overs = HandOvers(context, table, neighbours)
+        self.moves = DirectoryMoves(node, table, throttles.directories, self.replicas.on_moved)
+        self.replicas.dropped.listen(self.moves.forget)
+        self.cleaner = Cleaner(node, table)
         self.broker = Broker(
             config=config,
             node_id=config.node_id,
-            cluster_id=context.directories.cluster_id,
-            image=context.image,
+            cluster_id=node.directories.cluster_id,
+            image=node.image,
             partitions=table,
             replicas=self.replicas,
             moves=self.moves,
             cleaner=self.cleaner,
             controller=parts.channel,
-            lease=self._lease(),
+            lease=context.lease,
             groups=GroupCoordinator(config, self._host_context(table), environment.random),
             handlers=load_handlers(),
+            storage_groups=groups,
             random=environment.random,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, environment.random),
             now_ms=environment.now_ms,
             kraft_version=lambda: parts.quorum.quorum.kraft_version,
-            metrics=context.metrics,
+            metrics=node.metrics,
             hears_controller=lambda: parts.quorum.hears_leader,
         )
-        self.group_keeper = self._group_keeper()
-        self.replica_directories = ReplicaDirectories(self.broker, parts.channel, self.replicas.misplaced)
-        self.dynamic_configs = DynamicConfigs(config, context.image, config.node_id)
+        self.group_keeper = GroupKeeper(context, groups, neighbours)
+        self.replica_directories = ReplicaDirectories(context, self.replicas.misplaced)
+        self.dynamic_configs = DynamicConfigs(config, node.image, config.node_id)
         self.dynamic_configs.on_change(settings.forget)
-        self.dynamic_configs.on_change(self.throttles.configure)
+        self.dynamic_configs.on_change(throttles.configure)
         self.connections = Connections(Dispatcher(self.broker), connection_limits(config), loop)
         self._server = Server(self.connections)
         self.lifecycle = BrokerLifecycle(
@@ -111,47 +113,9 @@ class BrokerParts:
             parts.channel,
             parts.log,
             _times(config),
-            lease=self.broker.lease,
-            on_registered=self._registered,
+            lease=context.lease,
             on_replaced=self._end,
         )
-
-    def _directory_moves(self, table: PartitionTable) -> DirectoryMoves:
-        context = self._parts.context
-        moves = DirectoryMoves(
-            context.directories,
-            table,
-            context.now_ms,
-            self.throttles.directories,
-            self.replicas.on_moved,
-        )
-        self.replicas.on_dropped = moves.forget
-        return moves
-
-    def _cleaner(self, table: PartitionTable) -> Cleaner:
-        context, outside = self._parts.context, self._parts.context.environment
-        runners = partial(outside.run_rounds, outside.disk)
-        return Cleaner(context.config, context.directories, table, outside.now_ms, runners, context.metrics)
-
-    def _group_keeper(self) -> GroupKeeper:
-        groups, replicas = self.broker.storage_groups, self.replicas
-        keeper = GroupKeeper(
-            self._parts.context,
-            groups,
-            self._parts.channel,
-            lambda: self._parts.links.to_storage_groups(),
-            replicas.config_of,
-            lambda: self.broker.broker_epoch,
-            self.broker.lease,
-            self.hand_overs.hand_over_group,
-        )
-        replicas.groups, keeper.on_partition = groups, replicas.on_group
-        return keeper
-
-    def _lease(self) -> BrokerLease:
-        context, config = self._parts.context, self._parts.context.config
-        elapsed_s, while_awake = context.environment.elapsed_s, not config.refuses_without_lease
-        return BrokerLease(config.broker_session_timeout_ms, elapsed_s, context.metrics, while_awake=while_awake)
 
     def _host_context(self, table: PartitionTable) -> HostContext:
         async def create_topic(name: str) -> None:
@@ -175,41 +139,16 @@ class BrokerParts:
         self.group_keeper.on_directory_failed(path)
         self.lifecycle.tell_of_directories()
 
-    def _in_sync(self) -> InSyncReplicas:
-        context = self._parts.context
-        return InSyncReplicas(
-            context.node_id,
-            lambda: self.broker.broker_epoch,
-            context.image,
-            self._parts.channel,
-            max_lag_ms=lambda: context.config.replica_lag_time_max_ms,
-            now_ms=context.now_ms,
-        )
+    def _fetcher(self, lease: BrokerLease, leader_id: int) -> Fetcher:
+        return self._parts.links.replica_fetcher(leader_id, lease)
 
-    def _hand_overs(self, table: PartitionTable) -> HandOvers:
-        parts, context = self._parts, self._parts.context
+    def links_to_groups(self) -> GroupLinks:
+        """The ways to the other replicas of storage groups."""
+        return self._parts.links.to_storage_groups()
 
-        def connect(broker_id: int) -> Awaitable[Connection]:
-            return parts.links.to_broker(broker_id)
-
-        return HandOvers(
-            context.node_id,
-            lambda: self.broker.broker_epoch,
-            context.image,
-            table,
-            parts.channel,
-            connect,
-            lambda number: self.broker.storage_groups.group(number),
-            lambda partition, connect: self.broker.coordinators.departure_from(partition, connect),
-            lambda partition: self.broker.coordinators.before_departure(partition),
-            silent_ms=context.config.broker_session_timeout_ms,
-        )
-
-    def _fetcher(self, leader_id: int) -> Fetcher:
-        return self._parts.links.replica_fetcher(leader_id, lambda: self.broker.broker_epoch)
-
-    def _registered(self, epoch: int) -> None:
-        self.broker.broker_epoch = epoch
+    def to_broker(self, broker_id: int) -> Awaitable[Connection]:
+        """A new connection to another broker."""
+        return self._parts.links.to_broker(broker_id)
 
     def _end(self, error: Exception) -> None:
         if not self.ended.done():
@@ -279,9 +218,54 @@ class BrokerParts:
         log.add_listener(self.group_keeper.on_metadata, self.group_keeper.on_new_image)
         log.add_listener(self.replicas.on_metadata, self.replicas.on_new_image)
         log.add_listener(coordinators.on_metadata, coordinators.on_new_image)
-        self.replicas.on_settled = coordinators.follow
-        self.replicas.on_misplaced = self.replica_directories.wake
-        self._parts.channel.settled = self.replicas.settled
+        self.replicas.has_settled.listen(coordinators.follow)
+        self.replicas.found_misplaced.listen(self.replica_directories.wake)
+        self._parts.channel.await_follower(self.replicas.settled)
+
+
+class _Neighbours:
+    """What hand-overs and storage groups need of their broker, which is made after them."""
+
+    def __init__(self, parts: BrokerParts) -> None:
+        self._parts = parts
+
+    def connect(self, broker_id: int) -> Awaitable[Connection]:
+        """See `Neighbours`."""
+        return self._parts.to_broker(broker_id)
+
+    def group(self, number: int) -> StorageGroup | None:
+        """See `Neighbours`."""
+        return self._parts.broker.storage_groups.group(number)
+
+    def resident_of(self, partition: Partition, connect: Connect) -> Resident | None:
+        """See `Neighbours`."""
+        return self._parts.broker.coordinators.departure_from(partition, connect)
+
+    async def prepare(self, partition: Partition) -> None:
+        """See `Neighbours`."""
+        await self._parts.broker.coordinators.before_departure(partition)
+
+    def config_of(self, topic: str) -> LogConfig:
+        """See `GroupHost`."""
+        return self._parts.replicas.config_of(topic)
+
+    def links(self) -> GroupLinks:
+        """See `GroupHost`."""
+        return self._parts.links_to_groups()
+
+    async def hand_over_group(self, group: StorageGroup, successor: int) -> bool:
+        """See `GroupHost`."""
+        return await self._parts.hand_overs.hand_over_group(group, successor)
+
+    def on_group(self, topic_id: UUID, index: int) -> None:
+        """See `GroupHost`."""
+        self._parts.replicas.on_group(topic_id, index)
+
+
+def _lease(node: NodeContext) -> BrokerLease:
+    config, elapsed_s = node.config, node.environment.elapsed_s
+    while_awake = not config.refuses_without_lease
+    return BrokerLease(config.broker_session_timeout_ms, elapsed_s, node.metrics, while_awake=while_awake)
 
 
 def _identity(parts: QuorumParts, listeners: Sequence[BoundListener], *, was_clean: bool) -> BrokerIdentity:

@@ -9,17 +9,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from penstock.client.connection import Connection, connect
 from penstock.client.errors import ClusterUnreachableError
 from penstock.client.settings import ClientSettings
 from penstock.node.api.commands import OF_NODES
+from penstock.node.controlling.lease import BrokerLease
 from penstock.node.controlling.remote import RemoteController
 from penstock.node.environment.context import NodeContext
 from penstock.node.partitions.replica_fetcher import Follower, ReplicaFetcher
-from penstock.node.quorum.peers import Peers
+from penstock.node.quorum.peers import Peers, Place
 from penstock.node.storage_groups.links import GroupLinks
 from penstock.protocol.address import Address
 from penstock.raft.voters import Endpoint
@@ -38,12 +39,14 @@ class Links:
         """To the other replicas of the metadata log."""
         config = self._context.config
         return Peers(
-            settings=self._settings(config.controller_quorum_request_timeout_ms),
-            cluster_id=self._context.directories.cluster_id,
-            node_id=config.node_id,
-            listener_name=listener_name,
-            listeners=own_endpoints,
-            bootstrap=[Address(server.host, server.port) for server in config.bootstrap_servers],
+            self._settings(config.controller_quorum_request_timeout_ms),
+            Place(
+                cluster_id=self._context.directories.cluster_id,
+                node_id=config.node_id,
+                listener_name=listener_name,
+                listeners=tuple(own_endpoints),
+                bootstrap=config.bootstrap_servers,
+            ),
         )
 
     def to_storage_groups(self) -> GroupLinks:
@@ -71,14 +74,14 @@ class Links:
             raise ClusterUnreachableError(f"the metadata do not say where broker {broker_id} listens")
         return await connect(address, self._settings(self._context.config.request_timeout_ms))
 
-    def replica_fetcher(self, leader_id: int, broker_epoch: Callable[[], int]) -> ReplicaFetcher:
+    def replica_fetcher(self, leader_id: int, lease: BrokerLease) -> ReplicaFetcher:
         """What follows the partitions that another broker leads."""
         config = self._context.config
         return ReplicaFetcher(
             leader_id,
             Follower(
                 node_id=config.node_id,
-                broker_epoch=broker_epoch,
+                lease=lease,
                 config=config,
                 settings=self._settings(config.replica_socket_timeout_ms),
                 address_of=self._address_of,

@@ -110,13 +110,11 @@ class QuorumParts:
                 now_ms=environment.now_ms,
             )
         self.channel = ControllerChannel(
-            config.node_id,
+            self.context,
             self.quorum,
             self.log,
             None if self.controller_node is None else partial(answered_here, self.controller_node),
             lambda: self.links.remote_controller(),
-            timeout_ms=config.request_timeout_ms,
-            random=environment.random,
         )
         self._registration = self._registering() if self._listeners else None
 

@@ -85,7 +85,7 @@ class LifecycleTimes(Value, kw_only=True):
 
 
 class BrokerLifecycle:
-    """See the module. `on_registered` gets each epoch that the broker is given."""
+    """See the module."""
 
     def __init__(
         self,
@@ -95,7 +95,6 @@ class BrokerLifecycle:
         times: LifecycleTimes = LifecycleTimes(),
         *,
         lease: BrokerLease,
-        on_registered: Callable[[int], None],
         on_replaced: Callable[[KafkaError], None],
     ) -> None:
         self.epoch = UNKNOWN_EPOCH
@@ -104,7 +103,6 @@ class BrokerLifecycle:
         self._controller = controller
         self._image = log.image
         self._times = times
-        self._on_registered = on_registered
         self._on_replaced = on_replaced
         self._knows_namesake = False
         self._is_out = False
@@ -234,7 +232,7 @@ class BrokerLifecycle:
         code = ErrorCode(reply.error_code)
         if code == ErrorCode.NONE:
             self.epoch = reply.broker_epoch
-            self._on_registered(self.epoch)
+            self._lease.is_registered(self.epoch)
         elif code not in MAY_PASS:
             raise KafkaError(code, f"the controller refuses this broker: {code.name}")
         return code
@@ -334,7 +332,7 @@ class BrokerLifecycle:
         if known is None or known.epoch <= self.epoch:
             return False
         self.epoch = known.epoch
-        self._on_registered(self.epoch)
+        self._lease.is_registered(self.epoch)
         return True
 
     async def _register_anew(self) -> None:

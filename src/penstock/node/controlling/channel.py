@@ -8,10 +8,10 @@ given up as soon as that is known, for the node may hang.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from random import Random
 from typing import Any, Final, Protocol, cast
 
 from penstock.node.controlling.commands import SIGNS_OF_LIFE, ReplyT
+from penstock.node.environment.context import NodeContext
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -62,24 +62,20 @@ class ControllerChannel:
 
     def __init__(
         self,
-        node_id: int,
+        context: NodeContext,
         quorum: LeaderLookup,
         log: MetadataLog,
         local: Local | None,
         connect: Callable[[], Remote],
-        *,
-        timeout_ms: int,
-        random: Random,
     ) -> None:
-        self._node_id = node_id
+        self._node_id = context.node_id
         self._quorum = quorum
         self._local = local
-        self.settled: Callable[[], Awaitable[None]] = _nothing_to_settle
-        """Is awaited before the answer to a client goes out: by then this node follows what it knows."""
+        self._followers: list[Callable[[], Awaitable[None]]] = []
         self._connect = connect
         self._remote: Remote | None = None
-        self._timeout_s = timeout_ms / 1000
-        self._random = random
+        self._timeout_s = context.config.request_timeout_ms / 1000
+        self._random = context.environment.random
         self._changed = asyncio.Event()
         self._under_way: dict[asyncio.Future[Any], None] = {}
         log.add_leader_listener(self._on_leader)
@@ -101,6 +97,14 @@ class ControllerChannel:
         self._under_way[asking] = None
         asking.add_done_callback(self._under_way.pop)
         return cast("asyncio.Future[ReplyT]", asking)
+
+    def await_follower(self, settled: Callable[[], Awaitable[None]]) -> None:
+        """From now on no answer goes out before `settled` has returned: by then this node follows what it knows."""
+        self._followers.append(settled)
+
+    async def _followed(self) -> None:
+        for settled in self._followers:
+            await settled()
 
     async def stop(self) -> None:
         """Asks nobody any more; what is still asked is cancelled."""
@@ -126,7 +130,7 @@ class ControllerChannel:
                             raise
                     else:
                         if not isinstance(request, SIGNS_OF_LIFE):  # it lives, whether it follows what it knows or not
-                            await self.settled()
+                            await self._followed()
                         return reply
                     pause_s = min(FIRST_PAUSE_S * (1 << min(attempt, 10)), LONGEST_PAUSE_S)
                     await _wait(changed, pause_s * self._random.uniform(0.8, 1.2))
@@ -159,10 +163,6 @@ class ControllerChannel:
             self._remote.give_up()
         self._changed.set()
         self._changed = asyncio.Event()
-
-
-async def _nothing_to_settle() -> None:
-    """What `settled` is on a node without a broker."""
 
 
 async def _wait(changed: asyncio.Event, seconds: float) -> None:

@@ -28,7 +28,17 @@ from penstock.node.metrics.registry import Counter, Gauge, Group, Registry
 class BrokerLease:
     """`clock_s` never goes back, and goes on while the machine sleeps. Before the first heartbeat it is not over."""
 
-    __slots__ = ("_awake", "_clock_s", "_granted", "_is_laid_down", "_until_s", "length_s", "lost", "renewed")
+    __slots__ = (
+        "_awake",
+        "_clock_s",
+        "_granted",
+        "_is_laid_down",
+        "_until_s",
+        "broker_epoch",
+        "length_s",
+        "lost",
+        "renewed",
+    )
 
     def __init__(
         self, timeout_ms: int, clock_s: Callable[[], float], registry: Registry, *, while_awake: bool = True
@@ -41,6 +51,8 @@ class BrokerLease:
         self._until_s = math.inf
         self._is_laid_down = False
         self.length_s = timeout_s * HELD
+        self.broker_epoch = -1
+        """The epoch of the registration that it belongs to; -1 before the first."""
         self.renewed = 0
         """How often a heartbeat has renewed it."""
         self.lost = 0
@@ -78,6 +90,10 @@ class BrokerLease:
         self._granted.renewed(asked_s)
         self.renewed += 1
         self._count()
+
+    def is_registered(self, broker_epoch: int) -> None:
+        """The broker has begun another life in the cluster."""
+        self.broker_epoch = broker_epoch
 
     def ends(self) -> None:
         """The controller has others lead."""

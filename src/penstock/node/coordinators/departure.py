@@ -52,12 +52,15 @@ class Departure:
     """See the module; what `PartitionHandOver` calls a resident. `connect` opens a connection to the successor."""
 
     def __init__(
-        self, hosted: Hosted[GroupShard], connect: Callable[[], Awaitable[Connection]], forget: Callable[[], None]
+        self,
+        hosted: Hosted[GroupShard],
+        connect: Callable[[], Awaitable[Connection]],
+        departures: dict[int, Departure],
     ) -> None:
-        """`forget` is called when it has ended."""
+        """It leaves `departures`, which are by the number of their partition, when it has ended."""
         self.hosted = hosted
         self._connect = connect
-        self._forget = forget
+        self._departures = departures
         self._state: _State | None = None
         self._waiting = self._connections = 0
         self._apart: dict[Connection, None] = {}
@@ -96,7 +99,8 @@ class Departure:
 
     def end(self) -> None:
         self.refuse()
-        self._forget()
+        if self._departures.get(self._index) is self:
+            del self._departures[self._index]
         self._hang_up()
 
     def stop(self) -> None:

@@ -81,11 +81,7 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{partition} is not served yet")
         from penstock.node.coordinators.departure import Departure  # a single node starts without what clients need
 
-        def forget() -> None:
-            if self.departures.get(partition.index) is departure:
-                del self.departures[partition.index]
-
-        departure = self.departures[partition.index] = Departure(hosted, connect, forget)
+        departure = self.departures[partition.index] = Departure(hosted, connect, self.departures)
         return departure
 
     def departure_of(self, group_ids: Sequence[str]) -> Departure | None:

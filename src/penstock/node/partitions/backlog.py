@@ -8,18 +8,20 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
+from penstock.node.environment.signal import Signal
+
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
 
 class Backlog(Generic[T]):
-    """`do` is called with one after the other; `on_done` when some had to wait for later turns, and all are done."""
+    """`do` is called with one after the other; `done` tells when some had to wait for later turns, and all are done."""
 
-    def __init__(self, do: Callable[[T], None], at_once: int, on_done: Callable[[], None]) -> None:
+    def __init__(self, do: Callable[[T], None], at_once: int, done: Signal[()]) -> None:
         self._do = do
         self._at_once = at_once
-        self._on_done = on_done
+        self._has_done = done
         self._todo: deque[T] = deque()
         self._done: asyncio.Event | None = None
 
@@ -63,4 +65,4 @@ class Backlog(Generic[T]):
         done, self._done = self._done, None
         if done is not None:
             done.set()
-            self._on_done()
+            self._has_done()

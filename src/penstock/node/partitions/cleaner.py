@@ -17,18 +17,17 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import aclosing
+from functools import partial
 
 from penstock.log.compaction.planning import Cleanable
 from penstock.log.compaction.preparing import Buffers, look_at, prepare
 from penstock.log.compaction.rounds import Cleaned, Round, Summary
-from penstock.log.directories.directory import LogDirectories
 from penstock.log.names import CLEANED_SUFFIX
 from penstock.log.partition_log import PartitionLog
 from penstock.log.segment import Segment
-from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.environment.cleaning_process import RoundRunner, WorkerDiedError
+from penstock.node.environment.context import NodeContext
 from penstock.node.environment.tasks import Tasks
-from penstock.node.metrics.registry import Registry
 from penstock.node.partitions.cleaner_metrics import CleanerMetrics
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
@@ -49,26 +48,18 @@ class _GivenUpError(Exception):
 class Cleaner:
     """See the module. `uncleanable`: logs that are passed by, and why."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        directories: LogDirectories,
-        table: PartitionTable,
-        now_ms: Callable[[], int],
-        make_runner: Callable[[], RoundRunner],
-        registry: Registry,
-    ) -> None:
-        self._config = config
-        self._directories = directories
+    def __init__(self, context: NodeContext, table: PartitionTable) -> None:
+        self._config = context.config
+        self._directories = context.directories
         self._table = table
-        self._now_ms = now_ms
-        self._make_runner = make_runner
+        self._now_ms = context.now_ms
+        self._make_runner = partial(context.environment.run_rounds, context.environment.disk)
         self._busy: dict[PartitionLog, None] = {}
         self._tasks = Tasks()
         self._workers: list[asyncio.Task[None]] = []
         self._work: dict[asyncio.Future[None], None] = {}
         self.uncleanable: dict[PartitionLog, str] = {}
-        self.metrics = CleanerMetrics(registry, now_ms, self.uncleanable.keys())
+        self.metrics = CleanerMetrics(context.metrics, context.now_ms, self.uncleanable.keys())
 
     def start(self) -> None:
         """Work in the background of the running event loop, unless `log.cleaner.enable` is false."""

@@ -13,13 +13,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.leadership.transfer import Answer, Limits
-from penstock.metadata.image import ClusterImage
 from penstock.metadata.partition_index import each
 from penstock.metadata.topics import PartitionImage
-from penstock.node.controlling.commands import ActiveController
+from penstock.node.controlling.broker_context import BrokerContext
 from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
@@ -59,40 +58,33 @@ Connect = Callable[[], Awaitable["Connection"]]
 logger = logging.getLogger(__name__)
 
 
+class Neighbours(Protocol):
+    """The other brokers, and what lives on partitions and goes to them with these."""
+
+    def connect(self, broker_id: int) -> Awaitable[Connection]:
+        """A new connection to another broker. ClientError if there is none to be had."""
+
+    def group(self, number: int) -> StorageGroup | None:
+        """The storage group of that number, where it runs here."""
+
+    def resident_of(self, partition: Partition, connect: Connect) -> Resident | None:
+        """What lives on a partition and goes with it, by the way to the successor. KafkaError if it cannot now."""
+
+    async def prepare(self, partition: Partition) -> None:
+        """What that does before, while all goes on as ever."""
+
+
 class HandOvers:
-    """See the module. `connect` opens a connection to another broker.
+    """See the module."""
 
-    `group_of`: the storage group of that number, where it runs here.
-    `resident_of`: what lives on a partition and goes with it, by the way to the successor; KafkaError if it cannot now.
-    `prepare`: what that does before, while all goes on as ever.
-    """
-
-    def __init__(
-        self,
-        node_id: int,
-        broker_epoch: Callable[[], int],
-        image: ClusterImage,
-        table: PartitionTable,
-        controller: ActiveController,
-        connect: Callable[[int], Awaitable[Connection]],
-        group_of: Callable[[int], StorageGroup | None],
-        resident_of: Callable[[Partition, Connect], Resident | None],
-        prepare: Callable[[Partition], Awaitable[None]],
-        *,
-        silent_ms: int,
-    ) -> None:
-        """`silent_ms` is the length of a lease."""
-        self._node_id = node_id
-        self._broker_epoch = broker_epoch
-        self._image = image
+    def __init__(self, context: BrokerContext, table: PartitionTable, neighbours: Neighbours) -> None:
+        self._context = context
+        self._node_id = context.node_id
+        self._image = context.image
         self._table = table
-        self._controller = controller
-        self._connect = connect
-        self._group_of = group_of
+        self._neighbours = neighbours
         self._groups: list[StorageGroupHandOver] = []
-        self._resident_of = resident_of
-        self._prepare = prepare
-        self._limits = Limits(silent_ms=silent_ms)
+        self._limits = Limits(silent_ms=context.config.broker_session_timeout_ms)
         self._few = asyncio.Semaphore(AT_ONCE)
         self.open: list[PartitionHandOver] = []
         """What is handed over, or was lately."""
@@ -128,7 +120,7 @@ class HandOvers:
         told = await self._submit(HandOverLeaderRequest())
         groups = self._image.topics.get(STORAGE_GROUPS)
         if groups is not None and told.topic_id == groups.topic_id:
-            group = self._group_of(told.partition)
+            group = self._neighbours.group(told.partition)
             return group is not None and await self.hand_over_group(group, told.successor)
         partition = self._table.get(told.topic_id, told.partition) if told.successor >= 0 else None
         if not isinstance(partition, IsrPartition):
@@ -139,7 +131,7 @@ class HandOvers:
         """Whether it has been tried. Raises KafkaError."""
         if not self._can(partition, leader_epoch, successor):
             return False
-        await self._prepare(partition)
+        await self._neighbours.prepare(partition)
         async with self._few:
             if not self._can(partition, leader_epoch, successor):
                 return False
@@ -147,7 +139,7 @@ class HandOvers:
             from penstock.node.links.successor import SucceedingBroker
             from penstock.node.partitions.hand_over import PartitionHandOver
 
-            connect = partial(self._connect, successor)
+            connect = partial(self._neighbours.connect, successor)
             self.open = [one for one in self.open if not one.is_over]
             hand_over = PartitionHandOver(
                 partition,
@@ -155,7 +147,7 @@ class HandOvers:
                 self._limits,
                 lambda partition_epoch: self._asked(partition, (leader_epoch, partition_epoch), successor),
                 SucceedingBroker(connect),
-                self._resident_of(partition, connect),
+                self._neighbours.resident_of(partition, connect),
             )
             self.open.append(hand_over)
             await hand_over.is_decided.wait()
@@ -211,7 +203,8 @@ class HandOvers:
 
         self._groups = [one for one in self._groups if not one.is_over]
         try:
-            hand_over = StorageGroupHandOver(group, successor, SucceedingBroker(partial(self._connect, successor)))
+            way = SucceedingBroker(partial(self._neighbours.connect, successor))
+            hand_over = StorageGroupHandOver(group, successor, way)
         except KafkaError as error:
             logger.info("a storage group is not handed over to %d: %s", successor, error.message)
             return False
@@ -255,6 +248,6 @@ class HandOvers:
         return Answer.CHANGED if code in ELSEWHERE else Answer.REFUSED
 
     async def _submit(self, request: HandOverLeaderRequest) -> HandOverLeaderResponse:
-        request = request.replace(broker_id=self._node_id, broker_epoch=self._broker_epoch())
+        request = request.replace(broker_id=self._node_id, broker_epoch=self._context.broker_epoch)
         deadline_s = asyncio.get_running_loop().time() + ANSWER_S
-        return await self._controller.submit(request, HandOverLeaderResponse, deadline_s=deadline_s)
+        return await self._context.controller.submit(request, HandOverLeaderResponse, deadline_s=deadline_s)

@@ -16,12 +16,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
-from penstock.metadata.image import ClusterImage
-from penstock.node.controlling.commands import ActiveController
+from penstock.node.controlling.broker_context import BrokerContext
 from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -54,24 +52,12 @@ Key = tuple[UUID, int]
 
 
 class InSyncReplicas:
-    """See the module. `node_id` and `broker_epoch` are this broker's; `max_lag_ms` gives `replica.lag.time.max.ms`."""
+    """See the module."""
 
-    def __init__(
-        self,
-        node_id: int,
-        broker_epoch: Callable[[], int],
-        image: ClusterImage,
-        controller: ActiveController,
-        *,
-        max_lag_ms: Callable[[], int],
-        now_ms: Callable[[], int],
-    ) -> None:
-        self._node_id = node_id
-        self._broker_epoch = broker_epoch
-        self._image = image
-        self._controller = controller
-        self._max_lag_ms = max_lag_ms
-        self._now_ms = now_ms
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self._image = context.image
+        self._now_ms = context.now_ms
         self._watched: dict[IsrPartition, Watch] = {}
         self._joining: dict[IsrPartition, None] = {}
         self._proposed: dict[Key, tuple[IsrPartition, IsrProposal]] = {}
@@ -106,7 +92,9 @@ class InSyncReplicas:
         isr = grown_isr(leader, replica)
         if isr is not None:
             self._propose(partition, isr)
-        elif replica not in leader.joining and keeps_up(leader, replica, self._now_ms(), self._max_lag_ms()):
+        elif replica not in leader.joining and keeps_up(
+            leader, replica, self._now_ms(), self._context.config.replica_lag_time_max_ms
+        ):
             self._joining[partition] = None
             partition.on_joining((*leader.joining, replica))
 
@@ -119,7 +107,7 @@ class InSyncReplicas:
         leader = partition.leader
         assert leader is not None
         leader.on_proposed(isr)
-        wanted = proposal(leader, isr, self._broker_epoch())
+        wanted = proposal(leader, isr, self._context.broker_epoch)
         logger.info("%s: in sync shall be %s, not %s", partition, list(isr), list(leader.isr))
         self._proposed[partition.topic_id, partition.index] = partition, wanted
         self._changed.set()
@@ -128,7 +116,7 @@ class InSyncReplicas:
 
     async def _look(self) -> None:
         while True:
-            await asyncio.sleep(self._max_lag_ms() / 2000)
+            await asyncio.sleep(self._context.config.replica_lag_time_max_ms / 2000)
             for number, partition in enumerate(list(self._watched)):
                 try:
                     self._look_at(partition)
@@ -143,7 +131,7 @@ class InSyncReplicas:
         if leader is None or watch is None:
             self._watched.pop(partition, None)
             return
-        isr = watch.shrunk_isr(leader, self._now_ms(), self._max_lag_ms())
+        isr = watch.shrunk_isr(leader, self._now_ms(), self._context.config.replica_lag_time_max_ms)
         if isr is not None:
             self._propose(partition, isr)
         elif watch.is_over(leader):
@@ -165,10 +153,13 @@ class InSyncReplicas:
             if left != leader.joining:
                 partition.on_joining(left)
 
+    def _keeps_up(self, leader: PartitionLeader, replica: int) -> bool:
+        return keeps_up(leader, replica, self._now_ms(), self._context.config.replica_lag_time_max_ms)
+
     def _still_comes(self, leader: PartitionLeader, replica: int) -> bool:
-        return keeps_up(leader, replica, self._now_ms(), self._max_lag_ms()) and self._may_come_in(
-            replica, leader.followers[replica].broker_epoch
-        )
+        return keeps_up(
+            leader, replica, self._now_ms(), self._context.config.replica_lag_time_max_ms
+        ) and self._may_come_in(replica, leader.followers[replica].broker_epoch)
 
     # -- the controller -----------------------------------------------------------------------------------------------
 
@@ -245,10 +236,10 @@ class InSyncReplicas:
                 )
             )
         request = AlterPartitionRequest(
-            broker_id=self._node_id, broker_epoch=self._broker_epoch(), topics=list(topics.values())
+            broker_id=self._context.node_id, broker_epoch=self._context.broker_epoch, topics=list(topics.values())
         )
         try:
-            reply = await self._controller.submit(request, AlterPartitionResponse)
+            reply = await self._context.controller.submit(request, AlterPartitionResponse)
         except KafkaError as error:
             return {}, error.code
         answers = {

@@ -41,17 +41,15 @@ class IsrPartition(Partition):
 
     def __init__(
         self,
-        topic: str,
-        index: int,
-        topic_id: UUID,
         log: PartitionLog,
+        topic_id: UUID,
         *,
         high_watermark: int = 0,
         dirty: dict[Partition, None] | None = None,
         in_sync: InSync | None = None,
     ) -> None:
         """`high_watermark` is what was known when the node was stopped; in `dirty` it enters itself when it moves."""
-        super().__init__(topic, index, topic_id, log, Committed(high_watermark))
+        super().__init__(log.topic, log.partition, topic_id, log, Committed(high_watermark))
         self.leader = self.hand_over = None
         self.appender: PartitionLeader | None = None
         """The leader, but for when it is handing over and appends nothing any more."""

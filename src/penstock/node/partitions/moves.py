@@ -22,9 +22,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from penstock.log.directories.directory import LogDirectories
 from penstock.log.log_slice import LogSlice
 from penstock.log.partition_log import PartitionLog
+from penstock.node.environment.context import NodeContext
 from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
@@ -55,15 +55,14 @@ class DirectoryMoves:
 
     def __init__(
         self,
-        directories: LogDirectories,
+        context: NodeContext,
         table: PartitionTable,
-        now_ms: Callable[[], int],
         quota: ReplicationQuota,
         on_moved: Callable[[IsrPartition], None],
     ) -> None:
-        self._directories = directories
+        self._directories = context.directories
         self._table = table
-        self._now_ms = now_ms
+        self._now_ms = context.now_ms
         self._quota = quota
         self._on_moved = on_moved
         self._wanted: dict[Key, Move] = {}

@@ -9,10 +9,10 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 from uuid import UUID
 
-from penstock.node.controlling.commands import ActiveController
+from penstock.node.controlling.broker_context import BrokerContext
 from penstock.node.environment.tasks import Tasks
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.assign_replicas_to_dirs import (
@@ -33,19 +33,11 @@ Replica = tuple[UUID, int]
 """The id of a topic, and a partition."""
 
 
-class Registered(Protocol):
-    """What a report needs of the broker: its id, and its epoch as it is when the report is sent."""
-
-    node_id: int
-    broker_epoch: int
-
-
 class ReplicaDirectories:
     """See the module. `misplaced` is what to tell: a replica leaves it when the metadata says where it lies."""
 
-    def __init__(self, broker: Registered, controller: ActiveController, misplaced: Mapping[Replica, UUID]) -> None:
-        self._broker = broker
-        self._controller = controller
+    def __init__(self, context: BrokerContext, misplaced: Mapping[Replica, UUID]) -> None:
+        self._context = context
         self._misplaced = misplaced
         self._told: dict[Replica, UUID] = {}
         self._changed = asyncio.Event()
@@ -85,8 +77,8 @@ class ReplicaDirectories:
         for (topic_id, index), directory in untold.items():
             directories.setdefault(directory, {}).setdefault(topic_id, []).append(index)
         command = AssignReplicasToDirsRequest(
-            broker_id=self._broker.node_id,
-            broker_epoch=self._broker.broker_epoch,
+            broker_id=self._context.node_id,
+            broker_epoch=self._context.broker_epoch,
             directories=[
                 AssignReplicasToDirsRequestDirectoryData(
                     id=directory, topics=[_topic(topic_id, indexes) for topic_id, indexes in topics.items()]
@@ -95,7 +87,7 @@ class ReplicaDirectories:
             ],
         )
         try:
-            reply = await self._controller.submit(command, AssignReplicasToDirsResponse)
+            reply = await self._context.controller.submit(command, AssignReplicasToDirsResponse)
         except KafkaError as error:
             return error.code
         return ErrorCode(reply.error_code)

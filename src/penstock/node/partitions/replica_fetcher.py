@@ -35,6 +35,7 @@ from penstock.client.errors import (
 )
 from penstock.client.settings import ClientSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.node.controlling.lease import BrokerLease
 from penstock.node.environment.tasks import Tasks
 from penstock.node.links.link import Link
 from penstock.node.partitions.isr_partition import IsrPartition
@@ -85,7 +86,7 @@ class Follower(Value, kw_only=True):
     """Who follows: this broker. `address_of` says where another broker is, None if nobody knows."""
 
     node_id: int
-    broker_epoch: Callable[[], int]
+    lease: BrokerLease
     config: BrokerConfig
     settings: ClientSettings
     address_of: Callable[[int], Address | None]
@@ -96,7 +97,7 @@ class Follower(Value, kw_only=True):
         return FollowerRequest(
             client_id=self.settings.client_id,
             replica_id=self.node_id,
-            replica_epoch=self.broker_epoch(),
+            replica_epoch=self.lease.broker_epoch,
             max_wait_ms=config.replica_fetch_wait_max_ms,
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
@@ -283,7 +284,7 @@ class ReplicaFetcher:
     def _ask(self, connection: Connection) -> None:
         """The next request of the session."""
         asked, request = self._session.next(), self._request
-        if request is None or request.replica_epoch != self._follower.broker_epoch():
+        if request is None or request.replica_epoch != self._follower.lease.broker_epoch:
             request = self._request = self._follower.request()
         self._asked_s = self._loop.time()
         connection.exchange(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 from zlib import crc32
 
+from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
@@ -27,14 +28,14 @@ class Fetcher(Protocol):
 
 
 class ReplicaFetchers:
-    """See the module. `make` makes the fetcher for a leader's broker, `count` is how many there may be for each.
+    """See the module. `make` makes the fetcher for a leader's broker.
 
     Fetchers are made when they are needed, and end with the last partition that they follow.
     """
 
-    def __init__(self, make: Callable[[int], Fetcher], count: Callable[[], int]) -> None:
+    def __init__(self, config: BrokerConfig, make: Callable[[int], Fetcher]) -> None:
         self._make = make
-        self._count = count
+        self._config = config
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         self._of: dict[Partition, tuple[int, int]] = {}
         self._ending = Tasks()
@@ -44,7 +45,7 @@ class ReplicaFetchers:
         """Follow `leader_id` from now on, in the partition's epoch as it is now."""
         if self._is_stopped:
             return
-        place = leader_id, _number(partition, self._count())
+        place = leader_id, _number(partition, self._config.num_replica_fetchers)
         if self._of.get(partition, place) != place:
             self.leave(partition)
         fetcher = self._fetchers.get(place)

@@ -25,16 +25,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import groupby
 from operator import itemgetter
 from uuid import UUID
 
 from penstock.log.config import LogConfig
 from penstock.log.directories.description import DirectoryDescription
-from penstock.log.directories.directory import LogDirectories
 from penstock.log.partition_log import PartitionLog
-from penstock.metadata.image import ClusterImage, PartitionImage, ResourceType, TopicImage
+from penstock.metadata.image import PartitionImage, ResourceType, TopicImage
 from penstock.metadata.records import (
     ClearElrRecord,
     ConfigRecord,
@@ -44,6 +43,8 @@ from penstock.metadata.records import (
     RemoveTopicRecord,
 )
 from penstock.metadata.topics import is_reserved
+from penstock.node.controlling.broker_context import BrokerContext
+from penstock.node.environment.signal import Signal
 from penstock.node.partitions.awaited_followers import AwaitedFollowers
 from penstock.node.partitions.backlog import Backlog
 from penstock.node.partitions.found_logs import set_aside_strays, settle_twins
@@ -71,36 +72,34 @@ class LocalReplicas:
 
     def __init__(
         self,
-        *,
-        node_id: int,
-        image: ClusterImage,
+        context: BrokerContext,
         table: PartitionTable,
-        directories: LogDirectories,
+        groups: StorageGroups,
         settings: TopicSettingsTable,
         upkeep: Upkeep,
         fetchers: ReplicaFetchers,
-        in_sync: InSyncReplicas,
-        throttles: Throttles,
-        now_ms: Callable[[], int],
     ) -> None:
-        self._node_id = node_id
-        self._alone = (node_id,)
-        self._image = image
+        self._node_id = context.node_id
+        self._alone = (context.node_id,)
+        self._image = context.image
         self._table = table
-        self._directories = directories
+        self._directories = context.node.directories
         self._settings = settings
         self._upkeep = upkeep
         self.fetchers = fetchers
-        self.in_sync = in_sync
-        self.awaited = AwaitedFollowers(now_ms)
-        self._throttles = throttles
-        self._now_ms = now_ms
-        self.groups = StorageGroups()
+        self.in_sync = InSyncReplicas(context)
+        self.awaited = AwaitedFollowers(context.now_ms)
+        self.throttles = Throttles(context.config)
+        self._now_ms = context.now_ms
+        self._groups = groups
         self._high_watermarks: dict[tuple[str, int], int] = {}
-        self._todo = Backlog(self._obey_metadata, OBEYED_AT_ONCE, lambda: self.on_settled())
-        self.on_misplaced: Callable[[], None] = _nobody_waits
-        self.on_dropped: Callable[[Partition], None] = _nobody_cares
-        self.on_settled: Callable[[], None] = _nobody_waits
+        self.has_settled = Signal[()]()
+        """All that was committed is followed, after some of it had to wait; or a directory has failed."""
+        self.dropped = Signal[Partition]()
+        """A partition is held no longer."""
+        self.found_misplaced = Signal[()]()
+        """Something came into `misplaced`."""
+        self._todo = Backlog(self._obey_metadata, OBEYED_AT_ONCE, self.has_settled)
         self.misplaced: dict[tuple[UUID, int], UUID] = {}
         """Replicas that the image looks for in another directory than the one they lie in, and that one's id."""
         self._offline: dict[tuple[UUID, int], None] = {}
@@ -133,7 +132,7 @@ class LocalReplicas:
         self._high_watermarks.clear()  # a topic of that name that comes later is another one
         if self._offline:
             logger.error("%d replicas may lie in log directories that are offline", len(self._offline))
-        await set_aside_strays(self._directories, self._image, self._node_id, self.groups.is_member)
+        await set_aside_strays(self._directories, self._image, self._node_id, self._groups.is_member)
 
     def _begin_with(self, topic_id: UUID, indexes: Iterable[int]) -> None:
         """Take in these replicas of one topic: those that may wait at once, as there may be very many of them."""
@@ -244,7 +243,7 @@ class LocalReplicas:
             self._offline[key] = None
             self._table.forget_untouched(*key)
         logger.error("%d replicas are offline with %s", len(failed) + len(untouched), path)
-        self.on_settled()
+        self.has_settled()
 
     def on_log_start_moved(self, partition: Partition) -> None:
         """DeleteRecords moved the beginning: segments before it go. The next checkpoint writes it down, as in Kafka."""
@@ -317,7 +316,7 @@ class LocalReplicas:
         self._offline.pop((topic_id, index), None)
         partition.log.config = settings.log
         partition.min_insync_replicas = settings.min_insync_replicas
-        self._throttles.apply(partition, settings)
+        self.throttles.apply(partition, settings)
         self._table.add(partition)
         self._upkeep.watch(partition)
         self._obey(partition, image)
@@ -333,11 +332,11 @@ class LocalReplicas:
             is_new=(topic_id, index) not in self._offline,
         )
         known, dirty = self._high_watermarks.pop((topic, index), 0), self._upkeep.dirty
-        return IsrPartition(topic, index, topic_id, log, high_watermark=known, dirty=dirty, in_sync=self.in_sync)
+        return IsrPartition(log, topic_id, high_watermark=known, dirty=dirty, in_sync=self.in_sync)
 
     def _by_consensus(self, topic: str, index: int, topic_id: UUID) -> Partition | None:
         """None until the partition's storage group has it (`on_group`)."""
-        group = self.groups.group_of(topic_id)
+        group = self._groups.group_of(topic_id)
         member = None if group is None else group.member(topic_id, index)
         if group is not None and member is not None:
             from penstock.node.partitions.consensus_partition import ConsensusPartition  # few nodes have a group
@@ -358,7 +357,7 @@ class LocalReplicas:
             return
         partition = self._table.get(topic_id, index)
         if partition is not None and not partition.owns_log:
-            group = self.groups.group_of(topic_id)
+            group = self._groups.group_of(topic_id)
             member = None if group is None else group.member(topic_id, index)
             if member is None or member.committed is not partition.committed:
                 self._drop(partition)
@@ -390,7 +389,7 @@ class LocalReplicas:
             self.misplaced.pop((partition.topic_id, partition.index), None)
         else:
             self.misplaced[partition.topic_id, partition.index] = actual
-            self.on_misplaced()
+            self.found_misplaced()
 
     def _lies_elsewhere(self, log: PartitionLog, image: PartitionImage) -> UUID | None:
         """The directory in which a log lies, if the image should know of it and looks for it in another one."""
@@ -408,7 +407,7 @@ class LocalReplicas:
 
     def _drop(self, partition: Partition) -> None:
         self._table.remove(partition)
-        self.on_dropped(partition)
+        self.dropped(partition)
         self.misplaced.pop((partition.topic_id, partition.index), None)
         if partition.owns_log:
             self._delete(partition.log, partition.topic_id)
@@ -433,18 +432,10 @@ class LocalReplicas:
         settings = self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic))
         for partition in self._table.of_topic(topic):
             partition.min_insync_replicas = settings.min_insync_replicas
-            self._throttles.apply(partition, settings)
+            self.throttles.apply(partition, settings)
             if partition.log.config is not settings.log:
                 partition.log.config = settings.log
                 self._upkeep.watch(partition, due_ms=self._now_ms())
         known = self._image.topics.get(topic)
         for log in () if known is None else self._table.untouched_of(known.topic_id):
             log.config = settings.log
-
-
-def _nobody_cares(partition: Partition) -> None:
-    """What `on_dropped` is until somebody wants to know."""
-
-
-def _nobody_waits() -> None:
-    """What `on_settled` and `on_misplaced` are until somebody wants to know."""

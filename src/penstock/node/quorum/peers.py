@@ -24,6 +24,7 @@ from penstock.node.quorum.ports import PeerAnswer
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.value import Value
 from penstock.raft.effects import ANY_SERVER
 from penstock.raft.log_name import METADATA_LOG, LogName
 from penstock.raft.requests import AskVersions, Fetch, FetchSnapshot, PeerRequest, UpdateVoter, Vote, VoteAnswer
@@ -136,38 +137,42 @@ class PacedLinks:
         self._links.clear()
 
 
+class Place(Value, kw_only=True):
+    """Where a node stands: its cluster and id, its listeners, that by which voters are reached, and who is asked by a
+    node that knows no voter.
+    """
+
+    cluster_id: str
+    node_id: int = NOBODY
+    listener_name: str = "CONTROLLER"
+    listeners: tuple[Endpoint, ...] = ()
+    bootstrap: Sequence[int | Address] = ()
+
+
 class Peers:
     """See the module.
 
     `settings` bounds each request by its `request_timeout_ms` and paces attempts by its `retry_backoff_ms`; requests
-    are about `log`; `listener_name` is the listener by which voters are reached, `listeners` are those of this node,
-    whose id is `node_id`, and `bootstrap` is asked by a node that knows no voter. `listens_at` may know where nodes
-    listen, whatever peers and the log say. The peers of several logs on the same nodes may have one `talk`.
+    are about `log`. `listens_at` may know where nodes listen, whatever peers and the log say. The peers of several
+    logs on the same nodes may have one `talk`.
     """
 
     def __init__(
         self,
-        *,
         settings: ClientSettings,
-        cluster_id: str,
-        listener_name: str = "CONTROLLER",
-        listeners: Sequence[Endpoint] = (),
-        bootstrap: Sequence[int | Address] = (),
-        node_id: int = NOBODY,
+        place: Place,
         log: LogName = METADATA_LOG,
+        *,
         listens_at: Callable[[int], Endpoint | None] | None = None,
         talk: PacedLinks | None = None,
     ) -> None:
         self._settings = settings
-        self._node_id = node_id
+        self._place = place
         self._log = log
         self._name = "the quorum" if log == METADATA_LOG else str(log)
         self._listens_at = listens_at
         self._shared = talk
-        self._cluster_id = cluster_id
-        self._listener_name = listener_name
-        self._listeners = tuple(listeners)
-        self._bootstrap = list(bootstrap)
+        self._bootstrap = list(place.bootstrap)
         self._next_bootstrap = 0
         self._learned: dict[int, Endpoint] = {}
         self._links: dict[Lane, PacedLinks] = {lane: PacedLinks(settings) for lane in Lane}
@@ -190,11 +195,11 @@ class Peers:
 
     def learn(self, node_id: int, host: str, port: int) -> None:
         """See `PeerLinks`. Of this node itself others may know an old address, and would be told it back."""
-        if node_id < 0 or node_id == self._node_id or not host:
+        if node_id < 0 or node_id == self._place.node_id or not host:
             return
         if node_id not in self._learned and len(self._learned) >= MAX_LEARNED:
             del self._learned[next(iter(self._learned))]
-        self._learned[node_id] = Endpoint(self._listener_name, host, port)
+        self._learned[node_id] = Endpoint(self._place.listener_name, host, port)
 
     def endpoint_of(self, node_id: int) -> Endpoint | None:
         """See `PeerLinks`."""
@@ -267,7 +272,7 @@ class Peers:
     async def _ask(self, connection: Connection, request: PeerRequest) -> PeerAnswer:
         if isinstance(request, Vote) and request.pre_vote and connection.version_for(ApiKey.VOTE) < PRE_VOTES:
             return VoteAnswer(ErrorCode.UNSUPPORTED_VERSION, None, request.epoch)  # it would take it for a real one
-        message = written(request, self._cluster_id, self._listeners, self._log)
+        message = written(request, self._place.cluster_id, self._place.listeners, self._log)
         response = await connection.request(message, answer_class(request))
         for node_id, host, port in endpoints_in(response):
             self.learn(node_id, host, port)
@@ -312,7 +317,7 @@ class Peers:
         return known
 
     def _choice(self, endpoints: Sequence[Endpoint]) -> Endpoint:
-        return next((endpoint for endpoint in endpoints if endpoint.name == self._listener_name), endpoints[0])
+        return next((endpoint for endpoint in endpoints if endpoint.name == self._place.listener_name), endpoints[0])
 
 
 def _named(place: int | Address) -> str:

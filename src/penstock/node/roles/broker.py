@@ -76,7 +76,6 @@ class Broker:
     fetch_sessions: FetchSessions = field(default_factory=lambda: FetchSessions(1000, SystemRandom()))
     slices: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a slice of a long answer is worked on (`serving.slices`)."""
-    broker_epoch: int = -1
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     kraft_version: Callable[[], int] = static_voters
     """The level of `kraft.version`, which the metadata quorum knows and no metadata record tells."""
@@ -89,6 +88,11 @@ class Broker:
 
     def __post_init__(self) -> None:
         self.coordinators = Coordinators(self.groups)
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this registration; -1 before the first."""
+        return self.lease.broker_epoch
 
     @property
     def active_controller_id(self) -> int:

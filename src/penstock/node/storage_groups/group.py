@@ -24,6 +24,7 @@ from uuid import UUID
 
 from penstock.log.partition_log import PartitionLog
 from penstock.node.environment.alarm import Alarm
+from penstock.node.environment.signal import Signal
 from penstock.node.links.hand_over import HoldsBack
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.ports import Reading
@@ -74,12 +75,12 @@ class StorageGroup:
         self.partitions: dict[PartitionId, GroupPartition] = {}
         self.removed: dict[PartitionId, PartitionState] = {}
         """Those that the group lists still, and whose topics were deleted."""
-        self.on_leader: Callable[[], None] = _nobody_cares
-        """Is called when this replica begins to lead, or leads no longer."""
+        self.lead_changed = Signal[()]()
+        """This replica begins to lead, or leads no longer."""
         self.proposer = Proposer(settings)
         self.bytes_since_snapshot = 0
-        self.on_member: Callable[[PartitionId], None] = _nobody_cares
-        """Called with a partition that has come into the group here, or has left it."""
+        self.member_changed = Signal[PartitionId]()
+        """A partition has come into the group here, or has left it."""
         self.hand_over: GivesWay | None = None
         """Set while this replica gives the lead to another one, and for some time after that."""
         self.taken_over = self.taken_over_proposals = 0
@@ -239,7 +240,7 @@ class StorageGroup:
         for found in self.partitions.values():
             waiting += found.waiting()
         _call(waiting)
-        self.on_leader()
+        self.lead_changed()
 
     # The driver's application.
 
@@ -291,7 +292,7 @@ class StorageGroup:
             self.removed[partition] = PartitionState(partition, topic, REMOVED, since)
         else:
             self.partitions[partition] = GroupPartition(partition, topic, self._logs.open(partition, topic), since)
-            self.on_member(partition)
+            self.member_changed(partition)
 
     def forget(self, partition: PartitionId) -> PartitionLog | None:
         """Its topic was deleted: the group uses its log no more, and gives it out if it had one."""
@@ -300,7 +301,7 @@ class StorageGroup:
             return None
         self.removed[partition] = PartitionState(partition, found.topic, REMOVED, found.since)
         _call(found.waiting())
-        self.on_member(partition)
+        self.member_changed(partition)
         return found.log
 
     def _close(self, partition: PartitionId) -> None:
@@ -309,14 +310,14 @@ class StorageGroup:
         if found is not None:
             self._closed.append(found)
             _call(found.waiting())
-            self.on_member(partition)
+            self.member_changed(partition)
 
     def leader_changed(self, leader_id: int | None, epoch: int) -> None:
         """Who leads now; this replica only when it has applied all that was proposed before."""
         if leader_id is not None and leader_id == self.driver.local_key.id:
             self.proposer.lead(epoch)
             self._took_over(epoch)
-            self.on_leader()
+            self.lead_changed()
         elif self.proposer.epoch is not None:
             self._resign()
         if leader_id is not None:
@@ -381,7 +382,7 @@ class StorageGroup:
         self.partitions = partitions
         self.bytes_since_snapshot = 0
         for changed in (*gone, *(it for it in self.partitions if it not in before)):
-            self.on_member(changed)
+            self.member_changed(changed)
 
     async def _fetch(self, partition: PartitionId, offset: int) -> tuple[int, bytes]:
         leader_id = self.driver.leader_id
@@ -419,10 +420,6 @@ class StorageGroup:
         self._alarm.cancel()
         await self.driver.stop(resign=resign)
         self._resign()
-
-
-def _nobody_cares(partition: PartitionId | None = None) -> None:
-    """What `on_member` and `on_leader` are until somebody wants to know."""
 
 
 def _call(waiters: Sequence[Waiter]) -> None:

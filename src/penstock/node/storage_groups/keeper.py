@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 from uuid import UUID
 
 from penstock.log.config import LogConfig
@@ -45,9 +45,7 @@ from penstock.protocol.requests.own_apis import ClaimStorageGroupResponse
 from penstock.raft.log_name import LogName
 
 if TYPE_CHECKING:
-    from penstock.node.controlling.commands import ActiveController
-    from penstock.node.controlling.lease import BrokerLease
-    from penstock.node.environment.context import NodeContext
+    from penstock.node.controlling.broker_context import BrokerContext
     from penstock.node.storage_groups.group import StorageGroup
     from penstock.node.storage_groups.links import GroupLinks
     from penstock.node.storage_groups.replica import GroupReplica
@@ -64,35 +62,33 @@ RESIGN_S: Final = 1
 """So long it waits until the metadata name others: each group has another leader by then, or cannot have one."""
 RESIGN_LOOK_S: Final = 0.01
 
-HandOver = Callable[["StorageGroup", int], Awaitable[bool]]
-"""Gives the lead of a group to another voter; returns when that one leads, or it is clear that it will not."""
+
+class GroupHost(Protocol):
+    """What storage groups need of the broker that they are on."""
+
+    def config_of(self, topic: str) -> LogConfig:
+        """What the logs of a topic obey."""
+
+    def links(self) -> GroupLinks:
+        """New ways to other replicas, which are closed with the groups."""
+
+    async def hand_over_group(self, group: StorageGroup, successor: int) -> bool:
+        """Give the lead to another voter; returns when that one leads, or it is clear that it will not."""
+
+    def on_group(self, topic_id: UUID, index: int) -> None:
+        """A partition is in its group here from now on, or is not any more."""
 
 
 class GroupKeeper:
     """See the module. `groups` is what it keeps."""
 
-    def __init__(
-        self,
-        context: NodeContext,
-        groups: StorageGroups,
-        controller: ActiveController,
-        connect: Callable[[], GroupLinks],
-        config_of: Callable[[str], LogConfig],
-        broker_epoch: Callable[[], int],
-        lease: BrokerLease,
-        hand_over: HandOver,
-    ) -> None:
-        """`config_of` gives what the logs of a topic obey, `connect` the ways to other replicas."""
+    def __init__(self, context: BrokerContext, groups: StorageGroups, host: GroupHost) -> None:
         self._context = context
         self._image = context.image
         self._node_id = context.node_id
         self._groups = groups
-        self._controller = controller
-        self._connect = connect
-        self._logs = PartitionLogs(context, config_of)
-        self._broker_epoch = broker_epoch
-        self._lease = lease
-        self._hand_over = hand_over
+        self._host = host
+        self._logs = PartitionLogs(context.node, host.config_of)
         self._links: GroupLinks | None = None
         self._changed: dict[int, None] = {}
         """Those of which the metadata have said something new."""
@@ -104,9 +100,7 @@ class GroupKeeper:
         """Those that could not be opened, or have failed."""
         self._tasks = Tasks()
         self._stopping = Tasks()
-        self.on_partition: Callable[[UUID, int], None] = _nobody_cares
-        """Is called with a partition that is in its group here from now on, or is not any more."""
-        register_groups(context.metrics, self._running, self._count_offline)
+        register_groups(context.node.metrics, self._running, self._count_offline)
 
     # Life.
 
@@ -115,7 +109,7 @@ class GroupKeeper:
 
         The image is not older than what this node has known: the controller knows of this start.
         """
-        groups, logs = self._image.storage_groups, self._context.directories.logs
+        groups, logs = self._image.storage_groups, self._context.node.directories.logs
         for number in [number for topic, number in logs if topic == STORAGE_GROUPS]:
             if number in groups and self._node_id not in groups[number].replicas:
                 self._delete_left(logs[STORAGE_GROUPS, number])
@@ -146,7 +140,7 @@ class GroupKeeper:
             with suppress(KafkaError):  # it leads no longer
                 for successor in self._image.storage_groups[replica.number].replicas:
                     if replica.leads and successor in self._heard(replica):
-                        await self._hand_over(replica.group, successor)
+                        await self._host.hand_over_group(replica.group, successor)
 
     def _heard(self, replica: GroupReplica) -> set[int]:
         """The other voters that have caught up, and that no follower would have given up yet in the leader's place."""
@@ -219,7 +213,7 @@ class GroupKeeper:
             self._groups.by_topic[topic.topic_id] = replica
             for index in topic.partitions:
                 if replica.group.member(topic.topic_id, index) is not None:  # the group was ahead of the metadata
-                    self.on_partition(topic.topic_id, index)
+                    self._host.on_group(topic.topic_id, index)
 
     def _forget(self, topic_id: UUID) -> None:
         replica = self._groups.by_topic.pop(topic_id, None)
@@ -231,7 +225,7 @@ class GroupKeeper:
     def _delete_left(self, log: PartitionLog) -> None:
         """The log of a group that left while this node was away, if it is this cluster's."""
         try:
-            is_ours = self._context.directories.claim(log, self._image.topics[STORAGE_GROUPS].topic_id)
+            is_ours = self._context.node.directories.claim(log, self._image.topics[STORAGE_GROUPS].topic_id)
         except KafkaError as error:
             logger.error("%s", error.message)
             return
@@ -301,11 +295,11 @@ class GroupKeeper:
         from penstock.node.storage_groups.start import start_replica
 
         if self._links is None:
-            self._links = self._connect()
+            self._links = self._host.links()
         name = LogName(STORAGE_GROUPS, self._image.topics[STORAGE_GROUPS].topic_id, number)
         try:
             replica = await start_replica(
-                name, image, self._context, self._logs, self._links, is_new=number in self._new
+                name, image, self._context.node, self._logs, self._links, is_new=number in self._new
             )
         except Exception as error:
             self._failed.add(number, error)
@@ -317,8 +311,8 @@ class GroupKeeper:
         self._failed.forget(number, takes_part=True)
         self._new.pop(number, None)
         self._groups.by_number[number] = replica
-        replica.group.on_leader = partial(self._lead_changed, replica)
-        replica.group.on_member = lambda partition: self.on_partition(*partition)
+        replica.group.lead_changed.listen(partial(self._lead_changed, replica))
+        replica.group.member_changed.listen(lambda partition: self._host.on_group(*partition))
         replica.quorum.on_failure(partial(self._failed_later, replica))
         for topic in self._image.topics_of_storage_group(number):
             self._enter(topic)
@@ -351,7 +345,7 @@ class GroupKeeper:
     def _ended(self, replica: GroupReplica) -> None:
         replica.group.ended()
         for partition in list(replica.group.partitions):
-            self.on_partition(*partition)
+            self._host.on_group(*partition)
 
     def _look_at(self, replica: GroupReplica) -> None:
         replica.keep_short()
@@ -362,7 +356,7 @@ class GroupKeeper:
         wanted = [one for one in image.replicas if one not in image.removing_replicas]
         if image.leader == self._node_id:  # so that no claim of an earlier leader can end this move any more
             replica.change_voters(wanted, within_ms)
-        if self._lease.is_unheard:
+        if self._context.lease.is_unheard:
             self._cut_off(replica, image)
         elif replica.claiming is None:
             self._claim(replica, within_ms)
@@ -374,8 +368,8 @@ class GroupKeeper:
         claim = replica.claim(self._image, self._node_id, within_ms)
         if claim is None:
             return
-        request = claim.replace(broker_id=self._node_id, broker_epoch=self._broker_epoch())
-        claiming = replica.claiming = self._controller.submit(request, ClaimStorageGroupResponse)
+        request = claim.replace(broker_id=self._node_id, broker_epoch=self._context.broker_epoch)
+        claiming = replica.claiming = self._context.controller.submit(request, ClaimStorageGroupResponse)
         claiming.add_done_callback(lambda done: self._claimed(replica, done))
 
     def _claimed(self, replica: GroupReplica, done: asyncio.Future[ClaimStorageGroupResponse]) -> None:
@@ -409,9 +403,9 @@ class GroupKeeper:
                 if successor not in self._heard(replica):
                     continue
                 leader_id, leader_epoch = await links.signpost(successor, replica.number)
-                if leader_id == NO_LEADER and leader_epoch > image.leader_epoch and self._lease.is_unheard:
+                if leader_id == NO_LEADER and leader_epoch > image.leader_epoch and self._context.lease.is_unheard:
                     logger.info("no controller hears this node: %s goes to %d", replica.log, successor)
-                    await self._hand_over(replica.group, successor)
+                    await self._host.hand_over_group(replica.group, successor)
 
     # Disks.
 
@@ -428,7 +422,3 @@ class GroupKeeper:
         except Exception:
             logger.exception("storage group %d could not be stopped", replica.number)
         self._ended(replica)
-
-
-def _nobody_cares(topic_id: UUID, index: int) -> None:
-    """What `on_partition` is until somebody wants to know."""

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from penstock.client.errors import ClientError, ClusterUnreachableError
 from penstock.client.settings import ClientSettings
-from penstock.node.quorum.peers import PacedLinks, Peers
+from penstock.node.quorum.peers import PacedLinks, Peers, Place
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS
@@ -45,11 +45,13 @@ class GroupLinks:
     def peers(self, log: LogName, replicas: Sequence[int]) -> Peers:
         """The way to the other replicas of one group; one that knows no voter asks any of them."""
         return Peers(
-            settings=self._settings,
-            cluster_id=self._cluster_id,
-            bootstrap=[replica for replica in replicas if replica != self._node_id],
-            node_id=self._node_id,
-            log=log,
+            self._settings,
+            Place(
+                cluster_id=self._cluster_id,
+                node_id=self._node_id,
+                bootstrap=[replica for replica in replicas if replica != self._node_id],
+            ),
+            log,
             listens_at=self._listens_at,
             talk=self._talk,
         )

@@ -62,7 +62,6 @@ class World:
         self.log = MetadataLog(ClusterImage("cluster"), lambda: 0)
         self.answers = list(answers)
         self.asked: list[Any] = []
-        self.epochs: list[int] = []
         self.ended: list[KafkaError] = []
         self.offline: list[UUID] = []
         self.clock_s = 0.0
@@ -78,7 +77,6 @@ class World:
             self.log,
             times or LifecycleTimes(heartbeat_interval_ms=1),
             lease=self.lease,
-            on_registered=self.epochs.append,
             on_replaced=self.ended.append,
         )
 
@@ -115,7 +113,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 async def test_it_is_registered_when_its_own_registration_was_applied_here() -> None:
     world = World(REGISTERED)
     registering = asyncio.ensure_future(world.broker.register())
-    await until(lambda: world.epochs == [EPOCH])
+    await until(lambda: world.lease.broker_epoch == EPOCH)
     world.commit(registration(incarnation=THEIRS, epoch=5))
     await asyncio.sleep(0)
     assert not registering.done(), "that was an earlier process"
@@ -212,7 +210,7 @@ async def test_one_that_is_not_registered_any_more_registers_anew() -> None:
     gone = BrokerHeartbeatResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED)
     world = World(REGISTERED, LET_IN, gone, BrokerRegistrationResponse(broker_epoch=20))
     await world.joined()
-    await until(lambda: world.asked[-1] != world.asked[0] and world.epochs == [EPOCH, 20])
+    await until(lambda: world.asked[-1] != world.asked[0] and world.lease.broker_epoch == 20)
     await until(lambda: isinstance(world.asked[-1], BrokerHeartbeatRequest))
     assert world.asked[-1].broker_epoch == 20
     assert world.commands(BrokerRegistrationRequest)[-1].previous_broker_epoch == EPOCH
@@ -233,7 +231,7 @@ async def test_a_newer_registration_of_its_own_is_no_other_process() -> None:
     world = World(REGISTERED, LET_IN, stale)
     await world.joined()
     world.commit(registration(epoch=20))
-    await until(lambda: world.epochs == [EPOCH, 20])
+    await until(lambda: world.lease.broker_epoch == 20)
     assert not world.ended
     await world.broker.leave(hand_over=False)
 

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.unit.node.contexts import embedded, node_context
 
 from penstock.metadata.image import ClusterImage
 from penstock.node.controlling.channel import ControllerChannel
@@ -85,13 +86,11 @@ async def channel(
 ) -> AsyncIterator[tuple[ControllerChannel, MetadataLog]]:
     log = MetadataLog(ClusterImage("cluster"), lambda: 0)
     made = ControllerChannel(
-        LOCAL,
+        node_context(embedded(LOCAL, request_timeout_ms=str(timeout_ms)), log.image, random=Random(1)),
         quorum,
         log,
         None if local is None else local.answer,
         lambda: remote,
-        timeout_ms=timeout_ms,
-        random=Random(1),
     )
     yield made, log
     await made.stop()
@@ -206,7 +205,7 @@ async def test_the_answer_to_a_client_waits_until_this_node_follows_what_it_know
     create, done = CreateTopicsRequest(topics=[CreatableTopic(name="a")]), CreateTopicsResponse(topics=[])
     remote = Controller(done, ALIVE)
     async with channel(Quorum(OTHER), None, remote) as (asking, _):
-        asking.settled = lambda: followed
+        asking.await_follower(lambda: followed)
         reply = asking.submit(create, CreateTopicsResponse)
         await remote.was_asked.wait()
         assert await asking.submit(HEARTBEAT, BrokerHeartbeatResponse) == ALIVE, "it lives meanwhile"

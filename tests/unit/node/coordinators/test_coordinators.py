@@ -34,7 +34,7 @@ def partition_in(directory: Path) -> Partition:
     disk = Disk()
     directory.mkdir()
     log = PartitionLog(OpenFiles(disk, 10), Removals(disk), str(directory), TRANSACTION_STATE, 0, LogConfig())
-    partition = IsrPartition(TRANSACTION_STATE, 0, TOPIC_ID, log)
+    partition = IsrPartition(log, TOPIC_ID)
     partition.obey(1, PartitionImage(1, 0, 0, (1,), (1,)), 0)
     return partition
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from tests.unit.node.contexts import node_context
 from tests.unit.node.on_disk import Node, node_on, topic_records
 
 from penstock.coordinator.group.records import CommittedOffset, OffsetRecord, decode_record
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.log.validation import AppendOrigin
-from penstock.node.metrics.registry import Registry
 from penstock.node.partitions.cleaner import Cleaner
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
@@ -55,9 +55,10 @@ async def test_a_day_of_commits_leaves_what_is_alive(tmp_path: Path) -> None:
     topic = topic_records(CONSUMER_OFFSETS, cleanup_policy="compact", internal_segment_bytes=str(SEGMENT_BYTES))
     with node_on(tmp_path, *topic) as node:
         runner = CleaningThreads(Disk())
-        cleaner = Cleaner(
-            node.broker.config, node.directories, node.table, lambda: node.now_ms, lambda: runner, Registry()
+        context = node_context(
+            node.broker.config, node.image, node.directories, lambda: node.now_ms, run_rounds=lambda _: runner
         )
+        cleaner = Cleaner(context, node.table)
         log, largest = node.partition(CONSUMER_OFFSETS).log, 0
         for offset in range(COMMITS):
             live_bytes = commit(node, offset)

@@ -9,6 +9,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from tests.unit.node.contexts import node_context
 from tests.unit.node.metrics.told import told
 from tests.unit.node.on_disk import Node, node_on, topic_records
 
@@ -18,7 +19,7 @@ from penstock.log.partition_log import PartitionLog
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.records import MetadataRecord, RemoveTopicRecord
 from penstock.node.environment.cleaning_process import CleaningProcess, WorkerDiedError
-from penstock.node.metrics.registry import Group, Registry
+from penstock.node.metrics.registry import Group
 from penstock.node.partitions.cleaner import Cleaner
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
@@ -45,8 +46,9 @@ def topics(*names: str) -> list[MetadataRecord]:
 
 def cleaner_of(node: Node, **settings: str) -> Cleaner:
     config = BrokerConfig.embedded({key.replace("_", "."): value for key, value in settings.items()})
-    metrics = node.broker.metrics = Registry()
-    return Cleaner(config, node.directories, node.table, lambda: node.now_ms, lambda: CleaningThreads(Disk()), metrics)
+    context = node_context(config, node.image, node.directories, lambda: node.now_ms, run_rounds=CleaningThreads)
+    node.broker.metrics = context.metrics
+    return Cleaner(context, node.table)
 
 
 def write(node: Node, topic: str = "orders", *, count: int = 40, keys: int = 3) -> PartitionLog:
@@ -238,7 +240,8 @@ async def test_the_process_is_kept_for_a_while(
     monkeypatch.setattr("penstock.node.partitions.cleaner.IDLE_S", idle_s)
     runner, looks = Idle(), asyncio.Semaphore(0)
     config = BrokerConfig.embedded({"log.cleaner.backoff.ms": "1"})
-    cleaner = Cleaner(config, node.directories, node.table, lambda: node.now_ms, lambda: runner, Registry())
+    context = node_context(config, node.image, node.directories, lambda: node.now_ms, run_rounds=lambda _: runner)
+    cleaner = Cleaner(context, node.table)
     monkeypatch.setattr(cleaner.metrics, "begin_look", lambda now_ms: looks.release())
     cleaner.start()
     for _ in range(6):

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.unit.node.contexts import broker_context
 from tests.unit.node.on_disk import NODE_ID, Node, node_on
 
 from penstock.metadata.records import (
@@ -48,23 +49,18 @@ class Asked:
         self.node = node
         self.requests: list[HandOverLeaderRequest] = []
         self.silent = False
-        self.hand_overs = HandOvers(
-            NODE_ID,
-            lambda: 5,
-            node.image,
-            node.table,
-            self,
-            self._connect,
-            lambda _: None,
-            lambda *_: None,
-            self._prepare,
-            silent_ms=9_000,
-        )
+        self.hand_overs = HandOvers(broker_context(node.context.node, self), node.table, self)
 
-    async def _connect(self, broker_id: int) -> Any:
+    async def connect(self, broker_id: int) -> Any:
         raise AssertionError("nothing is held, so there is no way to be opened")
 
-    async def _prepare(self, partition: object) -> None:
+    def group(self, number: int) -> None:
+        return None
+
+    def resident_of(self, partition: object, connect: object) -> None:
+        return None
+
+    async def prepare(self, partition: object) -> None:
         pass
 
     def submit(self, request: Any, answer: Any, **_: Any) -> asyncio.Future[Any]:

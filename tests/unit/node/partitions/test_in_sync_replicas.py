@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.node.contexts import broker_context, embedded, node_context
 from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node
 
 from penstock.metadata.records import (
@@ -68,9 +69,9 @@ class Led(Node):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self.controller = Controller()
-        self.in_sync = InSyncReplicas(
-            NODE_ID, lambda: OWN_EPOCH, self.image, self.controller, max_lag_ms=lambda: 1, now_ms=lambda: self.now_ms
-        )
+        config = embedded(NODE_ID, replica_lag_time_max_ms="1", replica_fetch_wait_max_ms="1")
+        node = node_context(config, self.image, now_ms=lambda: self.now_ms)
+        self.in_sync = InSyncReplicas(broker_context(node, self.controller, OWN_EPOCH))
         self.replicas.in_sync = self.in_sync
         self.open(
             RegisterBrokerRecord(broker_id=OTHER, broker_epoch=OTHER_EPOCH, fenced=False),

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.unit.node.contexts import broker_context, embedded, node_context
 from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, node_on, topic_records
 
+from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import PartitionChangeRecord, PartitionRecord
 from penstock.metadata.topics import UNASSIGNED_DIRECTORY
 from penstock.node.partitions import replica_directories
@@ -34,8 +35,8 @@ class World:
     def __init__(self, misplaced: dict[Replica, UUID], *answers: ErrorCode) -> None:
         self.answers = list(answers)
         self.told: list[AssignReplicasToDirsRequest] = []
-        broker = SimpleNamespace(node_id=NODE_ID, broker_epoch=EPOCH)
-        self.directories = ReplicaDirectories(broker, self, misplaced)
+        context = broker_context(node_context(embedded(NODE_ID), ClusterImage()), self, EPOCH)
+        self.directories = ReplicaDirectories(context, misplaced)
 
     def submit(self, command: Message, answer: type[Message], **rest: Any) -> asyncio.Future[Any]:
         assert isinstance(command, AssignReplicasToDirsRequest)
@@ -96,7 +97,7 @@ def test_a_replica_is_misplaced_until_the_metadata_says_where_it_lies(tmp_path: 
     with node_on(tmp_path) as node:
         (own,) = node.directories.roots.online_ids
         noticed: list[dict[Replica, UUID]] = []
-        node.replicas.on_misplaced = lambda: noticed.append(dict(node.replicas.misplaced))
+        node.replicas.found_misplaced.listen(lambda: noticed.append(dict(node.replicas.misplaced)))
         records = topic_records(partitions=3)
         for record, directory in zip(
             [record for record in records if isinstance(record, PartitionRecord)],

@@ -85,7 +85,7 @@ class Followed:
             LEADER,
             Follower(
                 node_id=NODE_ID,
-                broker_epoch=lambda: 1,
+                lease=node.context.lease,
                 config=node.broker.config,
                 settings=ClientSettings(now_ms=lambda: self.now_ms),
                 address_of=lambda _: ADDRESS,

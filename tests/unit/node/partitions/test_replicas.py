@@ -196,7 +196,7 @@ def test_what_a_crash_left_of_a_deleted_topic_is_not_taken_for_a_new_one(tmp_pat
 
 async def test_very_many_partitions_are_made_by_and_by(node: Node) -> None:
     settled: list[int] = []
-    node.replicas.on_settled = lambda: settled.append(len(list(node.table)))
+    node.replicas.has_settled.listen(lambda: settled.append(len(list(node.table))))
     node.commit(*topic_records(partitions=3 * OBEYED_AT_ONCE))
     assert len(list(node.table)) == OBEYED_AT_ONCE
     last = 3 * OBEYED_AT_ONCE - 1

@@ -16,7 +16,7 @@ from tests.unit.node.quorum.stores import Store
 from penstock.client.settings import ClientSettings
 from penstock.log.config import LogConfig
 from penstock.node.quorum.driver import QuorumDriver
-from penstock.node.quorum.peers import Peers
+from penstock.node.quorum.peers import Peers, Place
 from penstock.node.quorum.ports import Clock, Member, Stores
 from penstock.node.quorum.state_file import StateFile
 from penstock.protocol.address import Address
@@ -84,7 +84,7 @@ class Replica:
         self.driver = QuorumDriver(
             Member(self.voter, configured, SETTINGS),
             Stores(self.store.log, self.store.snapshots, StateFile(self.store.disk, self.store.directory)),
-            Peers(settings=settings, cluster_id=CLUSTER_ID, listeners=self.voter.endpoints, bootstrap=bootstrap),
+            Peers(settings, Place(cluster_id=CLUSTER_ID, listeners=self.voter.endpoints, bootstrap=bootstrap)),
             self.application,
             Clock(lambda: 1_700_000_000_000),
             Random(self.key.id * 100 + self.lives),

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.client.fake_broker import FakeBroker, Reply, fake_broker
 
 from penstock.client.settings import ClientSettings
-from penstock.node.quorum.peers import MAX_LEARNED, Lane, Peers
+from penstock.node.quorum.peers import MAX_LEARNED, Lane, Peers, Place
 from penstock.node.quorum.ports import PeerAnswer
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode
@@ -65,11 +65,13 @@ def peers_of(told: Told, *bootstrap: Address, timeout_ms: int = 30_000) -> Peers
         random=Random(1),
     )
     peers = Peers(
-        settings=settings,
-        cluster_id="cluster",
-        listeners=(Endpoint("CONTROLLER", "me", 9),),
-        bootstrap=bootstrap,
-        node_id=ME.id,
+        settings,
+        Place(
+            cluster_id="cluster",
+            listeners=(Endpoint("CONTROLLER", "me", 9),),
+            bootstrap=bootstrap,
+            node_id=ME.id,
+        ),
     )
     peers.start(lambda: told.quorum, told.answered, told.failed)
     return peers

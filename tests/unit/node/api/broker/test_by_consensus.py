@@ -66,8 +66,8 @@ class Served:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.group = StorageGroup(Logs(node.directories), _nobody, ProposalSettings(), wall_clock_ms)
-        self.group.on_member = lambda partition: node.replicas.on_group(*partition)
-        node.replicas.groups = self  # type: ignore[assignment]  # as much of it as is used here
+        self.group.member_changed.listen(lambda partition: node.replicas.on_group(*partition))
+        node.replicas._groups = self  # type: ignore[assignment]  # as much of it as is used here
 
     def group_of(self, topic_id: UUID) -> StorageGroup | None:
         return self.group if topic_id == TOPIC_ID else None

@@ -6,11 +6,11 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from tests.unit.node.contexts import node_context
 from tests.unit.node.on_disk import NOW_MS, Node, node_on, topic_records
 
 from penstock.log.disk import Disk
 from penstock.node.api.broker import describe_compaction
-from penstock.node.metrics.registry import Registry
 from penstock.node.partitions.cleaner import Cleaner
 from penstock.protocol.records import Record, encode_batch
 from penstock.protocol.requests.own_apis import CompactedLog, DescribeCompactionRequest, DescribeCompactionResponse
@@ -29,12 +29,8 @@ def write(node: Node, count: int = 30) -> None:
 
 def with_cleaner(node: Node) -> Cleaner:
     cleaner = Cleaner(
-        node.broker.config,
-        node.directories,
+        node_context(node.broker.config, node.image, node.directories, lambda: node.now_ms, run_rounds=CleaningThreads),
         node.table,
-        lambda: node.now_ms,
-        lambda: CleaningThreads(Disk()),
-        Registry(),
     )
     node.broker.cleaner = cleaner
     return cleaner

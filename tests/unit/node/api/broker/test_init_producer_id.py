@@ -57,7 +57,7 @@ async def test_a_restart_never_gives_an_id_twice(broker: Broker) -> None:
 
 
 async def test_no_ids_from_a_controller_that_gives_none(broker: Broker) -> None:
-    broker.broker_epoch = 99
+    broker.lease.is_registered(99)
     answers = await asyncio.gather(ask(broker, idempotent()), ask(broker, idempotent()))
     assert [a.error_code for a in answers] == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 2
     assert answers[0].producer_id == -1
