@@ -7,10 +7,12 @@ as the failure is one that may pass (a lost connection, a moved leader) and the 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 
 from penstock.client.connection import Answer, Connection, connect
 from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError, raise_for
+from penstock.client.link import Link
 from penstock.client.messages import coordinator_in, coordinator_request, metadata_request
 from penstock.client.metadata import NO_NODE, ClusterMetadata, TopicMetadata
 from penstock.client.settings import ClientSettings
@@ -52,8 +54,7 @@ class ClusterClient:
             else tuple(bootstrap_servers)
         )
         self.metadata = ClusterMetadata()
-        self._connections: dict[_Purpose, Connection] = {}
-        self._connecting: dict[_Purpose, asyncio.Lock] = {}
+        self._links: dict[_Purpose, Link] = {}
         self._seed: Connection | None = None
         self._coordinators: dict[str, int] = {}
         self._refreshed_at = 0.0
@@ -72,11 +73,13 @@ class ClusterClient:
 
     async def close(self) -> None:
         """Close all connections."""
-        connections = [*self._connections.values(), *([self._seed] if self._seed else [])]
-        self._connections.clear()
+        links, seed = list(self._links.values()), self._seed
+        self._links.clear()
         self._seed = None
-        for connection in connections:
-            await connection.close()
+        for link in links:
+            await link.close()
+        if seed is not None:
+            await seed.close()
 
     # Metadata
 
@@ -138,8 +141,8 @@ class ClusterClient:
         """An open connection, the least busy one; else a new one to any broker that answers."""
         open_ones = [
             connection
-            for purpose, connection in self._connections.items()
-            if not connection.closed and not purpose.coordinator
+            for purpose, link in self._links.items()
+            if not purpose.coordinator and (connection := link.connection) is not None
         ]
         if open_ones:
             return min(open_ones, key=lambda connection: connection.in_flight)
@@ -161,15 +164,10 @@ class ClusterClient:
         return await self._connection(_Purpose(await self.coordinator(group_id), coordinator=True))
 
     async def _connection(self, purpose: _Purpose) -> Connection:
-        known = self._connections.get(purpose)
-        if known is not None and not known.closed:
-            return known
-        async with self._connecting.setdefault(purpose, asyncio.Lock()):
-            known = self._connections.get(purpose)
-            if known is not None and not known.closed:
-                return known
-            self._connections[purpose] = await self._connect(purpose.node_id)
-            return self._connections[purpose]
+        link = self._links.get(purpose)
+        if link is None:
+            link = self._links[purpose] = Link(partial(self._connect, purpose.node_id))
+        return await link.opened()
 
     async def _connect(self, node_id: int) -> Connection:
         """The seed, if that is this node's; else a new connection."""

@@ -17,11 +17,11 @@ from typing import Final
 
 from penstock.client.connection import connect
 from penstock.client.errors import ClientError
+from penstock.client.link import Link
 from penstock.client.settings import ClientSettings
 from penstock.controller.decisions import is_command
 from penstock.node.controlling.commands import SIGNS_OF_LIFE, check_active, version_for
 from penstock.node.controlling.envelope import unwrap, wrap
-from penstock.node.links.link import Link
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError

@@ -23,10 +23,10 @@ from typing import Any, Final
 
 from penstock.client.connection import Connection
 from penstock.client.errors import ClientError
+from penstock.client.link import Link
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.node.controlling.envelope import unwrap, wrap
 from penstock.node.coordinators.hosted import Hosted
-from penstock.node.links.link import Link
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError

@@ -1,1 +1,1 @@
-"""From this node to others: a connection that is opened when it is needed, and what arrives during a hand-over."""
+"""From this node to others: what arrives during a hand-over, and the successor that it goes to."""

@@ -8,9 +8,9 @@ from typing import Final, Protocol, cast
 
 from penstock.client.connection import Connection
 from penstock.client.errors import ClientError, ConnectionFailedError
+from penstock.client.link import Link
 from penstock.log.record_checks import InvalidRecords
 from penstock.node.links.hand_over import Held, Outcome, unknown
-from penstock.node.links.link import Link
 from penstock.protocol.errors import DecodeError, ErrorCode
 from penstock.protocol.messages.produce import (
     PartitionProduceData,

@@ -33,11 +33,11 @@ from penstock.client.errors import (
     RequestTimedOutError,
     UnsupportedByBrokerError,
 )
+from penstock.client.link import Link
 from penstock.client.settings import ClientSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.controlling.lease import BrokerLease
 from penstock.node.environment.tasks import Tasks
-from penstock.node.links.link import Link
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.leader_offsets import EARLIEST, LATEST, leader_offset
 from penstock.node.partitions.partition import Partition

@@ -17,8 +17,8 @@ from functools import partial
 
 from penstock.client.connection import Connection, connect
 from penstock.client.errors import ClientError, ClusterUnreachableError
+from penstock.client.link import Link
 from penstock.client.settings import ClientSettings
-from penstock.node.links.link import Link
 from penstock.node.quorum.messages import answer_class, answer_in, endpoints_in, written
 from penstock.node.quorum.ports import PeerAnswer
 from penstock.protocol.address import Address

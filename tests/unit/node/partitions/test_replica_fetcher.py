@@ -10,9 +10,9 @@ from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, batch, topic_record
 
 from penstock.client.connection import Taker
 from penstock.client.errors import ConnectionFailedError
+from penstock.client.link import Link
 from penstock.client.settings import ClientSettings
 from penstock.metadata.image import PartitionImage
-from penstock.node.links.link import Link
 from penstock.node.partitions import replica_fetcher
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.replica_fetcher import Follower, ReplicaFetcher

@@ -1,4 +1,4 @@
-"""A connection to another node: opened when it is needed, given up when it leads to the wrong one.
+"""A connection to a node: opened when it is needed, given up when it leads to the wrong one.
 
 A node may hang with its listener open, stopped by a signal or starved: it accepts, and answers nothing. So who waits
 for a connection to be opened is let go as well when the connection is given up.

@@ -6,8 +6,8 @@ from tests.unit.client.fake_broker import fake_broker
 
 from penstock.client.connection import connect
 from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError
+from penstock.client.link import Link
 from penstock.client.settings import ClientSettings
-from penstock.node.links.link import Link
 from penstock.protocol.address import Address
 from penstock.protocol.requests.api import ApiKey
 
