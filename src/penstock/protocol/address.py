@@ -7,8 +7,6 @@ MAX_PORT = 65535
 
 
 class Address(NamedTuple):
-    """Where a node listens."""
-
     host: str
     port: int
 
@@ -17,7 +15,7 @@ class Address(NamedTuple):
 
 
 def split_address(text: str) -> tuple[str, str | None]:
-    """The host, without its brackets, and what stands behind its colon; None if there is no colon."""
+    """The host without brackets, and the text behind its colon; None without a colon."""
     host, port = text, None
     if ":" in text.rpartition("]")[2]:
         host, _, port = text.rpartition(":")
@@ -25,7 +23,6 @@ def split_address(text: str) -> tuple[str, str | None]:
 
 
 def is_number(text: str | None) -> bool:
-    """Whether this is a number without a sign."""
     return text is not None and text.isascii() and text.isdigit()
 
 
@@ -50,7 +47,6 @@ def parse_address(text: str, default_port: int | None = DEFAULT_PORT) -> Address
 
 
 def parse_bootstrap_servers(text: str, default_port: int | None = DEFAULT_PORT) -> tuple[Address, ...]:
-    """Read a list of addresses separated by commas."""
     addresses = tuple(parse_address(item, default_port) for item in text.split(",") if item.strip())
     if not addresses:
         raise ValueError("no bootstrap server is given: write host:port, several with commas")

@@ -14,7 +14,7 @@ from penstock.protocol.varint import Buffer
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size
-LENGTH_END: Final = 12  # bytes before those that batch_length counts: the base offset and batch_length itself
+LENGTH_END: Final = 12  # bytes that batch_length does not count: the base offset and batch_length itself
 MAGIC: Final = 2
 MAGIC_AT: Final = 16
 CRC_AT: Final = 17
@@ -35,7 +35,7 @@ _PLACE: Final = struct.Struct(">qii")
 
 
 class UnsupportedMagicError(DecodeError):
-    """A batch of a format that Kafka 4 no longer speaks, or of none."""
+    """A format that Kafka 4 no longer speaks, or no format at all."""
 
     def __init__(self, magic: int) -> None:
         super().__init__(f"a record batch of format {magic}; only format {MAGIC} is supported")
@@ -43,8 +43,6 @@ class UnsupportedMagicError(DecodeError):
 
 
 class BatchHeader(NamedTuple):
-    """The first 61 bytes of a batch, in the order in which they stand."""
-
     base_offset: int
     batch_length: int
     partition_leader_epoch: int
@@ -61,17 +59,17 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_in_bytes(self) -> int:
-        """The whole batch, header included."""
+        """Header included."""
         return LENGTH_END + self.batch_length
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record that the batch had when it was written; compaction may have taken it since."""
+        """The last offset that the batch was written with; compaction may have removed its record since."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def compression(self) -> Compression:
-        """How the records are compressed; DecodeError for a number that stands for nothing."""
+        """DecodeError for a number that is no codec."""
         try:
             return Compression(self.attributes & COMPRESSION_MASK)
         except ValueError as error:
@@ -79,17 +77,15 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_log_append_time(self) -> bool:
-        """Whether max_timestamp, set by the leader, is the time of every record."""
         return bool(self.attributes & LOG_APPEND_TIME)
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the batch belongs to a transaction."""
         return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch holds a marker (of a transaction, of the quorum) and nothing of an application."""
+        """The batch holds a marker (of a transaction, of the quorum), no application data."""
         return bool(self.attributes & CONTROL)
 
     @property
@@ -99,17 +95,15 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record, which starts at 0 again after 2^31 - 1."""
+        """It starts at 0 again after 2^31 - 1."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Return the header of the batch at a position.
-
-    DecodeError if fewer than 61 bytes are left or the length cannot be, UnsupportedMagicError for another format. That
-    the whole batch is there is for the caller to check: `size_in_bytes`.
+    """DecodeError if fewer than 61 bytes are left or the length is impossible, UnsupportedMagicError for another
+    format. Callers check that the whole batch is in the buffer (`size_in_bytes`).
     """
     try:
         header: BatchHeader = tuple.__new__(BatchHeader, HEADER.unpack_from(buffer, position))  # as _make, but quicker
@@ -126,7 +120,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """Whether the checksum in the header is that of the batch; the whole batch must be in the buffer."""
+    """The whole batch must be in the buffer."""
     return _crc(buffer, position, LENGTH_END + header.batch_length) == header.crc
 
 
@@ -136,22 +130,21 @@ def _crc(buffer: Buffer, position: int, size: int) -> int:
 
 
 def write_crc(buffer: bytearray | memoryview, position: int, size: int) -> None:
-    """Set the checksum of the batch of this size at a position."""
+    """`size` is that of the whole batch."""
     _UINT32.pack_into(buffer, position + CRC_AT, _crc(buffer, position, size))
 
 
 def set_base_offset(buffer: bytearray | memoryview, position: int, base_offset: int) -> None:
-    """Set the offset of the first record in place."""
     _INT64.pack_into(buffer, position, base_offset)
 
 
 def set_partition_leader_epoch(buffer: bytearray | memoryview, position: int, epoch: int) -> None:
-    """Set the epoch of the leader that appends the batch in place."""
+    """In place; the checksum does not cover it."""
     _INT32.pack_into(buffer, position + LENGTH_END, epoch)
 
 
 def set_place(buffer: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int) -> None:
-    """Set where a batch at the buffer's beginning goes, in place: its first offset and the leader's epoch."""
+    """In place, for a batch at the buffer's beginning."""
     _PLACE.pack_into(buffer, 0, base_offset, header.batch_length, leader_epoch)
 
 

@@ -16,14 +16,12 @@ EXTENSION: Final = "_crc32c"
 
 
 class Checksum(Protocol):
-    """The function: of data, and of the checksum of what is in front of them."""
+    """`before` is the checksum of the data in front."""
 
-    def __call__(self, data: Buffer, before: int = 0, /) -> int:
-        """The checksum of both."""
+    def __call__(self, data: Buffer, before: int = 0, /) -> int: ...
 
 
 def load(extension: str = EXTENSION) -> Checksum:
-    """The function of that extension module, or else of the whole package."""
     package = find_spec(PACKAGE)
     spec = None if package is None else PathFinder.find_spec(extension, package.submodule_search_locations)
     module: ModuleType

@@ -20,20 +20,19 @@ LARGE_BYTES: Final = 256 * 1024
 MAX_ITEMS: Final = 1_000_000
 """Items that the arrays of one large message may hold together."""
 MAX_REQUEST_ITEMS: Final = 200_000
-"""The same for a request, which anybody may send: each item is work for a node."""
+"""The same for a request: any client may send one, and each item is work for a node."""
 
 _MALFORMED = (struct.error, IndexError, UnicodeDecodeError)
 
 
 def encode(message: Message, version: int) -> bytes:
-    """Return the bytes of a message in one of its versions; errors as in `encode_into`."""
     out = bytearray()
     encode_into(out, message, version)
     return bytes(out)
 
 
 def encode_into(out: bytearray, message: Message, version: int) -> None:
-    """Append the bytes of a message; ValueError for a version that it does not have or a value out of range."""
+    """ValueError for a version that the message does not have or a value out of range."""
     writer = message.__writers__.get(version)
     if writer is None:
         writer = compile_writer.compile_writer(type(message), version)
@@ -45,11 +44,7 @@ def encode_into(out: bytearray, message: Message, version: int) -> None:
 
 
 def decode(cls: type[M], version: int, buffer: bytes | bytearray | memoryview, position: int = 0) -> tuple[M, int]:
-    """Return the message that starts at a position and the position behind it.
-
-    DecodeError where the bytes are not such a message; ValueError for a version that the class does not have.
-    Nothing in the result refers to the buffer.
-    """
+    """DecodeError for wrong bytes; ValueError for an unknown version. The result does not refer to the buffer."""
     counts = len(buffer) - position > LARGE_BYTES
     reader = cls.__readers__.get(~version if counts else version)
     if reader is None:

@@ -48,10 +48,7 @@ def _too_many(max_items: int) -> NoReturn:
 
 
 def compile_reader(cls: type[Message], version: int, *, max_items: int | None = None) -> Reader:
-    """Return a function of (buffer, position, end of the buffer) that gives the message and the position behind it.
-
-    With `max_items` it refuses a message whose arrays hold more items together.
-    """
+    """Readers take (buffer, position, end), return (message, next position). `max_items` bounds all arrays together."""
     return _ReaderSource(Version(cls, version), max_items).compile(cls)
 
 

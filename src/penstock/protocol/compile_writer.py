@@ -15,7 +15,7 @@ Writer = Callable[[bytearray, Any], None]
 
 
 def compile_writer(cls: type[Message], version: int) -> Writer:
-    """Return a function of (buffer, message) that appends the message's bytes."""
+    """Writers take (buffer, message) and append the message's bytes."""
     return _WriterSource(Version(cls, version)).compile(cls)
 
 

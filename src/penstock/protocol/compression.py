@@ -19,8 +19,6 @@ from penstock.protocol.varint import Buffer
 
 
 class Compression(IntEnum):
-    """How the records of a batch are compressed: the lowest bits of its attributes."""
-
     NONE = 0
     GZIP = 1
     SNAPPY = 2
@@ -29,8 +27,6 @@ class Compression(IntEnum):
 
 
 class DecompressionLimitError(DecodeError):
-    """More would come out than the caller allows."""
-
     def __init__(self, max_bytes: int) -> None:
         super().__init__(f"decompresses to more than {max_bytes} bytes")
         self.max_bytes = max_bytes
@@ -48,7 +44,7 @@ _BUFFER_IS_FULL: Final = "failed to write whole buffer"
 
 
 def compress(codec: Compression, data: Buffer, level: int | None = None) -> bytes:
-    """Return the compressed form of data; `level` None stands for the default of Kafka's clients."""
+    """`level` None is the default of Kafka's clients."""
     if level is None:
         level = DEFAULT_LEVELS.get(codec)
     match codec:
@@ -67,10 +63,7 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> byte
 
 
 def decompress(codec: Compression, data: Buffer, max_bytes: int) -> Buffer:
-    """Return what was compressed, at most `max_bytes` of it.
-
-    DecompressionLimitError if more would come out, DecodeError for data that the codec cannot read.
-    """
+    """DecompressionLimitError above `max_bytes`, DecodeError for data that the codec cannot read."""
     match codec:
         case Compression.NONE:
             if len(data) > max_bytes:

@@ -4,8 +4,6 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """What a response says about each thing that was asked for, by Kafka's own names and numbers."""
-
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
     OFFSET_OUT_OF_RANGE = 1
@@ -182,7 +180,7 @@ _RETRIABLE = frozenset(
 
 
 class KafkaError(Exception):
-    """A refusal or failure that the peer learns of as an error code, with a message where there is room for one."""
+    """A refusal or failure that the peer gets as an error code, with a message where the response has room."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code, message)
@@ -191,7 +189,7 @@ class KafkaError(Exception):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same request may succeed later, perhaps at another broker."""
+        """The same request may succeed later, perhaps at another broker."""
         return self.code in _RETRIABLE
 
     def __str__(self) -> str:

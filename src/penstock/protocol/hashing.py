@@ -13,7 +13,7 @@ _REMEMBERED: Final = 10_000
 
 
 def murmur2(key: bytes) -> int:
-    """Return the 32-bit hash (unsigned) that Java clients take of a record's key."""
+    """The unsigned 32-bit hash that Java clients take of a record's key."""
     h = _SEED ^ len(key)
     whole = len(key) & ~3
     for (k,) in iter_unpack("<I", key[:whole]):
@@ -28,12 +28,12 @@ def murmur2(key: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """Return the partition to which the default partitioner of Java clients sends a key."""
+    """As the default partitioner of Java clients does."""
     return (murmur2(key) & _POSITIVE) % partitions
 
 
 def java_string_hash(text: str) -> int:
-    """Return what Java's `String.hashCode` gives, a signed 32-bit number; it counts UTF-16 units, not characters."""
+    """Java's `String.hashCode`, a signed 32-bit number; it counts UTF-16 units, not characters."""
     h = 0
     for (unit,) in iter_unpack("<H", text.encode("utf-16-le", "surrogatepass")):
         h = h * 31 + unit & _MASK
@@ -42,10 +42,9 @@ def java_string_hash(text: str) -> int:
 
 @lru_cache(maxsize=_REMEMBERED)
 def coordinator_partition(group_id: str, partitions: int) -> int:
-    """Return the partition of `__consumer_offsets` whose leader coordinates a group.
-
-    The same holds for a transactional id and `__transaction_state`. It is Java's `Math.abs` of the hash, modulo the
-    partitions, where the least integer, which has no absolute value, counts as 0.
+    """The partition of `__consumer_offsets`, or `__transaction_state`, whose leader coordinates this group or
+    transactional id. Java's `Math.abs` of the hash, modulo the partitions; the least integer, which has no absolute
+    value, counts as 0.
     """
     hashed = java_string_hash(group_id)
     return 0 if hashed == _LEAST else abs(hashed) % partitions

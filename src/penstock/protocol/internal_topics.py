@@ -24,14 +24,14 @@ CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
 SHARE_GROUP_STATE: Final = "__share_group_state"
 STORAGE_GROUPS: Final = "__storage_group"
-"""Its partition N is storage group N: its replicas are the voters, its log is the group's (decision 0309)."""
+"""Partition N is storage group N: its replicas are the voters, its log is the group's (decision 0309)."""
 CLUSTER_METADATA: Final = "__cluster_metadata"
 CLUSTER_METADATA_ID: Final = UUID(int=1)
-"""The id of the metadata log in every cluster; no topic gets it."""
+"""The same in every cluster; no topic gets it."""
 
 
 class Act(Enum):
-    """What clients may want of a topic: the APIs by which they do it."""
+    """The APIs by which clients do it."""
 
     CREATE = "CreateTopics"
     AUTO_CREATE = "creation by Metadata"
@@ -45,17 +45,12 @@ class Act(Enum):
 
 
 class Refusal(Value):
-    """The error that answers an act, and the reason in words."""
-
     code: ErrorCode
     reason: str
 
 
 class InternalTopic(Value):
-    """What is special about one name. `is_topic`: whether there can be a topic of that name in the metadata.
-
-    `has_replicas`: whether brokers hold its logs as they hold those of any topic.
-    """
+    """`has_replicas`: whether brokers hold its logs as those of any topic."""
 
     name: str
     refusals: Mapping[Act, Refusal]
@@ -71,7 +66,7 @@ def _kept_by_the_cluster(name: str) -> InternalTopic:
 def _storage_groups() -> InternalTopic:
     begun = f"the partitions of {STORAGE_GROUPS} are the storage groups: they begin as such, and none is ever deleted"
     managed = Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, begun)
-    # Clients that are told to look for the leader of what they will never be answered do so for a minute.
+    # Clients look for a leader for a minute if the error tells them to; here it would never answer.
     for_nodes = Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the log of a storage group is for nodes alone")
     return InternalTopic(
         STORAGE_GROUPS,
@@ -105,25 +100,24 @@ INTERNAL_TOPICS: Final[Mapping[str, InternalTopic]] = {
 
 
 def is_internal(name: str) -> bool:
-    """Whether the cluster keeps its own state in the topic of that name."""
     known = INTERNAL_TOPICS.get(name)
     return known is not None and known.is_topic
 
 
 def has_replicas(name: str) -> bool:
-    """Whether brokers hold the logs of a topic of that name; if not, they belong to a driver of the consensus core."""
+    """Whether brokers hold the logs of this topic; if not, they belong to a driver of the consensus core."""
     known = INTERNAL_TOPICS.get(name)
     return known is None or known.has_replicas
 
 
 def refusal_of(name: str, act: Act) -> Refusal | None:
-    """Why nobody may do this with a topic of that name; None if it is allowed."""
+    """None if clients may do it."""
     known = INTERNAL_TOPICS.get(name)
     return None if known is None else known.refusals.get(act)
 
 
 def check_allowed(name: str, act: Act) -> None:
-    """Raises KafkaError for what nobody may do with a topic of that name."""
+    """Raises KafkaError."""
     refusal = refusal_of(name, act)
     if refusal is not None:
         raise KafkaError(refusal.code, refusal.reason)

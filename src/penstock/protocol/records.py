@@ -34,7 +34,7 @@ _NULL: Final = encode_varint(-1)
 
 @dataclass(slots=True)
 class Record:
-    """One record; headers are (name, value) in order, names may come twice."""
+    """Headers are (name, value) in order; names may come twice."""
 
     offset: int = 0
     timestamp_ms: int = -1
@@ -79,7 +79,7 @@ def encode_batch(
     is_control: bool = False,
     log_append_time_ms: int | None = None,
 ) -> bytearray:
-    """Return a batch of at least one record, numbered from `base_offset` whatever offsets the records say."""
+    """Return a batch of at least one record, numbered from `base_offset` whatever offsets the records have."""
     assert records, "a batch of no records is never sent"
     base_timestamp = records[0].timestamp_ms
     max_timestamp = max(record.timestamp_ms for record in records)
@@ -117,10 +117,7 @@ def encode_batch(
 def recompress_batch(
     batch: Buffer, header: BatchHeader, compression: Compression, level: int | None, *, max_bytes: int
 ) -> bytearray:
-    """Return a batch with the same records, packed by another codec; DecodeError if they cannot be unpacked.
-
-    The records' bytes stay as they are: they say all relative to the header.
-    """
+    """DecodeError if the records cannot be unpacked. Their bytes stay as they are: all is relative to the header."""
     payload = memoryview(batch)[HEADER_SIZE : header.size_in_bytes]
     packed = compress(compression, decompress(header.compression, payload, max_bytes), level)
     changed = header._replace(
@@ -136,10 +133,7 @@ def recompress_batch(
 def decode_batch(
     buffer: Buffer, position: int = 0, *, max_bytes: int = DEFAULT_MAX_BYTES, verify: bool = True
 ) -> list[Record]:
-    """Return the records of the batch at a position; DecodeError if anything about it is wrong.
-
-    `max_bytes` bounds what its records may decompress to.
-    """
+    """DecodeError if anything about the batch is wrong. `max_bytes` bounds the size of its decompressed records."""
     header = read_header(buffer, position)
     if position + header.size_in_bytes > len(buffer):
         raise DecodeError(f"a record batch of {header.size_in_bytes} bytes with {len(buffer) - position} left")
@@ -149,7 +143,7 @@ def decode_batch(
 
 
 def iterate_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Give position and header of each whole batch in a buffer; a last one that was cut off is left out."""
+    """Position and header of each whole batch; a last one that was cut off is left out."""
     position = 0
     while len(buffer) - position >= HEADER_SIZE:
         header = read_header(buffer, position)
@@ -162,18 +156,18 @@ def iterate_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 def iterate_records(
     buffer: Buffer, position: int, header: BatchHeader, *, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> Iterator[Record]:
-    """Give the records of a batch one by one; the whole batch must be in the buffer. DecodeError as they come."""
+    """The whole batch must be in the buffer. DecodeError as they come."""
     yield from iterate_unpacked(unpack_records(buffer, position, header, max_bytes=max_bytes), header)
 
 
 def unpack_records(buffer: Buffer, position: int, header: BatchHeader, *, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
-    """Return the bytes of a batch's records as they are without compression; DecodeError."""
+    """Raises DecodeError."""
     payload = memoryview(buffer)[position + HEADER_SIZE : position + header.size_in_bytes]
     return bytes(decompress(header.compression, payload, max_bytes))
 
 
 def iterate_unpacked(data: bytes, header: BatchHeader) -> Iterator[Record]:
-    """Give the records of what `unpack_records` returned."""
+    """`data` is the result of `unpack_records`."""
     if not 0 <= header.record_count * _SMALLEST_RECORD <= len(data):
         raise DecodeError(f"a batch that declares {header.record_count} records in {len(data)} bytes")
     at = 0
@@ -191,10 +185,7 @@ def iterate_unpacked(data: bytes, header: BatchHeader) -> Iterator[Record]:
 
 
 def keys_and_values(data: bytes, header: BatchHeader) -> list[tuple[bytes | None, bytes | None]]:
-    """The keys and values of what `unpack_records` returned, and nothing else of the records; DecodeError.
-
-    It takes less than half the time of `iterate_unpacked`, which counts where a log has millions of records.
-    """
+    """Raises DecodeError. It takes less than half the time of `iterate_unpacked`: logs may have millions of records."""
     if not 0 <= header.record_count * _SMALLEST_RECORD <= len(data):
         raise DecodeError(f"a batch that declares {header.record_count} records in {len(data)} bytes")
     found: list[tuple[bytes | None, bytes | None]] = []

@@ -27,7 +27,7 @@ NO_VERSIONS: Final = range(0)
 
 @cache
 def parse_versions(text: str) -> range:
-    """Return the versions that "2+", "1-4", "3" or "" (none) stand for."""
+    """`text` is "2+", "1-4", "3" or "" (none)."""
     if not text:
         return NO_VERSIONS
     first, dash, last = text.rstrip("+").partition("-")
@@ -37,10 +37,8 @@ def parse_versions(text: str) -> range:
 
 
 class Field:
-    """One field of a message: its wire type, the versions that have it, its default.
-
-    `kind` is a name or a message class; `default_factory` is set where the default must not be shared; a field with a
-    `tag` travels as a tagged field in the versions `tagged`; `flexible=False` keeps the old form in flexible versions.
+    """`kind` is a name or a message class; `default_factory` is set where the default must not be shared; a field with
+    a `tag` is tagged in the versions `tagged`; `flexible=False` keeps the old form in flexible versions.
     """
 
     __slots__ = ("default", "default_factory", "flexible", "is_array", "kind", "nullable", "tag", "tagged", "versions")
@@ -68,23 +66,19 @@ class Field:
         self.flexible = flexible
 
     def new_default(self) -> object:
-        """Return the value that the field has where nobody sets it."""
         return self.default if self.default_factory is None else self.default_factory()
 
     def is_in(self, version: int) -> bool:
-        """Whether the field travels in this version of its message."""
         return version in parse_versions(self.versions)
 
     def is_nullable_in(self, version: int) -> bool:
-        """Whether None may travel in this version."""
         return version in parse_versions(self.nullable)
 
     def is_tagged_in(self, version: int) -> bool:
-        """Whether the field travels as a tagged field in this version."""
         return self.tag is not None and version in parse_versions(self.tagged)
 
     def holds(self, value: Any, version: int) -> bool:
-        """Whether a value comes out again as it is of a message in this version."""
+        """Whether a value survives being written and read in this version."""
         if not (self.is_in(version) or self.is_tagged_in(version)):
             return bool(value == self.new_default())
         if value is None:
@@ -104,7 +98,7 @@ def field(
     tagged: str = "",
     flexible: bool = True,
 ) -> T:
-    """Declare a field that holds one value, or a structure that may be None."""
+    """A field with one value, or with a structure that may be None."""
     return Field(kind, versions, nullable, tag, tagged, default, None, False, flexible)  # type: ignore[return-value]
 
 
@@ -117,7 +111,6 @@ def struct(
     tag: int | None = None,
     tagged: str = "",
 ) -> T:
-    """Declare a field that holds a structure of its own."""
     return Field(kind, versions, nullable, tag, tagged, None, default_factory, False, True)  # type: ignore[return-value]
 
 
@@ -130,22 +123,19 @@ def array(
     tag: int | None = None,
     tagged: str = "",
 ) -> T:
-    """Declare a field that holds a list of values or structures."""
     return Field(kind, versions, nullable, tag, tagged, None, default_factory, True, True)  # type: ignore[return-value]
 
 
 def none() -> None:
-    """Return None: the default factory of an array that is absent unless somebody sets it."""
+    """The default factory of an array that is null unless it is set."""
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field, struct, array))
 class MessageMeta(type):
-    """Gathers the fields of a message class and gives it slots."""
-
     def __new__(
         mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, versions: str = "", flexible: str = ""
     ) -> "MessageMeta":
-        """Create a message class; `versions` and `flexible` belong to whole messages only."""
+        """`versions` and `flexible` belong to whole messages only."""
         fields = {key: value for key, value in namespace.items() if type(value) is Field}
         for key in fields:
             del namespace[key]
@@ -159,7 +149,7 @@ class MessageMeta(type):
 
 
 class Message(metaclass=MessageMeta):
-    """What all messages have: keyword-only construction, equality, a readable form."""
+    """Messages have keyword-only construction, equality, a readable form."""
 
     __fields__: ClassVar[dict[str, Field]]
     __versions__: ClassVar[str]
@@ -185,16 +175,14 @@ class Message(metaclass=MessageMeta):
         return f"{type(self).__name__}({values})"
 
     def replace(self, **changes: object) -> Self:
-        """Return a shallow copy in which the named fields have other values."""
         return type(self)(**{name: getattr(self, name) for name in self.__fields__} | changes)
 
     def is_whole_in(self, version: int) -> bool:
-        """Whether that version of the message has room for everything that this one says."""
+        """That version has room for all values of this message."""
         return all(item.holds(getattr(self, name), version) for name, item in self.__fields__.items())
 
     @classmethod
     def version_range(cls) -> range:
-        """Return the versions of a whole message."""
         return parse_versions(cls.__versions__)
 
 

@@ -27,12 +27,12 @@ SHORT_ARRAY: Final = 16
 
 @cache
 def short_arrays(kind: str) -> tuple[Struct, ...]:
-    """Return the layouts of arrays of numbers that have fewer than SHORT_ARRAY items: most have (replicas, isr)."""
+    """Most arrays of numbers have fewer than SHORT_ARRAY items (replicas, isr)."""
     return tuple(Struct(f">{length}{FIXED[kind]}") for length in range(SHORT_ARRAY))
 
 
 class Version:
-    """One version of a whole message: its number, and whether it is flexible (short lengths, tagged fields)."""
+    """Flexible versions have short lengths and tagged fields."""
 
     __slots__ = ("flexible", "number")
 
@@ -53,16 +53,14 @@ class Source:
         self._names = 0
 
     def line(self, text: str) -> None:
-        """Append a line at the present depth."""
         self.lines.append("    " * self.depth + text)
 
     def name(self, prefix: str) -> str:
-        """Return a name that nothing else has."""
         self._names += 1
         return f"{prefix}{self._names}"
 
     def constant(self, prefix: str, value: object) -> str:
-        """Return the name under which the function finds an object."""
+        """The name under which the function finds an object."""
         name = self.name(prefix)
         self.scope[name] = value
         return name
@@ -75,7 +73,7 @@ class Source:
 
 
 def fields_in(cls: type[Message], version: Version) -> tuple[dict[str, Field], dict[str, Field], dict[str, Field]]:
-    """Return the fields of a structure that are plain, tagged (in the order of tags), and absent in a version."""
+    """Returns the plain, tagged (in the order of tags), and absent fields."""
     plain: dict[str, Field] = {}
     tagged: dict[str, Field] = {}
     absent: dict[str, Field] = {}
@@ -90,7 +88,7 @@ def fields_in(cls: type[Message], version: Version) -> tuple[dict[str, Field], d
 
 
 def min_size(cls: type[Message], version: Version) -> int:
-    """Return how many bytes a structure takes at least: what bounds an array of them before it is allocated."""
+    """It bounds an array of structures before that is allocated."""
     plain, _, _ = fields_in(cls, version)
     size = int(version.flexible)
     for item in plain.values():
@@ -104,7 +102,6 @@ def min_size(cls: type[Message], version: Version) -> int:
 
 
 def min_size_of(kind: str, flexible: bool) -> int:
-    """Return how many bytes a value of a named kind takes at least."""
     if kind in FIXED_SIZE:
         return FIXED_SIZE[kind]
     if flexible:

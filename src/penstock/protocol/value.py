@@ -22,8 +22,6 @@ T = TypeVar("T")
 
 
 class _Fresh:
-    """A default that is made anew for each value."""
-
     __slots__ = ("make",)
 
     def __init__(self, make: Callable[[], object]) -> None:
@@ -31,18 +29,15 @@ class _Fresh:
 
 
 def fresh(make: Callable[[], T]) -> T:
-    """The default of a field, which each value gets from a call of its own."""
+    """Each value gets a default from a call of its own."""
     return cast("T", _Fresh(make))
 
 
 @dataclass_transform(frozen_default=True)
 class ValueMeta(type):
-    """Gathers the fields of a class of values and gives it slots."""
-
     def __new__(
         mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, kw_only: bool = False
     ) -> "ValueMeta":
-        """Creates a class whose fields are those of its base and its annotations."""
         own = tuple(namespace.get("__annotations__", ())) if bases else ()
         base = bases[0] if bases else None
         fields = (*getattr(base, "__fields__", ()), *own)
@@ -63,7 +58,7 @@ def _compile_and_initialize(self: "Value", *values: Any, **named: Any) -> None:
 
 
 class Value(metaclass=ValueMeta):
-    """What all values have: construction by position or name, equality, a hash, a readable form."""
+    """Values have construction by position or name, equality, a hash, a readable form."""
 
     __fields__: ClassVar[tuple[str, ...]]
     __kw_only__: ClassVar[bool]
@@ -93,7 +88,6 @@ class Value(metaclass=ValueMeta):
         return _restore, (type(self), {name: getattr(self, name) for name in self.__fields__})
 
     def replace(self, **changes: object) -> Self:
-        """The same with other values in the named fields."""
         return type(self)(**{name: getattr(self, name) for name in self.__fields__} | changes)
 
 

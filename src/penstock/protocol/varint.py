@@ -11,7 +11,7 @@ _MAX_BYTES_OF_VARLONG: Final = 10
 
 
 def encode_uvarint(value: int) -> bytes:
-    """Return a number of at least 0 in as few bytes as hold it."""
+    """`value` is at least 0."""
     if value < 0x80:
         return bytes((value,))
     if value < 0x4000:
@@ -25,7 +25,7 @@ def encode_uvarint(value: int) -> bytes:
 
 
 def encode_compact(length: int) -> bytes:
-    """Return the length of a string or an array as flexible versions write it: one more than it is."""
+    """Flexible versions write lengths plus one."""
     if length < _SHORT:
         return _SHORT_LENGTHS[length]
     length += 1
@@ -37,10 +37,7 @@ _SHORT_LENGTHS: Final = [bytes((length + 1,)) for length in range(_SHORT)]
 
 
 def decode_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """Return the number at a position and the position behind it; DecodeError if it has more than five bytes.
-
-    IndexError if the buffer ends within it.
-    """
+    """Returns the next position, too. DecodeError above five bytes; IndexError if the buffer ends within the number."""
     first = buffer[position]
     if first < 0x80:
         return first, position + 1
@@ -48,7 +45,7 @@ def decode_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def decode_long_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Go on with a number whose first byte, which has its top bit set, was read before `position`."""
+    """The first byte, with its top bit set, was read before `position`."""
     value = first & 0x7F
     for shift in range(7, 7 * _MAX_BYTES_OF_UVARINT, 7):
         byte = buffer[position]
@@ -60,15 +57,12 @@ def decode_long_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int,
 
 
 def encode_varint(value: int) -> bytes:
-    """Return a signed number in zigzag form: 0, -1, 1, -2, … become 0, 1, 2, 3, …"""
+    """Zigzag: 0, -1, 1, -2, … become 0, 1, 2, 3, …"""
     return encode_uvarint(value << 1 if value >= 0 else (-value << 1) - 1)
 
 
 def decode_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """Return the signed number (zigzag) at a position and the position behind it; errors as in `decode_uvarint`.
-
-    Up to ten bytes are read, so that it serves for Kafka's varint and varlong alike.
-    """
+    """Errors as in `decode_uvarint`. Up to ten bytes are read: this serves for Kafka's varint and varlong alike."""
     byte = buffer[position]
     position += 1
     value = byte & 0x7F

@@ -14,7 +14,7 @@ NO_POSITION: Final = -1
 
 
 def position_of(metadata: bytes) -> int:
-    """The position of the worker that wrote this metadata; NO_POSITION where it says none."""
+    """NO_POSITION where the metadata hold none."""
     if len(metadata) < HEAD.size:
         return NO_POSITION
     _, position = HEAD.unpack_from(metadata)

@@ -14,8 +14,6 @@ _KEY_VERSION = 0
 
 
 class ControlType(IntEnum):
-    """The control records of the metadata log, by Kafka's numbers."""
-
     LEADER_CHANGE = 2
     SNAPSHOT_HEADER = 3
     SNAPSHOT_FOOTER = 4
@@ -24,17 +22,16 @@ class ControlType(IntEnum):
 
 
 def control_record(kind: ControlType, value: bytes, now_ms: int) -> Record:
-    """A control record of this type; `value` is its message, encoded."""
+    """`value` is its message, encoded."""
     return Record(timestamp_ms=now_ms, key=_KEY.pack(_KEY_VERSION, kind), value=value)
 
 
 def control_batch(records: Sequence[Record], *, base_offset: int, epoch: int) -> bytearray:
-    """One control batch of these records."""
     return encode_batch(records, base_offset=base_offset, partition_leader_epoch=epoch, is_control=True)
 
 
 def control_type(record: Record) -> int:
-    """The type of a record of a control batch; -1 if its key is none."""
+    """-1 if the key of the record is not that of a control record."""
     if record.key is None or len(record.key) != _KEY.size:
         return -1
     return int(_KEY.unpack(record.key)[1])

@@ -16,7 +16,7 @@ from penstock.protocol.records import Record, encode_batch, iterate_records
 
 
 def snapshot_header_record(last_timestamp_ms: int, now_ms: int) -> Record:
-    """The first record of a snapshot; the timestamp is that of the last record that it stands for."""
+    """The timestamp is that of the last record that the snapshot covers."""
     header = SnapshotHeaderRecord(last_contained_log_timestamp=last_timestamp_ms)
     return control_record(ControlType.SNAPSHOT_HEADER, encode(header, 0), now_ms)
 
@@ -24,7 +24,7 @@ def snapshot_header_record(last_timestamp_ms: int, now_ms: int) -> Record:
 def encode_snapshot_file(
     header: Sequence[Record], batches: Iterable[Sequence[Record]], *, epoch: int, now_ms: int
 ) -> Iterator[bytes]:
-    """The file, batch by batch, so that a large one need not be in memory as a whole."""
+    """Batch by batch, so that a large file need not be in memory as a whole."""
     yield bytes(control_batch(header, base_offset=0, epoch=epoch))
     offset = len(header)
     for batch in batches:

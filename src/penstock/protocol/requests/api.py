@@ -12,17 +12,16 @@ __all__ = ["KEYS", "NEVER", "UNSERVED", "AnyApiKey", "Api", "ApiKey", "OwnApiKey
 
 AnyApiKey = ApiKey | OwnApiKey
 KEYS: Final[tuple[AnyApiKey, ...]] = (*ApiKey, *OwnApiKey)
-"""Every API that is known: Kafka's, then our own."""
 
 NEVER: Final = 1 << 15
 UNSERVED: Final = (0, -1)
-"""The lowest and the highest version that a peer serves of an API that it does not have."""
+"""The lowest and highest version of an API that a peer does not have."""
 FLEXIBLE_FROM: Final = {key: row[4] if row[4] >= 0 else NEVER for key, row in (APIS | OWN_APIS).items()}
 """By API key, the first version whose requests and responses are in flexible form."""
 
 
 class Api:
-    """One API. `versions` runs from the oldest that Kafka 4 serves to the newest stable one."""
+    """`versions` runs from the oldest that Kafka 4 serves to the newest stable one."""
 
     __slots__ = ("_classes", "_module", "flexible_from", "key", "name", "versions")
 
@@ -47,34 +46,29 @@ class Api:
 
     @property
     def request_class(self) -> type[Message]:
-        """The class of its requests."""
         return self._load("Request")
 
     @property
     def response_class(self) -> type[Message]:
-        """The class of its responses."""
         return self._load("Response")
 
     def agreed_version(self, served: tuple[int, int], newest: int | None = None) -> int | None:
-        """The newest version that a peer serves (lowest to highest) and we know, at most `newest`; None for none."""
+        """At most `newest`, and from the range that a peer serves; None for none."""
         ours = self.versions
         version = min(served[1], ours[-1] if newest is None else min(newest, ours[-1]))
         return version if version >= max(served[0], ours[0]) else None
 
     def response_header_version(self, version: int) -> int:
-        """Return the version of the header before a response.
-
-        That of ApiVersions is always 0: a client reads it before it knows what the broker speaks (KIP-511).
-        """
+        """ApiVersions always has header 0: clients read it before they know the versions (KIP-511)."""
         return 1 if version >= self.flexible_from and self.key != ApiKey.API_VERSIONS else 0
 
 
 def is_flexible(key: int, version: int) -> bool:
-    """Whether a request is in flexible form; False for a key that nobody knows."""
+    """False for an unknown key."""
     return version >= FLEXIBLE_FROM.get(key, NEVER)
 
 
 @cache
 def api_of(key: int) -> Api:
-    """Return what is known of an API; ValueError for a key that nobody knows."""
+    """ValueError for an unknown key."""
     return Api(OwnApiKey(key) if key in OWN_APIS else ApiKey(key))

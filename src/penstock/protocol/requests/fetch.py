@@ -28,8 +28,6 @@ _INT32: Final = struct.Struct(">i")
 
 
 class FetchPartition(Message):
-    """What is asked of one partition."""
-
     index: int = field("int32", "4+", default=0)
     current_leader_epoch: int = field("int32", "9+", default=-1)
     fetch_offset: int = field("int64", "4+", default=0)
@@ -39,7 +37,7 @@ class FetchPartition(Message):
 
 
 class FetchTopic(Message):
-    """What is asked of one topic: by name before version 13, by id from then on."""
+    """By name before version 13, by id from then on."""
 
     topic_id: UUID = field("uuid", "13+", default=ZERO_UUID)
     name: str = field("string", "4-12", default="")
@@ -47,22 +45,20 @@ class FetchTopic(Message):
 
 
 class ForgottenTopic(Message):
-    """Partitions that leave an incremental session."""
-
     topic_id: UUID = field("uuid", "13+", default=ZERO_UUID)
     name: str = field("string", "7-12", default="")
     partitions: list[int] = array("int32", "7+", default_factory=list)
 
 
 class ReplicaState(Message):
-    """Which replica fetches, from version 15 on; -1 is a consumer."""
+    """From version 15 on; -1 is a consumer."""
 
     replica_id: int = field("int32", "15+", default=-1)
     replica_epoch: int = field("int64", "15+", default=-1)
 
 
 class FetchFrame(Message, versions="4-18", flexible="12+"):
-    """A fetch request with what a broker uses of it; consumers have the replica id -1."""
+    """The fields of a fetch request that a broker uses; consumers have the replica id -1."""
 
     cluster_id: str | None = field("string", "12+", nullable="12+", tag=0, default=None)
     replica_state: ReplicaState | None = field(ReplicaState, "15+", tag=1, default=None)
@@ -84,7 +80,7 @@ class FetchFrame(Message, versions="4-18", flexible="12+"):
 
 
 def parse_fetch(frame: bytes | bytearray | memoryview, position: int, version: int) -> FetchFrame:
-    """Return the request whose body starts at a position of its frame; DecodeError if it is not one."""
+    """DecodeError if the body at `position` is not a fetch request."""
     if version >= REPLICA_STATE_FROM:
         is_one = len(frame) - position == _ONE_PARTITION.size
         found = _parse_one_partition(frame, position) if is_one else _parse_followed(frame, position)
@@ -96,16 +92,16 @@ def parse_fetch(frame: bytes | bytearray | memoryview, position: int, version: i
     return request
 
 
-# Consumers that have more of one partition say so in a request of one layout: one topic, one partition, nothing that is
-# forgotten, no rack, no tagged fields. That takes a third of the time. Followers name some partitions of some topics,
-# and who they are. Any other request is left to the codec.
+# Consumers that have more of one partition say so in a request of one layout: one topic, one partition, no forgotten
+# topics, no rack, no tagged fields. That takes a third of the time. Followers name some partitions of some topics, and
+# their own id. The codec reads any other request.
 _ONE_PARTITION: Final = struct.Struct(">iiibiiB16sBiiqiqiBBBBB")
 _OF_ONE_PARTITION: Final = (2, 2, 0, 0, 1, 1, 0)
-"""The lengths of arrays and of the rack, each one more than it is, and how many tagged fields there are."""
+"""The lengths of arrays and of the rack, each plus one, and the number of tagged fields."""
 
 
 def _parse_one_partition(frame: bytes | bytearray | memoryview, position: int) -> FetchFrame | None:
-    """Return the request if it is of that layout; None for whatever else these bytes are."""
+    """None for bytes of any other layout."""
     asked, topic, request = _new(FetchPartition), _new(FetchTopic), _new(FetchFrame)
     try:
         (
@@ -142,12 +138,12 @@ _FOLLOWED_PARTITION: Final = struct.Struct(">iiqiqiB")
 _FOLLOWED_TAIL: Final = struct.Struct(">BBBBBiqB")
 _read_followed_partition: Final = _FOLLOWED_PARTITION.unpack_from
 _BEFORE_REPLICA: Final = (1, 1, 1, 1, 13)
-"""Nothing is forgotten, no rack; one tagged field: its tag, its size, and it is (replica, its epoch)."""
+"""No forgotten topics, no rack; one tagged field: its tag, its size, and (replica, its epoch)."""
 _LONG: Final = 128
 
 
 def _parse_followed(frame: bytes | bytearray | memoryview, position: int) -> FetchFrame | None:
-    """Return a follower's request of the plainest form; None for whatever else these bytes are."""
+    """A follower's request of the plainest form; None for any other bytes."""
     request, replica = _new(FetchFrame), _new(ReplicaState)
     try:
         (
@@ -178,13 +174,13 @@ def _parse_followed(frame: bytes | bytearray | memoryview, position: int) -> Fet
 
 
 class _NotPlainError(Exception):
-    """Bytes that the codec has to look at."""
+    """The codec has to read these bytes."""
 
 
 def _parse_partitions(
     frame: bytes | bytearray | memoryview, position: int, count: int
 ) -> tuple[list[FetchPartition], int]:
-    """The partitions of a topic, and where the next topic stands."""
+    """Returns the position of the next topic, too."""
     found = []
     for _ in range(count - 1):
         asked = _new(FetchPartition)
@@ -210,21 +206,19 @@ _new: Final = object.__new__
 
 
 class DivergingEpoch(Message):
-    """Up to where a follower's log may be the leader's: the end of an epoch that both know, in the leader's log."""
+    """Up to where a follower's log may match the leader's: the end of an epoch that both know, in the leader's log."""
 
     epoch: int = field("int32", "12+", default=-1)
     end_offset: int = field("int64", "12+", default=-1)
 
 
 class AbortedTransaction(Message):
-    """What a follower does not look at."""
-
     producer_id: int = field("int64", "4+", default=0)
     first_offset: int = field("int64", "4+", default=0)
 
 
 class FollowedPartition(Message):
-    """What a leader answers for one partition. The records are a slice of the frame, good as long as its buffer is."""
+    """The records are a slice of the frame, good as long as its buffer is."""
 
     index: int = field("int32", "4+", default=0)
     error_code: int = field("int16", "4+", default=0)
@@ -240,15 +234,13 @@ class FollowedPartition(Message):
 
 
 class FollowedTopic(Message):
-    """What a leader answers for one topic."""
-
     topic_id: UUID = field("uuid", "13+", default=ZERO_UUID)
     name: str = field("string", "4-12", default="")
     partitions: list[FollowedPartition] = array(FollowedPartition, "4+", default_factory=list)
 
 
 class FollowerFetchResponse(Message, versions="4-18", flexible="12+"):
-    """A fetch response with what a follower uses of it."""
+    """The fields of a fetch response that a follower uses."""
 
     throttle_time_ms: int = field("int32", "4+", default=0)
     error_code: int = field("int16", "7+", default=0)
@@ -259,12 +251,10 @@ class FollowerFetchResponse(Message, versions="4-18", flexible="12+"):
 class RecordsPlaceholder(Protocol):
     """Records that lie elsewhere, for instance in a file."""
 
-    def __len__(self) -> int:
-        """How many bytes will be put in this place."""
-        ...
+    def __len__(self) -> int: ...
 
     def read(self) -> bytes:
-        """The bytes; OSError, or fewer of them, where they are not to be had."""
+        """OSError, or fewer bytes, where they cannot be read."""
         ...
 
 
@@ -272,9 +262,7 @@ Part = bytes | RecordsPlaceholder
 
 
 class FetchPartitionResult:
-    """The answer for one partition.
-
-    `lists_aborted`: the list of aborted transactions is there, and empty, as for readers of committed records; it is
+    """`lists_aborted`: the list of aborted transactions is there, and empty, as for readers of committed records; it is
     null for others. `diverging_epoch` is (epoch, end offset), `current_leader` is (id, epoch); both travel from version
     12 on. `preferred_replica` is the broker to read from instead, -1 for this one; it travels from version 11 on.
     """
@@ -318,7 +306,7 @@ class FetchPartitionResult:
 
 
 TopicResults = Collection[tuple[str | UUID, Sequence[FetchPartitionResult]]]
-"""The answers by topic: its name before version 13, its id from then on."""
+"""By topic: its name before version 13, its id from then on."""
 
 _RESPONSE_START: Final = struct.Struct(">iii")
 _RESPONSE_START_SESSION: Final = struct.Struct(">iiihi")
@@ -338,7 +326,7 @@ _LEADER_BYTES: Final = 9
 SMALL_BYTES: Final = 4096
 """Records up to this size are read into the response: a part of their own would cost more."""
 MAX_SMALL_BYTES: Final = 64 * 1024
-"""What one response holds of them at most; behind that they stay where they lie, as large ones do."""
+"""At most so many bytes of small records in one response; more stay in the file, as large ones do."""
 
 
 def encode_fetch_response(
@@ -351,11 +339,9 @@ def encode_fetch_response(
     session_id: int = 0,
     endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[Part]:
-    """Return the parts of a whole response, from its length on.
-
-    Records that are bytes, or small, become part of what surrounds them; any others are put into the list as they are.
-    What cannot be read is left to who sends the response, and cannot either. `endpoints` are those of the leaders that
-    the results name, from version 16 on.
+    """The parts of a whole response, from its length on. Small records become part of the bytes around them; others are
+    put into the list as they are, and so are those that cannot be read: the sender fails then. `endpoints` are those of
+    the leaders that the results name, from version 16 on.
     """
     flexible = version >= FLEXIBLE_FROM
     end, count = (b"\x00", encode_compact) if flexible else (b"", _INT32.pack)
@@ -391,7 +377,7 @@ def encode_fetch_response(
 
 
 def _in_memory(records: Part) -> Part:
-    """Records that are to be part of what surrounds them."""
+    """Small records as bytes, if they can be read."""
     if isinstance(records, bytes):
         return records
     try:
@@ -404,7 +390,7 @@ def _in_memory(records: Part) -> Part:
 def _start(
     length: int, version: int, correlation_id: int, throttle_time_ms: int, error_code: int, session_id: int
 ) -> bytes:
-    """What stands before the count of topics, `length` bytes behind it."""
+    """The bytes before the count of topics; `length` more follow them."""
     if version < SESSIONS_FROM:
         return _RESPONSE_START.pack(length + _RESPONSE_START.size - 4, correlation_id, throttle_time_ms)
     layout = _RESPONSE_START_FLEXIBLE if version >= FLEXIBLE_FROM else _RESPONSE_START_SESSION
@@ -430,7 +416,7 @@ def _numbers(p: FetchPartitionResult, version: int) -> bytes:
 
 
 def _tags(result: FetchPartitionResult) -> bytes:
-    """What stands behind the records: the fields that most results do not have."""
+    """The fields behind the records, which most results do not have."""
     diverging, leader = result.diverging_epoch, result.current_leader
     fields = b""
     if diverging is not None:

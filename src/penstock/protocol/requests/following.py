@@ -16,7 +16,7 @@ from penstock.protocol.value import Value
 from penstock.protocol.varint import decode_long_uvarint, decode_uvarint, encode_compact
 
 OLDEST: Final = TOPIC_IDS_FROM
-"""Before that, partitions go by the names of their topics, which may be deleted and made again meanwhile."""
+"""Older versions name topics, which may be deleted and made again meanwhile."""
 REPLICA_STATE_FROM: Final = 15
 
 _START: Final = struct.Struct(">ihhi").pack
@@ -36,11 +36,11 @@ _read_numbers: Final = _NUMBERS.unpack_from
 _read_id: Final = struct.Struct(">16s").unpack_from
 
 Key = tuple[bytes, int]
-"""A partition: the 16 bytes of its topic's id, and its index. Each fetch looks some up, and uuids are slow to hash."""
+"""The 16 bytes of a topic's id, and an index. Each fetch looks some up, and uuids are slow to hash."""
 
 
 class FollowerRequest(Value):
-    """What is the same in all requests of a follower: who asks, and how much of everything it takes at once."""
+    """The fields that all requests of a follower share."""
 
     client_id: str
     replica_id: int
@@ -52,7 +52,7 @@ class FollowerRequest(Value):
 
 
 class Position(NamedTuple):
-    """How far one follower is: what its leader must know to go on from there, or to tell where their logs part."""
+    """What a leader must know to go on from there, or to find where their logs part."""
 
     fetch_offset: int
     log_start_offset: int
@@ -61,10 +61,7 @@ class Position(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """What a leader says of one partition. The records are a slice of the frame, good as long as its buffer is.
-
-    `diverging` is (epoch, end offset): up to where the follower's log may be the leader's.
-    """
+    """The records are a slice of the frame, good as long as its buffer is. `diverging` is (epoch, end offset)."""
 
     key: Key
     error_code: int
@@ -75,8 +72,6 @@ class Followed(NamedTuple):
 
 
 class FollowerResponse(NamedTuple):
-    """What a leader says to one request."""
-
     error_code: int
     session_id: int
     partitions: list[Followed]
@@ -90,7 +85,7 @@ def encode_follower_request(
     positions: Sequence[tuple[Key, Position]],
     forgotten: Sequence[Key],
 ) -> bytes:
-    """Return a whole request, from its length on; `session` is its id and its epoch."""
+    """A whole request, from its length on; `session` is (id, epoch)."""
     before, behind = _around(
         version,
         request.client_id,
@@ -130,7 +125,7 @@ def _around(
     min_bytes: int,
     max_bytes: int,
 ) -> tuple[bytes, bytes]:
-    """What stands between the correlation id and the session, and what stands behind the partitions."""
+    """The bytes between the correlation id and the session, and those behind the partitions."""
     client = client_id.encode()
     before = len(client).to_bytes(2, "big") + client + _NO_TAGS
     if version < REPLICA_STATE_FROM:
@@ -144,16 +139,16 @@ def _around(
 
 
 def read_follower_response(frame: memoryview, version: int) -> FollowerResponse:
-    """Return a response without its length; DecodeError."""
+    """`frame` begins behind the length. Raises DecodeError."""
     try:
         plain = _read_plain(frame)
     except (struct.error, IndexError):
-        plain = None  # the other reader says what is wrong
+        plain = None  # _read_any says what is wrong
     return _read_any(frame, version) if plain is None else plain
 
 
 def _read_plain(frame: memoryview) -> FollowerResponse | None:
-    """A response of numbers and records alone; None for another one."""
+    """None if the response holds more than numbers and records."""
     tags, _, error_code, session_id = _read_answer(frame, 0)
     topics, position = decode_uvarint(frame, _ANSWER.size)
     if tags or not topics:

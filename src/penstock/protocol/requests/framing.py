@@ -25,8 +25,6 @@ _flexible_from: Final = FLEXIBLE_FROM.get
 
 
 class RequestHeader(NamedTuple):
-    """What stands before every request."""
-
     api_key: int
     api_version: int
     correlation_id: int
@@ -34,13 +32,13 @@ class RequestHeader(NamedTuple):
 
 
 def parse_request_header(frame: Buffer, position: int = 0) -> tuple[RequestHeader, int]:
-    """Return the header of a request, whatever its key and version, and where its body starts; DecodeError."""
+    """For any key and version; returns the position of the body, too. DecodeError."""
     *header, position = read_request_header(frame, position)
     return RequestHeader._make(header), position
 
 
 def read_request_header(frame: Buffer, position: int = 0) -> tuple[int, int, int, str | None, int]:
-    """Return what `parse_request_header` does, without a name for anything: in half the time."""
+    """As `parse_request_header`, without names for the fields: in half the time."""
     try:
         api_key, version, correlation_id, length = _unpack_request_start(frame, position)
         position += _START_BYTES
@@ -59,7 +57,7 @@ def read_request_header(frame: Buffer, position: int = 0) -> tuple[int, int, int
 
 
 def skip_tagged_fields(frame: Buffer, position: int) -> int:
-    """Return the position behind tagged fields that nobody here knows; DecodeError, or IndexError at the end."""
+    """The position behind unknown tagged fields; DecodeError, or IndexError at the end."""
     count, position = decode_uvarint(frame, position)
     for _ in range(count):
         _, position = decode_uvarint(frame, position)
@@ -71,7 +69,6 @@ def skip_tagged_fields(frame: Buffer, position: int) -> int:
 
 
 def api_of_request(message: Message) -> Api:
-    """Return what is known of the API that a request belongs to."""
     name = type(message).__name__.removesuffix("Request")
     api = _APIS_BY_NAME.get(name)
     assert api is not None, f"{type(message).__name__} is not a request"
@@ -82,7 +79,7 @@ _APIS_BY_NAME: Final = {api.name: api for api in map(api_of, KEYS)}
 
 
 def encode_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """Return a whole request, from its length on."""
+    """The request begins with its length."""
     api = api_of_request(message)
     client = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(client)
@@ -96,7 +93,7 @@ def encode_request(message: Message, version: int, correlation_id: int, client_i
 
 
 def encode_response(message: Message, api_key: int, version: int, correlation_id: int) -> bytes:
-    """Return a whole response, from its length on."""
+    """The response begins with its length."""
     out = bytearray(frame_response(b"", api_key, version, correlation_id))
     encode_into(out, message, version)
     _LENGTH.pack_into(out, 0, len(out) - _LENGTH.size)
@@ -104,21 +101,18 @@ def encode_response(message: Message, api_key: int, version: int, correlation_id
 
 
 def frame_response(body: bytes, api_key: int, version: int, correlation_id: int) -> bytes:
-    """Return a whole response, from its length on, around a message that is bytes already."""
+    """The response begins with its length; `body` is an encoded message."""
     if version >= _FLEXIBLE_RESPONSE_FROM.get(api_key, NEVER):
         return _RESPONSE_PREFIX_FLEXIBLE.pack(len(body) + 5, correlation_id) + body
     return _RESPONSE_PREFIX.pack(len(body) + 4, correlation_id) + body
 
 
 _FLEXIBLE_RESPONSE_FROM: Final = FLEXIBLE_FROM | {ApiKey.API_VERSIONS: NEVER}
-"""Before a response of ApiVersions the header is always the old one: its reader does not know yet what is spoken."""
+"""The header before a response of ApiVersions is always the old one: its reader does not know the versions yet."""
 
 
 def decode_response(api_key: int, version: int, frame: Buffer, cls: type[Message] | None = None) -> tuple[int, Message]:
-    """Return the correlation id and the message of a response without its length; DecodeError.
-
-    `cls` is what the message is read as where that is not the API's response class.
-    """
+    """`frame` begins behind the length; `cls` replaces the API's response class. Raises DecodeError."""
     api = api_of(api_key)
     try:
         (correlation_id,) = _LENGTH.unpack_from(frame, 0)

@@ -13,15 +13,12 @@ from penstock.protocol.schema import Message, array, field
 from penstock.protocol.uuids import ZERO_UUID
 
 FIRST_OWN_KEY: Final = 15_000
-"""Keys of our own start here and are not told to strangers."""
+"""Only our own clients are told of keys from here on."""
 
 OWN_SOFTWARE: Final = "penstock"
-"""What our own clients call themselves in ApiVersions."""
 
 
 class OwnApiKey(IntEnum):
-    """The number of each API of our own."""
-
     RESIGN_CONTROLLER = 15_000
     DESCRIBE_METADATA = 15_001
     DESCRIBE_METRICS = 15_002
@@ -48,9 +45,8 @@ OWN_APIS: Final[dict[int, tuple[str, str, int, int, int]]] = {
 
 
 class ResignControllerRequest(Message, versions="0-0", flexible="0+"):
-    """Lead the metadata quorum no longer. Only the active controller of `leader_epoch` does so.
-
-    `successor_id` is asked to stand first; -1 leaves it to the log ends. The epoch makes it safe to ask again.
+    """Only the active controller of `leader_epoch` resigns, so that it is safe to ask again. `successor_id` is asked to
+    stand first; -1 leaves it to the log ends.
     """
 
     leader_epoch: int = field("int32", "0+", default=-1)
@@ -67,14 +63,11 @@ class ResignControllerResponse(Message, versions="0-0", flexible="0+"):
 
 
 class DescribeMetadataRequest(Message, versions="0-0", flexible="0+"):
-    """What has this very node made of the metadata log? It is answered by each node for itself."""
+    """Each node answers for itself."""
 
 
 class DescribeMetadataResponse(Message, versions="0-0", flexible="0+"):
-    """The offset of the last record that the node has applied, its epoch, and a hash of all that is so then.
-
-    Two nodes that have applied the same offset have the same `checksum`.
-    """
+    """`checksum` is a hash of the metadata at the last applied offset: nodes with the same offset have the same one."""
 
     error_code: int = field("int16", "0+", default=0)
     error_message: str | None = field("string", "0+", nullable="0+", default=None)
@@ -85,11 +78,11 @@ class DescribeMetadataResponse(Message, versions="0-0", flexible="0+"):
 
 
 class DescribeMetricsRequest(Message, versions="0-0", flexible="0+"):
-    """What does this very node say of itself in numbers? It is answered by each node for itself."""
+    """Each node answers for itself."""
 
 
 class Metric(Message, versions="0-0", flexible="0+"):
-    """One metric, by Kafka's names: that of its group, and its own. `value` is a number or a word."""
+    """Kafka's names; `value` is a number or a word."""
 
     group: str = field("string", "0+", default="")
     name: str = field("string", "0+", default="")
@@ -97,8 +90,6 @@ class Metric(Message, versions="0-0", flexible="0+"):
 
 
 class DescribeMetricsResponse(Message, versions="0-0", flexible="0+"):
-    """All metrics, in an order that stays."""
-
     error_code: int = field("int16", "0+", default=0)
     error_message: str | None = field("string", "0+", nullable="0+", default=None)
     node_id: int = field("int32", "0+", default=-1)
@@ -106,12 +97,12 @@ class DescribeMetricsResponse(Message, versions="0-0", flexible="0+"):
 
 
 class DescribeCompactionRequest(Message, versions="0-0", flexible="0+"):
-    """How far are the compacted logs of this very node? It is answered by each broker for itself."""
+    """Each broker answers for itself."""
 
 
 class CompactedLog(Message, versions="0-0", flexible="0+"):
-    """One log whose topic is compacted. `dirty_percent` of it is yet to be compacted, -1 where that is not known;
-    `cleaned_ms` is when it was compacted last, -1 if that was not since the node started; `problem` says why it is not.
+    """`dirty_percent` and `cleaned_ms` (of the last compaction since the node started) are -1 if unknown; `problem`
+    says why the log is not compacted.
     """
 
     topic: str = field("string", "0+", default="")
@@ -122,34 +113,28 @@ class CompactedLog(Message, versions="0-0", flexible="0+"):
 
 
 class DescribeCompactionResponse(Message, versions="0-0", flexible="0+"):
-    """All of them, in no order."""
-
     error_code: int = field("int16", "0+", default=0)
     error_message: str | None = field("string", "0+", nullable="0+", default=None)
     logs: list[CompactedLog] = array(CompactedLog, "0+", default_factory=list)
 
 
 class BalanceAction(IntEnum):
-    """What the controller's balancer of leaders is to do."""
-
     TELL = 0
     BEGIN = 1
     STOP = 2
 
 
 class BalanceLeadersRequest(Message, versions="0-0", flexible="0+"):
-    """Lead what should be led; `action` is a BalanceAction, and STOP lets no further partition move."""
+    """`action` is a BalanceAction: STOP lets no further partition move."""
 
     action: int = field("int8", "0+", default=0)
     timeout_ms: int = field("int32", "0+", default=60_000)
 
 
 class BalanceLeadersResponse(Message, versions="0-0", flexible="0+"):
-    """Where the balancer of the active controller is.
-
-    `moved` counts the moves that have ended since it rested last. The move that is under way, if there is one, is that
-    of `topic` and `partition` from `giver` to `taker`. `under_replicated` partitions keep it waiting, and the `late`
-    brokers get nothing, as they did not take over in time.
+    """`moved` counts the moves that have ended since the balancer rested last. A move that is under way is that of
+    `topic` and `partition` from `giver` to `taker`. `under_replicated` partitions keep the balancer waiting, and `late`
+    brokers get no leaders, as they did not take over in time.
     """
 
     error_code: int = field("int16", "0+", default=0)
@@ -165,10 +150,9 @@ class BalanceLeadersResponse(Message, versions="0-0", flexible="0+"):
 
 
 class HandOverLeaderRequest(Message, versions="0-0", flexible="0+"):
-    """A broker has handed over what it leads: `successor` is to lead. Without a successor it asks what it should, or
-    says that it is stopping: from then on it may hand over all that it leads to whom it names.
-
-    The epochs are those that the broker knows, so that it is safe to ask again.
+    """A broker has handed over a partition that it leads: `successor` is to lead. Without a successor it asks what to
+    hand over, or says that it is stopping: from then on it may hand over all its partitions to successors of its
+    choice. The epochs are those that the broker knows, so that it is safe to ask again.
     """
 
     broker_id: int = field("int32", "0+", default=-1)
@@ -182,10 +166,9 @@ class HandOverLeaderRequest(Message, versions="0-0", flexible="0+"):
 
 
 class HandOverLeaderResponse(Message, versions="0-0", flexible="0+"):
-    """NONE if that has come about, or nothing was asked for; FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION where the
-    partition has changed; INVALID_REQUEST where the broker is not to hand that over, or no longer.
-
-    What is to be handed over next: `topic_id` and `partition`, in this leader epoch, to `successor`; -1 if nothing is.
+    """NONE if the successor leads, or nothing was asked for; FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION where the
+    partition has changed; INVALID_REQUEST where the broker is not to hand that over, or no longer. Next to hand over:
+    `topic_id` and `partition`, in this leader epoch, to `successor`; -1 for none.
     """
 
     error_code: int = field("int16", "0+", default=0)
@@ -197,19 +180,16 @@ class HandOverLeaderResponse(Message, versions="0-0", flexible="0+"):
 
 
 class GroupVoter(Message, versions="0-0", flexible="0+"):
-    """A voter of a storage group, and the directory in which it has the group's log."""
-
     voter_id: int = field("int32", "0+", default=-1)
     directory_id: UUID = field("uuid", "0+", default=ZERO_UUID)
 
 
 class ClaimStorageGroupRequest(Message, versions="0-0", flexible="0+"):
-    """The leader of a storage group says that it leads, in this epoch of the group's log, and who has caught up.
-
-    It asks when it begins to lead, and again until the metadata name it; and when the brokers that have caught up are
-    others than the metadata name, those apart that are fenced or on their way out, which cannot be in sync; and when
-    other replicas vote, as a majority has agreed, than the metadata say. No `voters` leaves those as they are.
-    `partition_epoch` is that of the group's partition as the leader knows it: who shall vote may have changed since.
+    """The leader of a storage group names itself, the epoch of the group's log, and the brokers that have caught up. It
+    asks when it begins to lead, and again until the metadata name it; and when the brokers that have caught up differ
+    from those in the metadata, except brokers that are fenced or shutting down, which cannot be in sync; and when the
+    voters that a majority has agreed on differ from those in the metadata. No `voters` leaves those as they are.
+    `partition_epoch` is that of the group's partition as the leader knows it: its voters may have changed since.
     """
 
     broker_id: int = field("int32", "0+", default=-1)
@@ -222,10 +202,10 @@ class ClaimStorageGroupRequest(Message, versions="0-0", flexible="0+"):
 
 
 class ClaimStorageGroupResponse(Message, versions="0-0", flexible="0+"):
-    """NONE if the metadata say so, or will in a moment; STALE_BROKER_EPOCH where the broker is not registered so;
-    UNKNOWN_TOPIC_OR_PARTITION where there is no such group; NOT_LEADER_OR_FOLLOWER where it is no replica of it;
+    """NONE if the metadata say so, or will in a moment; STALE_BROKER_EPOCH for an old registration of the broker;
+    UNKNOWN_TOPIC_OR_PARTITION for an unknown group; NOT_LEADER_OR_FOLLOWER where the broker is no replica of it;
     INELIGIBLE_REPLICA while it is fenced; FENCED_LEADER_EPOCH where the controller has heard of a later leader;
-    REQUEST_TIMED_OUT where so many partitions are in the group that it has to ask again.
+    REQUEST_TIMED_OUT where the group has so many partitions that the leader has to ask again.
     """
 
     error_code: int = field("int16", "0+", default=0)
@@ -233,7 +213,7 @@ class ClaimStorageGroupResponse(Message, versions="0-0", flexible="0+"):
 
 
 class CreateStorageGroupRequest(Message, versions="0-0", flexible="0+"):
-    """A new storage group: with so many replicas, or with these; -1 is the cluster's default."""
+    """A number of replicas, or these; -1 is the cluster's default."""
 
     replication_factor: int = field("int16", "0+", default=-1)
     replicas: list[int] = array("int32", "0+", default_factory=list)
@@ -241,8 +221,6 @@ class CreateStorageGroupRequest(Message, versions="0-0", flexible="0+"):
 
 
 class CreateStorageGroupResponse(Message, versions="0-0", flexible="0+"):
-    """The number that the group has got, and its replicas; or why there is none."""
-
     error_code: int = field("int16", "0+", default=0)
     error_message: str | None = field("string", "0+", nullable="0+", default=None)
     group: int = field("int32", "0+", default=-1)
@@ -250,9 +228,8 @@ class CreateStorageGroupResponse(Message, versions="0-0", flexible="0+"):
 
 
 class ForwardToCoordinatorRequest(Message, versions="0-0", flexible="0+"):
-    """What was asked of the coordinator of a partition, sent on to its successor, which leads in this epoch.
-
-    `envelope` is the bytes of an EnvelopeRequest, version 0. Without one: answer when you serve.
+    """The coordinator of a partition sends a request on to its successor, which leads in this epoch. `envelope` is an
+    encoded EnvelopeRequest, version 0. Without one: answer when you serve.
     """
 
     partition: int = field("int32", "0+", default=-1)
@@ -261,8 +238,8 @@ class ForwardToCoordinatorRequest(Message, versions="0-0", flexible="0+"):
 
 
 class ForwardToCoordinatorResponse(Message, versions="0-0", flexible="0+"):
-    """The answer for the client, as the bytes of an EnvelopeResponse, version 0; without a question NONE, or
-    NOT_COORDINATOR where this broker does not serve that partition, or not in time.
+    """An encoded EnvelopeResponse, version 0; without a request NONE, or NOT_COORDINATOR where this broker does not
+    serve that partition, or not in time.
     """
 
     error_code: int = field("int16", "0+", default=0)

@@ -36,14 +36,14 @@ _INT64: Final = struct.Struct(">q")
 
 
 class ProducePartition(Message):
-    """The records for one partition: one batch, which is still to be checked."""
+    """One batch, which is still to be checked."""
 
     index: int = field("int32", "3+", default=0)
     records: memoryview | None = field("slice", "3+", nullable="3+", default=None)
 
 
 class ProduceTopic(Message):
-    """What a request holds for one topic: by name before version 13, by id from then on."""
+    """By name before version 13, by id from then on."""
 
     topic_id: UUID = field("uuid", "13+", default=ZERO_UUID)
     name: str = field("string", "3-12", default="")
@@ -51,8 +51,6 @@ class ProduceTopic(Message):
 
 
 class ProduceFrame(Message, versions="3-13", flexible="9+"):
-    """A produce request whose records still lie in its frame."""
-
     transactional_id: str | None = field("string", "3+", nullable="3+", default=None)
     acks: int = field("int16", "3+", default=0)
     timeout_ms: int = field("int32", "3+", default=0)
@@ -60,7 +58,7 @@ class ProduceFrame(Message, versions="3-13", flexible="9+"):
 
 
 class Produced(NamedTuple):
-    """What a produce request says: by topic (its name, from version 13 on its id) the partitions with their records."""
+    """`topics`: by name, from version 13 on by id, the partitions with their records."""
 
     transactional_id: str | None
     acks: int
@@ -69,10 +67,7 @@ class Produced(NamedTuple):
 
 
 def parse_produce(frame: memoryview, position: int, version: int) -> Produced:
-    """Return the request whose body starts at a position of its frame; DecodeError if it is not one.
-
-    The records are slices of `frame`: they are good as long as its buffer is.
-    """
+    """DecodeError for a wrong body. The records are slices of `frame`, good as long as its buffer is."""
     if version >= FLEXIBLE_FROM:
         found = _parse_one_batch(frame, position, version)
         if found is not None:
@@ -86,9 +81,9 @@ def parse_produce(frame: memoryview, position: int, version: int) -> Produced:
     return Produced(request.transactional_id, request.acks, request.timeout_ms, topics)
 
 
-# Most requests have one batch and no transaction. What stands before its records, the start, is the same again and
-# again, so it is read once: no transactional id, acks, timeout, one topic, (the length of) its name, one partition,
-# its index. Any other request is left to the codec.
+# Most requests have one batch and no transaction. Their start, up to the records, is the same again and again, so it is
+# read once: no transactional id, acks, timeout, one topic, (the length of) its name, one partition, its index. The
+# codec reads any other request.
 _START_HEAD: Final = struct.Struct(">BhiB")
 _START_TAIL: Final = struct.Struct(">Bi")
 _LENGTH_AT: Final = _START_HEAD.size
@@ -98,7 +93,7 @@ _STARTS_KEPT: Final = 4096
 
 
 def _parse_one_batch(frame: memoryview, position: int, version: int) -> Produced | None:
-    """Return the request if it has one batch, in the plainest form; None for whatever else these bytes are."""
+    """The request if it has one batch, in the plainest form; None for any other bytes."""
     try:
         # The length of a name is written as one more than it is, which accounts for its own byte.
         at = position + (_WITH_ID if version >= TOPIC_IDS_FROM else _WITHOUT_NAME + frame[position + _LENGTH_AT])
@@ -118,12 +113,12 @@ def _parse_one_batch(frame: memoryview, position: int, version: int) -> Produced
 
 
 _NO_TAGS: Final = memoryview(b"\x00\x00\x00")
-"""Behind the records: the partition, its topic and the request have no tagged fields."""
+"""No tagged fields behind the records: of the partition, its topic and the request."""
 
 
 @lru_cache(_STARTS_KEPT)
 def _read_start(start: bytes, by_id: bool) -> tuple[int, int, str | UUID, int] | None:
-    """Return acks, timeout, topic and partition; None where these bytes are no start."""
+    """Acks, timeout, topic and partition; None for bytes that are no start."""
     no_transaction, acks, timeout_ms, topics = _START_HEAD.unpack_from(start)
     partitions, index = _START_TAIL.unpack_from(start, len(start) - _START_TAIL.size)
     topic = start[_START_HEAD.size : len(start) - _START_TAIL.size]
@@ -153,7 +148,6 @@ _NOT_THROTTLED_FLEXIBLE: Final = _NOT_THROTTLED + b"\x00"
 def encode_appended(
     version: int, index: int, base_offset: int, log_append_time_ms: int, log_start_offset: int
 ) -> bytes:
-    """Return the answer for a partition to which records were appended."""
     if version >= START_OFFSET_FROM:
         return _NUMBERS_AND_START.pack(index, 0, base_offset, log_append_time_ms, log_start_offset) + _NO_MORE[version]
     return _NUMBERS.pack(index, 0, base_offset, log_append_time_ms) + _NO_MORE[version]
@@ -162,7 +156,7 @@ def encode_appended(
 def encode_appended_elsewhere(
     version: int, index: int, base_offset: int, log_append_time_ms: int, log_start_offset: int, leader: tuple[int, int]
 ) -> bytes:
-    """Return the answer for a partition to which its new leader has appended records: (id, epoch) of that one."""
+    """The answer of the new leader, `leader`, (id, epoch), which has appended the records."""
     answer = encode_appended(version, index, base_offset, log_append_time_ms, log_start_offset)
     return answer if version < LEADER_FROM else answer[:-1] + _LEADER_TAG.pack(1, 0, 9, *leader)
 
@@ -175,11 +169,7 @@ def encode_refused(
     record_errors: Sequence[tuple[int, str | None]] = (),
     current_leader: tuple[int, int] | None = None,
 ) -> bytes:
-    """Return the answer for a partition to which nothing was appended.
-
-    `record_errors` are (index of the record in its batch, message); `current_leader` is (id, epoch). What a version
-    cannot say is left out.
-    """
+    """`record_errors` are (index in the batch, message); `current_leader` is (id, epoch). Versions may lack fields."""
     out = bytearray(_NUMBERS.pack(index, error_code, -1, -1))
     if version >= START_OFFSET_FROM:
         out += _INT64.pack(-1)
@@ -204,10 +194,7 @@ def encode_produce_response(
     correlation_id: int,
     endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytes:
-    """Return a whole response, from its length on: for each topic, by name or by id, the answers for its partitions.
-
-    `endpoints` are those of the leaders that the answers name.
-    """
+    """The response begins with its length. `endpoints` are those of the leaders that the answers name."""
     flexible = version >= FLEXIBLE_FROM
     end = b"\x00" if flexible else b""
     parts = [encode_count(len(topics), flexible)]

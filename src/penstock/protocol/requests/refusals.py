@@ -26,16 +26,16 @@ _SAID: Final = (
     "resource_name",
     "feature",
 )
-"""What says which thing is meant; responses have the same fields as requests."""
+"""They identify a thing; requests and responses share them."""
 _PARTS: Final = {
     "partitions": ("partitions", "partition_indexes"),
     "partition_result": ("partitions",),
 }
-"""By the field of a response's item that holds the parts of it, where the request has them."""
+"""By a response item's field for its parts: the request's field for the same."""
 _BARE: Final = ("name", "group_id", "key", "partition_index", "partition_id")
-"""Where an item stands in the response that is a mere name or number in the request."""
+"""The response's field for an item that is a mere name or number in the request."""
 _NONE: Final = dict.fromkeys(("producer_epoch", "low_watermark", "node_id", "port", "committed_offset"), -1)
-"""Fields whose default would say something."""
+"""Fields whose default would have a meaning."""
 
 
 def _directories_topics(request: Any) -> Iterable[Any]:
@@ -53,11 +53,10 @@ _BESIDE_EACH: Final[dict[AnyApiKey, tuple[str, Callable[[Any], Iterable[Any]]]]]
     ApiKey.OFFSET_COMMIT: ("topics", lambda request: request.topics),
     ApiKey.UPDATE_FEATURES: ("results", lambda request: request.feature_updates),
 }
-"""In which field of the response the error stands beside each thing, if the whole request is refused."""
+"""The response's field with an error beside each thing, if the whole request is refused."""
 
 
 def refusal(request: Message, error: KafkaError) -> Any:
-    """The response that answers `request` with `error` throughout."""
     api = api_of_request(request)
     response = _with_error(api.response_class, error)
     if api.key in _BESIDE_EACH:
@@ -67,7 +66,7 @@ def refusal(request: Message, error: KafkaError) -> Any:
 
 
 def refused(response: Message, field: str, thing: object, error: KafkaError) -> Any:
-    """The item in such a field of a response that refuses one thing of the request."""
+    """The item of `field` that refuses one thing of the request."""
     return _refused(response.__fields__[field].kind, thing, error)
 
 
@@ -88,6 +87,6 @@ def _refused(item_class: Any, thing: object, error: KafkaError) -> Any:
 
 
 def _with_error(message_class: Any, error: KafkaError, **values: Any) -> Any:
-    """Such a message with the error in it, as far as it has room for the code and for words."""
+    """Messages have fields for the code or its text, both, or neither."""
     told = {"error_code": error.code, "error_message": error.message, **_NONE}
     return message_class(**{name: it for name, it in told.items() if name in message_class.__fields__}, **values)

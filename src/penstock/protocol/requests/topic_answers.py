@@ -17,7 +17,7 @@ _LONGEST_KEPT_NAME: Final = 249
 
 
 class NodeEndpoint(NamedTuple):
-    """A broker, and where the client that asks can reach it."""
+    """A broker's address as the client that asks can reach it."""
 
     node_id: int
     host: str
@@ -26,7 +26,7 @@ class NodeEndpoint(NamedTuple):
 
 
 def encode_endpoints_tag(endpoints: Sequence[NodeEndpoint]) -> bytes:
-    """The tagged fields at the end of a response: the endpoints under tag 0, nothing where there are none."""
+    """The endpoints are under tag 0; nothing where there are none."""
     if not endpoints:
         return _NO_TAGS
     value = bytearray(encode_uvarint(len(endpoints) + 1))
@@ -41,7 +41,6 @@ def _string(text: str) -> bytes:
 
 
 def encode_string(text: str | None, flexible: bool) -> bytes:
-    """A string that may be null."""
     if text is None:
         return b"\x00" if flexible else b"\xff\xff"
     data = text.encode()
@@ -49,12 +48,11 @@ def encode_string(text: str | None, flexible: bool) -> bytes:
 
 
 def encode_count(count: int, flexible: bool) -> bytes:
-    """How many items an array has."""
     return encode_compact(count) if flexible else _INT32.pack(count)
 
 
 def encode_topic(topic: str | UUID, flexible: bool, partitions: int) -> bytes:
-    """What stands before the answers for a topic's partitions; it comes again and again, unless it is no topic."""
+    """The bytes of names that can be topics are kept: they come again and again."""
     if isinstance(topic, UUID) or len(topic) <= _LONGEST_KEPT_NAME:
         return _known_topic(topic, flexible, partitions)
     return encode_string(topic, flexible) + encode_count(partitions, flexible)
