@@ -18,7 +18,7 @@ TopicPartition = tuple[str, int]
 
 
 class CorruptCheckpointError(ValueError):
-    """A checkpoint's content is not what its name says; the message names the file and the line."""
+    """The message names the file and the line."""
 
 
 def _entries(text: str, path: str, fields: int) -> list[list[str]]:
@@ -51,7 +51,6 @@ def _decode(content: bytes, path: str) -> str:
 
 
 def encode_offsets(offsets: dict[TopicPartition, int]) -> bytes:
-    """The content of an offset checkpoint."""
     lines = [f"{topic} {partition} {offset}\n" for (topic, partition), offset in offsets.items()]
     return f"{VERSION}\n{len(lines)}\n{''.join(lines)}".encode()
 
@@ -66,25 +65,23 @@ def decode_offsets(content: bytes, path: str) -> dict[TopicPartition, int]:
 
 
 def encode_leader_epochs(epochs: list[tuple[int, int]]) -> bytes:
-    """The content of a leader epoch checkpoint from (epoch, start offset) pairs."""
     lines = [f"{epoch} {start}\n" for epoch, start in epochs]
     return f"{VERSION}\n{len(lines)}\n{''.join(lines)}".encode()
 
 
 def decode_leader_epochs(content: bytes, path: str) -> list[tuple[int, int]]:
-    """(epoch, start offset) pairs as they stand; raises CorruptCheckpointError."""
+    """(epoch, start offset) pairs in the file's order; raises CorruptCheckpointError."""
     pairs = (_numbers(entry, path) for entry in _entries(_decode(content, path), path, fields=2))
     return [(epoch, start) for epoch, start in pairs]
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """An offset checkpoint; empty if there is none. Raises CorruptCheckpointError."""
+    """Empty if there is no file. Raises CorruptCheckpointError."""
     content = disk.read_file(path)
     return {} if content is None else decode_offsets(content, path)
 
 
 def encode_partition_metadata(topic_id: uuid.UUID) -> bytes:
-    """The content of `partition.metadata`."""
     return f"version: {VERSION}\ntopic_id: {uuid_to_text(topic_id)}".encode()
 
 
@@ -93,9 +90,9 @@ _TOPIC_ID_CHARACTERS = 22
 
 
 def decode_partition_metadata(content: bytes, path: str) -> uuid.UUID:
-    """The topic's id; raises CorruptCheckpointError."""
+    """Raises CorruptCheckpointError."""
     if content.startswith(_BEFORE_TOPIC_ID) and len(content) == len(_BEFORE_TOPIC_ID) + _TOPIC_ID_CHARACTERS:
-        with suppress(ValueError):  # as all say it; a start reads one of each partition
+        with suppress(ValueError):  # as all files have it; a start reads one of each partition
             return uuid_from_text(content[len(_BEFORE_TOPIC_ID) :].decode("ascii"))
     pairs = {
         key.strip(): value.strip()
@@ -110,7 +107,7 @@ def decode_partition_metadata(content: bytes, path: str) -> uuid.UUID:
 
 
 def read_topic_id(disk: Disk, directory: str) -> uuid.UUID | None:
-    """The id of the topic whose directory this is; None if the file is missing or damaged. Raises OSError."""
+    """None if the file is missing or damaged. Raises OSError."""
     path = f"{directory}/{PARTITION_METADATA}"
     content = disk.read_file(path)
     try:

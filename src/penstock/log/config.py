@@ -10,10 +10,8 @@ PRODUCER = "producer"
 
 
 class LogConfig(Value, kw_only=True):
-    """One topic's settings; one object serves all partitions that share them.
-
-    Sizes are bytes, times are milliseconds, -1 means "no limit" where Kafka has it so. `validates_records`: a leader
-    looks at every record of a batch.
+    """One object serves all partitions that share the settings. Sizes are bytes, times are milliseconds, -1 means "no
+    limit" where Kafka has it so. `validates_records`: a leader looks at every record of a batch.
     """
 
     segment_bytes: int = 1 << 30
@@ -44,7 +42,7 @@ class LogConfig(Value, kw_only=True):
 
     @property
     def is_compacted(self) -> bool:
-        """Whether every record needs a key."""
+        """Every record needs a key."""
         return "compact" in self.cleanup_policy
 
     @property
@@ -54,10 +52,8 @@ class LogConfig(Value, kw_only=True):
 
     @property
     def deletes(self) -> bool:
-        """Whether old segments are deleted by size and time."""
         return "delete" in self.cleanup_policy
 
     @property
     def uses_log_append_time(self) -> bool:
-        """Whether the broker stamps batches with its own time."""
         return self.message_timestamp_type == LOG_APPEND_TIME

@@ -22,12 +22,9 @@ from penstock.protocol.records import Record, iterate_records
 from penstock.protocol.value import Value
 
 MAX_UNPACKED_BYTES = 1 << 30
-"""The records of one batch may unpack to this much."""
 
 
 class FileKind(Enum):
-    """What a file of a log directory is, by its name."""
-
     SEGMENT = "segment"
     OFFSET_INDEX = "offset index"
     TIME_INDEX = "time index"
@@ -55,20 +52,18 @@ _KINDS_BY_SUFFIX = {
 
 
 class DumpedBatch(Value, kw_only=True):
-    """One batch of a segment; `records` unpacks it."""
-
     position: int
     header: BatchHeader
     is_valid: bool
     data: bytes
 
     def records(self) -> Iterator[Record]:
-        """The batch's records; raises DecodeError as they come."""
+        """DecodeError as they come."""
         return iterate_records(self.data, 0, self.header, max_bytes=MAX_UNPACKED_BYTES)
 
 
 class BrokenTail(Value, kw_only=True):
-    """Where a segment stops to make sense, and why."""
+    """`problem` says why the segment makes no sense from here on."""
 
     position: int
     size: int
@@ -76,32 +71,32 @@ class BrokenTail(Value, kw_only=True):
 
 
 class OffsetEntry(Value, kw_only=True):
-    """An entry of an offset index: the batch that ends with this offset begins at this position."""
+    """The batch that ends with this offset begins at this position."""
 
     offset: int
     position: int
 
 
 class TimeEntry(Value, kw_only=True):
-    """An entry of a time index: batches with later timestamps end behind this offset."""
+    """Batches with later timestamps end behind this offset."""
 
     timestamp_ms: int
     offset: int
 
 
 def kind_of(path: str) -> FileKind | None:
-    """What the file is, by its name; None if it is nothing that can be dumped."""
+    """None for files that cannot be dumped."""
     name = PurePath(path).name.removesuffix(names.DELETED_SUFFIX)
     return _KINDS_BY_NAME.get(name) or _KINDS_BY_SUFFIX.get(PurePath(name).suffix)
 
 
 def base_offset_of(path: str) -> int:
-    """The offset in the file's name, 0 if there is none."""
+    """0 if the file's name has none."""
     return names.offset_of(PurePath(path).name.partition("-")[0]) or 0
 
 
 def dump_segment(path: str, *, max_bytes: int | None = None) -> Iterator[DumpedBatch | BrokenTail]:
-    """Each batch of a segment; last a BrokenTail if there is something behind them. Raises OSError."""
+    """The last one is a BrokenTail if any bytes follow the batches. Raises OSError."""
     file = Disk().open_for_reading(path)
     size = file.size() if max_bytes is None else min(max_bytes, file.size())
     position = 0
@@ -121,9 +116,7 @@ def dump_segment(path: str, *, max_bytes: int | None = None) -> Iterator[DumpedB
 
 
 def dump_offset_index(path: str) -> Iterator[OffsetEntry]:
-    """The entries of a `.index`; the zeros with which a running broker fills the file up are left out. Raises
-    OSError.
-    """
+    """Running brokers fill the file up with zeros: these are left out. Raises OSError."""
     base_offset = base_offset_of(path)
     for number, (relative, position) in enumerate(_entries(path, OFFSET_ENTRY)):
         if number and not (relative or position):
@@ -132,7 +125,7 @@ def dump_offset_index(path: str) -> Iterator[OffsetEntry]:
 
 
 def dump_time_index(path: str) -> Iterator[TimeEntry]:
-    """The entries of a `.timeindex`; filling zeros are left out. Raises OSError."""
+    """Zeros that fill the file up are left out. Raises OSError."""
     base_offset = base_offset_of(path)
     for timestamp_ms, relative in _entries(path, TIME_ENTRY):
         if not timestamp_ms:
@@ -141,7 +134,7 @@ def dump_time_index(path: str) -> Iterator[TimeEntry]:
 
 
 def dump_producer_snapshot(path: str) -> list[ProducerSnapshotEntry]:
-    """The producers of a `.snapshot`; raises OSError and CorruptSnapshotError."""
+    """Raises OSError and CorruptSnapshotError."""
     return decode_snapshot(_content(path))
 
 
@@ -156,7 +149,7 @@ def dump_offset_checkpoint(path: str) -> dict[TopicPartition, int]:
 
 
 def dump_partition_metadata(path: str) -> UUID:
-    """The topic's id; raises OSError and CorruptCheckpointError."""
+    """Raises OSError and CorruptCheckpointError."""
     return decode_partition_metadata(_content(path), path)
 
 

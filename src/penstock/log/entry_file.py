@@ -15,7 +15,7 @@ SPILL_BYTES = 32 << 10
 
 
 class CorruptIndexError(ValueError):
-    """An index file that does not fit its segment; it has to be rebuilt."""
+    """It does not fit its segment and has to be rebuilt."""
 
 
 class EntryFile:
@@ -27,7 +27,7 @@ class EntryFile:
         self._disk = disk
         self._layout = layout
         self._tail = bytearray()
-        self._is_synced = True  # what was there before was synced, or is derived again
+        self._is_synced = True  # older entries were synced, or are derived again
         self.path = path
         self.saved = 0
 
@@ -36,11 +36,10 @@ class EntryFile:
 
     @property
     def size_bytes(self) -> int:
-        """What all entries take in the file."""
         return len(self) * self._layout.size
 
     def load(self) -> None:
-        """Take what the file holds; CorruptIndexError if that is no whole number of entries."""
+        """CorruptIndexError if the file holds no whole number of entries."""
         count, rest = divmod(self._disk.file_size(self.path), self._layout.size)
         if rest:
             raise CorruptIndexError(f"{self.path} does not end with a whole entry")
@@ -48,7 +47,6 @@ class EntryFile:
         self.saved = count
 
     def append(self, first: int, second: int) -> None:
-        """Add an entry behind the last one."""
         self._tail += self._layout.pack(first, second)
         if len(self._tail) >= SPILL_BYTES:
             try:
@@ -59,7 +57,7 @@ class EntryFile:
                 # Else the disk is full: the entries stay in memory, the next append or flush tries again.
 
     def entry(self, number: int) -> tuple[int, int]:
-        """The entry of this number, from 0."""
+        """`number` counts from 0."""
         size = self._layout.size
         if number >= self.saved:
             first, second = self._layout.unpack_from(self._tail, (number - self.saved) * size)
@@ -68,7 +66,6 @@ class EntryFile:
         return first, second
 
     def last(self) -> tuple[int, int] | None:
-        """The last entry, or None if there is none."""
         count = len(self)
         return self.entry(count - 1) if count else None
 
@@ -94,7 +91,6 @@ class EntryFile:
         return low - 1
 
     def truncate(self, count: int) -> None:
-        """Keep the first `count` entries."""
         if count >= len(self):
             return
         if count >= self.saved:
@@ -106,11 +102,7 @@ class EntryFile:
         self.saved = count
 
     def save(self, *, durable: bool = False, create: bool = False) -> None:
-        """Bring the entries in memory to the file, and with `durable` the file to the disk. OSError leaves them in
-        memory.
-
-        `create` makes the file even if there are no entries.
-        """
+        """`durable` syncs the file, `create` makes it even without entries. OSError leaves the entries in memory."""
         must_sync = durable and (bool(self._tail) or not self._is_synced)
         if not (self._tail or must_sync or create):
             return
@@ -125,7 +117,7 @@ class EntryFile:
             self._is_synced = True
 
     def reset(self) -> None:
-        """Forget all entries, in the file as well."""
+        """The file is emptied as well."""
         self._tail.clear()
         self.saved = 0
         if self._disk.file_size(self.path):

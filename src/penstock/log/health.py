@@ -31,10 +31,7 @@ def may_pass(error: OSError) -> bool:
 
 
 class Health:
-    """The health of one log directory, shared by all that use it. Its methods may be called from any thread.
-
-    `failure` is None as long as the directory is online; `on_failure` is called once, when that ends.
-    """
+    """Shared by all users of one log directory, from any thread. `on_failure` is called once, when `failure` is set."""
 
     __slots__ = ("failure", "on_failure", "path")
 
@@ -44,7 +41,7 @@ class Health:
         self.failure: KafkaError | None = None
 
     def check(self) -> None:
-        """Raise KafkaError(KAFKA_STORAGE_ERROR) if the directory is offline."""
+        """KafkaError(KAFKA_STORAGE_ERROR) if the directory is offline."""
         if self.failure is not None:
             raise KafkaError(self.failure.code, self.failure.message)
 
@@ -60,7 +57,7 @@ class Health:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{what}: {error}") from error
 
     def report(self, error: OSError, what: str) -> KafkaError:
-        """The error to raise for what the operating system refused while it did `what`."""
+        """The error to raise when the operating system refuses `what`."""
         if not may_pass(error) and self.failure is None:
             self.failure = KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory {self.path} is offline: {what}: {error}"

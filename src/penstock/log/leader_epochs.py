@@ -15,8 +15,6 @@ UNDEFINED_OFFSET = -1
 
 
 class LeaderEpochs:
-    """(epoch, start offset) pairs of one partition."""
-
     __slots__ = ("_disk", "_entries", "_is_durable", "_saved", "latest", "path")
 
     def __init__(self, disk: Disk, path: str) -> None:
@@ -29,11 +27,11 @@ class LeaderEpochs:
 
     @property
     def entries(self) -> list[tuple[int, int]]:
-        """All pairs, oldest first."""
+        """Oldest first."""
         return list(self._entries)
 
     def load(self) -> bool:
-        """Read the file; whether there was one. Raises CorruptCheckpointError."""
+        """False if there is no file. Raises CorruptCheckpointError."""
         content = self._disk.read_file(self.path)
         if content is None:
             return False
@@ -43,9 +41,7 @@ class LeaderEpochs:
         return True
 
     def assign(self, epoch: int, start_offset: int, *, save: bool = True) -> None:
-        """The term of `epoch` begins at `start_offset`; what contradicts it is forgotten. An old epoch changes
-        nothing.
-        """
+        """Contradicting entries are removed. An old epoch changes nothing."""
         if epoch <= self.latest:
             return
         entries = [entry for entry in self._entries if entry[1] < start_offset]
@@ -53,15 +49,13 @@ class LeaderEpochs:
         self._replace(entries, save=save)
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch whose term this offset belongs to, or -1."""
+        """-1 if no known term holds the offset."""
         number = bisect_right(self._entries, offset, key=lambda entry: entry[1]) - 1
         return self._entries[number][0] if number >= 0 else UNDEFINED_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(the largest known epoch that is at most `epoch`, where its term ends), as OffsetForLeaderEpoch answers
-        (KIP-101, KIP-279).
-
-        (-1, -1) if the epoch is undefined or later than all known ones.
+        """(the largest known epoch up to `epoch`, where its term ends), as OffsetForLeaderEpoch answers (KIP-101,
+        KIP-279); (-1, -1) if the epoch is undefined or later than all known ones.
         """
         if epoch == UNDEFINED_EPOCH or epoch > self.latest:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
@@ -84,16 +78,14 @@ class LeaderEpochs:
         self._replace([(self._entries[number][0], start_offset), *self._entries[number + 1 :]])
 
     def clear(self) -> None:
-        """Forget everything."""
         self.restore([])
 
     def restore(self, entries: list[tuple[int, int]]) -> None:
-        """Take these terms instead of those known."""
         if self._entries != entries:
             self._replace(entries)
 
     def write(self) -> None:
-        """Write the file as it should be, after changes without `save`, if it is not."""
+        """It is needed after changes without `save`."""
         if self._entries != self._saved:
             self._save(self._entries)
 
@@ -103,7 +95,7 @@ class LeaderEpochs:
         self._is_durable = False
 
     def sync(self) -> None:
-        """Make the file durable if it is not. May run in a thread beside the other methods."""
+        """May run in a thread beside the other methods."""
         entries = self._entries
         if self._is_durable:
             return

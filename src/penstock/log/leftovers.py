@@ -25,9 +25,7 @@ from penstock.log.scan import batch_spans
 
 
 def names_of_log(disk: Disk, directory: str) -> list[str]:
-    """The names in a log's directory once it is tidy: swaps are finished, and other leftovers removed, also indexes of
-    no segment. Raises OSError, KafkaError(CORRUPT_MESSAGE).
-    """
+    """Swaps are finished and leftovers removed first. Raises OSError, KafkaError(CORRUPT_MESSAGE)."""
     all_names = disk.names(directory)
     if any(name.endswith(SWAP_SUFFIX) for name in all_names):
         _finish_swaps(disk, directory, all_names)
@@ -45,7 +43,7 @@ def names_of_log(disk: Disk, directory: str) -> list[str]:
 
 
 def _finish_swaps(disk: Disk, directory: str, names: list[str]) -> None:
-    """A swap that has begun goes to its end, as often as that takes; nothing is synced before all names are right."""
+    """It can be interrupted and repeated; nothing is synced before all names are right."""
     for name in names:
         first_offset = offset_of(name)
         if first_offset is None or not name.endswith(LOG_SUFFIX + SWAP_SUFFIX):

@@ -30,7 +30,7 @@ from penstock.protocol.errors import DecodeError, KafkaError
 
 
 def load_log(open_files: OpenFiles, directory: str, config: LogConfig, unread: Unread) -> LogContent:
-    """Open the directory, of which this much is known. Raises OSError."""
+    """Raises OSError."""
     disk, is_clean, start_offset = open_files.disk, unread.is_clean, unread.start_offset
     recovery_point = max(unread.recovery_point, 0)
     names = names_of_log(disk, directory)
@@ -43,12 +43,12 @@ def load_log(open_files: OpenFiles, directory: str, config: LogConfig, unread: U
         recovery_point = 0
     end_offset = _adopt(segments.active) if is_clean and epochs_known else None
     if end_offset is None:
-        # A process that was killed leaves no word of what the disk has.
+        # A killed process leaves no word of what is on the disk.
         recovery_point, end_offset = _recover(segments, recovery_point, epochs, config)
         epochs.truncate_from_end(end_offset)
     snapshot_offsets = [offset for offset in map(_snapshot_offset, names) if offset is not None]
     snapshots = ProducerSnapshots(disk, directory, snapshot_offsets)
-    if start_offset > end_offset:  # what is left lies below the log start: begin anew
+    if start_offset > end_offset:  # all records lie below the log start: begin anew
         segments.restart_at(start_offset)
         end_offset = start_offset
         epochs.clear()
@@ -92,9 +92,7 @@ def _snapshot_offset(name: str) -> int | None:
 
 
 def _load_epochs(epochs: LeaderEpochs) -> bool:
-    """Whether the checkpoint can be believed; one that is absent can: the log has no batch or is made anew from
-    them.
-    """
+    """A missing checkpoint can be believed: the log has no batch or epochs are made from them."""
     try:
         epochs.load()
     except CorruptCheckpointError:
@@ -103,7 +101,7 @@ def _load_epochs(epochs: LeaderEpochs) -> bool:
 
 
 def _adopt(active: Segment) -> int | None:
-    """The end offset of a log that was closed cleanly; None if its active segment is not what it should be."""
+    """None if the active segment of a log that was closed cleanly is damaged."""
     try:
         return active.adopt_tail()
     except (KafkaError, DecodeError):
@@ -111,12 +109,12 @@ def _adopt(active: Segment) -> int | None:
 
 
 def _recover(segments: Segments, recovery_point: int, epochs: LeaderEpochs, config: LogConfig) -> tuple[int, int]:
-    """(where the segments begin that were not believed, at most `recovery_point`; where the log ends)."""
+    """(first offset of the segments that were checked, at most `recovery_point`; where the log ends)."""
 
     def note_epoch(_: int, header: BatchHeader) -> None:
         epochs.assign(header.partition_leader_epoch, header.base_offset, save=False)
 
-    first = segments.number_of(recovery_point - 1)  # what ends there may have been sealed since: see `LogContent`
+    first = segments.number_of(recovery_point - 1)  # that segment may have been sealed since: see `LogContent`
     start_offset = end_offset = segments[first].base_offset
     epochs.truncate_from_end(end_offset, save=False)  # the batches say it anew; the file may be older than a truncation
     for number in range(first, len(segments)):
@@ -132,10 +130,8 @@ def _recover(segments: Segments, recovery_point: int, epochs: LeaderEpochs, conf
 
 
 def _goes_on(segments: Segments, number: int, end_offset: int, config: LogConfig) -> bool:
-    """Whether the next segment follows on one that ends with `end_offset`.
-
-    A power cut may take a segment that was not flushed and leave a later one. What is left then is what comes before
-    the hole, so that a log never lacks records in its middle; only compaction leaves holes on purpose.
+    """A power cut may take a segment that was not flushed and leave a later one. The log then ends before the hole, so
+    that it never lacks records in its middle; only compaction leaves holes on purpose.
     """
     if number + 1 == len(segments):
         return True

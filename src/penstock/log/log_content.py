@@ -24,13 +24,11 @@ _RULES_OF_NO_TOPIC = AppendRules(LogConfig())
 
 
 class LogContent:
-    """A log that was read in.
-
-    Readers get the offsets in [`start_offset`, `end_offset`); what lies before `recovery_point` outlives a power cut,
-    and so do the indexes of segments that are followed by one which begins before it.
-    `dirty_since_ms` is when the oldest record was written that no flush has begun with, None if there is none. Below
-    `rewritten_below` an offset may have stood for another record before: a power cut must not leave that one behind a
-    segment that is newer. `rules` are those of the config of the last append.
+    """Readers get the offsets in [`start_offset`, `end_offset`); what lies before `recovery_point` outlives a power
+    cut, and so do the indexes of segments whose successor begins before it. `dirty_since_ms` is when the oldest record
+    was written that no flush has begun with, None if there is none. Below `rewritten_below` an offset may have belonged
+    to another record before: a power cut must not leave that one behind a segment that is newer. `rules` are those of
+    the config of the last append.
     """
 
     __slots__ = (
@@ -84,8 +82,8 @@ class LogContent:
         config: LogConfig,
         now_ms: int,
     ) -> None:
-        """Write a batch that has its offsets, the first one `base_offset`, and its epoch; the other fields are as
-        `header` says. After an OSError it is not written.
+        """The batch has its epoch and its offsets, from `base_offset` on; `header` has its other fields. After an
+        OSError it is not written.
         """
         size = len(batch)
         last_offset = base_offset + header.last_offset_delta
@@ -109,9 +107,8 @@ class LogContent:
             self._room = Room(segment, config)
 
     def append_fetched(self, batches: memoryview, found: list[tuple[int, BatchHeader]], config: LogConfig) -> None:
-        """Write batches as they are, `found` at these positions: in one write those that surely fit into the segment.
-
-        After an OSError nothing is written of that write, nor of what was to follow it.
+        """One write for batches that surely fit into the segment. After an OSError neither they nor later ones are
+        written.
         """
         done = 0
         while done < len(found):
@@ -132,7 +129,7 @@ class LogContent:
             done += count
 
     def _fitting(self, found: list[tuple[int, BatchHeader]], first: int, config: LogConfig) -> int:
-        """How many batches of the first one's epoch surely fit into the active segment, from this one on."""
+        """They have one epoch and surely fit into the active segment."""
         segment, room = self.segments.active, self._room
         if segment is not room.segment or config is not room.config:
             return 0
@@ -158,7 +155,6 @@ class LogContent:
         config: LogConfig,
         now_ms: int,
     ) -> None:
-        """A batch was written behind the last one."""
         size, max_timestamp = len(batch), header.max_timestamp
         last_offset = base_offset + header.last_offset_delta
         self.segments.size_bytes += size
@@ -175,7 +171,7 @@ class LogContent:
         self.end_offset = last_offset + 1
 
     def roll(self, base_offset: int, now_ms: int) -> Segment:
-        """Begin a new segment; after an OSError the old one is still the active one."""
+        """After an OSError the old segment is still the active one."""
         active = self.segments.active
         if active.size == 0:
             if active.base_offset == base_offset:
@@ -226,7 +222,7 @@ class LogContent:
             self.segments.sync_names()
 
     def _end_at(self, end_offset: int) -> None:
-        """The log was cut. A power cut may undo that, and the checkpoint may go on saying what held before."""
+        """The log was cut. A power cut may undo that, and the checkpoint may still hold the old recovery point."""
         self._room = Room()
         self.rewritten_below = max(self.rewritten_below, self.end_offset)
         self.end_offset = end_offset
@@ -238,7 +234,7 @@ class LogContent:
         self.epochs.truncate_from_start(offset)
 
     def remove_below_start(self) -> None:
-        """Remove the segments of which nothing can be read any more, at once and durably."""
+        """At once and durably."""
         self.segments.remove_oldest(self.segments.number_of(self.start_offset))
         self._snapshots.forget_below(self.segments[0].base_offset)
 
@@ -254,7 +250,7 @@ class LogContent:
         self.segments.retire_oldest(count, removals, now_ms + delay_ms)
 
     def swap_in(self, old: list[Segment], removals: Removals, due_ms: int) -> None:
-        """Let the segment that compaction made take the place of these neighbours; their files go at `due_ms`."""
+        """Compaction made the new segment; the files of these neighbours go at `due_ms`."""
         self.segments.swap_in(old, removals, due_ms)
         self._snapshots.forget({segment.base_offset for segment in old[1:]})
 
@@ -262,15 +258,15 @@ class LogContent:
 
     @property
     def is_dirty(self) -> bool:
-        """Whether there is something that only the page cache has."""
+        """Some records are only in the page cache."""
         return self.end_offset > self.recovery_point
 
     def flush(self) -> None:
-        """Return when all that was appended before outlives a power cut."""
+        """All earlier appends outlive a power cut."""
         end_offset = self.end_offset
         if end_offset <= self.recovery_point:
             return
-        since, self.dirty_since_ms = self.dirty_since_ms, None  # first: what is appended meanwhile sets it again
+        since, self.dirty_since_ms = self.dirty_since_ms, None  # first: appends meanwhile set it again
         try:
             self._flush(self._unflushed(), end_offset)
         except OSError:
@@ -279,7 +275,7 @@ class LogContent:
             raise
 
     def maybe_flush(self, flush_ms: int, now_ms: int) -> bool:
-        """Flush what was written `flush_ms` ago; sealed segments a while after their roll in any case."""
+        """Flush records that were written `flush_ms` ago; sealed segments a while after their roll in any case."""
         since, active = self.dirty_since_ms, self.segments.active
         if since is None:
             return False
@@ -293,20 +289,18 @@ class LogContent:
         return True
 
     def _unflushed(self) -> list[Segment]:
-        """From the segment on that a recovery would begin with: one that was all flushed when it was sealed needs its
-        indexes still.
-        """
+        """A recovery would begin with the first one: if that was flushed before it was sealed, its indexes were not."""
         return self.segments.from_offset(self.recovery_point - 1)
 
     def _flush(self, segments: list[Segment], end_offset: int) -> None:
         cuts = self._cuts
         self.segments.flush(segments)
         self.epochs.sync()
-        if self._cuts == cuts:  # else what was synced may have been cut off, and other records stand in its place
+        if self._cuts == cuts:  # else synced records may have been cut off, and replaced by others
             self.recovery_point = max(self.recovery_point, end_offset)
 
     def close(self, *, durable: bool) -> None:
-        """Bring everything to the disk, or without `durable` to the page cache, for the caller to sync."""
+        """Without `durable` the bytes are in the page cache, for the caller to sync."""
         if durable:
             self.flush()
         self.segments.active.save_indexes(is_final=True, durable=durable)

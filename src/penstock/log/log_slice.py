@@ -4,11 +4,9 @@ from penstock.log.disk import OpenFile
 
 
 class LogSlice:
-    """`length` bytes from `position` of an open file; they begin with a batch and may end inside one.
-
-    The slice keeps the file open: as long as it is referred to, it can be read, even if the segment is closed, renamed
-    or deleted meanwhile. Only a truncation, which leaders do not do, can make the bytes fewer. What is sent of a slice
-    is taken off its beginning.
+    """`length` bytes from `position` of an open file; they begin with a batch and may end inside one. The slice keeps
+    the file open: it can be read even if the segment is closed, renamed or deleted meanwhile. Only a truncation, which
+    leaders do not do, can make the bytes fewer. Bytes that were sent are taken off its beginning.
     """
 
     __slots__ = ("file", "length", "position")

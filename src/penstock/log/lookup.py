@@ -1,6 +1,6 @@
 """Where in a log a point in time lies: what ListOffsets asks for.
 
-The records of the batch that holds it are looked at one after the other. Nobody has looked at them before (decision
+The records of the batch that holds it are looked at one after the other. No broker has read them before (decision
 0202), so they may make no sense or unpack to far too much: then the batch's first record stands for the one that was
 asked for, and a reader who begins there misses nothing.
 
@@ -31,8 +31,6 @@ UNPACKED_AT_ONCE_BYTES = 64 << 10
 
 
 class TimestampOffset(Value):
-    """A record found by time."""
-
     timestamp_ms: int
     offset: int
     leader_epoch: int

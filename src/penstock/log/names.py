@@ -28,18 +28,16 @@ MAX_NAME_BYTES = 255
 
 
 def offset_prefix(offset: int) -> str:
-    """An offset as the 20 digits that a segment's files begin with."""
     return f"{offset:020d}"
 
 
 def offset_of(name: str) -> int | None:
-    """The offset that a file name begins with, or None if it is not a segment's file."""
+    """None if it is not a segment's file."""
     digits = name.partition(".")[0]
     return int(digits) if len(digits) == 20 and digits.isdecimal() and digits.isascii() else None
 
 
 def partition_directory(topic: str, partition: int) -> str:
-    """`<topic>-<partition>`."""
     return f"{topic}-{partition}"
 
 
@@ -62,7 +60,7 @@ def future_partition_directory(topic: str, partition: int, unique_id: uuid.UUID)
 
 
 def unique_id_of(name: str) -> uuid.UUID | None:
-    """What a directory's name has behind the partition; None if there is nothing."""
+    """The directory's name has it behind the partition."""
     digits = name.rpartition(".")[2].partition("-")[0]
     try:
         return uuid.UUID(hex=digits) if len(digits) == 32 else None
@@ -71,12 +69,12 @@ def unique_id_of(name: str) -> uuid.UUID | None:
 
 
 def parse_future_directory(name: str) -> tuple[str, int] | None:
-    """(topic, partition) of a replica that is on its way, or None if the name is of another kind."""
+    """(topic, partition), or None for another kind of name."""
     return parse_put_away_directory(name) if name.endswith(FUTURE_DIRECTORY_SUFFIX) else None
 
 
 def parse_partition_directory(name: str) -> tuple[str, int] | None:
-    """(topic, partition) of a partition's directory, or None if the name is of another kind."""
+    """(topic, partition), or None for another kind of name."""
     topic, dash, digits = name.rpartition("-")
     if not (topic and dash and digits.isdecimal() and digits.isascii()) or digits != str(int(digits)):
         return None
@@ -84,7 +82,7 @@ def parse_partition_directory(name: str) -> tuple[str, int] | None:
 
 
 def parse_put_away_directory(name: str) -> tuple[str, int] | None:
-    """(topic, partition) of a directory that was renamed, be it deleted, set aside or on its way; else None."""
+    """(topic, partition) of a directory that was renamed: deleted, set aside or on its way; else None."""
     suffixes = (DELETED_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX, FUTURE_DIRECTORY_SUFFIX)
     if not name.endswith(suffixes) or unique_id_of(name) is None:
         return None

@@ -13,8 +13,6 @@ OFFSET_ENTRY = Struct(">II")
 
 
 class OffsetIndex:
-    """The offset index of one segment."""
-
     __slots__ = ("base_offset", "entries")
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
@@ -22,14 +20,14 @@ class OffsetIndex:
         self.base_offset = base_offset
 
     def load(self, segment_size: int) -> None:
-        """Take what the file holds; CorruptIndexError if it does not fit a segment of this size."""
+        """CorruptIndexError if the file does not fit a segment of this size."""
         self.entries.load()
         last = self.entries.last()
         if last is not None and last[1] >= segment_size:
             raise CorruptIndexError(f"{self.entries.path} points behind the end of its segment")
 
     def append(self, last_offset: int, position: int) -> None:
-        """Note that the batch which ends with this offset begins at this position."""
+        """The batch that ends with this offset begins at this position."""
         self.entries.append(last_offset - self.base_offset, position)
 
     def position_before(self, offset: int) -> int:

@@ -13,19 +13,15 @@ from typing import Protocol
 from penstock.log.disk import Disk, OpenFile
 
 MAX_OPEN_SEGMENTS = 16_384
-"""At most this many, and never more than half of what the process may open."""
+"""It is never more than half of the files that the process may open."""
 
 
 class HasFile(Protocol):
-    """What the clock needs to see of a segment."""
-
     file: OpenFile | None
     recently_used: bool
 
     @property
-    def path(self) -> str:
-        """Where the segment's file lies."""
-        ...
+    def path(self) -> str: ...
 
 
 def default_limit() -> int:
@@ -37,8 +33,6 @@ def default_limit() -> int:
 
 
 class OpenFiles:
-    """The open segment files of all partitions of a node."""
-
     __slots__ = ("_clock", "disk", "limit")
 
     def __init__(self, disk: Disk, limit: int | None = None) -> None:
@@ -50,7 +44,7 @@ class OpenFiles:
         return len(self._clock)
 
     def open(self, owner: HasFile, *, create: bool = False) -> OpenFile:
-        """Open the owner's file and remember it; first close others if there are too many."""
+        """Closes others first if there are too many."""
         while len(self._clock) >= self.limit:
             self._close_one()
         file = self.disk.open(owner.path, create=create)
@@ -60,7 +54,6 @@ class OpenFiles:
         return file
 
     def close(self, owner: HasFile) -> None:
-        """Let go of the owner's file."""
         self._clock.pop(id(owner), None)
         owner.file = None
 

@@ -39,12 +39,10 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 
 
 class PartitionLog:
-    """The log of one partition; `config` may be replaced at any time.
-
-    All methods belong to one thread (the event loop's), but for `flush` and `maybe_flush`, which may run in another
-    one. All that touch the directory raise KafkaError(KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE), and
-    UNKNOWN_TOPIC_OR_PARTITION once the log is deleted. `health` is that of the log directory: once it is offline,
-    nothing is written, flushed or read any more.
+    """`config` may be replaced at any time. All methods belong to one thread (the event loop's), but for `flush` and
+    `maybe_flush`, which may run in another one. All that touch the directory raise KafkaError(KAFKA_STORAGE_ERROR,
+    CORRUPT_MESSAGE), and UNKNOWN_TOPIC_OR_PARTITION once the log is deleted. Once `health`, that of the log directory,
+    is offline, nothing is written, flushed or read any more.
     """
 
     __slots__ = (
@@ -90,7 +88,6 @@ class PartitionLog:
         self._content: LogContent | None = None
         self._unread = Unread(recovery_point, log_start_offset, is_clean=is_clean, is_empty=is_empty)
         self.cleaned_to = 0
-        """Up to where the log was compacted."""
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.topic}-{self.partition})"
@@ -103,12 +100,12 @@ class PartitionLog:
 
     @property
     def has_known_ends(self) -> bool:
-        """Whether it is known without reading the directory where the log begins and ends."""
+        """The log start and end are known without reading the directory."""
         return self._content is not None or self._unread.start_offset == self._unread.end_offset >= 0
 
     @property
     def is_untouched(self) -> bool:
-        """Whether there has been no record in it, as is known without reading its directory."""
+        """It is known without reading the directory that there has been no record."""
         return self._content is None and self._unread.end_offset == self._unread.start_offset == 0
 
     @property
@@ -117,7 +114,6 @@ class PartitionLog:
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset that can be read."""
         if self._content is None and self.has_known_ends:
             return self._unread.end_offset  # there is no record, and the first segment begins here
         return (self._content or self.load()).start_offset
@@ -137,7 +133,7 @@ class PartitionLog:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of all segments, without their indexes. Of a log that is not loaded the files are asked."""
+        """Of all segments, without indexes; of a log that is not loaded, from the file system."""
         if self._content is None:
             with self.health.reporting(self._name):
                 return self._open_files.disk.bytes_of_files(self.directory, LOG_SUFFIX)
@@ -149,12 +145,12 @@ class PartitionLog:
 
     @property
     def topic_id(self) -> UUID | None:
-        """As `partition.metadata` has it, read from the file; None if that is missing or damaged."""
+        """From `partition.metadata`; None if that is missing or damaged."""
         return read_topic_id(self._open_files.disk, self.directory)
 
     @property
     def start_to_checkpoint(self) -> int | None:
-        """The log start offset, if the segments' names do not tell it."""
+        """None if the segments' names tell it."""
         if self._content is None:
             return self._unread.start_offset or None
         start_offset = self._content.start_offset
@@ -173,7 +169,6 @@ class PartitionLog:
         return (self._content or self.load()).segments
 
     def load(self) -> LogContent:
-        """Read the directory now, if it was not read yet."""
         if self._content is not None:
             return self._content
         if self.is_deleted:
@@ -225,7 +220,7 @@ class PartitionLog:
         if header.producer_id != NO_PRODUCER_ID and origin is CLIENT:
             repeated = content.producers.check(header)
             if repeated is not None:
-                self._flush_if_due(content)  # it may come again because the disk was full when it was to be flushed
+                self._flush_if_due(content)  # the producer may repeat it because the disk was full at its flush
                 time_ms = repeated.timestamp_ms if rules.stamps else -1
                 return AppendResult(repeated.first_offset, repeated.last_offset, time_ms, content.start_offset, True)
         base_offset = content.end_offset
@@ -241,10 +236,9 @@ class PartitionLog:
         return tuple.__new__(AppendResult, (base_offset, end_offset - 1, time_ms, content.start_offset, False))
 
     def append_as_follower(self, batches: memoryview) -> int:
-        """Write batches with the offsets and epochs they have; returns the last offset, or log end offset - 1 if
-        there is none. An empty log may begin inside the first batch, as that of a leader whose records were deleted.
-
-        Raises KafkaError: CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR (offsets that do not follow), KAFKA_STORAGE_ERROR.
+        """Batches keep their offsets and epochs. Returns the last offset, or log end offset - 1 for none. An empty log
+        may begin inside the first batch, as that of a leader whose records were deleted. Raises KafkaError:
+        CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR (offsets that do not follow), KAFKA_STORAGE_ERROR.
         """
         self.health.check()
         content = self._content or self.load()
@@ -271,12 +265,10 @@ class PartitionLog:
     def read(
         self, offset: int, max_bytes: int, *, upper_offset: int | None = None, at_least_one_batch: bool = True
     ) -> LogSlice:
-        """The batches from the one that holds `offset` on, at most `max_bytes` of them and none that reaches
-        `upper_offset`.
-
-        The slice may end inside a batch, as Kafka's do, but the first batch is always whole; where it alone is more
-        than `max_bytes` it comes nevertheless, unless not even one batch is wanted: then the slice is empty. It is
-        also empty at the log's end. Raises KafkaError(OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR).
+        """The batches from the one that holds `offset` on, none that reaches `upper_offset`. The slice may end inside a
+        batch, as Kafka's do, but the first batch is always whole, even above `max_bytes`; without `at_least_one_batch`
+        the slice is empty then. It is also empty at the log's end. Raises KafkaError(OFFSET_OUT_OF_RANGE,
+        CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR).
         """
         content = self._content or self.load()
         end_offset = content.end_offset
@@ -304,7 +296,7 @@ class PartitionLog:
             return (yield from find_max_timestamp(self.segments, self.log_start_offset))
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """(epoch, end offset) as OffsetForLeaderEpoch answers; (-1, -1) if unknown."""
+        """As OffsetForLeaderEpoch answers; (-1, -1) if unknown."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     # cutting
@@ -335,7 +327,7 @@ class PartitionLog:
                 content.start_at(offset)
 
     def retire_below_start(self, now_ms: int) -> int:
-        """Delete the segments of which nothing can be read any more, as `apply_retention` does; how many."""
+        """Delete the segments without a readable record, as `apply_retention` does; how many."""
         content = self.load()
         count = content.segments.number_of(content.start_offset)
         if count:
@@ -344,7 +336,7 @@ class PartitionLog:
         return count
 
     def remove_before(self, offset: int) -> None:
-        """As `advance_log_start`; segments of which nothing can be read any more go at once, durably."""
+        """As `advance_log_start`; segments without a readable record go at once, durably."""
         self.advance_log_start(offset)
         with self._changing() as content:
             content.remove_below_start()
@@ -352,9 +344,8 @@ class PartitionLog:
     # keeping
 
     def apply_retention(self, now_ms: int, *, high_watermark: int | None = None) -> int:
-        """Delete the oldest segments that the configs let go, none at or above the high watermark; how many.
-
-        Their files are renamed to `*.deleted` and removed later. Producers that were silent for too long are forgotten.
+        """Delete the oldest segments that the configs let go, none at or above the high watermark; how many. Files are
+        renamed to `*.deleted` and removed later. Producers that were silent for too long are forgotten.
         """
         content = self.load()
         content.producers.expire(now_ms, self.config.producer_id_expiration_ms)
@@ -373,7 +364,7 @@ class PartitionLog:
         return count
 
     def swap_in(self, old: list[Segment], now_ms: int) -> bool:
-        """Let the segment that compaction made take the place of these; False if one of them has gone or changed."""
+        """False if one of the segments has gone or changed since compaction read them."""
         content = self._content
         if content is None or not content.segments.has_sealed(old):
             return False
@@ -382,7 +373,7 @@ class PartitionLog:
         return True
 
     def next_deadline_ms(self, now_ms: int) -> int:
-        """When to call `maybe_flush` and `apply_retention` next."""
+        """The next call of `maybe_flush` and `apply_retention`."""
         return next_look_ms(self._content, self.config, self.directory, now_ms)
 
     # durability
@@ -392,17 +383,14 @@ class PartitionLog:
         return self._content is not None and self._content.is_dirty
 
     def flush(self) -> None:
-        """Return when all that was appended before outlives a power cut. May run in a thread beside appends."""
+        """All earlier appends outlive a power cut. May run in a thread beside appends."""
         content = self._content
         if content is not None:
             with self._flushing(content):
                 content.flush()
 
     def maybe_flush(self, now_ms: int) -> bool:
-        """Flush if `flush_ms` says so; sealed segments are flushed a while after their roll in any case.
-
-        May run in a thread beside appends, as `flush`.
-        """
+        """Sealed segments are flushed a while after their roll in any case. May run in a thread beside appends."""
         content = self._content
         if content is not None:
             with self._flushing(content):
@@ -420,8 +408,8 @@ class PartitionLog:
                     raise
 
     def close(self, *, durable: bool = True) -> None:
-        """Bring everything to the disk; afterwards the log end offset is the recovery point, and the log may be loaded
-        again. Without `durable` the page cache gets everything, and the caller syncs the disk as a whole.
+        """The log end offset is then the recovery point, and the log may be loaded again. Without `durable` the bytes
+        are in the page cache, and the caller syncs the disk as a whole.
         """
         if self._content is not None:
             with self.health.reporting(self._name):
@@ -429,21 +417,21 @@ class PartitionLog:
             self.abandon()
 
     def abandon(self) -> None:
-        """Let go of all files without saving anything, as a crash would."""
+        """Save nothing, as a crash would."""
         content, self._content = self._content, None
         if content is not None:
             content.segments.forget_files()
             self._unread.remember(content)
 
     def take_over(self, moved: "PartitionLog", directory: str) -> None:
-        """Be from now on what `moved` is, a copy of this log that was closed and now lies in `directory`."""
+        """`moved` is a copy of this log that was closed and now lies in `directory`."""
         self.abandon()
         self.directory = directory
         self.health = moved.health
         self._unread.take_over(moved._unread)
 
     def mark_deleted(self, directory: str) -> None:
-        """The directory was renamed away: whoever still asks gets UNKNOWN_TOPIC_OR_PARTITION."""
+        """The directory was renamed: later calls get UNKNOWN_TOPIC_OR_PARTITION."""
         self.abandon()
         self.is_deleted = True
         self._unread.distrust()

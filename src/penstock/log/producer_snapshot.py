@@ -17,12 +17,12 @@ _ENTRY = Struct(">qhiqiqiq")
 
 
 class CorruptSnapshotError(ValueError):
-    """A producer snapshot that cannot be used; the message says why."""
+    pass
 
 
 @dataclass(slots=True, kw_only=True)
 class ProducerSnapshotEntry:
-    """One producer; sequences and offsets are -1 if it has written nothing since its epoch began."""
+    """Sequences and offsets are -1 if the producer has written nothing since its epoch began."""
 
     producer_id: int
     producer_epoch: int
@@ -35,7 +35,6 @@ class ProducerSnapshotEntry:
 
 
 def encode_snapshot(entries: list[ProducerSnapshotEntry]) -> bytes:
-    """The content of a snapshot file."""
     body = _COUNT.pack(len(entries)) + b"".join(
         _ENTRY.pack(
             entry.producer_id,
@@ -53,7 +52,7 @@ def encode_snapshot(entries: list[ProducerSnapshotEntry]) -> bytes:
 
 
 def decode_snapshot(content: bytes) -> list[ProducerSnapshotEntry]:
-    """The entries of a snapshot file; raises CorruptSnapshotError."""
+    """Raises CorruptSnapshotError."""
     if len(content) < _HEAD.size + _COUNT.size:
         raise CorruptSnapshotError(f"a snapshot has at least {_HEAD.size + _COUNT.size} bytes, this one {len(content)}")
     version, crc = _HEAD.unpack_from(content)

@@ -20,8 +20,6 @@ MAX_CONTROL_BATCH_BYTES = 1 << 20
 
 
 class ProducerSnapshots:
-    """Which snapshots there are, by offset."""
-
     __slots__ = ("_directory", "_disk", "offsets")
 
     def __init__(self, disk: Disk, directory: str, offsets: list[int]) -> None:
@@ -33,7 +31,7 @@ class ProducerSnapshots:
         return f"{self._directory}/{offset_prefix(offset)}{SNAPSHOT_SUFFIX}"
 
     def take(self, producers: Producers, offset: int, *, durable: bool) -> None:
-        """Keep what is known at this offset; nothing if there never was anything to keep. Raises OSError."""
+        """Nothing is kept if there never was a producer. Raises OSError."""
         if (not len(producers) and not self.offsets) or (self.offsets and self.offsets[-1] >= offset):
             return
         self._disk.replace_file(self._path(offset), encode_snapshot(producers.to_snapshot()), durable=durable)
@@ -54,7 +52,6 @@ class ProducerSnapshots:
         self.offsets = [offset for offset in self.offsets if offset not in offsets]
 
     def remove_all(self) -> None:
-        """Remove all snapshots."""
         self._remove(self.offsets)
 
     def _remove(self, offsets: list[int]) -> None:
@@ -63,7 +60,7 @@ class ProducerSnapshots:
         self.offsets = [offset for offset in self.offsets if offset not in offsets]
 
     def restore(self, producers: Producers) -> int | None:
-        """Take over the newest snapshot that can be read; its offset, None if there is none."""
+        """From the newest readable snapshot; its offset, None if there is none."""
         while self.offsets:
             offset = self.offsets[-1]
             try:
@@ -77,7 +74,7 @@ class ProducerSnapshots:
 
 
 def replay(producers: Producers, segments: Segments, offset: int) -> None:
-    """Let the producers know of all batches from `offset` on."""
+    """The producers learn of all batches from `offset` on."""
     for segment in segments.from_offset(offset):
         for position, header in segment.headers_from(offset):
             if header.producer_id == NO_PRODUCER_ID or header.base_offset < offset:
@@ -89,7 +86,7 @@ def replay(producers: Producers, segments: Segments, offset: int) -> None:
 
 
 def note_control_batch(producers: Producers, header: BatchHeader, batch: bytes | memoryview) -> None:
-    """A control batch with a producer id was written: the marker that ends a transaction."""
+    """It is the marker that ends a transaction."""
     for record in decode_batch(batch, 0, max_bytes=MAX_CONTROL_BATCH_BYTES):
         if record.value is not None and len(record.value) >= _TRANSACTION_END.size:
             producers.note_transaction_end(header, _TRANSACTION_END.unpack_from(record.value)[1])

@@ -32,8 +32,6 @@ NO_PRODUCER_ID = -1
 
 
 class WrittenBatch(NamedTuple):
-    """What is remembered of a batch that was written."""
-
     first_sequence: int
     last_sequence: int
     first_offset: int
@@ -42,8 +40,6 @@ class WrittenBatch(NamedTuple):
 
 
 class Producer:
-    """One producer id on one partition."""
-
     __slots__ = ("batches", "coordinator_epoch", "epoch", "producer_id", "timestamp_ms", "transaction_first_offset")
 
     def __init__(self, producer_id: int, epoch: int) -> None:
@@ -56,22 +52,22 @@ class Producer:
 
     @property
     def last_sequence(self) -> int:
-        """The last sequence of the present epoch, or -1."""
+        """-1 if nothing was written in the present epoch."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     @property
     def last_offset(self) -> int:
-        """The last offset written in the present epoch, or -1."""
+        """-1 if nothing was written in the present epoch."""
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
 
 def sequence_after(sequence: int, count: int = 1) -> int:
-    """The sequence `count` later; 0 follows 2^31 - 1."""
+    """0 follows 2^31 - 1."""
     return (sequence + count) & MAX_SEQUENCE
 
 
 class Producers:
-    """All producers of one partition, in the order of their first batch."""
+    """They are in the order of their first batch."""
 
     __slots__ = ("_open_transactions", "_producers")
 
@@ -86,7 +82,6 @@ class Producers:
         return iter(self._producers.values())
 
     def get(self, producer_id: int) -> Producer | None:
-        """What is known of a producer."""
         return self._producers.get(producer_id)
 
     @property
@@ -130,7 +125,6 @@ class Producers:
         )
 
     def note_batch(self, header: BatchHeader, first_offset: int, last_offset: int, timestamp_ms: int) -> None:
-        """A data batch with a producer id was written at these offsets."""
         producer = self._begin(header.producer_id, header.producer_epoch)
         first = header.base_sequence
         last = (first + header.last_offset_delta) & MAX_SEQUENCE
@@ -143,7 +137,6 @@ class Producers:
             self._open_transactions[producer.producer_id] = first_offset
 
     def note_transaction_end(self, header: BatchHeader, coordinator_epoch: int) -> None:
-        """A marker that ends the producer's transaction was written."""
         producer = self._begin(header.producer_id, header.producer_epoch)
         producer.coordinator_epoch = coordinator_epoch
         producer.timestamp_ms = header.max_timestamp
@@ -160,7 +153,6 @@ class Producers:
         return producer
 
     def copy_from(self, others: "Producers", producer_id: int) -> None:
-        """Know of one producer what is known of it there."""
         known = others.get(producer_id)
         if known is not None:
             copy = self._begin(producer_id, known.epoch)
@@ -168,11 +160,11 @@ class Producers:
             copy.timestamp_ms, copy.coordinator_epoch = known.timestamp_ms, known.coordinator_epoch
 
     def forget(self, producer_id: int) -> None:
-        """Know nothing of a producer any more, which has no open transaction."""
+        """The producer has no open transaction."""
         self._producers.pop(producer_id, None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that have written nothing for so long and have no open transaction; how many."""
+        """Open transactions keep a producer. Returns the number of those that expired."""
         expired = [
             producer.producer_id
             for producer in self._producers.values()
@@ -183,12 +175,11 @@ class Producers:
         return len(expired)
 
     def clear(self) -> None:
-        """Forget all producers."""
         self._producers.clear()
         self._open_transactions.clear()
 
     def to_snapshot(self) -> list[ProducerSnapshotEntry]:
-        """What a snapshot file keeps: of each producer its last batch."""
+        """The snapshot has each producer's last batch."""
         return [
             ProducerSnapshotEntry(
                 producer_id=producer.producer_id,
@@ -206,7 +197,6 @@ class Producers:
         ]
 
     def restore(self, entries: list[ProducerSnapshotEntry]) -> None:
-        """Become what a snapshot says."""
         self.clear()
         for entry in entries:
             producer = Producer(entry.producer_id, entry.producer_epoch)

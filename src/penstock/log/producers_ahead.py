@@ -10,7 +10,7 @@ from penstock.protocol.batch import BatchHeader
 
 
 class ProducersAhead:
-    """See the module; `written` are the producers of the log itself."""
+    """`written` are the producers of the log itself."""
 
     __slots__ = ("_ahead", "_count", "_written")
 
@@ -20,11 +20,11 @@ class ProducersAhead:
         self._count: dict[int, int] = {}
 
     def check(self, header: BatchHeader) -> WrittenBatch | None:
-        """The batch that this one repeats, None if it is to be written; KafkaError as `Producers.check` says."""
+        """KafkaError as `Producers.check`."""
         return (self._ahead if header.producer_id in self._count else self._written).check(header)
 
     def proposed(self, header: BatchHeader, first_offset: int, last_offset: int) -> None:
-        """A batch that was checked is under way, and gets these offsets."""
+        """A checked batch is under way, and gets these offsets."""
         producer_id = header.producer_id
         if producer_id not in self._count:
             self._ahead.copy_from(self._written, producer_id)
@@ -32,7 +32,7 @@ class ProducersAhead:
         self._ahead.note_batch(header, first_offset, last_offset, header.max_timestamp)
 
     def applied(self, producer_id: int) -> None:
-        """The oldest batch of this producer that was under way is in the log."""
+        """The producer's oldest batch that was under way is in the log."""
         self._count[producer_id] -= 1
         if not self._count[producer_id]:
             del self._count[producer_id]

@@ -18,11 +18,10 @@ from penstock.protocol.records import iterate_records, recompress_batch
 MAX_UNPACKED_FACTOR = 64
 """Records that must be unpacked may take this many times `max.message.bytes`."""
 MIN_UNPACKED_LIMIT_BYTES = 64 << 20
-"""Whatever `max.message.bytes` is, records may take this much."""
+"""Records may take this much, whatever `max.message.bytes` is."""
 MAX_UNPACKED_RECORDS = 1_000_000
-"""Records that a batch which must be unpacked may hold: as many as librdkafka's `batch.num.messages` allows."""
+"""Of a batch that must be unpacked: as many as librdkafka's `batch.num.messages` allows."""
 MAX_RECORD_ERRORS = 10_000
-"""Bad records of one batch that are named one by one."""
 RECORD_ERRORS_SHOWN = 3
 """Kafka's limit on the single errors in a refusal's text; the others are in `record_errors`."""
 
@@ -38,8 +37,6 @@ CODECS = {
 
 
 class InvalidRecords(KafkaError):  # noqa: N818  the refusal is of records
-    """A batch was refused for some of its records; `record_errors` has (index in the batch, message) of each."""
-
     def __init__(self, code: ErrorCode, message: str, record_errors: list[tuple[int, str]]) -> None:
         super().__init__(code, message)
         self.record_errors = record_errors
@@ -57,7 +54,7 @@ def check_size(size: int, config: LogConfig) -> None:
 def look_at_records(
     batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, topic: str
 ) -> tuple[memoryview, BatchHeader]:
-    """Look into a batch; returns it and its header, both new where the topic wants another codec."""
+    """Batch and header are new where the topic wants another codec."""
     if header.is_control:
         return batch, header
     target = None if config.compression_type == PRODUCER else CODECS[config.compression_type]
@@ -80,12 +77,10 @@ def look_at_records(
 
 
 def max_unpacked_bytes(config: LogConfig) -> int:
-    """What the records of one batch may take without compression."""
     return max(MIN_UNPACKED_LIMIT_BYTES, MAX_UNPACKED_FACTOR * config.max_message_bytes)
 
 
 def _level(codec: Compression, config: LogConfig) -> int:
-    """The level that the topic asks for; -1 for the codec's own default."""
     levels = {
         Compression.GZIP: config.compression_gzip_level,
         Compression.LZ4: config.compression_lz4_level,
@@ -95,9 +90,8 @@ def _level(codec: Compression, config: LogConfig) -> int:
 
 
 def _check_contents(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, topic: str) -> int:
-    """Look at the records one after the other: a batch of tiny ones would be a hundred times as large as objects.
-
-    Returns the latest timestamp.
+    """One record at a time: a batch of tiny ones would be a hundred times as large as objects. Returns the latest
+    timestamp.
     """
     if header.record_count > MAX_UNPACKED_RECORDS:
         raise KafkaError(

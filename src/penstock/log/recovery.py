@@ -17,9 +17,8 @@ CHUNK_BYTES = 1 << 20
 
 
 def recover_segment(segment: Segment, index_interval_bytes: int, on_batch: Callable[[int, BatchHeader], None]) -> int:
-    """Believe what can be believed, truncate the file behind it, rebuild the indexes; returns the segment's end offset.
-
-    `on_batch(position, header)` is told of each batch that stays.
+    """Rebuilds the indexes, too. `on_batch(position, header)` is called for each batch that stays. Returns the end
+    offset.
     """
     file = segment.opened()
     file.forget_cache()
@@ -56,7 +55,7 @@ def _believable(reader: "_ChunkReader", segment: Segment, end_offset: int) -> Ba
 
 
 class _ChunkReader:
-    """Reads a file in large pieces, for someone who goes through it once."""
+    """It is for one walk through the file, in large pieces."""
 
     __slots__ = ("_chunk", "_file", "_start", "end")
 
@@ -67,7 +66,7 @@ class _ChunkReader:
         self.end = end
 
     def read(self, length: int, position: int) -> memoryview:
-        """`length` bytes from `position`, fewer only at the end."""
+        """Fewer than `length` bytes only at the end."""
         offset = position - self._start
         if offset < 0 or offset + length > len(self._chunk):
             self._chunk = memoryview(self._file.read_at(min(CHUNK_BYTES, self.end - position), position))
@@ -76,7 +75,7 @@ class _ChunkReader:
         return self._chunk[offset : offset + length]
 
     def crc(self, start: int, end: int) -> int:
-        """The CRC-32C of the bytes in [start, end), read in pieces: a wrong length must not cost memory."""
+        """The bytes are read in pieces: a wrong length must not cost memory."""
         crc = 0
         while start < end:
             piece = self.read(min(end - start, CHUNK_BYTES), start)

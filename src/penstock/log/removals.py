@@ -6,7 +6,7 @@ from penstock.log.disk import Disk
 
 
 class Removals:
-    """What is to be removed when; ordered, so that a tick costs nothing for what is not due."""
+    """Ordered by time, so that a tick costs nothing for paths that are not due."""
 
     __slots__ = ("_disk", "_due")
 
@@ -18,15 +18,13 @@ class Removals:
         return len(self._due)
 
     def schedule(self, path: str, due_ms: int) -> None:
-        """Remove this file or directory when the time has come."""
         heapq.heappush(self._due, (due_ms, path))
 
     def next_deadline_ms(self) -> int | None:
-        """When `remove_due` has something to do."""
         return self._due[0][0] if self._due else None
 
     def remove_due(self, now_ms: int, *, at_most: int = 1000) -> int:
-        """Remove what is due, but no more than this many at once; how many were removed."""
+        """At most this many at once; returns how many."""
         removed = 0
         while self._due and self._due[0][0] <= now_ms and removed < at_most:
             path = heapq.heappop(self._due)[1]

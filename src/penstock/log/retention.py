@@ -8,7 +8,7 @@ from penstock.log.log_content import LogContent
 from penstock.log.segment import Segment
 
 CHECK_INTERVAL_MS = 300_000
-"""How often a log looks for something to delete at the latest, as Kafka's `log.retention.check.interval.ms`."""
+"""As Kafka's `log.retention.check.interval.ms`."""
 
 
 def deletable_segments(
@@ -20,10 +20,8 @@ def deletable_segments(
     end_offset: int,
     now_ms: int,
 ) -> int:
-    """How many segments, counted from the oldest, are to be deleted; all of them means that a new one has to be
-    rolled first.
-
-    Nothing at or above the high watermark goes, and an empty active segment stays.
+    """If all segments are to be deleted, a new one has to be rolled first. Nothing at or above the high watermark goes,
+    and an empty active segment stays.
     """
     count = 0
     excess = sum(segment.size for segment in segments) - config.retention_bytes
@@ -45,10 +43,8 @@ def _is_expired(segment: Segment, config: LogConfig, now_ms: int) -> bool:
 
 
 def next_look_ms(content: LogContent | None, config: LogConfig, directory: str, now_ms: int) -> int:
-    """When a log has something to flush or to delete next.
-
-    At the latest after CHECK_INTERVAL_MS, so no append need bring it forward. A log that nothing has touched, and whose
-    content is therefore not read, spreads its first look over the interval, by the name of its directory.
+    """At the latest after CHECK_INTERVAL_MS, so no append need bring it forward. A log whose content is not read
+    spreads its first look over the interval, by the name of its directory.
     """
     deadline = now_ms + min(CHECK_INTERVAL_MS, config.flush_ms)
     if content is None:
@@ -60,7 +56,7 @@ def next_look_ms(content: LogContent | None, config: LogConfig, directory: str, 
 
 
 def _expiry_ms(segments: Sequence[Segment], config: LogConfig) -> int | None:
-    """When the oldest segment expires by time; None if it never does."""
+    """None if the oldest segment never expires by time."""
     if not config.deletes or config.retention_ms < 0 or not segments[0].size:
         return None
     return segments[0].retention_timestamp() + config.retention_ms + 1

@@ -11,9 +11,7 @@ from penstock.log.time_index import TIME_ENTRY
 def must_roll(
     segment: Segment, config: LogConfig, size: int, last_offset: int, max_timestamp: int, now_ms: int
 ) -> bool:
-    """Whether batches of this size that end with this offset and timestamp go to a new segment.
-
-    The age is the time between the first batch's timestamp and the new one's; where the first batch has none, the
+    """The age is the time between the first batch's timestamp and the new one's; where the first batch has none, the
     time since the segment was created.
     """
     if last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
@@ -32,16 +30,15 @@ def must_roll(
 
 
 class Room:
-    """What surely fits into a segment: `must_roll` need not be asked about a batch within all three limits.
-
-    The batch ends at `last_offset` at the latest, the segment then has at most `size` bytes, and no record is later
-    than `timestamp`. It holds as long as the segment and the config are these, and the segment only grows.
+    """Within all three limits `must_roll` need not be asked: the batch ends at `last_offset` at the latest, the segment
+    then has at most `size` bytes, and no record is later than `timestamp`. It holds as long as the segment and the
+    config are these, and the segment only grows.
     """
 
     __slots__ = ("config", "last_offset", "segment", "size", "timestamp")
 
     def __init__(self, segment: Segment | None = None, config: LogConfig | None = None) -> None:
-        """Without a segment nothing surely fits; with one, which is not empty, it is worked out."""
+        """Without a segment nothing surely fits; a segment must not be empty."""
         self.segment = segment
         self.config = config
         self.last_offset = self.size = self.timestamp = -1

@@ -36,9 +36,7 @@ def _walk(file: OpenFile, position: int, end: int) -> Iterator[tuple[int, bytes,
 
 
 def batch_spans(file: OpenFile, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """(position, size in bytes, base offset, last offset) of each batch in [position, end); CORRUPT_MESSAGE for
-    nonsense.
-    """
+    """(position, size, base offset, last offset) of each batch in [position, end); CORRUPT_MESSAGE for nonsense."""
     unpack_from = _SPAN.unpack_from
     for where, block, start in _walk(file, position, end):
         base_offset, length, delta = unpack_from(block, start)

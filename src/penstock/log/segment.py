@@ -19,13 +19,13 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
 READ_ENDS = 4
-"""So many places where readers go on are remembered: a few followers and consumers that read the same records."""
+"""A few followers and consumers read the same records, and go on at the same ends."""
 REBUILT_INDEX_INTERVAL_BYTES = 4096
-"""How dense an index is that had to be rebuilt outside recovery: Kafka's default, whatever the topic says."""
+"""The density of an index that had to be rebuilt outside recovery: Kafka's default, whatever the topic says."""
 
 
 class Segment:
-    """A segment of one partition; `file` is None while its descriptor is closed (see `open_files`)."""
+    """`file` is None while its descriptor is closed (see `open_files`)."""
 
     __slots__ = (
         "_indexes",
@@ -73,30 +73,26 @@ class Segment:
 
     @property
     def path(self) -> str:
-        """The segment's `.log` file."""
         return self.path_of(LOG_SUFFIX)
 
     def path_of(self, suffix: str) -> str:
-        """One of the segment's files."""
         return f"{self.directory}/{offset_prefix(self.base_offset)}{suffix}"
 
     def index_paths(self) -> list[str]:
-        """The files of the two indexes."""
         return [self.path_of(INDEX_SUFFIX), self.path_of(TIME_INDEX_SUFFIX)]
 
     def paths(self) -> list[str]:
-        """All files that go when the segment goes."""
         return [self.path, *self.index_paths(), self.path_of(SNAPSHOT_SUFFIX)]
 
     # files
 
     def opened(self) -> OpenFile:
-        """The open file; whoever keeps it can read on even when the segment is deleted meanwhile."""
+        """Readers that keep the file can go on even when the segment is deleted."""
         self.recently_used = True
         return self.file or self._open_files.open(self)
 
     def create(self) -> None:
-        """Make an empty file; no old index may stay beside it."""
+        """No old index may stay beside the new file."""
         for path in self.index_paths():
             self._open_files.disk.remove(path)
         self._open_files.open(self, create=True).truncate(0)
@@ -107,7 +103,7 @@ class Segment:
         )
 
     def indexes(self) -> tuple[OffsetIndex, TimeIndex]:
-        """The two indexes, read or rebuilt at first use."""
+        """They are read or rebuilt at first use."""
         if self._indexes is None:
             disk = self._open_files.disk
             offsets = OffsetIndex(disk, self.path_of(INDEX_SUFFIX), self.base_offset)
@@ -126,7 +122,7 @@ class Segment:
         return self._indexes
 
     def rebuild_indexes(self, index_interval_bytes: int) -> None:
-        """Derive both indexes from the batches, whatever the files held."""
+        """From the batches, whatever the files held."""
         headers = list(self.headers())
         self.restart_indexes()
         size, self.size = self.size, 0
@@ -138,7 +134,6 @@ class Segment:
         self.save_indexes(is_final=True)
 
     def restart_indexes(self) -> None:
-        """Make both indexes empty, as for a segment without batches."""
         disk = self._open_files.disk
         offsets = OffsetIndex(disk, self.path_of(INDEX_SUFFIX), self.base_offset)
         times = TimeIndex(disk, self.path_of(TIME_INDEX_SUFFIX), self.base_offset)
@@ -152,9 +147,7 @@ class Segment:
         self._forget_last_batch()
 
     def save_indexes(self, *, is_final: bool = False, durable: bool = False) -> None:
-        """Bring index entries to their files; `is_final` adds the time entry that a closed segment ends with, and makes
-        the files where there is nothing to write, as Kafka misses them.
-        """
+        """`is_final` adds the time entry of a closed segment and makes empty index files, as Kafka misses them."""
         if self._indexes is None or not (self.size or is_final):
             return
         offsets, times = self._indexes
@@ -164,23 +157,22 @@ class Segment:
             entries.save(durable=durable, create=is_final)
 
     def flush(self) -> None:
-        """Return when the batches outlive a power cut."""
+        """The batches outlive a power cut."""
         if self.size:
             self.opened().sync()
 
     def close(self) -> None:
-        """Save the indexes and let go of the file."""
         self.save_indexes(is_final=True)
         self._open_files.close(self)
 
     def forget_file(self) -> None:
-        """Let go of the file without saving anything."""
+        """Nothing is saved."""
         self._open_files.close(self)
 
     # writing
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Put whole batches behind the last one, in one write. After an OSError the segment is as it was."""
+        """All of them in one write. After an OSError the segment is as it was."""
         self.recently_used = True
         file = self.file or self._open_files.open(self)
         if self.has_torn_tail:
@@ -197,7 +189,7 @@ class Segment:
     def note_batch(
         self, base_offset: int, last_offset: int, size: int, max_timestamp: int, index_interval_bytes: int
     ) -> None:
-        """A batch now lies at the end of the file: extend the indexes and the sums."""
+        """The batch lies at the end of the file: indexes and sums are extended."""
         position = self.size
         if not position:
             self.first_timestamp = max_timestamp
@@ -229,12 +221,12 @@ class Segment:
         return None
 
     def position_to_go_on(self, offset: int) -> int:
-        """Where the batch begins that begins with `offset`, if a reader was seen off there; else -1."""
+        """-1 unless a reader stopped at `offset`."""
         ends = self._read_ends
         return -1 if ends is None else ends.get(offset, -1)
 
     def note_read_to_end(self) -> None:
-        """A reader has got all there is, and will ask for what comes next."""
+        """The reader will ask for the next records."""
         ends = self._read_ends
         if ends is None:
             ends = self._read_ends = {}
@@ -252,14 +244,12 @@ class Segment:
         return self.headers(found[0]) if found else iter(())
 
     def largest_timestamp(self) -> int:
-        """The latest timestamp of any batch, -1 if none has one."""
+        """-1 if no batch has a timestamp."""
         self.indexes()
         return self.max_timestamp
 
     def retention_timestamp(self) -> int:
-        """What retention by time goes by: the latest timestamp or, where no batch has one, when the file was last
-        written.
-        """
+        """The latest timestamp or, where no batch has one, when the file was last written."""
         latest = self.largest_timestamp()
         return latest if latest > NO_TIMESTAMP else self._open_files.disk.modified_ms(self.path)
 
@@ -272,7 +262,7 @@ class Segment:
     # cutting
 
     def truncate_to(self, offset: int) -> int | None:
-        """Keep the batches that end before `offset`; the end offset of what is left, None if nothing was cut."""
+        """Keep the batches that end before `offset`; returns the new end offset, None if nothing was cut."""
         found = self.locate(offset)
         if found is None:
             return None
@@ -292,9 +282,8 @@ class Segment:
         return self.adopt_tail()
 
     def adopt_tail(self) -> int:
-        """Remember what lies behind the last index entry of a closed segment; returns the segment's end offset.
-
-        Raises KafkaError CORRUPT_MESSAGE and DecodeError for nonsense, and where the end of the last batch is missing.
+        """Returns the end offset of a closed segment, whose tail lies behind the last index entry. KafkaError
+        CORRUPT_MESSAGE and DecodeError for nonsense, and where the end of the last batch is missing.
         """
         last = self.indexes()[0].entries.last()
         self.bytes_since_index_entry = end = 0

@@ -19,18 +19,14 @@ from penstock.log.segment import Segment
 
 
 class Segments(Sequence[Segment]):
-    """The segments of one directory.
-
-    `active` is the newest one, `size_bytes` the sum of all. `has_new_names`: a power cut may undo that segments were
-    made or removed, until `sync_names`.
-    """
+    """`has_new_names`: until `sync_names`, a power cut may undo that segments were made or removed."""
 
     __slots__ = ("_bases", "_directory", "_open_files", "_segments", "active", "has_new_names", "size_bytes")
 
     active: Segment
 
     def __init__(self, open_files: OpenFiles, directory: str, segments: list[Segment], first_offset: int) -> None:
-        """Where there is no segment, an empty one is made that begins with `first_offset`."""
+        """Without segments an empty one is made that begins with `first_offset`."""
         self._open_files = open_files
         self._directory = directory
         self._segments = segments
@@ -56,7 +52,6 @@ class Segments(Sequence[Segment]):
 
     @property
     def base_offsets(self) -> list[int]:
-        """Where each segment begins."""
         return self._bases
 
     def number_of(self, offset: int) -> int:
@@ -64,11 +59,10 @@ class Segments(Sequence[Segment]):
         return max(0, bisect_right(self._bases, offset) - 1)
 
     def from_offset(self, offset: int) -> list[Segment]:
-        """The segments from the one that holds `offset` on."""
         return self._segments[self.number_of(offset) :]
 
     def read(self, offset: int, max_bytes: int, upper: int, end_offset: int, at_least_one_batch: bool) -> LogSlice:
-        """The batches from the one that holds `offset` on, of one segment, as `PartitionLog.read` says."""
+        """All batches are of one segment; see `PartitionLog.read`."""
         if offset >= self.active.base_offset:
             found = _slice(self.active, offset, max_bytes, upper, end_offset, at_least_one_batch)
             return EMPTY_SLICE if found is None else found
@@ -82,7 +76,7 @@ class Segments(Sequence[Segment]):
     # coming and going
 
     def add(self, base_offset: int, now_ms: int | None = None) -> Segment:
-        """Make a new active segment; after an OSError there is none."""
+        """After an OSError there is no new segment."""
         segment = Segment(self._open_files, self._directory, base_offset)
         segment.create()
         segment.created_ms = now_ms
@@ -93,7 +87,7 @@ class Segments(Sequence[Segment]):
         return segment
 
     def replace_active(self, base_offset: int, now_ms: int) -> Segment:
-        """Put a new segment in the place of an active one that is empty."""
+        """The active segment must be empty."""
         empty = self.active
         segment = self.add(base_offset, now_ms)
         del self._segments[-2], self._bases[-2]
@@ -101,21 +95,18 @@ class Segments(Sequence[Segment]):
         return segment
 
     def restart_at(self, base_offset: int) -> None:
-        """Remove all segments and begin with an empty one."""
         self._pop_from(0)
         self.add(base_offset)
 
     def drop_from(self, number: int) -> None:
-        """Remove the segments from this number on, which is not 0, so that a power cut cannot bring them back behind
-        one that is cut afterwards.
-        """
+        """`number` is not 0. A power cut cannot bring the segments back behind one that is cut afterwards."""
         if number < len(self._segments):
             self._pop_from(number)
             self.active = self._segments[-1]
             self.sync_names()
 
     def _pop_from(self, number: int) -> None:
-        """The newest goes first; whoever still reads one holds its file open."""
+        """The newest goes first; readers hold its file open."""
         while len(self._segments) > number:
             segment = self._segments.pop()
             self._bases.pop()
@@ -123,10 +114,8 @@ class Segments(Sequence[Segment]):
             self._remove_files(segment)
 
     def cut_active(self, offset: int) -> int | None:
-        """Remove the active segment's batches that end at `offset` or behind it.
-
-        The end offset of what is left, None if nothing was cut. A cut that leaves nothing is durable at once, as no
-        flush has to do with an empty segment.
+        """Remove batches that end at `offset` or behind it; returns the new end offset, None if nothing was cut. A cut
+        that leaves nothing is durable at once, as no flush has to do with an empty segment.
         """
         segment = self.active
         size = segment.size
@@ -137,15 +126,14 @@ class Segments(Sequence[Segment]):
         return end_offset
 
     def remove_oldest(self, count: int) -> None:
-        """Remove the oldest segments, not all of them, at once and durably."""
+        """At once and durably, but not all of them."""
         for segment in self._take_oldest(count):
             self._remove_files(segment)
         self.sync_names()
 
     def retire_oldest(self, count: int, removals: Removals, due_ms: int) -> None:
-        """Rename the files of the oldest segments, not all of them, and have them removed at `due_ms`.
-
-        One whose files cannot be renamed is gone nevertheless until the log is opened again.
+        """Rename files, not of all segments, and have them removed at `due_ms`. Segments whose files cannot be renamed
+        are gone nevertheless until the log is opened again.
         """
         disk = self._open_files.disk
         for segment in self._take_oldest(count):
@@ -153,15 +141,14 @@ class Segments(Sequence[Segment]):
             _retire(disk, segment.paths(), removals, due_ms)
 
     def has_sealed(self, segments: list[Segment]) -> bool:
-        """Whether these, which were neighbours and not active, are here as they were."""
+        """These neighbours, none of them active, are unchanged."""
         first = self.number_of(segments[0].base_offset)
         there = self._segments[first : first + len(segments)]
         return len(there) == len(segments) and all(map(is_, there, segments)) and self.active is not segments[-1]
 
     def swap_in(self, old: list[Segment], removals: Removals, due_ms: int) -> None:
-        """Put the segment that compaction made in the place of these neighbours, whose files are removed at `due_ms`.
-
-        Each step leaves what `finish_swaps` understands; whoever still reads an old segment holds its file open.
+        """Compaction made the new segment; the files of these neighbours are removed at `due_ms`. `finish_swaps` can go
+        on from each step; readers of an old segment hold its file open.
         """
         disk, new = self._open_files.disk, Segment(self._open_files, self._directory, old[0].base_offset)
         self.has_new_names = True
@@ -185,7 +172,7 @@ class Segments(Sequence[Segment]):
         return oldest
 
     def _remove_files(self, segment: Segment) -> None:
-        self.has_new_names = True  # what is appended in its place must not find it there after a power cut
+        self.has_new_names = True  # records appended in its place must not find it there after a power cut
         segment.forget_file()
         for path in segment.paths():
             self._open_files.disk.remove(path)
@@ -193,9 +180,8 @@ class Segments(Sequence[Segment]):
     # durability
 
     def flush(self, segments: list[Segment]) -> None:
-        """Bring these segments, and the indexes of those that are not active, to the disk.
-
-        May run in a thread beside everything else: a segment that is removed meanwhile needs no flush.
+        """Indexes of the active segment are not synced. May run in a thread beside everything else: a segment that is
+        removed meanwhile needs no flush.
         """
         active = self.active
         for segment in segments:
@@ -209,9 +195,9 @@ class Segments(Sequence[Segment]):
         self.sync_names()
 
     def sync_names(self) -> None:
-        """See that segments which were made or removed stay so after a power cut."""
+        """Made or removed segments stay so after a power cut."""
         if self.has_new_names:
-            self.has_new_names = False  # first: what is made meanwhile sets it again
+            self.has_new_names = False  # first: segments made meanwhile set it again
             try:
                 self._open_files.disk.sync_directory(self._directory)
                 self._open_files.disk.sync_directory(self._directory.rpartition("/")[0])
@@ -220,7 +206,7 @@ class Segments(Sequence[Segment]):
                 raise
 
     def forget_files(self) -> None:
-        """Let go of all files without saving anything; the segments are not to be used any more."""
+        """Nothing is saved; the segments are not to be used any more."""
         for segment in self._segments:
             segment.forget_file()
         self._segments = []
@@ -236,7 +222,7 @@ def _retire(disk: Disk, paths: list[str], removals: Removals, due_ms: int) -> No
 def _slice(
     segment: Segment, offset: int, max_bytes: int, upper: int, segment_end: int, at_least_one_batch: bool
 ) -> LogSlice | None:
-    """The part of a segment that a read gets; None if all of the segment's batches end before `offset`."""
+    """None if all of the segment's batches end before `offset`."""
     if upper >= segment_end:
         position = segment.position_to_go_on(offset)
         if 0 <= position < segment.size and segment.size - position <= max_bytes:

@@ -14,8 +14,6 @@ NO_TIMESTAMP = -1
 
 
 class TimeIndex:
-    """The time index of one segment."""
-
     __slots__ = ("base_offset", "entries", "last_offset", "last_timestamp")
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
@@ -25,14 +23,14 @@ class TimeIndex:
         self.last_offset = base_offset
 
     def load(self) -> None:
-        """Take what the file holds; CorruptIndexError if it cannot be a time index."""
+        """CorruptIndexError if the file cannot be a time index."""
         self.entries.load()
         self._remember_last()
         if len(self.entries) and self.last_timestamp < self.entries.entry(0)[0]:
             raise CorruptIndexError(f"{self.entries.path} goes back in time")
 
     def maybe_append(self, timestamp_ms: int, offset: int) -> None:
-        """Note that nothing up to `offset` is later than this, if that is news."""
+        """Nothing up to `offset` is later than this."""
         if timestamp_ms > self.last_timestamp:
             self.entries.append(timestamp_ms, offset - self.base_offset)
             self.last_timestamp = timestamp_ms
@@ -56,7 +54,6 @@ class TimeIndex:
         self._remember_last()
 
     def reset(self) -> None:
-        """Forget all entries."""
         self.entries.reset()
         self._remember_last()
 

@@ -6,8 +6,8 @@ UNKNOWN = -1
 
 
 class Unread:
-    """`recovery_point` is -1 if it is unknown, and so is `end_offset`. `is_clean`: the files are as a clean close left
-    them, or were read and changed only as a whole since.
+    """Offsets are -1 if unknown. `is_clean`: the files are as a clean close left them, or changed only as a whole
+    since.
     """
 
     __slots__ = ("end_offset", "is_clean", "recovery_point", "rewritten_below", "start_offset")
@@ -21,14 +21,13 @@ class Unread:
         self.end_offset = recovery_point if is_clean or is_empty else UNKNOWN
 
     def remember(self, content: LogContent) -> None:
-        """The content is let go of."""
         self.recovery_point = content.recovery_point
         self.rewritten_below = content.rewritten_below
         self.start_offset = content.start_offset
         self.end_offset = content.end_offset
 
     def take_over(self, other: "Unread") -> None:
-        """Know what is known of a copy, which was closed."""
+        """The copy was closed."""
         self.is_clean = True
         self.recovery_point = other.recovery_point
         self.rewritten_below = other.rewritten_below
@@ -36,6 +35,6 @@ class Unread:
         self.end_offset = other.end_offset
 
     def distrust(self) -> None:
-        """Only the files can tell what is left."""
+        """Only the files tell the state."""
         self.is_clean = False
         self.end_offset = UNKNOWN

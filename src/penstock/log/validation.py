@@ -42,24 +42,22 @@ _BEGINNINGS = {
     Compression.LZ4: b"\x04\x22\x4d\x18",
     Compression.ZSTD: b"\x28\xb5\x2f\xfd",
 }
-"""How compressed records begin; snappy's do not begin with anything in particular."""
+"""How compressed records begin; snappy has no fixed beginning."""
 
 
 class AppendOrigin(enum.Enum):
-    """Who appends: a client, whose batch is checked in full, or a part of the broker, which may write control
-    batches.
-    """
+    """A client, whose batch is checked in full, or a part of the broker, which may write control batches."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
 
 
 CLIENT: Final = AppendOrigin.CLIENT
-"""By a name of its own: looking a member of an enumeration up takes as long as a call."""
+"""A name of its own: looking a member of an enumeration up takes as long as a call."""
 
 
 class AppendResult(NamedTuple):
-    """Where a batch went; of a repeated batch, where it went the first time."""
+    """A repeated batch has the place of the first one."""
 
     base_offset: int
     last_offset: int
@@ -69,10 +67,8 @@ class AppendResult(NamedTuple):
 
 
 class AppendRules:
-    """What one `LogConfig` asks of a batch, worked out once.
-
-    `codec` is the one that the topic wants; `latest_ms` is how far behind now a batch's latest timestamp may lie
-    before its records are looked at; `looks_at_all`: they are looked at in any case.
+    """The demands of one `LogConfig`, worked out once. `codec` is the topic's; `latest_ms` is how far behind now a
+    batch's latest timestamp may lie before its records are looked at; `looks_at_all`: they are looked at in any case.
     """
 
     __slots__ = ("codec", "config", "latest_ms", "looks_at_all", "max_bytes", "segment_bytes", "stamps")
@@ -94,10 +90,7 @@ class AppendRules:
 def check_batch(
     batch: memoryview, rules: AppendRules, *, now_ms: int, origin: AppendOrigin, topic: str
 ) -> tuple[memoryview, BatchHeader]:
-    """Check one batch that goes to the log's end: the batch, made anew if the topic asks for that, and its header.
-
-    Raises KafkaError with the code for the first thing that is wrong.
-    """
+    """Batch and header are new where the topic asks for that. Raises KafkaError with the code of the first fault."""
     header = _check_bytes(batch, rules)
     is_client = origin is CLIENT
     if is_client:
@@ -124,7 +117,7 @@ def check_batch(
 
 
 def _check_bytes(batch: memoryview, rules: AppendRules) -> BatchHeader:
-    """The header of what must be one whole batch, with its CRC and as many records as it claims offsets for."""
+    """It must be one whole batch, with its CRC and as many records as it claims offsets for."""
     size = len(batch)
     try:
         numbers = HEADER.unpack_from(batch)
@@ -152,7 +145,6 @@ def _check_bytes(batch: memoryview, rules: AppendRules) -> BatchHeader:
 
 
 def _no_batch(batch: memoryview) -> KafkaError:
-    """Why these bytes are not one batch."""
     if not batch:
         return KafkaError(ErrorCode.INVALID_RECORD, "there is no batch to append")
     try:
@@ -186,18 +178,17 @@ def _check_client(header: BatchHeader) -> None:
 
 
 def base_before(batches: memoryview, offset: int) -> int | None:
-    """Where the first batch begins if this offset is inside of it."""
+    """The base offset of the first batch if this offset is inside of it."""
     try:
         header = read_header(batches)
-    except DecodeError:  # nothing, or what nobody takes
+    except DecodeError:  # no batch, or one that is refused
         return None
     return header.base_offset if header.base_offset < offset <= header.last_offset else None
 
 
 def parse_follower_batches(batches: memoryview, log_end_offset: int) -> list[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch a leader sent; a last one that was cut off is left out.
-
-    Raises KafkaError: CORRUPT_MESSAGE, or UNKNOWN_SERVER_ERROR for offsets that do not go on from `log_end_offset`.
+    """A last batch that was cut off is left out. Raises KafkaError: CORRUPT_MESSAGE, or UNKNOWN_SERVER_ERROR for
+    offsets that do not go on from `log_end_offset`.
     """
     headers: list[tuple[int, BatchHeader]] = []
     expected, position, end = log_end_offset, 0, len(batches)

@@ -13,9 +13,9 @@ The first and the last offset of a batch stay, and with them its sequence number
 times of records. The horizon stands in the place of the base timestamp, and the records' own times count from it
 (KIP-534).
 
-A segment's last batch stays so that the segment ends where the next one begins: after a crash nobody may know yet that
-the log is a compacted one, and a gap between segments is one where records are lost. Transactions are not served yet: a
-log that has some is not compacted.
+A segment's last batch stays so that the segment ends where the next one begins: a start after a crash may not know yet
+that the log is a compacted one, and a gap between segments is one where records are lost. Transactions are not served
+yet: a log that has some is not compacted.
 """
 
 from collections.abc import Mapping
@@ -42,14 +42,11 @@ NO_PRODUCER_ID = -1
 
 
 class UncleanableError(DecodeError):
-    """A log that cannot be compacted as it is."""
+    pass
 
 
 class Terms(Value, kw_only=True):
-    """What holds for one new segment. Keys are known up to `latest_offset`; the next segment begins at `end_offset`.
-
-    `last_offsets`: of producers that may go on, where their last batch ends.
-    """
+    """`latest_offset` ends the known keys, `end_offset` the segment; `last_offsets` are those of active producers."""
 
     now_ms: int
     delete_retention_ms: int
@@ -60,9 +57,7 @@ class Terms(Value, kw_only=True):
 
 
 def unpacked(batch: memoryview, header: BatchHeader, max_bytes: int) -> Buffer:
-    """The records of a batch without compression. What the disk has damaged is no reason to write it anew: raises
-    UncleanableError, DecodeError.
-    """
+    """UncleanableError, DecodeError for records that the disk has damaged: they are not written anew."""
     if not check_crc(batch, 0, header):
         raise UncleanableError(f"the CRC of the batch at offset {header.base_offset} does not fit its bytes")
     if header.is_transactional and not header.is_control:
@@ -71,8 +66,6 @@ def unpacked(batch: memoryview, header: BatchHeader, max_bytes: int) -> Buffer:
 
 
 class Filtered(Value):
-    """What is left of a batch; its header, and how many records there are and were."""
-
     batch: Buffer
     header: BatchHeader
     kept: int
@@ -80,7 +73,7 @@ class Filtered(Value):
 
 
 def filter_batch(batch: memoryview, header: BatchHeader, keys: Keys, terms: Terms) -> Filtered | None:
-    """What is left of a batch; None for nothing. Raises UncleanableError, DecodeError."""
+    """None if nothing is left. Raises UncleanableError, DecodeError."""
     if header.is_control:
         return Filtered(batch, header, header.record_count, 0)
     data = unpacked(batch, header, terms.max_unpacked_bytes)
@@ -95,7 +88,7 @@ def filter_batch(batch: memoryview, header: BatchHeader, keys: Keys, terms: Term
 
 
 def _must_stay(header: BatchHeader, terms: Terms) -> bool:
-    """Whether its offsets or its sequence would be missed."""
+    """Its offsets or its sequence would be missed."""
     if header.last_offset + 1 == terms.end_offset:
         return True
     return header.producer_id != NO_PRODUCER_ID and terms.last_offsets.get(header.producer_id) == header.last_offset
@@ -131,7 +124,7 @@ def _rewritten(header: BatchHeader, kept: Kept, horizon_ms: int | None) -> Filte
 
 
 def _rebased(data: Buffer, count: int, shift: int, fixed: int | None) -> bytes:
-    """The records with times that count from another one."""
+    """`shift` is the distance between the old and the new base timestamp."""
     parts: list[Buffer] = []
     for place in places(data, count):
         rest = place.begin + _length_of_varint(data, place.begin)

@@ -1,7 +1,7 @@
 """One round of compaction over the files of a log: its keys are read, then its segments are written anew.
 
-What comes out lies beside the log as `*.cleaned`, durable, and changes nothing until somebody swaps it in. A round is a
-generator, so that whoever runs it decides on its pace, and may leave it at any step: in the process of the node or in
+What comes out lies beside the log as `*.cleaned`, durable, and changes nothing until the node swaps it in. A round is a
+generator, so that its caller decides on its pace, and may leave it at any step: in the process of the node or in
 another one, on a real disk or on a simulated one. No step takes more than some `log.cleaner.io.buffer.size`.
 """
 
@@ -22,26 +22,22 @@ MIN_BUFFER_BYTES = 4096
 
 
 class CleanedSegment(Segment):
-    """A segment that is not part of its log yet."""
+    """It is not part of its log yet."""
 
     __slots__ = ()
 
     def path_of(self, suffix: str) -> str:
-        """One of the segment's files."""
         return super().path_of(suffix) + CLEANED_SUFFIX
 
 
 class _Counts:
-    """What a round has done so far."""
-
     def __init__(self) -> None:
         self.bytes_read = self.bytes_written = self.records_read = self.records_written = self.keyless = 0
 
 
 def run_round(work: Round, keys: Keys, disk: Disk) -> Iterator[Step]:
-    """Do the round step by step; the last one is its Summary.
-
-    Raises OSError, and DecodeError or KafkaError(CORRUPT_MESSAGE) for a log that cannot be compacted.
+    """The last step is the Summary. Raises OSError; DecodeError or KafkaError(CORRUPT_MESSAGE) for a log that cannot be
+    compacted.
     """
     counts = _Counts()
     latest_offset = yield from _read_keys(work, keys, disk)
@@ -75,7 +71,7 @@ def run_round(work: Round, keys: Keys, disk: Disk) -> Iterator[Step]:
 
 
 def _read_keys(work: Round, keys: Keys, disk: Disk) -> Generator[Step, None, int]:
-    """Read the keys of the dirty part; returns the offset up to which all are known."""
+    """Returns the offset up to which all keys of the dirty part are known."""
     latest_offset = work.first_dirty - 1
     for number, segment in enumerate(work.segments):
         is_last = number + 1 == len(work.segments)
@@ -107,7 +103,7 @@ def _path_of(work: Round, segment: SegmentFacts) -> str:
 
 
 def _batches(work: Round, segment: SegmentFacts, disk: Disk) -> Iterator[tuple[memoryview, BatchHeader | None]]:
-    """The batches of a segment; in between, without a header, the bytes that were read."""
+    """Steps without a header tell how many bytes were read."""
     file = disk.open_for_reading(_path_of(work, segment))
     position, wanted = 0, max(work.io_bytes, MIN_BUFFER_BYTES)
     while position < segment.size:
@@ -125,7 +121,7 @@ def _batches(work: Round, segment: SegmentFacts, disk: Disk) -> Iterator[tuple[m
 
 
 def _size_of_first(chunk: memoryview, segment: SegmentFacts, position: int) -> int:
-    """How much to read to have the batch whole that is larger than what was read."""
+    """How much to read for a batch that is larger than the chunk."""
     size = LENGTH_END + int.from_bytes(chunk[8:LENGTH_END], "big") if len(chunk) >= HEADER_SIZE else 0
     if not len(chunk) < size <= segment.size - position:
         raise UncleanableError(
@@ -137,7 +133,6 @@ def _size_of_first(chunk: memoryview, segment: SegmentFacts, position: int) -> i
 def _write_group(
     work: Round, group: list[SegmentFacts], keys: Keys, terms: Terms, disk: Disk, counts: _Counts
 ) -> Iterator[Step]:
-    """Write one segment in the place of a group of them."""
     out = _Output(CleanedSegment(OpenFiles(disk, 1), work.directory, group[0].base_offset), work, disk)
     for segment in group:
         for batch, header in _batches(work, segment, disk):
@@ -157,7 +152,7 @@ def _write_group(
 
 
 class _Output:
-    """What is to be written of a new segment, gathered until it is worth a call."""
+    """Writes of a new segment, gathered until they are worth a call."""
 
     def __init__(self, segment: Segment, work: Round, disk: Disk) -> None:
         self.segment = segment
@@ -170,7 +165,6 @@ class _Output:
         self._pending.append(left)
 
     def flush(self) -> int:
-        """Write what was gathered; how many bytes."""
         pending, self._pending = self._pending, []
         if not pending:
             return 0
@@ -184,10 +178,7 @@ class _Output:
         return len(data)
 
     def close(self, *, modified_ms: int) -> None:
-        """See that the segment and its indexes outlive a power cut.
-
-        `modified_ms`: when records last came. Retention goes by that where none has a time.
-        """
+        """Durable. Retention goes by `modified_ms`, the time of the last records, where none has a time."""
         self.flush()
         self._disk.set_modified_ms(self.segment.path, modified_ms)
         self.segment.opened().sync()

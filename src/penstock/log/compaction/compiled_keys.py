@@ -1,6 +1,6 @@
 """Keys and their last offsets in a table of numbers, with kernels compiled by numba: the twin of `plain_keys`.
 
-A key is known by its SipHash-1-3 of 128 bits, under a secret that is new for each round: nobody can choose keys that
+A key is known by its SipHash-1-3 of 128 bits, under a secret that is new for each round: no client can choose keys that
 are taken for one another. numba checks no bounds, so each varint and each length is checked before a byte is read.
 """
 
@@ -32,7 +32,7 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
 def compiled(function: Kernel) -> Kernel:
-    """Compile at first use and keep the machine code where that is possible."""
+    """The machine code is kept where that is possible."""
     try:
         return cast("Kernel", numba.njit(cache=True)(function))
     except RuntimeError:
@@ -56,13 +56,11 @@ def read_varint(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, 
 
 @compiled
 def rotated(value: np.uint64, count: Integer) -> np.uint64:
-    """A number's bits, turned to the left."""
     return (value << np.uint64(count)) | (value >> np.uint64(64 - count))
 
 
 @compiled
 def sip_round(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64) -> tuple[np.uint64, ...]:
-    """One round of SipHash."""
     a += b
     b = rotated(b, 13) ^ a
     a = rotated(a, 32)
@@ -78,7 +76,6 @@ def sip_round(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64) -> tuple[n
 
 @compiled
 def key_hash(data: Bytes, begin: Integer, length: Integer, secret: Hashes) -> tuple[np.uint64, np.uint64]:
-    """The SipHash-1-3 of 128 bits of a key."""
     a = secret[0] ^ np.uint64(0x736F6D6570736575)
     b = secret[1] ^ np.uint64(0x646F72616E646F6D) ^ np.uint64(0xEE)
     c = secret[0] ^ np.uint64(0x6C7967656E657261)
@@ -108,7 +105,6 @@ def key_hash(data: Bytes, begin: Integer, length: Integer, secret: Hashes) -> tu
 
 @compiled
 def slot_of(hashes: Hashes, offsets: Offsets, first: np.uint64, second: np.uint64) -> Integer:
-    """Where a key is, or the free slot where it would be."""
     slot = np.int64(first % np.uint64(offsets.shape[0]))
     while offsets[slot] != 0 and (hashes[slot, 0] != first or hashes[slot, 1] != second):
         slot += 1
@@ -148,9 +144,8 @@ def index_records(
     used: Integer,
     capacity: Integer,
 ) -> Integer:
-    """Enter the keys of a batch; how many are used then, FULL or REFUSED. numbers: records, base and first offset.
-
-    An offset is kept as one more than it is: 0 stands for a slot that is free.
+    """Returns how many slots are used, FULL or REFUSED. `numbers`: records, base and first offset. Offsets are kept
+    plus one: 0 stands for a free slot.
     """
     count, base_offset, first_offset = numbers
     at = np.int64(0)
@@ -212,8 +207,6 @@ def keep_records(
 
 
 class CompiledKeys:
-    """As `Keys` says, in arrays."""
-
     def __init__(self, buffer_bytes: int, load_factor: float) -> None:
         slots = max(2, buffer_bytes // BYTES_PER_KEY)
         self.capacity = max(1, min(int(slots * load_factor), slots - 1))
@@ -227,7 +220,6 @@ class CompiledKeys:
         return self._used
 
     def index(self, data: Buffer, header: BatchHeader, first_offset: int) -> bool:
-        """Take the keys of a batch from `first_offset` on; False if there was no room for all of them."""
         numbers = header.record_count, header.base_offset, first_offset
         used = index_records(
             _array(data), numbers, self._secret, self._hashes, self._offsets, self._used, self.capacity
@@ -241,7 +233,6 @@ class CompiledKeys:
         return True
 
     def keep(self, data: Buffer, header: BatchHeader, latest_offset: int, drops_tombstones: bool) -> Kept:
-        """Leave out, up to `latest_offset`, each record whose key comes again later, or which has none."""
         if len(data) > len(self._out):
             self._out = np.zeros(2 * len(data), np.uint8)
         numbers = header.record_count, header.base_offset, latest_offset
@@ -260,7 +251,6 @@ class CompiledKeys:
 
 
 def _array(data: Buffer) -> Bytes:
-    """A view in the one form that the kernels are compiled for."""
     array = np.frombuffer(data, np.uint8) if len(data) else np.zeros(0, np.uint8)
     array.flags.writeable = False
     return array

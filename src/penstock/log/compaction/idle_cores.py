@@ -9,7 +9,7 @@ from penstock.log.compaction.rounds import Step
 
 LONG_S = 0.25
 FEW = 0.1
-"""Who gets less than this share of a core for a step that takes long finds no idle cores."""
+"""A thread that gets less than this share of a core for a step that takes long finds no idle cores."""
 
 
 def _clocks() -> tuple[float, float]:
@@ -19,11 +19,10 @@ def _clocks() -> tuple[float, float]:
 def on_idle_cores(steps: Iterator[Step], clocks: Callable[[], tuple[float, float]] = _clocks) -> Iterator[Step]:
     """The steps, from a thread that runs on idle cores alone; from the calling one as soon as there are none.
 
-    The first one loads what the others need, which may take a second of CPU time: the calling thread makes it.
-
-    Linux has a thread that wakes up wait up to 4 ms behind one that is merely nice. But while others keep all cores
-    busy, a thread for idle cores gets 0.3 % of one, and without privileges it stays such a thread.
-    `clocks` tells the time, and how long the calling thread has run, in seconds.
+    The first one loads what the others need, which may take a second of CPU time: the calling thread makes it. On Linux
+    a thread that wakes up waits up to 4 ms behind one that is merely nice. But while others keep all cores busy, a
+    thread for idle cores gets 0.3 % of one, and without privileges it stays such a thread. `clocks` gives the time and
+    the CPU time of the calling thread, in seconds.
     """
 
     def made() -> tuple[Step | None, bool]:

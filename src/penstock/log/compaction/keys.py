@@ -10,14 +10,11 @@ from penstock.protocol.varint import Buffer
 
 
 class Kept(NamedTuple):
-    """The records of a batch that stay, as they were: `data` has so many `records`."""
-
     data: Buffer
     records: int
     has_tombstones: bool
     max_timestamp: int
     keyless: int
-    """Records without a key, which do not stay."""
 
 
 class Keys(Protocol):
@@ -25,12 +22,10 @@ class Keys(Protocol):
 
     capacity: int
 
-    def __len__(self) -> int:
-        """How many there are."""
-        ...
+    def __len__(self) -> int: ...
 
     def index(self, data: Buffer, header: BatchHeader, first_offset: int) -> bool:
-        """Take the keys of a batch from `first_offset` on; False if there was no room for all of them."""
+        """From `first_offset` on; False if there was no room for all keys."""
         ...
 
     def keep(self, data: Buffer, header: BatchHeader, latest_offset: int, drops_tombstones: bool) -> Kept:

@@ -8,7 +8,7 @@ from penstock.protocol.varint import Buffer, decode_varint
 
 
 class Place(NamedTuple):
-    """Where one record lies in the data of its batch; the lengths are -1 for null."""
+    """Lengths are -1 for null."""
 
     begin: int
     end: int
@@ -20,7 +20,6 @@ class Place(NamedTuple):
 
 
 def places(data: Buffer, count: int) -> Iterator[Place]:
-    """The records of a batch one after the other."""
     at = 0
     try:
         for _ in range(count):

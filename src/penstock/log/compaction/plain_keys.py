@@ -8,12 +8,10 @@ from penstock.protocol.batch import BatchHeader
 from penstock.protocol.varint import Buffer
 
 BYTES_PER_KEY = 192
-"""What one key takes in a dictionary: the hash, the offset, and the table when it has just grown."""
+"""Of a key in a dictionary: the hash, the offset, and the table when it has just grown."""
 
 
 class PlainKeys:
-    """As `Keys` says, in a dictionary."""
-
     def __init__(self, buffer_bytes: int, load_factor: float) -> None:
         self.capacity = max(1, int(buffer_bytes * load_factor) // BYTES_PER_KEY)
         self._offsets: dict[bytes, int] = {}
@@ -22,7 +20,6 @@ class PlainKeys:
         return len(self._offsets)
 
     def index(self, data: Buffer, header: BatchHeader, first_offset: int) -> bool:
-        """Take the keys of a batch from `first_offset` on; False if there was no room for all of them."""
         offsets, base_offset = self._offsets, header.base_offset
         for place in places(data, header.record_count):
             offset = base_offset + place.offset_delta
@@ -34,7 +31,6 @@ class PlainKeys:
         return True
 
     def keep(self, data: Buffer, header: BatchHeader, latest_offset: int, drops_tombstones: bool) -> Kept:
-        """Leave out, up to `latest_offset`, each record whose key comes again later, or which has none."""
         kept: list[Place] = []
         keyless = 0
         for place in places(data, header.record_count):

@@ -13,10 +13,7 @@ from penstock.protocol.value import Value
 
 
 class Cleanable(Value, kw_only=True):
-    """What there is to do in a log: keys of [`first_dirty`, `first_uncleanable`) count, sizes are bytes.
-
-    `delay_ms`: for how long a record has waited beyond `max.compaction.lag.ms`.
-    """
+    """Keys of [`first_dirty`, `first_uncleanable`) count. `delay_ms` is the wait beyond `max.compaction.lag.ms`."""
 
     first_dirty: int
     first_uncleanable: int
@@ -26,12 +23,11 @@ class Cleanable(Value, kw_only=True):
 
     @property
     def ratio(self) -> float:
-        """The share of the log that is dirty and may be compacted."""
+        """Only dirty bytes that may be compacted count."""
         total = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / total if total else 0.0
 
     def is_due(self, config: LogConfig) -> bool:
-        """Whether the log is dirty enough, or a record has waited for too long."""
         return bool(self.cleanable_bytes) and (self.delay_ms > 0 or self.ratio > config.min_cleanable_dirty_ratio)
 
 
@@ -45,8 +41,8 @@ def cleanable(
     cleaned_to: int,
     now_ms: int,
 ) -> Cleanable:
-    """What can be compacted now: nothing of the active segment, nothing at or above `stable_offset`, and no segment
-    that has a record younger than `min.compaction.lag.ms`. May raise OSError.
+    """The active segment, records at or above `stable_offset`, and segments with a record younger than
+    `min.compaction.lag.ms` cannot be compacted. May raise OSError.
     """
     first_dirty = cleaned_to if start_offset <= cleaned_to <= end_offset else start_offset
     sealed = segments[:-1]
@@ -88,8 +84,6 @@ def _delay_ms(dirty: Sequence[Segment], config: LogConfig, now_ms: int) -> int:
 
 
 class SegmentFacts(NamedTuple):
-    """A segment as the one who compacts is told of it; sizes are bytes."""
-
     base_offset: int
     size: int
     index_bytes: int
@@ -99,7 +93,7 @@ class SegmentFacts(NamedTuple):
 def groups(
     segments: Sequence[SegmentFacts], end_offset: int, *, segment_bytes: int, index_bytes: int
 ) -> list[list[SegmentFacts]]:
-    """The segments, which end with `end_offset`, in groups of neighbours of which each surely fits into one segment."""
+    """Each group surely fits into one segment."""
     found: list[list[SegmentFacts]] = []
     for number, segment in enumerate(segments):
         ends = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset

@@ -9,7 +9,7 @@ from penstock.protocol.value import Value
 
 
 class Buffers(Value, kw_only=True):
-    """What one round may take: bytes for its keys and the share of them that is used, bytes for reading and writing."""
+    """Limits of one round; of `dedupe_bytes` only the share `load_factor` is used."""
 
     dedupe_bytes: int = 128 << 20
     load_factor: float = 0.9
@@ -17,7 +17,7 @@ class Buffers(Value, kw_only=True):
 
 
 def look_at(log: PartitionLog, stable_offset: int, now_ms: int) -> Cleanable:
-    """What there is to do in a log that is read in. Raises KafkaError."""
+    """The log must be read in. Raises KafkaError."""
     try:
         return cleanable(
             log.segments,
@@ -33,7 +33,7 @@ def look_at(log: PartitionLog, stable_offset: int, now_ms: int) -> Cleanable:
 
 
 def prepare(log: PartitionLog, found: Cleanable, buffers: Buffers, now_ms: int) -> tuple[Round, list[Segment]]:
-    """The round, and the segments that it reads. Raises KafkaError."""
+    """Returns the segments that the round reads, too. Raises KafkaError."""
     config = log.config
     segments = [segment for segment in log.segments if segment.base_offset < found.first_uncleanable]
     try:

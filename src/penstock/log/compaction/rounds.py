@@ -1,6 +1,6 @@
 """A round of compaction in words: what is to be done, and what each step of it has done.
 
-Who asks for a round needs no more than this; what does it (`cleaning`) is loaded where it is done.
+Nodes that ask for a round load only this; `cleaning`, which does it, is loaded in its process.
 """
 
 from penstock.log.compaction.planning import SegmentFacts
@@ -8,9 +8,8 @@ from penstock.protocol.value import Value
 
 
 class Round(Value, kw_only=True):
-    """What is to be done: the dirty part of the log is [`first_dirty`, `end_offset`), `segments` all below its end.
-
-    The keys get `dedupe_bytes` of memory, of which the share `load_factor` is used; reads and writes `io_bytes`.
+    """The dirty part of the log is [`first_dirty`, `end_offset`), `segments` all below its end. Of `dedupe_bytes`, the
+    memory for keys, the share `load_factor` is used.
     """
 
     directory: str
@@ -30,20 +29,18 @@ class Round(Value, kw_only=True):
 
 
 class Moved(Value):
-    """So many bytes were read or written."""
-
     count: int
 
 
 class Cleaned(Value):
-    """The segments that begin with these offsets can be replaced by a new one, which begins as the first of them."""
+    """A new segment can replace those that begin with these offsets; it begins as the first of them."""
 
     base_offsets: tuple[int, ...]
     size: int
 
 
 class Summary(Value, kw_only=True):
-    """A round is over: the log is clean up to `end_offset`."""
+    """The log is clean up to `end_offset`."""
 
     end_offset: int
     bytes_read: int

@@ -9,13 +9,12 @@ LENGTH_BYTES = 4
 
 
 class Task(Value):
-    """A round, and how many bytes it may read and write in a second."""
+    """`bytes_per_s` limits reads and writes together."""
 
     work: Round
     bytes_per_s: float
 
 
 def pack(value: object) -> bytes:
-    """A value as it travels."""
     content = pickle.dumps(value)
     return len(content).to_bytes(LENGTH_BYTES, "big") + content

@@ -25,13 +25,13 @@ NICENESS = 19
 
 
 def read(stream: BinaryIO) -> Any:
-    """The next value; None at the end."""
+    """None at the end of the stream."""
     length = stream.read(LENGTH_BYTES)
     return pickle.loads(stream.read(int.from_bytes(length, "big"))) if length else None
 
 
 class Pace:
-    """Waits as long as it takes that no more bytes are moved than a limit allows."""
+    """It waits so that no more bytes are moved than a limit allows."""
 
     def __init__(self, bytes_per_s: float, now_s: Callable[[], float], sleep: Callable[[float], None]) -> None:
         self._bytes_per_s = bytes_per_s
@@ -41,7 +41,6 @@ class Pace:
         self._moved = 0
 
     def note(self, count: int) -> None:
-        """So many bytes were moved."""
         self._moved += count
         ahead_s = self._moved / self._bytes_per_s - (self._now_s() - self._began_s)
         if ahead_s > 0:
@@ -49,7 +48,6 @@ class Pace:
 
 
 def make_keys(work: Round) -> Keys:
-    """The fastest keys that there are."""
     try:
         from penstock.log.compaction.compiled_keys import CompiledKeys  # numba is an extra, and takes a second
     except ImportError:
@@ -59,7 +57,7 @@ def make_keys(work: Round) -> Keys:
 
 @contextmanager
 def alone(directory: str) -> Iterator[None]:
-    """Wait until nobody else compacts that log: the process of a node that was killed may not have noticed yet."""
+    """Wait until no other process compacts that log: that of a killed node may still run."""
     fd = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -69,7 +67,7 @@ def alone(directory: str) -> Iterator[None]:
 
 
 def serve(source: BinaryIO, target: BinaryIO, is_wanted: Callable[[], bool]) -> None:
-    """Do one round after the other until nobody is left who asks."""
+    """It ends when the node closes `source`."""
     disk = Disk()
     while (task := read(source)) is not None:
         pace = Pace(task.bytes_per_s, time.monotonic, time.sleep)

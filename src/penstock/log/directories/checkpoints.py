@@ -15,28 +15,23 @@ logger = logging.getLogger(__name__)
 
 
 class Checkpoints:
-    """Each is a file beside the logs that it tells of, and written where something in it has changed.
-
-    All that writes raises KafkaError(KAFKA_STORAGE_ERROR).
-    """
+    """Each is a file beside its logs, written when it changes. Writing raises KafkaError(KAFKA_STORAGE_ERROR)."""
 
     def __init__(self, roots: LogRoots) -> None:
         self._roots = roots
 
     def logs_by_directory(self, logs: PartitionLogs) -> list[tuple[LogDirectory, list[PartitionLog]]]:
-        """The directories that are online, and what lies in them."""
         found: dict[str, list[PartitionLog]] = {path: [] for path in self._roots.paths}
         for log in logs.values():
             found[log.parent].append(log)
         return [(directory, found[directory.path]) for directory in self._roots.online]
 
     def write(self, logs: PartitionLogs) -> None:
-        """Write recovery points, log start offsets, and up to where logs were compacted."""
+        """Recovery points, log start offsets and compacted offsets."""
         for directory, its in self.logs_by_directory(logs):
             self.write_of(directory, its)
 
     def write_of(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:
-        """The same for one directory."""
         points = {(log.topic, log.partition): max(log.recovery_point, 0) for log in logs}
         starts = {(log.topic, log.partition): start for log in logs if (start := log.start_to_checkpoint) is not None}
         _write(directory, directory.write_recovery_points, points)
@@ -44,18 +39,15 @@ class Checkpoints:
         _write(directory, directory.write_log_start_offsets, starts)
 
     def write_cleaned_offsets(self, logs: PartitionLogs) -> None:
-        """Write up to where logs were compacted."""
         for directory, its in self.logs_by_directory(logs):
             _write_cleaned_offsets(directory, its)
 
     def write_high_watermarks(self, logs: PartitionLogs, offsets: dict[TopicPartition, int]) -> None:
-        """Keep the high watermarks of partitions, each beside its log."""
         for directory, its in self.logs_by_directory(logs):
             keys = [(log.topic, log.partition) for log in its]
             _write(directory, directory.write_high_watermarks, {k: offsets[k] for k in keys if k in offsets})
 
     def high_watermarks(self, logs: PartitionLogs) -> dict[TopicPartition, int]:
-        """What `write_high_watermarks` wrote last beside these logs."""
         found: dict[TopicPartition, int] = {}
         for directory, its in self.logs_by_directory(logs):
             try:

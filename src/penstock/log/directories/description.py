@@ -11,7 +11,7 @@ from penstock.protocol.value import Value
 
 
 class DirectoryDescription(Value, kw_only=True):
-    """What DescribeLogDirs says of one directory; sizes are bytes. With a `failure` none of them is known."""
+    """As in DescribeLogDirs; sizes are bytes. With a `failure` none of them is known."""
 
     path: str
     total_bytes: int
@@ -21,7 +21,6 @@ class DirectoryDescription(Value, kw_only=True):
 
 
 def describe(disk: Disk, directory: LogDirectory, logs: Iterable[PartitionLog]) -> DirectoryDescription:
-    """The directory as it is now, with these logs in it."""
     path, failure = directory.path, directory.health.failure
     try:
         if failure is None:

@@ -2,9 +2,9 @@
 
 `open_all` only looks at names after a clean shutdown; each log is read when it is first used. After a crash every
 log that is not empty is recovered before `open_all` returns. What was closed cleanly is so until `begin`. Nothing here
-waits for time: `remove_due` and `checkpoints` are called by whoever keeps the clock.
+waits for time: `remove_due` and `checkpoints` are called by the node, which keeps the clock.
 
-The logs of a directory that is offline stay known, so that nobody makes one of them anew elsewhere, and raise
+The logs of a directory that is offline stay known, so that none of them is made anew elsewhere, and raise
 KAFKA_STORAGE_ERROR.
 
 A log is its topic's by the topic's id, which lies in its directory, and never by its name alone: `create` and `claim`
@@ -47,14 +47,12 @@ from penstock.protocol.uuids import random_uuid, uuid_to_text
 logger = logging.getLogger(__name__)
 
 MAX_SINGLE_SYNCS = 100
-"""A close with more logs to sync than this syncs the file system as a whole: one call instead of thousands."""
+"""Above this a close syncs the file system as a whole: one call instead of thousands."""
 
 
 class LogDirectories:
-    """The log directories of one node; all of them are locked while this object is open.
-
-    `roots` are the directories themselves; see there for `metadata_path`, in which the metadata log lies and, if it is
-    none of `paths`, nothing else, and for `cluster_id`. Raises LogDirectoryError.
+    """They are locked while this object is open. The metadata log lies in `roots.metadata_path`. Raises
+    LogDirectoryError.
     """
 
     def __init__(
@@ -80,7 +78,6 @@ class LogDirectories:
         self.twins: list[PartitionLog] = []
         """Logs of partitions that have another one in `logs`, with records in both: the metadata say which is right."""
         self.preferred: dict[TopicPartition, str] = {}
-        """In which directory a replica shall be made that is not here yet."""
         self.roots = LogRoots(
             self._disk, paths, node_id=node_id, random=random, metadata_path=metadata_path, cluster_id=cluster_id
         )
@@ -88,18 +85,14 @@ class LogDirectories:
 
     @property
     def cluster_id(self) -> str:
-        """The cluster that the directories belong to."""
         return self.roots.cluster_id
 
     def id_of(self, log: PartitionLog) -> UUID | None:
-        """The id of the directory in which a partition's log lies; None where only the metadata log should lie."""
+        """None where only the metadata log should lie."""
         return self.roots.id_of(log.parent)
 
     def open_all(self, config_of: Callable[[str], LogConfig]) -> PartitionLogs:
-        """Find all partitions; `config_of(topic)` gives a topic's config. Raises LogDirectoryError.
-
-        Directories that were closed cleanly are as they were until `begin`.
-        """
+        """Directories that were closed cleanly stay so until `begin`. Raises LogDirectoryError."""
         names = directory_names(self._disk, self.roots)
         finish_swaps(self._disk, self.roots, names)
         opening = Opening(self.open_files, self._removals, self.roots.metadata_path)
@@ -121,7 +114,7 @@ class LogDirectories:
         return self.logs
 
     def begin(self) -> None:
-        """From here on logs are written to, and a crash needs a recovery. Raises LogDirectoryError, KafkaError."""
+        """From here on logs are written, and a crash needs a recovery. Raises LogDirectoryError, KafkaError."""
         self.roots.make()
         known = len(self.roots.offline)
         for directory in self.roots.online:
@@ -145,12 +138,10 @@ class LogDirectories:
         assigned: UUID | None = None,
         is_new: bool = True,
     ) -> PartitionLog:
-        """The log of a partition of this topic: the one there is, or a new one in the directory that has the fewest.
-
-        `assigned` is the id of the directory in which it is said to lie, if that is said. A replica that is not new,
-        and that may lie in a directory which is offline, is not made anew elsewhere. A log that is left of an earlier
-        topic of the same name is set aside first. Raises KafkaError: KAFKA_STORAGE_ERROR, and INCONSISTENT_TOPIC_ID
-        where the log is not that topic's and cannot be set aside.
+        """The log that exists, or a new one in the directory that has the fewest. `assigned` is the directory that the
+        metadata name. A replica that is not new and may lie in an offline directory is not made anew elsewhere. A log
+        of an earlier topic of the same name is set aside first. Raises KafkaError: KAFKA_STORAGE_ERROR, and
+        INCONSISTENT_TOPIC_ID where the log is another topic's and cannot be set aside.
         """
         if topic == CLUSTER_METADATA and topic_id != CLUSTER_METADATA_ID:
             raise self._is_not_its(f"{topic}-{partition}", topic_id)
@@ -177,7 +168,7 @@ class LogDirectories:
         return log
 
     def _take(self, health: Health, path: str, topic_id: UUID) -> bool:
-        """Make the directory of a log that is not known, for this topic; whether there was one that may be its."""
+        """Make the directory of an unknown log, for this topic; True if one was there that may be the topic's."""
         try:
             is_there = self._disk.is_directory(path)
             found = read_topic_id(self._disk, path) if is_there else None
@@ -189,9 +180,8 @@ class LogDirectories:
         return is_there
 
     def claim(self, log: PartitionLog, topic_id: UUID) -> bool:
-        """Whether a log is that topic's, by the id in its directory; one that has no id is from now on.
-
-        Raises KafkaError(KAFKA_STORAGE_ERROR).
+        """By the id in the log's directory; a log without one becomes the topic's. Raises
+        KafkaError(KAFKA_STORAGE_ERROR).
         """
         if log.owner is not None:
             return log.owner == topic_id
@@ -204,7 +194,7 @@ class LogDirectories:
         return True
 
     def _make_way(self, log: PartitionLog, topic_id: UUID) -> None:
-        """Put a log aside that has another topic's id than the one that is to lie in its place."""
+        """The log has another topic's id."""
         directory = log.directory
         if not has_replicas(log.topic):
             raise self._is_not_its(f"{directory} (move it away if it is not missed)", topic_id)
@@ -217,7 +207,7 @@ class LogDirectories:
         return KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, message)
 
     def topic_id_of(self, log: PartitionLog) -> UUID | None:
-        """The id of its topic, if that is known. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        """None if it is not known. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         try:
             return log.topic_id
         except OSError as error:
@@ -232,7 +222,7 @@ class LogDirectories:
             raise health.report(error, f"making {path}") from error
 
     def _parent_for(self, key: TopicPartition, assigned: UUID | None, is_new: bool) -> LogDirectory:
-        """Where to make a log: where it is said to lie, or else in the directory that has the fewest."""
+        """The assigned directory, or else the one that has the fewest logs."""
         if key == METADATA:
             metadata = self.roots[self.roots.metadata_path]
             metadata.health.check()
@@ -259,9 +249,8 @@ class LogDirectories:
         return min(online, key=lambda directory: counts[directory.path])
 
     def delete(self, log: PartitionLog, now_ms: int) -> None:
-        """Rename the partition's directory at once, remove it after `file_delete_delay_ms`.
-
-        Raises KafkaError, also for a log that no topic has claimed by its id. What cannot be renamed is still known.
+        """Rename the directory at once, remove it after `file_delete_delay_ms`. Raises KafkaError, also for a log that
+        no topic has claimed by its id. A log that cannot be renamed is still known.
         """
         _check_may_go(log)
         if log.owner is None:
@@ -281,7 +270,6 @@ class LogDirectories:
         self._removals.schedule(path, now_ms + log.config.file_delete_delay_ms)
 
     def _put_away(self, log: PartitionLog, name_of: Callable[[str, int, UUID], str]) -> str:
-        """Rename the directory of a log that is used no longer; returns its path."""
         path = f"{log.parent}/{name_of(log.topic, log.partition, random_uuid(self._random))}"
         try:
             self._disk.rename(log.directory, path)
@@ -301,14 +289,14 @@ class LogDirectories:
         topic_id = self.topic_id_of(log)
         if topic_id is not None:
             self._write_topic_id(directory.health, f"{path}/{name}", topic_id)
-        config = log.config.replace(flush_messages=INT64_MAX)  # it is flushed before it is promised to anybody
+        config = log.config.replace(flush_messages=INT64_MAX)  # it is flushed before any broker relies on it
         future = future_log(self.open_files, self._removals, directory, f"{path}/{name}", key, config, is_clean=True)
         future.truncate_fully_and_start_at(log.log_start_offset, durable=True)  # there may be nothing to flush
         self.futures[key] = future
         return future
 
     def drop_future(self, key: TopicPartition, now_ms: int) -> None:
-        """Remove a copy that is not wanted any more, or that lies in a directory which failed. Raises KafkaError."""
+        """The copy may lie in a directory that failed. Raises KafkaError."""
         future = self.futures.pop(key)
         if future.health.failure is not None:
             future.abandon()
@@ -316,13 +304,13 @@ class LogDirectories:
             self._remove_later(future, now_ms)
 
     def set_future_aside(self, key: TopicPartition) -> str:
-        """Rename the directory of a copy of which nobody knows the original; returns its path. Raises KafkaError."""
+        """Rename the directory of a copy without an original; returns its path. Raises KafkaError."""
         path = self._put_away(self.futures[key], stray_partition_directory)
         del self.futures[key]
         return path
 
     def swap(self, log: PartitionLog, now_ms: int) -> None:
-        """Let the copy of `log`, which was closed, take its place. The original is removed later. Raises KafkaError.
+        """The copy must be closed. The original is removed later. Raises KafkaError.
 
         The original goes first: a copy without its original, whose names have the same unique id, is whole, and the
         next start finishes what a crash interrupted. When the copy cannot be renamed, the original comes back.
@@ -353,9 +341,8 @@ class LogDirectories:
         self._removals.schedule(gone, now_ms + log.config.file_delete_delay_ms)
 
     def set_aside(self, log: PartitionLog) -> str:
-        """Rename the directory of a log that belongs to no partition; returns its path. Raises KafkaError.
-
-        Nothing here removes it: whoever runs the node decides.
+        """Rename the directory of a log without a partition; returns its path. It is never removed here. Raises
+        KafkaError.
         """
         _check_may_go(log)
         log.health.check()
@@ -364,20 +351,19 @@ class LogDirectories:
         return path
 
     def remove_due(self, now_ms: int, *, at_most: int = 1000) -> int:
-        """Remove the files and directories whose delay is over; how many."""
+        """Returns the number of removals."""
         return self._removals.remove_due(now_ms, at_most=at_most)
 
     def next_removal_ms(self) -> int | None:
-        """When `remove_due` has something to do next."""
         return self._removals.next_deadline_ms()
 
     def describe(self) -> list[DirectoryDescription]:
-        """Sizes of all partitions and of the file systems they lie in; a directory only for metadata is left out."""
+        """A directory only for metadata is left out."""
         logs = {directory.path: logs for directory, logs in self.checkpoints.logs_by_directory(self.logs)}
         return [describe(self._disk, directory, logs.get(directory.path, [])) for directory in self.roots.for_data]
 
     def discard(self, log: PartitionLog, suffix: str) -> None:
-        """Remove the files of a log whose names end so. Raises KafkaError."""
+        """Remove the log's files with this suffix. Raises KafkaError."""
         try:
             for name in self._disk.names(log.directory):
                 if name.endswith(suffix):
@@ -386,10 +372,9 @@ class LogDirectories:
             raise log.health.report(error, f"tidying {log.directory}") from error
 
     def close(self, *, broker_epoch: int = -1) -> None:
-        """Close all logs, write the checkpoints, mark the directories as clean, release the locks.
-
-        Raises KafkaError(KAFKA_STORAGE_ERROR) when that fails in one of them, after the others are closed; that one is
-        recovered at the next start, as those are that were offline before.
+        """Checkpoints are written, directories marked as clean, locks released. KafkaError(KAFKA_STORAGE_ERROR) when
+        that fails in a directory, after the others are closed; the next start recovers it, as it does those that were
+        offline before.
         """
         problem: KafkaError | None = None
         try:
@@ -416,7 +401,7 @@ class LogDirectories:
         self.checkpoints.write_of(directory, logs)
 
     def give_back(self) -> None:
-        """A start was refused: leave the directories as clean as they were found, and release the locks."""
+        """After a refused start: leave the directories as clean as they were, and release the locks."""
         for directory, logs in self.checkpoints.logs_by_directory(self.logs):
             if directory.is_clean and not directory.is_marked and all(log.is_trusted for log in logs):
                 try:
@@ -427,7 +412,7 @@ class LogDirectories:
         self.abandon()
 
     def abandon(self) -> None:
-        """Let go of everything without saving anything, as a crash would."""
+        """Save nothing, as a crash would."""
         for log in (*self.logs.values(), *self.futures.values(), *self.twins):
             log.abandon()
         self.logs, self.futures, self.twins = {}, {}, []

@@ -12,7 +12,7 @@ METADATA_LOG = partition_directory(CLUSTER_METADATA, 0)
 
 
 class LogDirectoryError(Exception):
-    """A log directory that cannot be used; `path` is the directory, the text names cause and cure."""
+    """`path` is the directory, the text names cause and cure."""
 
     def __init__(self, path: str, text: str) -> None:
         super().__init__(text)
@@ -34,23 +34,19 @@ _CURE = "mend what the message names or set log.dirs to another directory"
 
 
 class UnusableDirectoryError(LogDirectoryError):
-    """The operating system refuses something that has to be done in the directory."""
-
     def __init__(self, path: str, error: OSError) -> None:
         cure = _CURES.get(error.errno or 0, _CURE)
         super().__init__(path, f"cannot use the log directory {path} ({error.strerror or error}): {cure}")
 
 
 class OfflineDirectoryError(LogDirectoryError):
-    """A directory failed that the node cannot do without."""
+    """The node cannot do without it."""
 
     def __init__(self, path: str, failure: str, why_needed: str) -> None:
         super().__init__(path, f"{failure}; {why_needed}: mend or replace the disk, then start the node again")
 
 
 class LockedDirectoryError(LogDirectoryError):
-    """Another process uses the directory."""
-
     def __init__(self, path: str) -> None:
         super().__init__(
             path, f"another process uses the log directory {path}: stop it or set log.dirs to another directory"
@@ -58,8 +54,6 @@ class LockedDirectoryError(LogDirectoryError):
 
 
 class ForeignDirectoryError(LogDirectoryError):
-    """The directory belongs to another node or cluster."""
-
     def __init__(self, path: str, key: str, found: object, wanted: object) -> None:
         super().__init__(
             path,
@@ -69,7 +63,7 @@ class ForeignDirectoryError(LogDirectoryError):
 
 
 class CopiedDirectoryError(LogDirectoryError):
-    """Two directories have the same id, so nobody could tell in which of them a replica lies."""
+    """Two directories have the same id, so it is unclear in which of them a replica lies."""
 
     def __init__(self, path: str, other: str, directory_id: str) -> None:
         super().__init__(
@@ -80,8 +74,6 @@ class CopiedDirectoryError(LogDirectoryError):
 
 
 class BadMetaPropertiesError(LogDirectoryError):
-    """`meta.properties` cannot be understood."""
-
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(
             path,
@@ -91,8 +83,6 @@ class BadMetaPropertiesError(LogDirectoryError):
 
 
 class DamagedDirectoryError(LogDirectoryError):
-    """A file of the directory cannot be used."""
-
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(
             path,
@@ -102,8 +92,6 @@ class DamagedDirectoryError(LogDirectoryError):
 
 
 class MisplacedMetadataError(LogDirectoryError):
-    """The metadata log lies in another directory than the one for it."""
-
     def __init__(self, path: str, metadata_path: str) -> None:
         super().__init__(
             path,
@@ -113,7 +101,7 @@ class MisplacedMetadataError(LogDirectoryError):
 
 
 class NotMetadataLogError(LogDirectoryError):
-    """What lies in the place of the metadata log has a topic's id."""
+    """The directory in the place of the metadata log has a topic's id."""
 
     def __init__(self, path: str, renamed: Sequence[str]) -> None:
         super().__init__(
@@ -141,8 +129,6 @@ def _put_back(renamed: Sequence[str]) -> str:
 
 
 class UnformattedMetadataError(LogDirectoryError):
-    """A directory that is not formatted holds a metadata log."""
-
     def __init__(self, path: str) -> None:
         super().__init__(
             path,

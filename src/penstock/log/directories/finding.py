@@ -30,7 +30,6 @@ _FIRST_SEGMENT = {_FIRST_LOG, *_FIRST_INDEXES}
 
 
 def directory_names(disk: Disk, roots: LogRoots) -> dict[str, list[str]]:
-    """The names of the directories in each log directory."""
     names: dict[str, list[str]] = {}
     for directory in roots.online:
         try:
@@ -41,10 +40,7 @@ def directory_names(disk: Disk, roots: LogRoots) -> dict[str, list[str]]:
 
 
 def partitions_of(names: Sequence[str]) -> dict[str, TopicPartition]:
-    """The partitions whose directories have these names. Those of one topic share its name's object.
-
-    The metadata log has one partition: others of its name are passed over, as by Kafka.
-    """
+    """Partitions of one topic share its name's object. As in Kafka, only partition 0 of the metadata log counts."""
     topics: dict[str, str] = {}
     found = ((name, parse_partition_directory(name)) for name in names)
     return {
@@ -55,9 +51,8 @@ def partitions_of(names: Sequence[str]) -> dict[str, TopicPartition]:
 
 
 def renamed_metadata(names: Sequence[str]) -> list[str]:
-    """Those of the names that the metadata log's directory got where it was taken for a topic's log.
-
-    Earlier versions did so. What is in them may be all that there is of the cluster's metadata.
+    """The metadata log's directory got these names where earlier versions took it for a topic's log. It may hold all
+    that is left of the cluster's metadata.
     """
     found = ((name, parse_put_away_directory(name)) for name in names)
     return [name for name, key in found if key is not None and key[0] == CLUSTER_METADATA]
@@ -84,20 +79,17 @@ def finish_swaps(disk: Disk, roots: LogRoots, names: dict[str, list[str]]) -> No
 
 
 def empty_partitions(disk: Disk, path: str, names: Sequence[str], threads: int) -> set[str]:
-    """Those of the partitions' directories in which a recovery would find nothing. Raises OSError.
-
-    A segment there lacks its indexes, which a close writes: they are made, as Kafka misses them after the next close.
-    One look at each tells; so many threads look, of which each waits for the disk at another place.
+    """A recovery would find no record in these directories. Their segments lack indexes, which a close writes: they are
+    made, as Kafka misses them after the next close. One look at each tells; several threads look, as each waits for the
+    disk at another place. Raises OSError.
     """
     found = disk.in_threads(partial(_is_empty, disk), [f"{path}/{name}" for name in names], threads)
     return {name for name, is_empty in zip(names, found, strict=True) if is_empty}
 
 
 def empty_twin(disk: Disk, paths: Sequence[str]) -> str | None:
-    """Which of these directories of one partition is empty; None if there are records in each, or if they belong to
-    different topics: the metadata know then which is right. Raises OSError.
-
-    Its log directory failed while it was made, and it was made again elsewhere.
+    """A twin is empty where its log directory failed while it was made, and it was made again elsewhere. None if each
+    twin has records, or if they belong to different topics: the metadata know then which is right. Raises OSError.
     """
     if len({read_topic_id(disk, path) for path in paths} - {None}) > 1:
         return None
@@ -109,7 +101,7 @@ def empty_twin(disk: Disk, paths: Sequence[str]) -> str | None:
 
 
 def _is_empty(disk: Disk, path: str) -> bool:
-    """Whether the files there make a log that begins and ends with offset 0, closed cleanly or not."""
+    """The log begins and ends with offset 0, closed cleanly or not."""
     names = disk.names(path)
     if names == [PARTITION_METADATA]:
         return True  # as most empty ones are: a log has no files before it has records

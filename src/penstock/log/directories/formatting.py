@@ -18,8 +18,6 @@ from penstock.protocol.uuids import random_uuid
 
 
 class AlreadyFormattedError(LogDirectoryError):
-    """The directory has its identity."""
-
     def __init__(self, path: str) -> None:
         super().__init__(
             path,
@@ -28,12 +26,12 @@ class AlreadyFormattedError(LogDirectoryError):
 
 
 def identities(disk: Disk, paths: Iterable[str]) -> dict[str, MetaProperties | None]:
-    """What each directory says of itself; None for one that is not formatted. Raises BadMetaPropertiesError."""
+    """None for a directory that is not formatted. Raises BadMetaPropertiesError."""
     return {path: read_meta_properties(disk, path) for path in dict.fromkeys(paths)}
 
 
 def any_formatted(disk: Disk, paths: Iterable[str]) -> bool:
-    """Whether any directory says whose it is. One that cannot be read does not count."""
+    """A directory that cannot be read does not count."""
     for path in paths:
         try:
             if read_meta_properties(disk, path) is not None:
@@ -53,10 +51,8 @@ def format_directories(
     ignore_formatted: bool = False,
     directory_ids: Mapping[str, UUID] | None = None,
 ) -> Iterator[str]:
-    """Format what is not formatted yet, and give each of those paths before it is written.
-
-    Directories get ids of their own by chance, but for those in `directory_ids`. Nothing is written unless all
-    directories may be formatted. Raises LogDirectoryError.
+    """Gives each unformatted path before it is written. Nothing is written unless all directories may be formatted.
+    Raises LogDirectoryError.
     """
     directory_ids = directory_ids or {}
     found = identities(disk, paths)
@@ -75,9 +71,8 @@ def format_directories(
 
 
 def write_first_snapshot(disk: Disk, path: str, name: str, content: bytes) -> None:
-    """Put a snapshot into the place of the metadata log, durably, before the directory is formatted.
-
-    One of this name that an interrupted formatting left is replaced. Raises LogDirectoryError, also if there is more.
+    """Durable. A file of this name that an interrupted formatting left is replaced. Raises LogDirectoryError for other
+    files.
     """
     directory = f"{path}/{partition_directory(CLUSTER_METADATA, 0)}"
     if any(not other.startswith(name) for other in disk.names(directory)):

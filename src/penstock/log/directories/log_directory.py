@@ -22,12 +22,9 @@ UNKNOWN_EPOCH = -1
 
 
 class LogDirectory:
-    """A directory that this process holds the lock of, one that is offline, or one that `is_missing` and is made when
-    all has been looked at. Raises LockedDirectoryError.
-
-    `clean_broker_epoch` is that of the broker which closed it cleanly, -1 if that is not known (KIP-966).
-    `directory_id` is its `directory.id`, None until it is known. `problem` says what is wrong with one that could not
-    be opened. `is_marked`: the mark of a clean close, if there was one, is still there.
+    """A directory that this process has locked, that is offline, or that `is_missing` until `make`. `directory_id` is
+    None until it is known. `clean_broker_epoch` is that of the broker which closed it cleanly, -1 if unknown (KIP-966).
+    `is_marked`: the mark of a clean close, if there was one, is still there. Raises LockedDirectoryError.
     """
 
     __slots__ = (
@@ -67,7 +64,7 @@ class LogDirectory:
             self.give_up(UnusableDirectoryError(path, error))
 
     def make(self) -> None:
-        """Make the directory if it is missing. Raises OSError, LockedDirectoryError: another start was quicker."""
+        """Raises OSError, LockedDirectoryError: another start was quicker."""
         if self.is_missing:
             self._disk.make_directory(self.path, parents=True)
             self._take_lock()
@@ -82,11 +79,10 @@ class LogDirectory:
 
     @property
     def is_online(self) -> bool:
-        """Whether it can be relied on."""
         return self.health.failure is None
 
     def give_up(self, problem: LogDirectoryError) -> None:
-        """It cannot be opened: it is offline from the start."""
+        """It is offline from the start."""
         self.problem = problem
         if self.health.failure is None:
             self.health.failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(problem))
@@ -111,21 +107,20 @@ class LogDirectory:
             return {}
 
     def log_start_offsets(self) -> dict[TopicPartition, int]:
-        """Where partitions begin whose first segment begins before that."""
+        """Of partitions whose first segment begins below."""
         try:
             return read_offsets(self._disk, f"{self.path}/{LOG_START_OFFSETS}")
         except CorruptCheckpointError:
             return {}
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """The high watermarks that were written last."""
         try:
             return read_offsets(self._disk, f"{self.path}/{HIGH_WATERMARKS}")
         except CorruptCheckpointError:
             return {}
 
     def cleaned_offsets(self) -> dict[TopicPartition, int]:
-        """Up to where partitions were compacted; empty if that is not known, which costs doing it again."""
+        """Up to where partitions were compacted; empty if that is not known: they are compacted again."""
         try:
             return read_offsets(self._disk, f"{self.path}/{CLEANED_OFFSETS}")
         except CorruptCheckpointError:
@@ -162,16 +157,16 @@ class LogDirectory:
             self.is_marked = False
 
     def sync_all(self) -> None:
-        """Return when all that was written to its file system outlives a power cut. Raises SyncFailedError."""
+        """Return when all writes to the file system outlive a power cut. Raises SyncFailedError."""
         assert self._lock is not None
         self._lock.sync_file_system()
 
     def close(self, *, broker_epoch: int) -> None:
-        """All logs are closed and all checkpoints written: say so and release the lock. Raises OSError."""
+        """After all logs are closed and all checkpoints written: mark it and release the lock. Raises OSError."""
         self._mark(json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode())
 
     def close_as_found(self) -> None:
-        """The same, where it was closed cleanly before and nothing was done with it. Raises OSError."""
+        """The same with the mark that was found. Raises OSError."""
         self._mark(self._found_mark)
 
     def _mark(self, content: bytes) -> None:
@@ -179,6 +174,6 @@ class LogDirectory:
         self.abandon()
 
     def abandon(self) -> None:
-        """Release the lock and nothing else, as a crash would."""
+        """Only release the lock, as a crash would."""
         if self._lock is not None:
             self._lock.close()

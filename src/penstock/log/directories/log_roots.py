@@ -27,10 +27,8 @@ logger = logging.getLogger(__name__)
 
 
 class LogRoots:
-    """The directories that `log.dirs` and `metadata.log.dir` name; this process has the locks of those that are online.
-
-    `cluster_id` None takes the one that the directories hold or, when they are new, draws one. Raises
-    LogDirectoryError, unless the node can do without the directory that it is about.
+    """`cluster_id` None takes the one that the directories hold or, when they are new, draws one. Online directories
+    are locked. Raises LogDirectoryError, unless the node can do without that directory.
     """
 
     def __init__(
@@ -50,7 +48,7 @@ class LogRoots:
         self.metadata_path = self._data_paths[0] if metadata_path is None else metadata_path.rstrip("/") or "/"
         self._by_path: dict[str, LogDirectory] = {}
         self._without_identity: list[LogDirectory] = []
-        """Those whose `meta.properties` are to be written, as they are new or from before KIP-858."""
+        """Their `meta.properties` are to be written, as they are new or from before KIP-858."""
         try:
             for path in dict.fromkeys([*self._data_paths, self.metadata_path]):
                 self._by_path[path] = LogDirectory(disk, path)
@@ -69,7 +67,7 @@ class LogRoots:
 
     @property
     def for_data(self) -> list[LogDirectory]:
-        """The directories that partitions may lie in, without one that is for the metadata log alone."""
+        """A directory for the metadata log alone is left out."""
         return [self._by_path[path] for path in self._data_paths]
 
     @property
@@ -78,36 +76,34 @@ class LogRoots:
 
     @property
     def offline(self) -> list[LogDirectory]:
-        """The directories that failed since the start, or could not be opened at it."""
+        """They failed since the start, or could not be opened at it."""
         return [directory for directory in self._by_path.values() if not directory.is_online]
 
     @property
     def online_ids(self) -> list[UUID]:
-        """The `directory.id`s of those for data that are online."""
         return [one.directory_id for one in self.for_data if one.is_online and one.directory_id is not None]
 
     @property
     def offline_ids(self) -> list[UUID]:
-        """The `directory.id`s of those for data that failed, where they are known."""
         return [one.directory_id for one in self.for_data if not one.is_online and one.directory_id is not None]
 
     def id_of(self, path: str) -> UUID | None:
-        """The id of a directory for data; None for one that has only the metadata log."""
+        """None for a directory that has only the metadata log."""
         return self._by_path[path].directory_id if path in self._data_paths else None
 
     @property
     def was_clean(self) -> bool:
-        """Whether all that are online were closed cleanly the last time."""
+        """All online directories were closed cleanly the last time."""
         return all(directory.is_clean for directory in self.online)
 
     @property
     def clean_broker_epoch(self) -> int:
-        """The epoch of the broker that closed all of them cleanly the last time; -1 if there was none."""
+        """-1 unless the same broker closed all of them cleanly the last time."""
         epochs = {directory.clean_broker_epoch for directory in self.online}
         return epochs.pop() if len(epochs) == 1 else UNKNOWN_EPOCH
 
     def on_failure(self, listener: Callable[[str], None]) -> None:
-        """Have `listener` called with the path of each directory that fails from now on, perhaps in another thread."""
+        """`listener` gets the path of each directory that fails from now on, perhaps in another thread."""
         for directory in self._by_path.values():
             directory.health.on_failure = partial(listener, directory.path)
 
@@ -121,7 +117,7 @@ class LogRoots:
         return None
 
     def check(self) -> None:
-        """At the start: tell of the directories that cannot be opened. Raises LogDirectoryError if they are needed."""
+        """At the start: log the directories that cannot be opened. Raises LogDirectoryError if they are needed."""
         problem = self.why_unusable()
         if problem is not None:
             raise problem
@@ -129,7 +125,7 @@ class LogRoots:
             logger.error("%s. This node starts without it", directory.problem or directory.health.failure)
 
     def _identify(self, cluster_id: str | None) -> str:
-        """Compare `meta.properties`, and draw what they lack; returns the cluster's id."""
+        """Compare `meta.properties`, and draw missing ids; returns the cluster's id."""
         by_id: dict[UUID, str] = {}
         for directory in self.online:
             found = self._read_identity(directory)
@@ -152,10 +148,7 @@ class LogRoots:
         return cluster_id
 
     def make(self) -> None:
-        """Make the directories that are missing, and give those their identity that have none.
-
-        Raises LogDirectoryError if the node cannot do without one of which that fails.
-        """
+        """Missing directories and identities. Raises LogDirectoryError where the node needs the directory."""
         known = len(self.offline)
         for directory in self._without_identity:
             directory_id = directory.directory_id
@@ -179,7 +172,7 @@ class LogRoots:
         return None
 
     def abandon(self) -> None:
-        """Release the locks and nothing else, as a crash would."""
+        """Only release the locks, as a crash would."""
         for directory in self._by_path.values():
             directory.abandon()
 

@@ -16,8 +16,6 @@ VERSION = 1
 
 
 class MetaProperties(Value, kw_only=True):
-    """What is written once into each log directory."""
-
     cluster_id: str
     node_id: int
     directory_id: UUID | None
@@ -55,7 +53,7 @@ def _directory_id(directory: str, text: str | None) -> UUID | None:
 
 
 def write_meta_properties(disk: Disk, directory: str, properties: MetaProperties) -> None:
-    """Write version 1, durably; raises OSError."""
+    """Version 1, durably; raises OSError."""
     lines = [f"cluster.id={properties.cluster_id}"]
     if properties.directory_id is not None:
         lines.append(f"directory.id={uuid_to_text(properties.directory_id)}")
@@ -64,6 +62,6 @@ def write_meta_properties(disk: Disk, directory: str, properties: MetaProperties
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The `key=value` lines of a simple properties file; lines that begin with # or ! are comments."""
+    """Lines that begin with # or ! are comments."""
     pairs = (line.partition("=") for line in text.splitlines() if line.strip() and line.lstrip()[0] not in "#!")
     return {key.strip(): value.strip() for key, _, value in pairs}

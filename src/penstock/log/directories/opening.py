@@ -30,7 +30,7 @@ PartitionLogs = dict[TopicPartition, PartitionLog]
 
 
 class Opening:
-    """What was found so far: `logs` and `futures` as in `LogDirectories`, and `twins`."""
+    """`logs` and `futures` as in `LogDirectories`, and `twins`."""
 
     def __init__(self, open_files: OpenFiles, removals: Removals, metadata_path: str) -> None:
         self._open_files = open_files
@@ -41,7 +41,7 @@ class Opening:
         self.futures: PartitionLogs = {}
         self.twins: list[PartitionLog] = []
         self.useless: list[PartitionLog] = []
-        """Logs without a record of partitions that have another log in `logs`."""
+        """Logs without a record, of partitions that have another log in `logs`."""
 
     def open(
         self,
@@ -52,10 +52,8 @@ class Opening:
         threads: int,
         removes: bool,
     ) -> None:
-        """Take in the directories of these names; so many threads look whether they are empty.
-
-        `removes`: whether what was deleted before is removed; it may be the original of a copy that is offline.
-        Raises OSError, KafkaError, LogDirectoryError.
+        """`threads` look whether directories are empty. `removes`: deleted directories are removed; False where
+        one may be the original of a copy that is offline. Raises OSError, KafkaError, LogDirectoryError.
         """
         renamed = renamed_metadata(names)
         kept = []
@@ -114,7 +112,7 @@ class Opening:
                 log.load()
 
     def _takes_in(self, log: PartitionLog) -> bool:
-        """Note a log that was found, but for one that is empty and also elsewhere: such a one is removed."""
+        """An empty log that is also elsewhere is removed."""
         key = (log.topic, log.partition)
         twin = self.logs.get(key)
         if twin is None:
@@ -148,7 +146,7 @@ def future_log(
     config: LogConfig,
     is_clean: bool,
 ) -> PartitionLog:
-    """A copy of a log on its way to this directory; no checkpoint has its recovery point."""
+    """No checkpoint has its recovery point."""
     return PartitionLog(
         open_files, removals, path, *key, config, recovery_point=-1, is_clean=is_clean, health=directory.health
     )
