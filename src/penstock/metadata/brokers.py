@@ -15,12 +15,10 @@ from penstock.protocol.value import Value
 
 FENCE = 1
 UNFENCE = -1
-"""What `BrokerRegistrationChangeRecord.fenced` can ask for; 0 leaves it as it is (KIP-841)."""
+"""A value of `BrokerRegistrationChangeRecord.fenced`; 0 leaves it as it is (KIP-841)."""
 
 
 class Endpoint(Value):
-    """Where a listener can be reached, as its node advertises it."""
-
     listener: str
     host: str
     port: int
@@ -28,17 +26,14 @@ class Endpoint(Value):
 
 
 class Feature(Value):
-    """The levels of a feature that a node can run at, both included."""
+    """Both levels are included."""
 
     lowest: int
     newest: int
 
 
 class BrokerImage(Value):
-    """One broker's registration. Its epoch is the offset of the record that registered it, so it only grows.
-
-    A fenced broker is known and leads nothing; clients do not see it.
-    """
+    """`epoch` is the offset of the record that registered it. A fenced broker leads nothing; clients do not see it."""
 
     node_id: int
     epoch: int
@@ -50,21 +45,18 @@ class BrokerImage(Value):
     features: dict[str, Feature]
     directories: tuple[UUID, ...]
     cordoned_directories: tuple[UUID, ...] | None = None
-    """Directories that are to get no new replicas (KIP-1066); None until the broker said. Nothing acts on them yet."""
+    """They are to get no new replicas (KIP-1066); None until the broker said. Nothing acts on them yet."""
 
     @property
     def active(self) -> bool:
-        """Whether the broker may lead and be in sync: neither fenced nor on its way out."""
+        """Only active brokers may lead and be in sync."""
         return not self.fenced and not self.in_controlled_shutdown
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """Where `listener` of this broker is; None if it has none of that name."""
         return self.endpoints.get(listener)
 
 
 class ControllerImage(Value):
-    """One controller's registration."""
-
     node_id: int
     incarnation_id: UUID
     endpoints: dict[str, Endpoint]
@@ -73,7 +65,6 @@ class ControllerImage(Value):
 
 
 def broker_from(record: RegisterBrokerRecord) -> BrokerImage:
-    """The broker that `record` registers."""
     return BrokerImage(
         node_id=record.broker_id,
         epoch=record.broker_epoch,
@@ -89,7 +80,7 @@ def broker_from(record: RegisterBrokerRecord) -> BrokerImage:
 
 
 def broker_changed(broker: BrokerImage, record: BrokerRegistrationChangeRecord) -> BrokerImage:
-    """`broker` after `record`, which changes only what it names."""
+    """The record changes only the fields that it sets."""
     return broker.replace(
         fenced={FENCE: True, UNFENCE: False}.get(record.fenced, broker.fenced),
         in_controlled_shutdown=broker.in_controlled_shutdown or record.in_controlled_shutdown == 1,
@@ -99,7 +90,6 @@ def broker_changed(broker: BrokerImage, record: BrokerRegistrationChangeRecord) 
 
 
 def broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
-    """The record that registers `broker` as it is now."""
     return RegisterBrokerRecord(
         broker_id=broker.node_id,
         incarnation_id=broker.incarnation_id,
@@ -121,7 +111,6 @@ def broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
 
 
 def controller_from(record: RegisterControllerRecord) -> ControllerImage:
-    """The controller that `record` registers."""
     return ControllerImage(
         node_id=record.controller_id,
         incarnation_id=record.incarnation_id,
@@ -132,7 +121,6 @@ def controller_from(record: RegisterControllerRecord) -> ControllerImage:
 
 
 def controller_record(controller: ControllerImage) -> RegisterControllerRecord:
-    """The record that registers `controller` as it is now."""
     return RegisterControllerRecord(
         controller_id=controller.node_id,
         incarnation_id=controller.incarnation_id,

@@ -10,11 +10,11 @@ from penstock.metadata.brokers import Feature
 from penstock.protocol.value import Value
 
 METADATA_VERSION: Final = "metadata.version"
-"""Which metadata records there may be."""
+"""It says which metadata records are allowed."""
 LOWEST_METADATA_VERSION: Final = 7
-"""The lowest level that Kafka 4 runs at (3.3-IV3)."""
+"""Kafka 4 supports no lower one (3.3-IV3)."""
 NEWEST_METADATA_VERSION: Final = 33
-"""The level that a new cluster starts with: that of Kafka 4.4 (4.4-IV2)."""
+"""The level of Kafka 4.4 (4.4-IV2); new clusters start with it."""
 
 _NAMES: Final = (
     "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV1",
@@ -22,14 +22,13 @@ _NAMES: Final = (
     "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0", "4.4-IV0", "4.4-IV1", "4.4-IV2",
 )  # fmt: skip
 METADATA_VERSION_NAMES: Final = dict(enumerate(_NAMES, LOWEST_METADATA_VERSION))
-"""What Kafka's tools call the levels of metadata.version."""
 
 KRAFT_VERSION: Final = "kraft.version"
-"""Whether the voters of the metadata quorum are fixed (0) or in its log (1, KIP-853). No metadata record tells its
-level: the quorum's own log does."""
+"""Whether voters are fixed (0) or in the quorum's own log (1, KIP-853), as is this level: no metadata record tells it.
+"""
 
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
-"""Whether the controller keeps track of who may lead beside those in sync (1) or not (0, KIP-966)."""
+"""Whether the controller keeps track of eligible leaders that are not in sync (1) or not (0, KIP-966)."""
 
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: Feature(LOWEST_METADATA_VERSION, NEWEST_METADATA_VERSION),
@@ -39,9 +38,7 @@ SUPPORTED_FEATURES: Final = {
 
 
 class FeatureLevel(Value):
-    """A level of one of Kafka's features: the level of metadata.version from which on a new cluster has it, and what
-    other levels it needs.
-    """
+    """New clusters have it from this level of metadata.version on; `needs` are levels of other features."""
 
     from_metadata_version: int
     needs: dict[str, int]
@@ -55,7 +52,7 @@ KAFKAS_FEATURES: Final[dict[str, tuple[FeatureLevel, ...]]] = {
     "share.version": (FeatureLevel(7, {}), FeatureLevel(28, {}), FeatureLevel(31, {})),
     "streams.version": (FeatureLevel(7, {}), FeatureLevel(29, {})),
 }
-"""Kafka's features beside metadata.version, each with its levels from 0 on."""
+"""All but metadata.version; levels count from 0."""
 
 SCRAM_LEVEL: Final = 11
 """From this level of metadata.version on there are records of SCRAM credentials (3.5-IV2)."""
@@ -70,27 +67,27 @@ CORDONED_LEVEL: Final = 30
 """From this level of metadata.version on brokers say which directories are to get no new replicas (4.3-IV0)."""
 
 LEVELS_WITH_NEW_RECORDS: Final = (8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
-"""The levels of metadata.version that brought records or fields with them: who goes back behind one may lose data."""
+"""They brought records or fields with them: a downgrade below one may lose data."""
 
 
 def loses_metadata(present: int, wanted: int) -> bool:
-    """Whether records of the level `present` may say what those of the lower level `wanted` cannot."""
+    """The higher level `present` may have records or fields that `wanted` lacks."""
     return any(wanted < level <= present for level in LEVELS_WITH_NEW_RECORDS)
 
 
 def metadata_version_named(text: str) -> int | None:
-    """The level of metadata.version that has this name; a release (4.4) stands for its last one. None for no level."""
+    """A release (4.4) stands for its last level. None for no level."""
     levels = [level for level, name in METADATA_VERSION_NAMES.items() if text in (name, name.partition("-")[0])]
     return max(levels, default=None)
 
 
 def default_level(feature: str, metadata_version: int) -> int:
-    """The level of one of Kafka's features that a new cluster at this level of metadata.version has in Kafka."""
+    """As in Kafka, for a new cluster at this level of metadata.version."""
     levels = KAFKAS_FEATURES[feature]
     return max(level for level, it in enumerate(levels) if it.from_metadata_version <= metadata_version)
 
 
 def shown_level(level: int) -> str:
-    """A level of metadata.version with its name, as in "33 (4.4-IV2)"."""
+    """For example "33 (4.4-IV2)"."""
     name = METADATA_VERSION_NAMES.get(level)
     return str(level) if name is None else f"{level} ({name})"

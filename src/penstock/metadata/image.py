@@ -1,13 +1,13 @@
 """The state of the whole cluster, as the records of the metadata log make it.
 
 `ClusterImage.apply(record)` is the only mutation: active controller, standbys and brokers run the same code over the
-same records, in the log's order. Its cost depends on the record alone, never on how much there is. Who wants to know
-what changed is given the records themselves. What an image hands out (`BrokerImage`, `PartitionImage`) is immutable, so
-it may be kept; a changed partition is a new object. A topic is not to be kept: two images share it until one of them
+same records, in the log's order. Its cost depends on the record alone, never on the size of the cluster. Code that
+needs the changes gets the records themselves. What an image hands out (`BrokerImage`, `PartitionImage`) is immutable,
+so it may be kept; a changed partition is a new object. A topic is not to be kept: two images share it until one of them
 changes it, and then that image has another one.
 
 `ClusterImage.records()` goes the other way: the records that make an equal image from an empty one (a snapshot).
-Who the active controller is, and up to which offset the log was applied, is no record: the log's owner notes it with
+No record tells the active controller, or the offset up to which the log was applied: the log's owner notes it with
 `elected` and `applied_to`.
 """
 
@@ -79,20 +79,20 @@ NOBODY = -1
 
 
 class ClusterImage:
-    """All that is known about the cluster. Read its fields freely; only `apply` changes them."""
+    """Read its fields freely; only `apply` changes them."""
 
     def __init__(self, cluster_id: str = "") -> None:
         self.cluster_id = cluster_id
         self.controller_id = NOBODY
         self.controller_epoch = 0
         self.offset = -1
-        """The offset of the last record applied; -1 before the first."""
+        """-1 before the first record."""
         self.brokers: dict[int, BrokerImage] = {}
         self.controllers: dict[int, ControllerImage] = {}
         self.topics: dict[str, TopicImage] = {}
         self.topics_by_id: dict[UUID, TopicImage] = {}
         self.colliding_names: dict[str, dict[str, None]] = {}
-        """The topics behind each name that '.' and '_' make the same; only names that have one of them."""
+        """Topics by the name that they share if '.' and '_' are the same; only names that have one of them."""
         self.configs: dict[ConfigResource, dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
@@ -101,62 +101,54 @@ class ClusterImage:
         self.producer_ids_broker_epoch = -1
         self.security = SecurityImage()
         self.index = PartitionIndex()
-        """Partitions by broker and by state; it follows from the rest."""
+        """It follows from the rest."""
         self._topics_of_groups: dict[int, dict[UUID, None]] = {}
-        """The topics of each storage group; it follows from their configs."""
+        """It follows from the topics' configs."""
         self._sharing = Sharing()
         self._own_topics: dict[UUID, None] | None = None
-        """The topics that no other image has; None if that is all."""
+        """The topics that no other image has; None if all are."""
 
     def apply(self, record: MetadataRecord) -> None:
-        """Changes the image as `record` says. A record about something that is not there is our own fault.
-
-        Raises UnsupportedMetadataError for what cannot be kept. Records that begin or end a metadata transaction do not
-        come here: `MetadataTransaction` holds back what they are about.
+        """A record about an object that does not exist is our own fault. Raises UnsupportedMetadataError for records
+        that cannot be kept. `MetadataTransaction` takes the records that begin or end a transaction.
         """
         _APPLY[type(record)](self, record)
 
     @property
     def metadata_version(self) -> int:
-        """The level of metadata.version: which records there may be."""
         return self.features.get(METADATA_VERSION, NEWEST_METADATA_VERSION)
 
     def put_partition(self, topic_id: UUID, index: int, partition: PartitionImage) -> None:
-        """Adds or replaces a partition, as a PartitionRecord does."""
+        """It has the effect of a PartitionRecord."""
         topic = self._own_topic(topic_id)
         before = topic.partitions.get(index)
         topic.partitions[index] = partition
         self.index.changed(topic.name, index, before, partition, by_consensus=topic.by_consensus)
 
     def topics_of_storage_group(self, number: int) -> Iterator[TopicImage]:
-        """The topics whose partitions belong to a storage group; no other topic is looked at."""
+        """It takes time in proportion to these topics alone."""
         return (self.topics_by_id[topic_id] for topic_id in self._topics_of_groups.get(number, ()))
 
     @property
     def storage_groups(self) -> Mapping[int, PartitionImage]:
-        """The storage groups by number, as the partitions of their topic."""
         topic = self.topics.get(STORAGE_GROUPS)
         return {} if topic is None else topic.partitions
 
     def is_served(self, partition: PartitionImage, broker_id: int) -> bool:
-        """Whether a broker is active, and the directory of its replica is not offline."""
+        """The broker is active, and the directory of its replica is not offline."""
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.active and is_online(partition.directory_of(broker_id), broker.directories)
 
     def elected(self, controller_id: int, controller_epoch: int) -> None:
-        """Notes who leads the metadata quorum now; `NOBODY` while that is not known."""
+        """`NOBODY` while the leader of the metadata quorum is not known."""
         self.controller_id = controller_id
         self.controller_epoch = controller_epoch
 
     def applied_to(self, offset: int) -> None:
-        """Notes the offset of the last record applied."""
         self.offset = offset
 
     def records(self) -> Iterator[MetadataRecord]:
-        """The records that make an equal image from an empty one, in the order in which they can be applied.
-
-        What the cluster's level of metadata.version has no record for is left out.
-        """
+        """In the order in which they can be applied; only records that the cluster's metadata.version has."""
         level = self.metadata_version
         return (record for record in self._all_records() if has_record(level, record))
 
@@ -183,11 +175,8 @@ class ClusterImage:
         yield from self.security.records()
 
     def checksum(self) -> str:
-        """A hash of all that the records made, as hexadecimal digits: equal on all nodes at the same offset.
-
-        It goes by what is there, not by the order in which it came: a node that began from a snapshot has the same one.
-        """
-        from hashlib import sha256  # with it comes OpenSSL, and hardly any node is asked
+        """Hexadecimal digits: equal on all nodes at the same offset, whatever the order of records or a snapshot."""
+        from hashlib import sha256  # with it comes OpenSSL, and few nodes are ever asked
 
         digest = sha256(self.cluster_id.encode())
         level = self.metadata_version
@@ -197,9 +186,8 @@ class ClusterImage:
         return digest.hexdigest()
 
     def copy(self) -> "ClusterImage":
-        """An image of its own that is equal to this one; both share what neither of them changes.
-
-        So its cost is that of copying a few tables: a controller that takes over has to make one.
+        """Both share what neither of them changes, so that a copy costs little: a controller that takes over has to
+        make one.
         """
         other = ClusterImage(self.cluster_id)
         other.elected(self.controller_id, self.controller_epoch)
@@ -220,16 +208,16 @@ class ClusterImage:
         return other
 
     def become(self, other: "ClusterImage") -> None:
-        """Takes the place of `other`, which is given up: whoever holds this image sees the new state from now on."""
+        """`other` is given up: users of this image see the new state from now on."""
         for name, value in vars(other).items():
             setattr(self, name, value)
 
     def config_of(self, resource_type: ResourceType, name: str) -> dict[str, str]:
-        """What was set for a resource; an empty name of a broker is the default for all brokers."""
+        """An empty name of a broker is the default for all brokers."""
         return self.configs.get(ConfigResource(resource_type, name), {})
 
     def __eq__(self, other: object) -> bool:
-        """Whether both hold the same state, however they came to it."""
+        """History does not matter."""
         if not isinstance(other, ClusterImage):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in _STATE)
@@ -311,7 +299,7 @@ class ClusterImage:
                     )
 
     def _own_topic(self, topic_id: UUID) -> TopicImage:
-        """The topic as one that this image may change: its own, for a topic that is shared is copied first."""
+        """A shared topic is copied first."""
         topic = self.topics_by_id[topic_id]
         if self._own_topics is not None and topic_id not in self._own_topics:
             topic = topic.copy()

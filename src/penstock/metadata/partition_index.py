@@ -13,12 +13,10 @@ from penstock.metadata.topics import NO_LEADER, PartitionImage
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 
 Partitions = dict[str, int]
-"""Partitions by the name of their topic; bit n of the number stands for partition n."""
+"""The keys are names of topics; bit n of the number stands for partition n."""
 
 
 class PartitionIndex:
-    """Partitions by broker and by state."""
-
     __slots__ = (
         "_eligible",
         "_in_sync",
@@ -36,38 +34,32 @@ class PartitionIndex:
         self._led: dict[int, Partitions] = {}
         self._preferred: dict[int, Partitions] = {}
         self.leaderless: Partitions = {}
-        """The partitions without a leader."""
         self.moved: Partitions = {}
-        """Those that another replica leads than the preferred one, which is the first. What is in a storage group
-        goes with the group, which is one of them.
+        """Their leader is not the first of their replicas. Partitions in a storage group go with the group, which is
+        one of them.
         """
         self.reassigning: Partitions = {}
-        """Those that are on their way to other replicas."""
         self.under_replicated: Partitions = {}
-        """Those that have a replica which is not in sync; none of a storage group, whose ISR elects nobody."""
+        """They have a replica that is not in sync; none of a storage group, whose ISR does not elect its leader."""
 
     def in_sync(self, broker_id: int) -> Partitions:
-        """The partitions that a broker is in sync with; also of a broker that is not registered any more."""
+        """The broker may not be registered any more."""
         return self._in_sync.get(broker_id, {})
 
     def eligible(self, broker_id: int) -> Partitions:
-        """The partitions that a broker is an eligible leader of, also of one that is not registered any more."""
         return self._eligible.get(broker_id, {})
 
     def led_by(self, broker_id: int) -> Partitions:
-        """The partitions that a broker leads."""
         return self._led.get(broker_id, {})
 
     def preferred(self, broker_id: int) -> Partitions:
-        """The partitions that a broker should lead, as the first of their replicas, groups but not what is in them."""
+        """The broker is the first of their replicas; storage groups count, the partitions in them do not."""
         return self._preferred.get(broker_id, {})
 
     def preferred_brokers(self) -> list[int]:
-        """The brokers that should lead anything."""
         return list(self._preferred)
 
     def brokers_in_sync(self) -> list[int]:
-        """The brokers that are in sync with anything."""
         return list(self._in_sync)
 
     def changed(
@@ -79,9 +71,8 @@ class PartitionIndex:
         *,
         by_consensus: bool = False,
     ) -> None:
-        """Notes that a partition is new, if `before` is None, or has become another one.
-
-        `by_consensus`: a storage group elects who leads it, so nobody is preferred but for the group itself.
+        """`before` is None for a new partition. `by_consensus`: a storage group elects its leader: no replica is
+        preferred.
         """
         if before is not None and (
             before.leader == after.leader
@@ -91,7 +82,7 @@ class PartitionIndex:
             and before.adding_replicas == after.adding_replicas
             and before.removing_replicas == after.removing_replicas
         ):
-            return  # a new epoch of the same leader, say
+            return  # for example a new epoch of the same leader
         bit = 1 << index
         _follow(self._in_sync, topic, bit, () if before is None else before.isr, after.isr)
         old_eligible = () if before is None else before.eligible_leader_replicas
@@ -108,7 +99,6 @@ class PartitionIndex:
         _put(self.reassigning, topic, bit, bool(after.adding_replicas or after.removing_replicas))
 
     def removed(self, topic: str) -> None:
-        """Notes that a topic is gone with its partitions."""
         for by_broker in (self._in_sync, self._eligible, self._led, self._preferred):
             for broker_id in list(by_broker):
                 by_broker[broker_id].pop(topic, None)
@@ -118,7 +108,6 @@ class PartitionIndex:
             partitions.pop(topic, None)
 
     def copy(self) -> "PartitionIndex":
-        """An index of its own that is equal to this one."""
         other = PartitionIndex()
         other._in_sync = _copied(self._in_sync)
         other._eligible = _copied(self._eligible)
@@ -132,7 +121,7 @@ class PartitionIndex:
 
 
 def each(partitions: Partitions) -> Iterator[tuple[str, int]]:
-    """Each partition as its topic's name and its own number."""
+    """Pairs of topic name and partition."""
     for topic, bits in partitions.items():
         while bits:
             lowest = bits & -bits
@@ -141,9 +130,7 @@ def each(partitions: Partitions) -> Iterator[tuple[str, int]]:
 
 
 def taken_from(partitions: Partitions, first: Partitions) -> Iterator[tuple[str, int]]:
-    """The same, those that are in `first` before the others, and each is taken out before it is given: what is left
-    there was not come to.
-    """
+    """As `each`, those in `first` before the others. Each is removed from `partitions` just before it is given."""
     for topic, bits in list(first.items()):
         yield from _taken(partitions, topic, partitions.get(topic, 0) & bits)
     for topic, bits in list(partitions.items()):
@@ -165,7 +152,7 @@ def _copied(by_broker: dict[int, Partitions]) -> dict[int, Partitions]:
 def _follow(
     by_broker: dict[int, Partitions], topic: str, bit: int, before: tuple[int, ...], after: tuple[int, ...]
 ) -> None:
-    """Note that a partition belongs to the brokers `after`, and no more to the others of `before`."""
+    """The partition belongs to the brokers `after`, and no more to the others of `before`."""
     if before == after:
         return
     for broker_id in before:

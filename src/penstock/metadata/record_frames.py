@@ -35,7 +35,6 @@ RECORD_CLASSES: dict[int, type[MetadataRecord]] = {
     for cls in vars(module).values()
     if isinstance(cls, type) and issubclass(cls, MetadataRecord) and cls is not MetadataRecord
 }
-"""Every type of record, by its number."""
 
 _LAYOUTS: Final[dict[type[MetadataRecord], tuple[tuple[int, int], ...]]] = {
     records.RegisterBrokerRecord: ((30, 4), (17, 3), (8, 2), (7, 1)),
@@ -43,7 +42,7 @@ _LAYOUTS: Final[dict[type[MetadataRecord], tuple[tuple[int, int], ...]]] = {
     records.PartitionRecord: ((23, 2), (17, 1), (7, 0)),
     records.PartitionChangeRecord: ((23, 2), (17, 1), (7, 0)),
 }
-"""From which level of metadata.version on which layout is written, the newest first; others have one layout."""
+"""The newest layout first, from a level of metadata.version on; other records have one layout."""
 
 _NEWEST_LAYOUTS: Final = 30
 """From this level of metadata.version on all records are written in their newest layouts."""
@@ -53,11 +52,11 @@ _FIRST_LEVELS: Final[dict[type[MetadataRecord], int]] = {
     security_records.UserScramCredentialRecord: SCRAM_LEVEL,
     security_records.DelegationTokenRecord: DELEGATION_TOKEN_LEVEL,
 }
-"""Records of the image that lower levels of metadata.version do not have."""
+"""Lower levels of metadata.version do not have these records."""
 
 
 class UnsupportedMetadataError(UnsupportedError):
-    """The metadata log holds what this release of Penstock cannot keep: nothing is damaged."""
+    """This release of Penstock cannot keep the record: nothing is damaged."""
 
     def __init__(self, what: str, level: int | None = None) -> None:
         """`level` is the cluster's level of metadata.version, where it is known."""
@@ -68,32 +67,27 @@ class UnsupportedMetadataError(UnsupportedError):
 
 
 _SHORT_FRAME = 3
-"""The bytes of a frame whose numbers are one byte each, as all are today."""
+"""Frame version, type and layout version are one byte each today."""
 
 
 def has_record(level: int, record: MetadataRecord) -> bool:
-    """Whether there are such records at this level of metadata.version."""
     return level >= _FIRST_LEVELS.get(type(record), LOWEST_METADATA_VERSION)
 
 
 @cache
 def layout_at(level: int, cls: type[MetadataRecord]) -> int:
-    """The layout in which such a record is written at this level of metadata.version."""
     return next((version for first, version in _LAYOUTS.get(cls, ()) if level >= first), 0)
 
 
 def as_at(level: int, written: Sequence[MetadataRecord]) -> list[MetadataRecord]:
-    """The records as they are read when they were written at this level of metadata.version.
-
-    What its layouts have no room for is gone.
-    """
+    """Fields are lost that the layouts of this level of metadata.version do not have."""
     if level >= _NEWEST_LAYOUTS:
         return list(written)
     return [decode_record(encode_record(record, layout_at(level, type(record)))) for record in written]
 
 
 def encode_record(record: MetadataRecord, version: int | None = None) -> bytes:
-    """Returns the frame of `record`, in the newest layout unless `version` names another."""
+    """The newest layout unless `version` names another."""
     if version is None:
         version = record.version_range()[-1]
     # Types and versions stay below 128, so each of the three numbers is one byte of its own value.
@@ -101,7 +95,7 @@ def encode_record(record: MetadataRecord, version: int | None = None) -> bytes:
 
 
 def decode_record(value: bytes | memoryview) -> MetadataRecord:
-    """Returns the record whose frame `value` is; DecodeError if it is none, or of a type or version not known here."""
+    """DecodeError if `value` is no frame, or of a type or version not known here."""
     cls, version, position = _frame(value)
     record, end = decode(cls, version, value, position)
     if end != len(value):
@@ -110,12 +104,12 @@ def decode_record(value: bytes | memoryview) -> MetadataRecord:
 
 
 def check_frame(value: bytes | memoryview) -> int:
-    """The type of a record, without a look at what it says; DecodeError as `decode_record`."""
+    """The record's fields are not read; DecodeError as `decode_record`."""
     return _frame(value)[0].record_type
 
 
 def _frame(value: bytes | memoryview) -> tuple[type[MetadataRecord], int, int]:
-    """The class of a record, the version of its layout, and where it begins."""
+    """Returns the version of the layout, and where the record begins, too."""
     if len(value) > _SHORT_FRAME and value[0] == FRAME_VERSION and value[1] | value[2] < 0x80:
         record_type, version, position = value[1], value[2], _SHORT_FRAME
     else:
@@ -129,7 +123,7 @@ def _frame(value: bytes | memoryview) -> tuple[type[MetadataRecord], int, int]:
 
 
 def _decode_frame(value: bytes | memoryview) -> tuple[int, int, int]:
-    """The type and the version of a record, and where it begins."""
+    """(type, version, where the record begins)."""
     frame_version, position = _uvarint(value, 0)
     if frame_version != FRAME_VERSION:
         raise DecodeError(f"a metadata record's frame has version {frame_version}, known is {FRAME_VERSION}")

@@ -1,6 +1,6 @@
 """The records of the metadata log, in Kafka's own layouts, so that tools written for Kafka can read the log.
 
-Types, fields, versions and tags are those of Kafka 4.x (KIP-631 and those that came after). Who may do what is in
+Types, fields, versions and tags are those of Kafka 4.x (KIP-631 and those that came after). Access rights are in
 `security_records`; `record_frames` turns records into bytes and back.
 """
 
@@ -12,14 +12,12 @@ from penstock.protocol.uuids import ZERO_UUID
 
 
 class MetadataRecord(Message):
-    """What all records of the metadata log have: the number by which the frame names their type."""
+    """Frames name the type by `record_type`."""
 
     record_type: ClassVar[int]
 
 
 class BrokerEndpoint(Message):
-    """Where one listener of a broker can be reached."""
-
     name: str = field("string", "0+", default="")
     host: str = field("string", "0+", default="")
     port: int = field("uint16", "0+", default=0)
@@ -27,7 +25,7 @@ class BrokerEndpoint(Message):
 
 
 class BrokerFeature(Message):
-    """The levels of a feature that a broker can run at, both included."""
+    """Both levels are included."""
 
     name: str = field("string", "0+", default="")
     min_supported_version: int = field("int16", "0+", default=0)
@@ -35,7 +33,7 @@ class BrokerFeature(Message):
 
 
 class RegisterBrokerRecord(MetadataRecord, versions="0-4", flexible="0+"):
-    """A broker joined, or came back with a new epoch; it stays fenced until it has caught up."""
+    """The broker stays fenced until it has caught up."""
 
     record_type = 0
 
@@ -53,8 +51,6 @@ class RegisterBrokerRecord(MetadataRecord, versions="0-4", flexible="0+"):
 
 
 class UnregisterBrokerRecord(MetadataRecord, versions="0", flexible="0+"):
-    """A broker is gone for good."""
-
     record_type = 1
 
     broker_id: int = field("int32", "0+", default=0)
@@ -62,8 +58,6 @@ class UnregisterBrokerRecord(MetadataRecord, versions="0", flexible="0+"):
 
 
 class TopicRecord(MetadataRecord, versions="0", flexible="0+"):
-    """A topic is there; its partitions follow."""
-
     record_type = 2
 
     name: str = field("string", "0+", default="")
@@ -71,8 +65,6 @@ class TopicRecord(MetadataRecord, versions="0", flexible="0+"):
 
 
 class PartitionRecord(MetadataRecord, versions="0-2", flexible="0+"):
-    """A partition with all its state."""
-
     record_type = 3
 
     partition_id: int = field("int32", "0+", default=-1)
@@ -91,7 +83,7 @@ class PartitionRecord(MetadataRecord, versions="0-2", flexible="0+"):
 
 
 class ConfigRecord(MetadataRecord, versions="0", flexible="0+"):
-    """One config of one resource; no value takes it back to its default."""
+    """Without a value the config goes back to its default."""
 
     record_type = 4
 
@@ -102,7 +94,7 @@ class ConfigRecord(MetadataRecord, versions="0", flexible="0+"):
 
 
 class PartitionChangeRecord(MetadataRecord, versions="0-2", flexible="0+"):
-    """What changed of a partition; all that is left out stays as it was. A leader of -2 means no change."""
+    """Fields that are left out stay as they were. A leader of -2 means no change."""
 
     record_type = 5
 
@@ -120,7 +112,7 @@ class PartitionChangeRecord(MetadataRecord, versions="0-2", flexible="0+"):
 
 
 class FenceBrokerRecord(MetadataRecord, versions="0", flexible="0+"):
-    """A broker may not lead any more (Kafka's older form; BrokerRegistrationChangeRecord now)."""
+    """Kafka's older form; BrokerRegistrationChangeRecord now."""
 
     record_type = 7
 
@@ -129,7 +121,7 @@ class FenceBrokerRecord(MetadataRecord, versions="0", flexible="0+"):
 
 
 class UnfenceBrokerRecord(MetadataRecord, versions="0", flexible="0+"):
-    """A broker may lead (Kafka's older form; BrokerRegistrationChangeRecord now)."""
+    """Kafka's older form; BrokerRegistrationChangeRecord now."""
 
     record_type = 8
 
@@ -138,15 +130,13 @@ class UnfenceBrokerRecord(MetadataRecord, versions="0", flexible="0+"):
 
 
 class RemoveTopicRecord(MetadataRecord, versions="0", flexible="0+"):
-    """A topic is gone, with its partitions and configs."""
-
     record_type = 9
 
     topic_id: UUID = field("uuid", "0+", default=ZERO_UUID)
 
 
 class FeatureLevelRecord(MetadataRecord, versions="0", flexible="0+"):
-    """The level that the whole cluster runs a feature at; level 0 switches it off."""
+    """Level 0 switches the feature off in the whole cluster."""
 
     record_type = 12
 
@@ -165,7 +155,7 @@ class ProducerIdsRecord(MetadataRecord, versions="0", flexible="0+"):
 
 
 class BrokerRegistrationChangeRecord(MetadataRecord, versions="0-3", flexible="0+"):
-    """What changed of a broker: `fenced` is 1 to fence, -1 to unfence, 0 to leave it (KIP-841)."""
+    """`fenced` is 1 to fence, -1 to unfence, 0 to leave it (KIP-841)."""
 
     record_type = 17
 
@@ -178,13 +168,13 @@ class BrokerRegistrationChangeRecord(MetadataRecord, versions="0-3", flexible="0
 
 
 class NoOpRecord(MetadataRecord, versions="0", flexible="0+"):
-    """Nothing; it moves the log's end so that followers see a living leader (KIP-835)."""
+    """It moves the log's end so that followers see a living leader (KIP-835)."""
 
     record_type = 20
 
 
 class ZkMigrationStateRecord(MetadataRecord, versions="0", flexible="0+"):
-    """How far a move away from ZooKeeper was; it means nothing from Kafka 4 on, where it is passed over."""
+    """How far a move away from ZooKeeper was; from Kafka 4 on it is passed over."""
 
     record_type = 21
 
@@ -200,22 +190,16 @@ class BeginTransactionRecord(MetadataRecord, versions="0", flexible="0+"):
 
 
 class EndTransactionRecord(MetadataRecord, versions="0", flexible="0+"):
-    """The records since the transaction began hold."""
-
     record_type = 24
 
 
 class AbortTransactionRecord(MetadataRecord, versions="0", flexible="0+"):
-    """The records since the transaction began do not hold."""
-
     record_type = 25
 
     reason: str | None = field("string", "0+", nullable="0+", tag=0, default=None)
 
 
 class ControllerEndpoint(Message):
-    """Where one listener of a controller can be reached."""
-
     name: str = field("string", "0+", default="")
     host: str = field("string", "0+", default="")
     port: int = field("uint16", "0+", default=0)
@@ -223,15 +207,13 @@ class ControllerEndpoint(Message):
 
 
 class ControllerFeature(Message):
-    """The levels of a feature that a controller can run at, both included."""
-
     name: str = field("string", "0+", default="")
     min_supported_version: int = field("int16", "0+", default=0)
     max_supported_version: int = field("int16", "0+", default=0)
 
 
 class RegisterControllerRecord(MetadataRecord, versions="0", flexible="0+"):
-    """A controller told who it is (KIP-919)."""
+    """See KIP-919."""
 
     record_type = 27
 
@@ -251,8 +233,6 @@ class ClearElrRecord(MetadataRecord, versions="0", flexible="0+"):
 
 
 class UnregisterControllerRecord(MetadataRecord, versions="0", flexible="0+"):
-    """A controller is gone for good (from 4.4-IV2 on)."""
-
     record_type = 29
 
     controller_id: int = field("int32", "0+", default=0)

@@ -17,11 +17,11 @@ DECIDED_AT_CREATION: Final = (REPLICATION_MODE, STORAGE_GROUP)
 
 
 def asks_for_consensus(settings: Mapping[str, str]) -> bool:
-    """Whether a topic with these configs is replicated by a storage group."""
+    """Such topics belong to a storage group."""
     return settings.get(REPLICATION_MODE, ISR).strip() == CONSENSUS
 
 
 def storage_group_in(settings: Mapping[str, str]) -> int | None:
-    """The number of the storage group that the configs of a topic name; None if they name none."""
+    """None if the configs of the topic name no group."""
     text = settings.get(STORAGE_GROUP, "").strip()
     return int(text) if text.isdecimal() else None

@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 
 class ResourceType(IntEnum):
-    """Kafka's codes for what has configs."""
-
     UNKNOWN = 0
     TOPIC = 2
     BROKER = 4
@@ -16,7 +14,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """One configured thing; a broker with an empty name stands for the default of all brokers."""
+    """A broker with an empty name stands for the default of all brokers."""
 
     resource_type: ResourceType
     name: str

@@ -19,11 +19,11 @@ from penstock.metadata.security_records import (
 )
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
-"""Whom a quota is for: types with names, ordered by type; no name stands for the default."""
+"""Types with names, ordered by type; no name stands for the default."""
 
 
 class SecurityImage:
-    """A part of the `ClusterImage`; only `apply` changes it. Removing what is not there changes nothing."""
+    """Only `apply` changes it. Removing an entry that does not exist changes nothing."""
 
     def __init__(self) -> None:
         self.scram_credentials: dict[tuple[int, str], UserScramCredentialRecord] = {}
@@ -31,21 +31,18 @@ class SecurityImage:
         self.access_rules: dict[UUID, AccessControlEntryRecord] = {}
         self.delegation_tokens: dict[str, DelegationTokenRecord] = {}
         self.client_quotas: dict[tuple[QuotaEntity, str], ClientQuotaRecord] = {}
-        """By whom the quota is for and what is limited."""
+        """The keys are entity and limit."""
 
     def apply(self, record: MetadataRecord) -> None:
-        """Changes what is kept as `record`, one of `SECURITY_RECORDS`, says."""
         _APPLY[type(record)](self, record)
 
     def records(self) -> Iterator[MetadataRecord]:
-        """The records that make an equal image from an empty one."""
         yield from self.client_quotas.values()
         yield from self.access_rules.values()
         yield from self.scram_credentials.values()
         yield from self.delegation_tokens.values()
 
     def copy(self) -> "SecurityImage":
-        """An image of its own that is equal to this one."""
         other = SecurityImage()
         other.scram_credentials = dict(self.scram_credentials)
         other.access_rules = dict(self.access_rules)
@@ -85,7 +82,7 @@ class SecurityImage:
 
 
 def quota_entity(record: ClientQuotaRecord) -> QuotaEntity:
-    """The type and name of each user, client id or address that `record` is about, in order."""
+    """The pairs are (type, name), in order."""
     return tuple(sorted(((part.entity_type, part.entity_name) for part in record.entity), key=lambda part: part[0]))
 
 

@@ -8,7 +8,7 @@ from penstock.protocol.uuids import ZERO_UUID
 
 
 class DelegationTokenRecord(MetadataRecord, versions="0", flexible="0+"):
-    """A delegation token was made or renewed."""
+    """It was made or renewed."""
 
     record_type = 10
 
@@ -22,8 +22,6 @@ class DelegationTokenRecord(MetadataRecord, versions="0", flexible="0+"):
 
 
 class UserScramCredentialRecord(MetadataRecord, versions="0", flexible="0+"):
-    """A user's SCRAM credential was set."""
-
     record_type = 11
 
     name: str = field("string", "0+", default="")
@@ -35,15 +33,13 @@ class UserScramCredentialRecord(MetadataRecord, versions="0", flexible="0+"):
 
 
 class EntityData(Message):
-    """One part of what a quota applies to; no name means the default."""
+    """No name means the default."""
 
     entity_type: str = field("string", "0+", default="")
     entity_name: str | None = field("string", "0+", nullable="0+", default="")
 
 
 class ClientQuotaRecord(MetadataRecord, versions="0", flexible="0+"):
-    """A client quota was set or removed."""
-
     record_type = 14
 
     entity: list[EntityData] = array(EntityData, "0+", default_factory=list)
@@ -53,8 +49,6 @@ class ClientQuotaRecord(MetadataRecord, versions="0", flexible="0+"):
 
 
 class AccessControlEntryRecord(MetadataRecord, versions="0", flexible="0+"):
-    """An access rule was added."""
-
     record_type = 18
 
     id: UUID = field("uuid", "0+", default=ZERO_UUID)
@@ -68,16 +62,12 @@ class AccessControlEntryRecord(MetadataRecord, versions="0", flexible="0+"):
 
 
 class RemoveAccessControlEntryRecord(MetadataRecord, versions="0", flexible="0+"):
-    """An access rule was removed."""
-
     record_type = 19
 
     id: UUID = field("uuid", "0+", default=ZERO_UUID)
 
 
 class RemoveUserScramCredentialRecord(MetadataRecord, versions="0", flexible="0+"):
-    """A user's SCRAM credential was removed."""
-
     record_type = 22
 
     name: str = field("string", "0+", default="")
@@ -85,8 +75,6 @@ class RemoveUserScramCredentialRecord(MetadataRecord, versions="0", flexible="0+
 
 
 class RemoveDelegationTokenRecord(MetadataRecord, versions="0", flexible="0+"):
-    """A delegation token was removed."""
-
     record_type = 26
 
     token_id: str = field("string", "0+", default="")

@@ -35,12 +35,12 @@ _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
 def snapshot_name(end_offset: int, leader_epoch: int) -> str:
-    """The file's name for a snapshot of all records before `end_offset`."""
+    """The snapshot has all records before `end_offset`."""
     return f"{end_offset:020d}-{leader_epoch:010d}.checkpoint"
 
 
 def parse_snapshot_name(name: str) -> tuple[int, int] | None:
-    """The end offset and the leader epoch in a snapshot's name; None for the name of something else."""
+    """(end offset, leader epoch); None for other files."""
     match = _NAME.fullmatch(name)
     return (int(match[1]), int(match[2])) if match else None
 
@@ -54,10 +54,8 @@ def encode_snapshot(
     level: int = NEWEST_METADATA_VERSION,
     header: Sequence[Record] | None = None,
 ) -> Iterator[bytes]:
-    """The file, batch by batch, so that a large one need not be in memory as a whole.
-
-    `level` is that of metadata.version: the records are written as all nodes can read them. `header` are the control
-    records that it begins with, where they say more than the timestamp: who the voters are.
+    """Batch by batch: a large file need not be in memory as a whole. `level` is that of metadata.version, so that all
+    nodes can read the records. `header` are control records of more than the timestamp: the voters.
     """
     return encode_snapshot_file(
         header or [snapshot_header_record(last_timestamp_ms, now_ms)],
@@ -77,19 +75,19 @@ def _in_batches(records: Iterable[MetadataRecord], level: int, now_ms: int) -> I
 
 
 def decode_snapshot(content: bytes) -> Iterator[MetadataRecord]:
-    """The metadata records of a snapshot; DecodeError if it is damaged or has no end."""
+    """DecodeError if the snapshot is damaged or has no end."""
     for values in snapshot_values(content):
         yield from map(decode_record, values)
 
 
 def snapshot_values(content: bytes) -> Iterator[Iterator[bytes]]:
-    """The same as bytes, batch by batch."""
+    """Values come batch by batch."""
     for position, header in batches_of_snapshot(content):
         yield record_values(content, position, header)
 
 
 def record_values(buffer: Buffer, position: int, header: BatchHeader) -> Iterator[bytes]:
-    """The metadata records of a batch as bytes (`record_frames`). Raises DecodeError."""
+    """Frames of metadata records (`record_frames`). Raises DecodeError."""
     for number, (_, value) in enumerate(keys_and_values(unpack_records(buffer, position, header), header)):
         if value is None:
             raise DecodeError(f"the record at offset {header.base_offset + number} of the metadata log is empty")
@@ -97,16 +95,15 @@ def record_values(buffer: Buffer, position: int, header: BatchHeader) -> Iterato
 
 
 class AlikePartitions:
-    """Applies the records of a snapshot, as bytes, to an image: as `image.apply(decode_record(value))`, but sooner.
-
-    Most partitions are like another one. The frame of a PartitionRecord has the partition's number and the id of its
-    topic in front, in places that never change; all behind them is the state, and what is alike is read once.
+    """As `image.apply(decode_record(value))` for each record of a snapshot, but sooner: most partitions are like
+    another one. The frame of a PartitionRecord has the partition's number and the id of its topic in front, in places
+    that never change; the bytes behind them are the state, and equal ones are read once.
     """
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
         self._known: dict[tuple[bytes, bytes], PartitionImage] = {}
-        """Partitions by what their records say of them, with the version of the layout."""
+        """The keys are the state's bytes, and the version of the layout."""
 
     def apply(self, value: bytes) -> None:
         """Raises DecodeError, UnsupportedMetadataError."""

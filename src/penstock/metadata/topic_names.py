@@ -7,7 +7,7 @@ _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 def topic_name_error(name: str) -> str | None:
-    """Why `name` is no topic name, in words for its user; None if it is one."""
+    """The words are for users; None for a valid name."""
     if not name:
         return "A topic needs a name, this one is empty"
     if name in (".", ".."):
@@ -20,5 +20,5 @@ def topic_name_error(name: str) -> str | None:
 
 
 def metric_name(name: str) -> str:
-    """`name` with '.' as '_': names of metrics cannot tell the two apart, so topics that differ only there collide."""
+    """Names of metrics cannot tell '.' and '_' apart, so topics that differ only there collide."""
     return name.replace(".", "_")

@@ -33,7 +33,7 @@ ItemT = TypeVar("ItemT", int, UUID)
 
 
 class PartitionImage(NamedTuple):
-    """One partition: `leader_epoch` grows with each leader, `partition_epoch` with each change."""
+    """`leader_epoch` grows with each leader, `partition_epoch` with each change."""
 
     leader: int
     leader_epoch: int
@@ -48,14 +48,14 @@ class PartitionImage(NamedTuple):
     last_known_elr: tuple[int, ...] = ()
 
     def directory_of(self, broker_id: int) -> UUID:
-        """The directory in which a broker's replica lies; `UNASSIGNED_DIRECTORY` if the broker has not said."""
+        """`UNASSIGNED_DIRECTORY` if the broker has not said."""
         if len(self.directories) != len(self.replicas) or broker_id not in self.replicas:
             return UNASSIGNED_DIRECTORY
         return self.directories[self.replicas.index(broker_id)]
 
 
 class TopicImage:
-    """One topic; `partitions` is by index and without a gap."""
+    """`partitions` is by index and without a gap."""
 
     __slots__ = ("name", "partitions", "storage_group", "topic_id")
 
@@ -64,25 +64,24 @@ class TopicImage:
         self.topic_id = topic_id
         self.partitions: dict[int, PartitionImage] = {}
         self.storage_group: int | None = None
-        """The storage group to which all of its partitions belong; None if they are replicated by ISR."""
+        """All partitions belong to it; None if they are replicated by ISR."""
 
     @property
     def by_consensus(self) -> bool:
-        """Whether storage groups elect who leads its partitions, and the controller does not."""
+        """Storage groups, not the controller, elect the leaders."""
         return self.storage_group is not None or self.name == STORAGE_GROUPS
 
     @property
     def has_replicas(self) -> bool:
-        """Whether brokers hold its logs; if not, they belong to a driver of the consensus core."""
+        """If brokers hold no logs, a driver of the consensus core does."""
         return has_replicas(self.name)
 
     @property
     def is_internal(self) -> bool:
-        """Whether the cluster keeps its own state in this topic."""
         return is_internal(self.name)
 
     def copy(self) -> "TopicImage":
-        """A topic of its own; the partitions, which never change, are the same objects."""
+        """The partitions, which never change, are the same objects."""
         other = TopicImage(self.name, self.topic_id)
         other.partitions = dict(self.partitions)
         other.storage_group = self.storage_group
@@ -100,7 +99,7 @@ class TopicImage:
 
 
 class Sharing:
-    """One tuple for all equal lists, as ten thousand partitions have few different ones."""
+    """One tuple for all equal lists: ten thousand partitions have few different ones."""
 
     __slots__ = ("_directories", "_replicas")
 
@@ -109,28 +108,26 @@ class Sharing:
         self._directories: dict[tuple[UUID, ...], tuple[UUID, ...]] = {}
 
     def replicas(self, items: list[int] | None) -> tuple[int, ...]:
-        """`items` as a shared tuple; None, an unset list of a record, is the empty one."""
+        """None, an unset list of a record, is the empty tuple."""
         return _shared(self._replicas, items)
 
     def directories(self, items: list[UUID] | None) -> tuple[UUID, ...]:
-        """`items` as a shared tuple; None, an unset list of a record, is the empty one."""
         return _shared(self._directories, items)
 
 
 def is_reserved(directory: UUID) -> bool:
-    """Whether no directory can have this id."""
+    """No directory has such an id."""
     return directory.int < RESERVED_DIRECTORIES
 
 
 def is_online(directory: UUID, online: tuple[UUID, ...]) -> bool:
-    """Whether a replica in that directory can be had from a broker whose directories are `online`, none if unknown."""
+    """The broker's directories are `online`, none if unknown."""
     if is_reserved(directory):
         return directory != LOST_DIRECTORY
     return not online or directory in online
 
 
 def partition_from(record: PartitionRecord, sharing: Sharing) -> PartitionImage:
-    """The partition that `record` makes."""
     return PartitionImage(
         record.leader,
         record.leader_epoch,
@@ -147,7 +144,7 @@ def partition_from(record: PartitionRecord, sharing: Sharing) -> PartitionImage:
 
 
 def partition_changed(partition: PartitionImage, record: PartitionChangeRecord, sharing: Sharing) -> PartitionImage:
-    """`partition` after `record`: what the record leaves unset stays, a named leader begins a new leader epoch."""
+    """Fields that the record leaves unset stay, a named leader begins a new leader epoch."""
     before, shared = partition, sharing.replicas
     new_leader = record.leader != NO_LEADER_CHANGE
     recovery = record.leader_recovery_state
@@ -169,7 +166,6 @@ def partition_changed(partition: PartitionImage, record: PartitionChangeRecord, 
 
 
 def partition_record(topic_id: UUID, index: int, partition: PartitionImage) -> PartitionRecord:
-    """The record that makes `partition` as it is now."""
     return PartitionRecord(
         partition_id=index,
         topic_id=topic_id,

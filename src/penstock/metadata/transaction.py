@@ -27,18 +27,15 @@ _MARKS: Final = frozenset[type[MetadataRecord]]((BeginTransactionRecord, EndTran
 
 
 class MetadataTransaction:
-    """Where the log stands: in a transaction, or in none."""
-
     def __init__(self) -> None:
         self._waiting: list[MetadataRecord] | None = None
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction began and has not ended."""
         return self._waiting is not None
 
     def take(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
-        """The records that hold after these were read: they and what waited, without what begins or ends."""
+        """Returns the records that hold now, also those that waited, without begin and end."""
         holding: list[MetadataRecord] = []
         for record in records:
             kind = type(record)

@@ -36,20 +36,18 @@ _REMOVED = (
 _REMOVED_PREFIXES = ("zookeeper.", "password.encoder.")
 
 _FREE_PREFIXES = (PREFIX, "rsm.config.", "rlmm.config.", "confluent.")
-"""Keys that belong to a listener or to a class of the user's: there is no end of their names."""
+"""Keys of listeners or of classes of the user's: there is no end of their names."""
 _FREE_KEY = "keys of classes of the user's are not read yet"
 _OF_ONE_LISTENER = "keys of a single listener are not obeyed yet"
 
 
 def is_free_key(name: str) -> bool:
-    """Tell whether a key is accepted although no definition has it."""
+    """No definition has these keys."""
     return name.startswith(_FREE_PREFIXES)
 
 
 def key_warning(name: str, value: str, listeners: Collection[str] = ()) -> str | None:
-    """Say what a user who sets `name` to `value` on a node with these listeners should know, in one line; None if
-    there is nothing to say.
-    """
+    """One line for users who set `name` to `value` on a node with these listeners; None for no warning."""
     warning = listener_key_warning(name, listeners)
     if warning is not None:
         return warning

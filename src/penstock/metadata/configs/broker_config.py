@@ -36,14 +36,14 @@ EMBEDDED_DEFAULTS: dict[str, str] = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
 }
-"""What stands in for a file when there is none: one node, on this machine only."""
+"""They replace a file: one node, on this machine only."""
 
 REFUSE: Final = "refuse"
-"""Of `leader.lease.on.quorum.loss`."""
+"""A value of `leader.lease.on.quorum.loss`."""
 
 
 def embedded_settings(overrides: Mapping[str, str]) -> dict[str, str]:
-    """Put `overrides` before what stands in for a file; the old name of a key goes before it as well."""
+    """`overrides` go before the embedded defaults; `broker.id` counts as `node.id` there."""
     settings = EMBEDDED_DEFAULTS | dict(overrides)
     if "broker.id" in overrides and "node.id" not in overrides:
         settings["node.id"] = overrides["broker.id"]
@@ -51,16 +51,12 @@ def embedded_settings(overrides: Mapping[str, str]) -> dict[str, str]:
 
 
 class BrokerConfig(BrokerSettings, Addresses):
-    """The values that hold on one node, checked.
-
-    Raises:
-        ConfigError: A value that its key does not allow, or that does not go with another one.
-    """
+    """Raises ConfigError for a value that its key does not allow, or that contradicts another one."""
 
     max_connections_per_ip_overrides: dict[str, int]
 
     def __init__(self, static: Mapping[str, str]) -> None:
-        """Build the configuration from the text of its keys, as a file has them."""
+        """`static` is the text of the keys, as a file has them."""
         self.static = with_both_ids(static)
         self.dynamic: dict[str, str] = {}
         self.dynamic_default: dict[str, str] = {}
@@ -75,12 +71,12 @@ class BrokerConfig(BrokerSettings, Addresses):
 
     @classmethod
     def embedded(cls, overrides: Mapping[str, str] | None = None) -> "BrokerConfig":
-        """Build the configuration of a single node that needs no file; `overrides` go before what it brings."""
+        """A single node needs no file; `overrides` go before the embedded defaults."""
         return cls(embedded_settings(overrides or {}))
 
     @property
     def layers(self) -> Layers:
-        """Where keys can be set, highest rank first."""
+        """Highest rank first."""
         return (
             (ConfigSource.DYNAMIC_BROKER, self.dynamic),
             (ConfigSource.DYNAMIC_DEFAULT_BROKER, self.dynamic_default),
@@ -88,56 +84,47 @@ class BrokerConfig(BrokerSettings, Addresses):
         )
 
     def text(self, name: str) -> str | None:
-        """Return the text that holds for any key; None if it has neither value nor default."""
+        """None if the key has neither value nor default."""
         return broker_text(self.layers, name)
 
     def value(self, name: str) -> ConfigValue:
-        """Return the value that holds for any known key."""
         return parse_value(BROKER_CONFIGS[name], self.text(name))
 
     def apply_dynamic(self, *, broker: Mapping[str, str], default: Mapping[str, str]) -> None:
-        """Let other values hold for the keys that may change: those of this broker, and those of all brokers.
-
-        Raises:
-            ConfigError: A value is not allowed; nothing has changed then.
-        """
+        """Only keys that may change count. ConfigError for a value that is not allowed; nothing has changed then."""
         changed = _changeable(broker), _changeable(default)
         self.dynamic, self.dynamic_default = changed
         self._load()
 
     @property
     def is_broker(self) -> bool:
-        """Tell whether this node serves clients."""
         return "broker" in self.process_roles
 
     @property
     def is_controller(self) -> bool:
-        """Tell whether this node decides about metadata."""
         return "controller" in self.process_roles
 
     @property
     def refuses_without_lease(self) -> bool:
-        """Tell whether nothing is led here without a lease, and brokers' leases renewed only by who surely may."""
+        """Nothing is led here without a lease, and only a controller that surely leads renews brokers' leases."""
         return self.leader_lease_on_quorum_loss == REFUSE
 
     @property
     def metadata_dir(self) -> str:
-        """Where the metadata log lies."""
         return (self.text("metadata.log.dir") or "").strip() or self.log_dirs[0]
 
     @property
     def all_dirs(self) -> tuple[str, ...]:
-        """All directories of this node: those of the partitions and, if it is another one, that of the metadata log."""
+        """The metadata log may have a directory of its own."""
         return tuple(dict.fromkeys([*self.log_dirs, self.metadata_dir]))
 
     def warnings(self) -> Iterator[str]:
-        """Say, one line each, what a user should know about the keys that were set."""
         for name, text in self.static.items():
             warning = key_warning(name, text, self.listener_names)
             if warning is not None and (self.penstock_security_ignored or not asks(name, text)):
                 yield warning
         yield from (f"{what} is not opened: {IGNORED_KEY} is set" for what in self.unopened)
-        if self.is_broker and self.is_controller and not self.controller_listeners:  # nobody can join this node
+        if self.is_broker and self.is_controller and not self.controller_listeners:  # no other node can join this one
             yield from single_node_warnings(self.static, self.value)
 
     def _load(self) -> None:
@@ -147,7 +134,7 @@ class BrokerConfig(BrokerSettings, Addresses):
 
 
 def _changeable(values: Mapping[str, str]) -> dict[str, str]:
-    """Keep the keys that may change, checked."""
+    """The values are checked."""
     kept = {
         name: text for name, text in values.items() if name in BROKER_CONFIGS and not BROKER_CONFIGS[name].read_only
     }

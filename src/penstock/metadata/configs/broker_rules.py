@@ -26,10 +26,8 @@ ValueOf = Callable[[str], ConfigValue]
 
 
 class Addresses:
-    """Who a node is and where it is found.
-
-    `listeners` are its own: those for clients and brokers, and those of the controller. A node that is no controller
-    has names of controller listeners all the same: by the first of them it talks to the controllers.
+    """A node that is no controller has names of controller listeners all the same: by the first of them it talks to the
+    controllers.
     """
 
     process_roles: tuple[str, ...]
@@ -45,18 +43,14 @@ class Addresses:
     bootstrap_servers: tuple[Address, ...]
     log_dirs: tuple[str, ...]
     listener_names: tuple[str, ...]
-    """Of all listeners in the file, and of the controllers' own."""
+    """All listeners in the file, and those of the controllers."""
     unserved: tuple[str, ...]
-    """The listeners, and the ways to the controllers, for which the file wants TLS or SASL."""
+    """The file wants TLS or SASL for these listeners, or for the way to the controllers."""
     unopened: tuple[Listener, ...] = ()
-    """The listeners that are left out for that reason, because security is ignored."""
+    """They are left out for that reason, because security is ignored."""
 
     def read_addresses(self, static: Mapping[str, str], value: ValueOf) -> None:
-        """Read the keys that say who a node is and where it is found.
-
-        Raises:
-            ConfigError: One of them is not well formed, or they do not go together.
-        """
+        """Raises ConfigError for a key of identity or address that is not well formed or contradicts another."""
         roles = _roles(static, value)
         controller_names = tuple(name.upper() for name in _texts(value("controller.listener.names")))
         protocols = _protocols(static, value, controller_names)
@@ -90,7 +84,7 @@ class Addresses:
 
 
 def _check_needed(static: Mapping[str, str], controller_names: tuple[str, ...], protocols: Mapping[str, str]) -> None:
-    """A node cannot do without the ways between nodes: these are not left out, and not spoken in plaintext either."""
+    """Nodes need the listeners between them: these are not left out, and not spoken in plaintext either."""
     between = "inter.broker.listener.name"
     needed = [("controller.listener.names", name) for name in controller_names]
     if static.get(between, "").strip():
@@ -158,7 +152,7 @@ def _advertised(
     broker_listeners: tuple[Listener, ...],
     listeners: tuple[Listener, ...],
 ) -> dict[str, Listener]:
-    """What `advertised.listeners` says instead of a listener's own address, by the listener's name."""
+    """By the listener's name."""
     key = "advertised.listeners"
     if not static.get(key, "").strip():
         for listener in broker_listeners:
@@ -210,7 +204,6 @@ _AT_MOST = (
 
 
 def check_rules(value: ValueOf) -> None:
-    """Check what keys must fulfil together."""
     for smaller, larger in _AT_MOST:
         low, high = value(smaller), value(larger)
         assert isinstance(low, int)
@@ -229,7 +222,7 @@ _SINGLE_NODE_KEYS = (
 
 
 def single_node_warnings(static: Mapping[str, str], value: ValueOf) -> Iterator[str]:
-    """Name the keys that ask for more replicas than a single node has, unless their default does."""
+    """Keys that ask for more replicas than a single node has, unless their default does."""
     for name in _SINGLE_NODE_KEYS:
         wanted = value(name)
         if name in static and isinstance(wanted, int) and wanted > 1:
@@ -237,7 +230,7 @@ def single_node_warnings(static: Mapping[str, str], value: ValueOf) -> Iterator[
 
 
 def with_both_ids(static: Mapping[str, str]) -> dict[str, str]:
-    """The keys of a file, where node.id stands for broker.id and the other way round, as in Kafka."""
+    """node.id stands for broker.id and the other way round, as in Kafka."""
     settings = dict(static)
     for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
         if name in static:

@@ -16,7 +16,7 @@ ConfigValue = bool | int | float | str | tuple[str, ...] | None
 
 
 class ConfigType(IntEnum):
-    """The types of values, numbered as the DescribeConfigs response numbers them."""
+    """Numbered as in the DescribeConfigs response."""
 
     BOOLEAN = 1
     STRING = 2
@@ -30,15 +30,13 @@ class ConfigType(IntEnum):
 
 
 class Importance(Enum):
-    """How likely it is that somebody has to care about a key."""
-
     HIGH = "high"
     MEDIUM = "medium"
     LOW = "low"
 
 
 class UpdateMode(Enum):
-    """Whether a broker key can be changed while the node runs, and for whom."""
+    """Whether a broker key can be changed while the node runs, and for which brokers."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -46,10 +44,9 @@ class UpdateMode(Enum):
 
 
 class ConfigError(ValueError):
-    """A value that its key does not allow. The text names the key, the value and what is allowed."""
+    """The text names the key, the value and what is allowed."""
 
     def __init__(self, key: str, value: str | None, allowed: str) -> None:
-        """Keep key, value and what is allowed beside the text."""
         found = "it is not set" if value is None else f"{value!r} is not allowed"
         super().__init__(f"{key}: {found}; expected {allowed}")
         self.key = key
@@ -58,14 +55,13 @@ class ConfigError(ValueError):
 
 
 class Range(Value):
-    """Numbers from `lower` to `upper`, both included, and single values beside them."""
+    """Both ends are included; `also` is a single value beside them."""
 
     lower: int | None = None
     upper: int | None = None
     also: int | None = None
 
     def allows(self, value: ConfigValue) -> bool:
-        """Tell whether a number lies within."""
         if not isinstance(value, int | float):
             return True
         if self.also is not None and value == self.also:
@@ -73,7 +69,7 @@ class Range(Value):
         return (self.lower is None or value >= self.lower) and (self.upper is None or value <= self.upper)
 
     def describe(self) -> str:
-        """Say what is allowed, to follow the name of the type."""
+        """The text follows the name of the type."""
         if self.upper is None:
             text = f"of at least {self.lower}"
         else:
@@ -82,19 +78,18 @@ class Range(Value):
 
 
 class OneOf(Value):
-    """One of some words; for a list, each of its items is."""
+    """For a list, each of its items is one of the words."""
 
     words: tuple[str, ...]
 
     def allows(self, value: ConfigValue) -> bool:
-        """Tell whether the word, or every item of the list, is known."""
         if value is None:
             return True
         items = value if isinstance(value, tuple) else (value,)
         return all(item in self.words for item in items)
 
     def describe(self) -> str:
-        """Say what is allowed, to follow the name of the type."""
+        """The text follows the name of the type."""
         return "of " + ", ".join(self.words)
 
 
@@ -102,7 +97,7 @@ Validator = Range | OneOf
 
 
 class ConfigDefinition(Value):
-    """One key. `default` is text as it would stand in a file; None means that the key has no default."""
+    """`default` is text as it would stand in a file; None means that the key has no default."""
 
     name: str
     type: ConfigType
@@ -114,23 +109,22 @@ class ConfigDefinition(Value):
 
     @property
     def meaning(self) -> str:
-        """Say what the key does, and where it does nothing, why."""
+        """It says why a key has no effect, too."""
         reason = why_no_effect(self.name)
         return self.documentation if reason is None else f"{self.documentation} No effect: {reason}."
 
     @property
     def sensitive(self) -> bool:
-        """Tell whether the value is never shown."""
+        """The value is never shown."""
         return self.type is ConfigType.PASSWORD
 
     @property
     def read_only(self) -> bool:
-        """Tell whether only a restart changes the value."""
+        """Only a restart changes the value."""
         return self.mode is UpdateMode.READ_ONLY
 
     @property
     def allowed(self) -> str:
-        """Say in words what the key allows."""
         name = self.type.name.lower()
         if self.validator is None:
             return _TYPE_ALLOWED[self.type]
@@ -155,11 +149,7 @@ Definitions = Mapping[str, ConfigDefinition]
 
 
 def parse_value(definition: ConfigDefinition, text: str | None) -> ConfigValue:
-    """Turn the text of a value into the value; None stays None.
-
-    Raises:
-        ConfigError: The text is not of the key's type, or its validator does not allow it.
-    """
+    """None stays None. Raises ConfigError for text that the key's type or validator does not allow."""
     if text is None:
         return None
     try:
@@ -207,6 +197,5 @@ def _integer(text: str, bits: int) -> int:
 
 
 def nearest_key(name: str, known: Definitions) -> str | None:
-    """Find the known key that looks most like `name`, if any looks like it at all."""
     matches = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
     return matches[0] if matches else None

@@ -16,7 +16,7 @@ from penstock.protocol.value import Value
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, numbered as the DescribeConfigs response numbers it."""
+    """Numbered as in the DescribeConfigs response."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC = 1
@@ -38,7 +38,7 @@ class Synonym(Value):
 
 
 class ConfigEntry(Value):
-    """One key with the value that holds, as text. The synonyms are in order of rank; the first gives the source."""
+    """The value is text. The synonyms are in order of rank; the first gives the source."""
 
     definition: ConfigDefinition
     value: str | None
@@ -48,7 +48,7 @@ class ConfigEntry(Value):
 
 
 Layers = Sequence[tuple[ConfigSource, Mapping[str, str]]]
-"""Where broker keys can be set, highest rank first: for this broker, for all brokers, in the file."""
+"""Highest rank first: for this broker, for all brokers, in the file."""
 
 _BROKER_SYNONYMS: dict[str, tuple[str, ...]] = {
     "log.roll.ms": ("log.roll.ms", "log.roll.hours"),
@@ -56,11 +56,11 @@ _BROKER_SYNONYMS: dict[str, tuple[str, ...]] = {
     "log.retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
 }
-"""Keys that others stand behind. Those stand for themselves alone, as in Kafka: they can only be set in the file."""
+"""Synonyms of other keys. They have none themselves, as in Kafka: they can only be set in the file."""
 
 
 def broker_text(layers: Layers, name: str) -> str | None:
-    """Return the text that holds for a broker key; None if it has neither value nor default."""
+    """None if the key has neither value nor default."""
     for _, values in layers:
         if name in values:
             return values[name]
@@ -69,12 +69,12 @@ def broker_text(layers: Layers, name: str) -> str | None:
 
 
 def topic_definition(name: str) -> ConfigDefinition | None:
-    """Find a topic key, those included that are not shown."""
+    """Keys that are not shown are found as well."""
     return TOPIC_CONFIGS.get(name) or INTERNAL_TOPIC_CONFIGS.get(name)
 
 
 def topic_text(overrides: Mapping[str, str], layers: Layers, name: str) -> str | None:
-    """Return the text that holds for a topic key, given what was set for the topic."""
+    """`overrides` are the topic's own values."""
     if name in overrides:
         return overrides[name]
     for synonym in TOPIC_SYNONYMS.get(name, ()):
@@ -90,13 +90,11 @@ def topic_text(overrides: Mapping[str, str], layers: Layers, name: str) -> str |
 
 
 def topic_values(overrides: Mapping[str, str], layers: Layers) -> dict[str, ConfigValue]:
-    """Return every topic key with the value that holds."""
     known = TOPIC_CONFIGS | INTERNAL_TOPIC_CONFIGS
     return {name: parse_value(definition, topic_text(overrides, layers, name)) for name, definition in known.items()}
 
 
 def topic_entries(overrides: Mapping[str, str], layers: Layers) -> Iterator[ConfigEntry]:
-    """Describe every key of a topic."""
     shown = TOPIC_CONFIGS | {name: INTERNAL_TOPIC_CONFIGS[name] for name in overrides if name in INTERNAL_TOPIC_CONFIGS}
     for name, definition in shown.items():
         synonyms = _broker_synonyms(tuple(s.name for s in TOPIC_SYNONYMS.get(name, ())), layers)
@@ -104,7 +102,6 @@ def topic_entries(overrides: Mapping[str, str], layers: Layers) -> Iterator[Conf
 
 
 def broker_entries(layers: Layers) -> Iterator[ConfigEntry]:
-    """Describe every key of one broker."""
     for name, definition in BROKER_CONFIGS.items():
         synonyms = _broker_synonyms(_BROKER_SYNONYMS.get(name, (name,)), layers)
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
@@ -113,7 +110,7 @@ def broker_entries(layers: Layers) -> Iterator[ConfigEntry]:
 
 
 def default_broker_entries(values: Mapping[str, str]) -> Iterator[ConfigEntry]:
-    """Describe what was set for all brokers while they run."""
+    """They were set for all brokers while these run."""
     for name, text in sorted(values.items()):
         definition = BROKER_CONFIGS.get(name)
         if definition is not None:
@@ -123,7 +120,6 @@ def default_broker_entries(values: Mapping[str, str]) -> Iterator[ConfigEntry]:
 
 
 def group_entries(overrides: Mapping[str, str], layers: Layers) -> Iterator[ConfigEntry]:
-    """Describe every key of a group."""
     for name, definition in GROUP_CONFIGS.items():
         broker_key = GROUP_SYNONYMS.get(name)
         synonyms = _broker_synonyms((broker_key,) if broker_key else (), layers)
@@ -133,7 +129,7 @@ def group_entries(overrides: Mapping[str, str], layers: Layers) -> Iterator[Conf
 
 
 def client_metrics_entries(overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
-    """Describe what was set for a client metrics subscription: one without any key does not exist."""
+    """A subscription without any key does not exist."""
     for name, definition in CLIENT_METRICS_CONFIGS.items():
         if name in overrides:
             yield _entry(definition, overrides, ConfigSource.CLIENT_METRICS, overrides[name], ())
@@ -172,5 +168,4 @@ def _shown(name: str, text: str) -> str | None:
 
 
 def definitions_of_topic() -> Definitions:
-    """Return every topic key that may be set."""
     return TOPIC_CONFIGS | INTERNAL_TOPIC_CONFIGS

@@ -36,7 +36,7 @@ _KEYS_OF_MECHANISMS: Final[Definitions] = {
 
 
 class ListenerKey(Value):
-    """One such key: what stands before the key itself, the listener in it as it was written, and the key."""
+    """`before` is the text in front of `key`, with `listener` as it was written."""
 
     before: str
     listener: str
@@ -45,21 +45,17 @@ class ListenerKey(Value):
 
     @property
     def definition(self) -> ConfigDefinition | None:
-        """What the key is, if a listener has such a one."""
         return self.known.get(self.key)
 
     @property
     def nearest(self) -> str | None:
-        """The key that may have been meant, with all that stands before it."""
+        """It has the prefix of this key."""
         nearest = nearest_key(self.key, self.known)
         return None if nearest is None else self.before + nearest
 
 
 def parse_listener_key(name: str, listeners: Collection[str] = ()) -> ListenerKey | None:
-    """What a key's name says; None for one that is not about a single listener.
-
-    A listener's own name may have dots: it is looked for among `listeners` first.
-    """
+    """None for other keys. A listener's own name may have dots: it is looked for among `listeners` first."""
     if not name.startswith(PREFIX):
         return None
     rest = name.removeprefix(PREFIX)
@@ -73,9 +69,7 @@ def parse_listener_key(name: str, listeners: Collection[str] = ()) -> ListenerKe
 
 
 def listener_key_warning(name: str, listeners: Collection[str]) -> str | None:
-    """What is wrong with a key's name on a node with these listeners, in one line; None if nothing is, or if it is of
-    another kind.
-    """
+    """One line on a fault of a key's name on a node with these listeners; None for no fault, or for other keys."""
     parsed = parse_listener_key(name, listeners)
     if parsed is None:
         nearly = _NEARLY_PREFIX.match(name)
@@ -92,7 +86,7 @@ def listener_key_warning(name: str, listeners: Collection[str]) -> str | None:
 
 
 def parse_listener_value(name: str, text: str, listeners: Collection[str]) -> None:
-    """Raises ConfigError for a value that a key of one of these listeners does not allow."""
+    """ConfigError for a value that a key of one of these listeners does not allow."""
     parsed = parse_listener_key(name, listeners)
     if parsed is not None and parsed.definition is not None and parsed.listener.upper() in listeners:
         parse_value(parsed.definition.replace(name=name), text)

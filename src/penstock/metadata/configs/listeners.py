@@ -11,7 +11,7 @@ FORM = "name://host:port, with commas between several"
 
 
 class Listener(Value):
-    """One address. An empty host is every interface; port 0 is any free port; the protocol is named by the map."""
+    """An empty host is every interface; port 0 is any free port; the protocol is named by the map."""
 
     name: str
     host: str
@@ -19,12 +19,11 @@ class Listener(Value):
     security_protocol: str = "PLAINTEXT"
 
     def __str__(self) -> str:
-        """Write the listener as configuration files do."""
         return f"{self.name}://{Address(self.host, self.port)}"
 
 
 def parse_protocol_map(key: str, pairs: tuple[str, ...]) -> dict[str, str]:
-    """Read `name:protocol` pairs."""
+    """A pair is `name:protocol`."""
     protocols: dict[str, str] = {}
     for pair in pairs:
         name, _, protocol = (part.strip() for part in pair.partition(":"))
@@ -37,7 +36,7 @@ def parse_protocol_map(key: str, pairs: tuple[str, ...]) -> dict[str, str]:
 
 
 def parse_listeners(key: str, items: tuple[str, ...], protocols: Mapping[str, str]) -> tuple[Listener, ...]:
-    """Read the listeners of `key`. Names and ports must differ, as Kafka has it."""
+    """Names and ports must differ, as Kafka has it."""
     listeners = tuple(_parse_listener(key, item, protocols) for item in items)
     text = ",".join(items)
     names = [listener.name for listener in listeners]

@@ -10,11 +10,7 @@ PINNED_LEADERS_KEY = "leader.balance.pinned"
 
 
 def parse_address_limits(text: str) -> dict[str, int]:
-    """Read `address:number` items by their addresses; an address of IPv6 may stand in brackets.
-
-    Raises:
-        ConfigError: An item is not an address and a number of at least 0.
-    """
+    """Items are `address:number`, with a number of at least 0; IPv6 may stand in brackets. Raises ConfigError."""
     limits: dict[str, int] = {}
     for item in _items(text):
         address, number = split_address(item)
@@ -25,11 +21,7 @@ def parse_address_limits(text: str) -> dict[str, int]:
 
 
 def parse_pinned_leaders(text: str) -> dict[tuple[str, int], int]:
-    """Read `topic:partition:broker` items: the brokers, by topic and partition.
-
-    Raises:
-        ConfigError: An item is not a topic and two numbers, or a partition comes twice.
-    """
+    """Items are `topic:partition:broker`. Raises ConfigError, also for a partition that comes twice."""
     pinned: dict[tuple[str, int], int] = {}
     for item in _items(text):
         topic, *numbers = item.split(":")

@@ -1,6 +1,6 @@
 """Keys of a node that ask it to protect what it has, and which of that it does not do yet.
 
-A node that ignored them would serve everybody where its administrator wants few to be served. So it does not start
+A node that ignored them would serve all clients where its administrator wants to serve few. So it does not start
 unless `penstock.security.ignored` says so. All other keys of security say how a protection works that one of these, or
 a listener of another protocol than PLAINTEXT, asks for; a test names them, so that a new key has to be thought of.
 """
@@ -13,7 +13,7 @@ from penstock.metadata.configs.listener_keys import PREFIX
 IGNORED_KEY: Final = "penstock.security.ignored"
 PLAINTEXT: Final = "PLAINTEXT"
 OF_LISTENERS: Final = "ssl.client.auth"
-"""What of this a single listener may have, whatever its name is."""
+"""The key that a single listener may have, whatever its name is."""
 
 
 def _is_set(value: str) -> bool:
@@ -30,14 +30,14 @@ ASKS: Final[Mapping[str, Callable[[str], bool]]] = {
 
 
 def asked_by_keys(settings: Mapping[str, str]) -> Iterator[str]:
-    """The keys of a file, or of the metadata, that ask for protection; as `key=value`."""
+    """`settings` are from a file or from the metadata."""
     for name, text in settings.items():
         if asks(name, text):
             yield f"{name}={text.strip()}"
 
 
 def asks(name: str, text: str) -> bool:
-    """Whether a key asks for protection with this value."""
+    """Some keys ask for protection only with some values."""
     is_of_listener = name.startswith(PREFIX) and name.endswith(f".{OF_LISTENERS}")
     rule = ASKS.get(OF_LISTENERS if is_of_listener else name)
     return rule is not None and rule(text.strip())

@@ -36,35 +36,30 @@ _THROTTLED = re.compile(r"\d+:\d+")
 
 
 class NotChangeableError(ConfigError):
-    """A broker key that only a restart changes, or that belongs to one broker alone."""
+    """Only a restart changes it, or it belongs to one broker alone."""
 
 
 class UnknownKeyError(ConfigError):
-    """A key that a resource of its kind does not have."""
-
     def __init__(self, key: str, value: str, kind: str, nearest: str | None) -> None:
-        """Suggest `nearest`, the known key that looks most like it."""
+        """`nearest` is the known key that looks most like it."""
         super().__init__(key, value, f"a key that a {kind} has")
         hint = f"; did you mean {nearest}?" if nearest else ""
         self.args = (f"{key}: no key of a {kind} is called so, and its value {value!r} goes nowhere{hint}",)
 
 
 def definition_of(resource: ConfigResource, key: str) -> ConfigDefinition | None:
-    """Find the definition of a resource's key."""
     return _KEYS[resource.resource_type].get(key)
 
 
 def is_list(resource: ConfigResource, key: str) -> bool:
-    """Tell whether a key holds a list, to which one can append."""
+    """One can append to it."""
     definition = definition_of(resource, key)
     return definition is not None and definition.type is ConfigType.LIST
 
 
 def check_settings(resource: ConfigResource, settings: Settings, layers: Layers) -> None:
-    """Check all that a resource is to have set; `layers` are the broker keys behind it.
-
-    Raises:
-        ConfigError: A key that is not known or cannot be set here, or a value that is not allowed.
+    """`layers` are the broker keys behind the resource. Raises ConfigError for an unknown key, one that cannot be set
+    here, or a value that is not allowed.
     """
     for key, text in settings.items():
         definition = definition_of(resource, key)
@@ -81,10 +76,8 @@ def _unknown(resource: ConfigResource, key: str, text: str) -> ConfigError:
 
 
 def check_change(resource: ConfigResource, key: str, text: str) -> None:
-    """Check a value that a resource gets now, beyond what may have been kept from earlier on.
-
-    Raises:
-        ConfigError: It asks for protection that no node has, and so all would stop, or is about a listener and wrong.
+    """Raises ConfigError for a new value that asks for protection which no node has, so that all would stop, or that is
+    wrong for a listener. Older values may be such.
     """
     if resource.resource_type is not ResourceType.BROKER:
         return

@@ -27,11 +27,7 @@ def check_roles(
     *,
     has_bootstrap: bool,
 ) -> None:
-    """Check who a node is against where it listens and who votes.
-
-    Raises:
-        ConfigError: They do not go together.
-    """
+    """ConfigError if id, roles, listeners and voters contradict each other."""
     known = tuple(listener.name for listener in listeners)
     knows_quorum = bool(voters) or has_bootstrap
     if "controller" not in roles:

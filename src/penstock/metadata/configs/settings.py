@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 
 class BrokerSettings:
-    """Typed values of broker keys; each name is its key with underscores for dots."""
+    """Names are keys with underscores for dots."""
 
     # network
     broker_rack: str | None
@@ -112,6 +112,5 @@ class BrokerSettings:
 
     @classmethod
     def attributes(cls) -> Iterator[tuple[str, str]]:
-        """Give each attribute with its key."""
         for attribute in BrokerSettings.__annotations__:
             yield attribute, attribute.replace("_", ".")

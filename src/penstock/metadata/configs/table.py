@@ -28,7 +28,7 @@ _IMPORTANCE = {importance.value: importance for importance in Importance}
 
 
 def read_table(text: str) -> dict[str, ConfigDefinition]:
-    """Read the definitions of a table, by their names; a mistake in a table is a mistake of ours and raises."""
+    """A mistake in a table is a mistake of ours and raises."""
     definitions: dict[str, ConfigDefinition] = {}
     for facts, documentation in _lines(text):
         name, kind, default, allowed, mode, importance = facts.split()

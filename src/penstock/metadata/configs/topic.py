@@ -63,7 +63,7 @@ storage.group int null 0.. fixed low
 INTERNAL_TOPIC_CONFIGS = OWN_TOPIC_CONFIGS | read_table("""
 internal.segment.bytes int null 1.. cluster low | Size of a segment below the floor of segment.bytes, for tests.
 """)
-"""Keys that are accepted, but shown only where they are set."""
+"""They are accepted, but shown only where they are set."""
 
 
 class BrokerSynonym(Value):

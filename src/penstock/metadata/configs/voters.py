@@ -16,7 +16,7 @@ BOOTSTRAP_KEY = "controller.quorum.bootstrap.servers"
 
 
 class Voter(Value):
-    """One voter and the address of its controller listener."""
+    """The address is that of the controller listener."""
 
     node_id: int
     host: str
@@ -24,7 +24,7 @@ class Voter(Value):
 
 
 class InitialController(Value):
-    """One of the first voters, its address, and the id that its metadata directory is going to have."""
+    """`directory_id` is the id that its metadata directory is going to have."""
 
     node_id: int
     host: str
@@ -32,12 +32,11 @@ class InitialController(Value):
     directory_id: UUID
 
     def __str__(self) -> str:
-        """Write the controller as it is given to `storage format`."""
+        """The form for `storage format`."""
         return f"{self.node_id}@{Address(self.host, self.port)}:{uuid_to_text(self.directory_id)}"
 
 
 def parse_voters(items: tuple[str, ...]) -> dict[int, Voter]:
-    """Read the voters, by their node ids."""
     voters: dict[int, Voter] = {}
     for item in items:
         node_id, at, text = item.partition("@")
@@ -49,7 +48,7 @@ def parse_voters(items: tuple[str, ...]) -> dict[int, Voter]:
 
 
 def parse_initial_controllers(text: str) -> dict[int, InitialController]:
-    """Read the first voters, by their node ids. ValueError for what makes no sense."""
+    """ValueError for nonsense."""
     found: dict[int, InitialController] = {}
     for item in filter(None, (item.strip() for item in text.split(","))):
         node_id, _, rest = item.partition("@")
@@ -70,7 +69,6 @@ def parse_initial_controllers(text: str) -> dict[int, InitialController]:
 
 
 def parse_servers(key: str, items: tuple[str, ...]) -> tuple[Address, ...]:
-    """Read the addresses that `key` lists."""
     servers = []
     for item in items:
         address = _address(item)

@@ -113,11 +113,11 @@ _MET_ANYWAY: Final = {
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.replication.factor": "1",
 }
-"""Values that say what is so without them."""
+"""These values describe what holds anyway."""
 
 
 def why_no_effect(name: str) -> str | None:
-    """The reason for which a key changes nothing, whatever its value; None for a key that is obeyed."""
+    """None for a key that is obeyed."""
     exact = _REASON_OF.get(name)
     if exact is not None:
         return exact
@@ -126,7 +126,7 @@ def why_no_effect(name: str) -> str | None:
 
 
 def why_value_has_no_effect(name: str, value: str) -> str | None:
-    """The reason for which a key changes nothing with this value; None for what is obeyed."""
+    """None if the key is obeyed or the value holds anyway."""
     if _MET_ANYWAY.get(name) == value.strip():
         return None
     return why_no_effect(name)
