@@ -6,8 +6,6 @@ from penstock.raft.settings import NEVER, RaftSettings
 
 
 class Asking:
-    """A round of the same question to several peers."""
-
     __slots__ = ("_due_ms", "_settings")
 
     def __init__(self, settings: RaftSettings, peers: Iterable[int], now_ms: int) -> None:
@@ -16,11 +14,10 @@ class Asking:
 
     @property
     def next_ms(self) -> int:
-        """When somebody is to be asked, or asked again."""
         return min(self._due_ms.values(), default=NEVER)
 
     def take_due(self, now_ms: int, patience_ms: int | None = None) -> list[int]:
-        """Those to ask now; they are due again if they say nothing within the request time-out."""
+        """The peers to ask now; they are due again if they do not answer within the request time-out."""
         if patience_ms is None:
             patience_ms = self._settings.request_timeout_ms
         due = [peer for peer, due_ms in self._due_ms.items() if due_ms <= now_ms]
@@ -29,19 +26,16 @@ class Asking:
         return due
 
     def failed(self, peer: int, now_ms: int) -> None:
-        """The request did not get through: ask again after a moment."""
         if peer in self._due_ms:
             self._due_ms[peer] = now_ms + self._settings.retry_backoff_ms
 
     def postpone(self, peer: int, due_ms: int) -> None:
-        """Do not ask this peer before that time."""
         if peer in self._due_ms:
             self._due_ms[peer] = due_ms
 
     def done(self, peer: int) -> None:
-        """This peer has answered for good."""
         self._due_ms.pop(peer, None)
 
     def keep(self, peers: Iterable[int], now_ms: int) -> None:
-        """These are the peers from now on; new ones are due at once."""
+        """New peers are due at once."""
         self._due_ms = {peer: self._due_ms.get(peer, now_ms) for peer in peers}

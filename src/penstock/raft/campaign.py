@@ -24,7 +24,7 @@ class Unattached(Role):
 
     @property
     def deadline_ms(self) -> int:
-        """The election time-out, and not before it may vote."""
+        """A voter does not stand before it may vote."""
         return self._election_deadline_ms
 
     def look_around(self) -> None:
@@ -33,7 +33,6 @@ class Unattached(Role):
             self.send(voter.key.id, _question(self.replica, voter, pre_vote=True))
 
     def tick(self, now_ms: int) -> None:
-        """The election time-out is over: begin an election."""
         if now_ms >= self._election_deadline_ms:
             self.roles.become_prospective(now_ms)
 
@@ -62,25 +61,21 @@ class Campaign(Role):
 
     @property
     def deadline_ms(self) -> int:
-        """The election time-out, or the next question."""
         return min(self._election_deadline_ms, self._asking.next_ms)
 
     def enter(self, now_ms: int) -> None:
-        """Ask everybody, or nobody if one's own vote is enough."""
+        """Ask all voters, or none if its own vote is enough."""
         self._count(now_ms)
         if self.roles.role is self:
             self._ask(now_ms)
 
     def won(self, now_ms: int) -> None:
-        """A majority said yes."""
         raise NotImplementedError
 
     def lost(self, now_ms: int) -> None:
-        """No majority can say yes any more."""
         raise NotImplementedError
 
     def answered(self, sender: int, request: PeerRequest, answer: Answer | AskVersionsAnswer, now_ms: int) -> None:
-        """A voter said yes or no."""
         if not isinstance(request, Vote) or not isinstance(answer, VoteAnswer) or not self._asks(request):
             return
         if not self.replica.quorum.has(request.voter) or sender in self.granted:
@@ -105,12 +100,11 @@ class Campaign(Role):
         self.refused[sender] = error
 
     def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> None:
-        """Ask again soon."""
         if isinstance(request, Vote) and self._asks(request):
             self._asking.failed(to, now_ms)
 
     def _asks(self, request: Vote) -> bool:
-        """Whether this campaign asked it, and not an earlier one."""
+        """Whether this campaign asked it, not an earlier one."""
         return (request.epoch, request.pre_vote) == (self.replica.epoch, self.pre_vote)
 
     @property
@@ -133,10 +127,10 @@ class Campaign(Role):
 
 
 class Prospective(Campaign):
-    """Asks whether it would be elected, without disturbing anybody (KIP-996).
+    """Asks whether it would be elected, without disturbing the voters (KIP-996), and asks voters that refuse again.
 
-    It asks those again who refuse: they may hear the leader for a moment longer, and be willing then. Otherwise the
-    voter with the best log may be the one that has asked too early, and nobody is elected for seconds.
+    They may hear the leader for a moment longer, and be willing then. Otherwise the voter with the best log may be the
+    one that has asked too early, and no leader is elected for seconds.
     """
 
     __slots__ = ()
@@ -149,15 +143,13 @@ class Prospective(Campaign):
         self.refused[sender] = error
 
     def won(self, now_ms: int) -> None:
-        """Stand for election."""
         self.roles.become_candidate(now_ms)
 
     def lost(self, now_ms: int) -> None:
-        """Do not stand for now."""
         self.roles.stand_by(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Give up when the time is over; else ask again whoever has not answered."""
+        """Give up when the time is over; else ask again voters that have not answered."""
         if now_ms >= self._election_deadline_ms:
             self.roles.stand_by(now_ms)
         else:
@@ -165,10 +157,8 @@ class Prospective(Campaign):
 
 
 class Candidate(Campaign):
-    """Has voted for itself, and asks the others to.
-
-    When somebody refuses, the vote is split. Those who are silent then, a leader that has died or hangs among them, get
-    a moment more to decide it, and not the whole election time-out.
+    """When a voter refuses, the vote is split. Voters that are silent then, perhaps a leader that has died or hangs,
+    get a moment more to decide it, and not the whole election time-out.
     """
 
     __slots__ = ("_backoff_until_ms", "_began_ms")
@@ -181,12 +171,11 @@ class Candidate(Campaign):
         self._began_ms = now_ms
 
     def enter(self, now_ms: int) -> None:
-        """Ask everybody. If one's own vote is enough, it must be on the disk before it counts: see `tick`."""
+        """If its own vote is enough, it must be on the disk before it counts: see `tick`."""
         self._ask(now_ms)
 
     @property
     def deadline_ms(self) -> int:
-        """The election time-out, the end of the backing off, or the next question."""
         if self._has_majority:
             return self._began_ms
         if self._backoff_until_ms != NEVER:
@@ -194,11 +183,10 @@ class Candidate(Campaign):
         return super().deadline_ms
 
     def won(self, now_ms: int) -> None:
-        """Lead the epoch."""
         self.roles.become_leader([self.granted[voter] for voter in sorted(self.granted)], now_ms)
 
     def lost(self, now_ms: int) -> None:
-        """Stand back for a while that is drawn by lot, so that one of those who split the vote goes first."""
+        """Stand back for a random while, so that one of the candidates that split the vote goes first."""
         if self._backoff_until_ms == NEVER:
             longest_ms = max(self.replica.settings.election_backoff_max_ms, 1)
             self._backoff_until_ms = now_ms + self.replica.random.randrange(0, longest_ms) + 1

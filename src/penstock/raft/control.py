@@ -19,10 +19,7 @@ from penstock.raft.voters import DYNAMIC_VOTERS, Endpoint, Quorum, ReplicaKey, V
 
 
 def leader_change_record(leader_id: int, quorum: Quorum, granting: Sequence[ReplicaKey], now_ms: int) -> Record:
-    """The record with which a leader begins its epoch: who elected it (KIP-595).
-
-    Always in version 0, without the ids of directories: Apache Kafka writes no other one, and its tools read no other.
-    """
+    """In version 0, without the ids of directories: Apache Kafka writes and reads no other (KIP-595)."""
     message = leader_change.LeaderChangeMessage(
         leader_id=leader_id,
         voters=[leader_change.Voter(voter_id=voter.key.id) for voter in quorum.voters],
@@ -32,14 +29,13 @@ def leader_change_record(leader_id: int, quorum: Quorum, granting: Sequence[Repl
 
 
 def kraft_version_record(kraft_version: int, now_ms: int) -> Record:
-    """The level that the quorum lives at."""
     return control_record(
         ControlType.KRAFT_VERSION, encode(KRaftVersionRecord(k_raft_version=kraft_version), 0), now_ms
     )
 
 
 def voters_record_of(quorum: Quorum, now_ms: int) -> Record:
-    """All voters, with their directories and endpoints (KIP-853)."""
+    """Has their directories and endpoints (KIP-853)."""
     message = voters_record.VotersRecord(
         voters=[
             voters_record.Voter(
@@ -57,7 +53,7 @@ def voters_record_of(quorum: Quorum, now_ms: int) -> Record:
 
 
 def snapshot_header_records(quorum: Quorum, last_timestamp_ms: int, now_ms: int) -> list[Record]:
-    """What a snapshot begins with: its header and, where voters may change, who they are (KIP-630, KIP-853)."""
+    """A snapshot begins with its header and, where voters may change, the voters (KIP-630, KIP-853)."""
     records = [snapshot_header_record(last_timestamp_ms, now_ms)]
     if quorum.kraft_version >= DYNAMIC_VOTERS:
         records += [kraft_version_record(quorum.kraft_version, now_ms), voters_record_of(quorum, now_ms)]
@@ -81,7 +77,7 @@ def quorums_in(buffer: Buffer, quorum: Quorum) -> Iterator[tuple[int, Quorum]]:
 
 
 def control_type(record: Record) -> int:
-    """The type of a control record; one without a type has no place in the quorum's log. Raises DecodeError."""
+    """A record without a type has no place in the quorum's log. Raises DecodeError."""
     kind = declared_type(record)
     if kind < 0:
         raise DecodeError("a control record whose key is not four bytes")

@@ -9,7 +9,7 @@ UNKNOWN = -1
 
 
 class ReplicaDescription(Value):
-    """One replica as the leader sees it; -1 is what it does not know."""
+    """-1 is what the leader does not know."""
 
     key: ReplicaKey
     log_end_offset: int
@@ -18,8 +18,6 @@ class ReplicaDescription(Value):
 
 
 class QuorumDescription(Value):
-    """The quorum as its leader sees it."""
-
     leader_id: int
     epoch: int
     high_watermark: int
@@ -29,7 +27,6 @@ class QuorumDescription(Value):
 
 
 def describe(leader: Leader, now_ms: int) -> QuorumDescription:
-    """The quorum as `leader` sees it."""
     replica = leader.replica
     voters = []
     for voter in replica.quorum.voters:

@@ -17,8 +17,6 @@ ANY_SERVER = -1
 
 
 class ElectionState(Value):
-    """What has to survive a restart: Kafka's `quorum-state`."""
-
     epoch: int = 0
     leader_id: int | None = None
     voted: ReplicaKey | None = None
@@ -31,7 +29,7 @@ class Persist(Value):
 
 
 class Send(Value):
-    """Send the request; report the answer with this very request, or `request_failed`."""
+    """Report the answer with this very request, or `request_failed`."""
 
     to: int
     request: PeerRequest
@@ -49,16 +47,11 @@ class Flush(Value):
 
 
 class Commit(Value):
-    """All records before `high_watermark` are committed: apply them."""
-
     high_watermark: int
 
 
 class Examine(Value):
-    """This snapshot was fetched whole: see that it can be read, and report `examined` before it replaces anything.
-
-    A newer `Examine` takes the place of this one.
-    """
+    """See that a whole snapshot can be read, and report `examined`. A newer `Examine` takes the place of this one."""
 
     snapshot: SnapshotId
 
@@ -70,7 +63,7 @@ class LoadSnapshot(Value):
 
 
 class Announce(Value):
-    """Tell the application who leads: None while nobody is known to."""
+    """Tell the application who leads; None: not known."""
 
     leader_id: int | None
     epoch: int

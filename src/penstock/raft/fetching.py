@@ -39,12 +39,12 @@ class Fetching:
         self.deadline_ms = now_ms + self._patience_ms
         self.leader_heard = False
         self.is_last = False
-        """Whether another one leads next: then the leader is heard no longer, and its answers prolong nothing."""
+        """Whether another voter leads next: the answers of this leader prolong nothing any more."""
         self.number = 0
-        """That of the last answer, if the leader numbers them."""
+        """The number of the last answer, if the leader numbers them."""
         self.in_flight: Fetch | FetchSnapshot | None = None
         self.asked: int | None = None
-        """Who got the last request, at `sent_ms`."""
+        """The peer that got the last request, at `sent_ms`."""
         self.sent_ms = now_ms
         self.download: SnapshotId | None = None
         self.position = 0
@@ -52,7 +52,7 @@ class Fetching:
 
     @property
     def is_held_up(self) -> bool:
-        """Whether the disk has to be waited for."""
+        """The disk must have all that was fetched before the next fetch."""
         return self._replica.flushed_offset < self._replica.log.end_offset
 
     @property
@@ -61,7 +61,6 @@ class Fetching:
         return NEVER if self.in_flight is None and self.is_held_up else self._next_ms
 
     def send(self, to: int, now_ms: int) -> None:
-        """Fetch, if it is time to."""
         replica = self._replica
         if now_ms < self._next_ms or self.is_held_up:
             return
@@ -86,7 +85,7 @@ class Fetching:
         replica.out.append(Send(to, self.in_flight))
 
     def answered(self, answer: FetchAnswer | FetchSnapshotAnswer, now_ms: int) -> None:
-        """The leader answered well: fetch on at once, with a promise if it asks for one."""
+        """Fetches on at once, with a promise if the leader asks for one."""
         if isinstance(answer, FetchAnswer) and answer.number and self._replica.settings.leases:
             self._replica.promise.granted(now_ms)
             self.number = answer.number
@@ -97,7 +96,7 @@ class Fetching:
             self.deadline_ms = now_ms + self._patience_ms
 
     def handed_over(self, deadline_ms: int | None, now_ms: int) -> None:
-        """Another one leads next: the leader is not waited for longer than until then; None: for as long as ever."""
+        """Another voter leads next: waits for this leader until `deadline_ms` at most; None: as long as ever."""
         self.is_last, self.leader_heard = True, False
         self.deadline_ms = now_ms + self._patience_ms if deadline_ms is None else max(deadline_ms, now_ms)
 
@@ -107,7 +106,7 @@ class Fetching:
         self._next_ms = now_ms + (self._replica.settings.retry_backoff_ms if pause_ms is None else pause_ms)
 
     def take(self, answer: FetchAnswer | FetchSnapshotAnswer, now_ms: int) -> None:
-        """Do what the leader's answer asks for. Raises DecodeError for damaged records, of which nothing is taken."""
+        """Raises DecodeError for damaged records, of which nothing is taken."""
         replica = self._replica
         if self.examining is not None:
             self._next_ms = now_ms + replica.settings.fetch_max_wait_ms

@@ -20,8 +20,6 @@ from penstock.raft.voters import DYNAMIC_VOTERS
 
 
 class Pulling(Role):
-    """What followers and observers have in common."""
-
     __slots__ = ("fetching", "leader_id")
 
     def __init__(self, roles: Roles, leader_id: int | None, fetching: Fetching) -> None:
@@ -31,23 +29,19 @@ class Pulling(Role):
 
     @property
     def deadline_ms(self) -> int:
-        """The next fetch."""
         return self.fetching.next_ms
 
     def enter(self, now_ms: int) -> None:
-        """Fetch, unless that is under way already."""
+        """Fetch, unless a fetch is under way already."""
         self.fetch(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Fetch, or fetch again what got no answer."""
         self.fetch(now_ms)
 
     def flushed(self, now_ms: int) -> None:
-        """Fetch on: all that was fetched is on the disk."""
         self.fetch(now_ms)
 
     def fetch(self, now_ms: int) -> None:
-        """Ask the leader for what follows the end of the log."""
         assert self.leader_id is not None, "a follower knows its leader"
         self.fetching.send(self.leader_id, now_ms)
 
@@ -56,12 +50,10 @@ class Pulling(Role):
         return not self.fetching.leader_heard
 
     def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> None:
-        """Fetch again after a moment."""
         if request is self.fetching.in_flight:
             self.failed(now_ms)
 
     def failed(self, now_ms: int) -> None:
-        """What was asked got no answer, or one that does not help."""
         self.fetching.failed(now_ms)
 
     def answered(self, sender: int, request: PeerRequest, answer: Answer | AskVersionsAnswer, now_ms: int) -> None:
@@ -112,8 +104,6 @@ _WRONG_LEADER = (
 
 
 class Follower(Pulling):
-    """A voter behind the leader of this epoch."""
-
     __slots__ = ("_succeeds", "_update_at_ms")
     name: ClassVar[str] = "Follower"
 
@@ -124,7 +114,6 @@ class Follower(Pulling):
 
     @property
     def deadline_ms(self) -> int:
-        """The next fetch, or the end of patience with the leader."""
         return min(self.fetching.deadline_ms, self.fetching.next_ms)
 
     def tick(self, now_ms: int) -> None:
@@ -160,7 +149,7 @@ class Follower(Pulling):
         self.tick(now_ms)
 
     def answered(self, sender: int, request: PeerRequest, answer: Answer | AskVersionsAnswer, now_ms: int) -> None:
-        """As in `Pulling`; a good moment to correct what the log says about this voter (KIP-853)."""
+        """After an answer is a good moment to correct what the log says about this voter (KIP-853)."""
         super().answered(sender, request, answer, now_ms)
         replica = self.replica
         if self.roles.role is not self or not self.fetching.leader_heard or now_ms < self._update_at_ms:
@@ -175,8 +164,8 @@ class Follower(Pulling):
 class Observer(Pulling):
     """Not a voter: a broker, or a controller that is not yet or no longer one. It never stands.
 
-    When the leader fails it asks another voter at once, who may know of a later leader, and goes on asking others for a
-    while. Then it is the leader's turn again: an old log may name voters of which none leads.
+    When the leader fails it asks another voter at once, which may know of a later leader, and others for a while. Then
+    it is the leader's turn again: an old log may name voters of which none leads.
     """
 
     __slots__ = ("_others_until_ms",)
@@ -187,7 +176,7 @@ class Observer(Pulling):
         self._others_until_ms = 0
 
     def fetch(self, now_ms: int) -> None:
-        """From the leader, or from one who may know it."""
+        """Asks the leader, or a voter that may know it."""
         fetching = self.fetching
         if fetching.next_ms > now_ms:
             return
@@ -208,7 +197,7 @@ class Observer(Pulling):
         self.fetch(now_ms)
 
     def _leave_to_others(self, now_ms: int) -> None:
-        """Ask others for as long as the leader was asked in vain: one that hangs takes half of the time at most."""
+        """Ask others for as long as the leader was asked in vain: a voter that hangs takes half of the time at most."""
         settings, fetching = self.replica.settings, self.fetching
         in_vain_ms = now_ms - fetching.sent_ms - settings.fetch_max_wait_ms
         self._others_until_ms = now_ms + max(in_vain_ms, settings.retry_backoff_ms)

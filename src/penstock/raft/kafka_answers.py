@@ -34,7 +34,6 @@ from penstock.raft.requests import (
 
 
 def write_vote_answer(answer: VoteAnswer, log: LogName = METADATA_LOG) -> VoteResponse:
-    """VoteResponse."""
     partition = vote_messages.VoteResponsePartitionData(
         partition_index=log.partition,
         error_code=answer.error,
@@ -46,14 +45,12 @@ def write_vote_answer(answer: VoteAnswer, log: LogName = METADATA_LOG) -> VoteRe
 
 
 def read_vote_answer(message: VoteResponse) -> VoteAnswer:
-    """VoteResponse."""
     _check(message.error_code)
     found = only(only(message.topics).partitions)
     return VoteAnswer(_error(found.error_code), _read(found.leader_id), found.leader_epoch, found.vote_granted)
 
 
 def write_begin_epoch_answer(answer: BeginEpochAnswer, log: LogName = METADATA_LOG) -> BeginQuorumEpochResponse:
-    """BeginQuorumEpochResponse."""
     partition = begin_quorum_epoch.BeginQuorumEpochResponsePartitionData(
         partition_index=log.partition,
         error_code=answer.error,
@@ -65,14 +62,12 @@ def write_begin_epoch_answer(answer: BeginEpochAnswer, log: LogName = METADATA_L
 
 
 def read_begin_epoch_answer(message: BeginQuorumEpochResponse) -> BeginEpochAnswer:
-    """BeginQuorumEpochResponse."""
     _check(message.error_code)
     found = only(only(message.topics).partitions)
     return BeginEpochAnswer(_error(found.error_code), _read(found.leader_id), found.leader_epoch)
 
 
 def write_end_epoch_answer(answer: EndEpochAnswer, log: LogName = METADATA_LOG) -> EndQuorumEpochResponse:
-    """EndQuorumEpochResponse."""
     partition = end_quorum_epoch.EndQuorumEpochResponsePartitionData(
         partition_index=log.partition,
         error_code=answer.error,
@@ -84,14 +79,12 @@ def write_end_epoch_answer(answer: EndEpochAnswer, log: LogName = METADATA_LOG) 
 
 
 def read_end_epoch_answer(message: EndQuorumEpochResponse) -> EndEpochAnswer:
-    """EndQuorumEpochResponse."""
     _check(message.error_code)
     found = only(only(message.topics).partitions)
     return EndEpochAnswer(_error(found.error_code), _read(found.leader_id), found.leader_epoch)
 
 
 def write_fetch_answer(answer: FetchAnswer, log: LogName = METADATA_LOG) -> FetchResponse:
-    """FetchResponse."""
     diverging, snapshot = answer.diverging, answer.snapshot
     leader = fetch_messages.LeaderIdAndEpoch(leader_id=_written(answer.leader_id), leader_epoch=answer.epoch)
     partition = fetch_messages.PartitionData(
@@ -113,7 +106,6 @@ def write_fetch_answer(answer: FetchAnswer, log: LogName = METADATA_LOG) -> Fetc
 
 
 def read_fetch_answer(message: FetchResponse) -> FetchAnswer:
-    """FetchResponse."""
     _check(message.error_code)
     found = only(only(message.responses).partitions)
     diverging, snapshot = found.diverging_epoch, found.snapshot_id
@@ -131,7 +123,6 @@ def read_fetch_answer(message: FetchResponse) -> FetchAnswer:
 
 
 def write_fetch_snapshot_answer(answer: FetchSnapshotAnswer, log: LogName = METADATA_LOG) -> FetchSnapshotResponse:
-    """FetchSnapshotResponse."""
     snapshot = snapshot_messages.FetchSnapshotResponseSnapshotId(
         end_offset=answer.snapshot.end_offset, epoch=answer.snapshot.epoch
     )
@@ -150,7 +141,6 @@ def write_fetch_snapshot_answer(answer: FetchSnapshotAnswer, log: LogName = META
 
 
 def read_fetch_snapshot_answer(message: FetchSnapshotResponse) -> FetchSnapshotAnswer:
-    """FetchSnapshotResponse."""
     _check(message.error_code)
     found = only(only(message.topics).partitions)
     return FetchSnapshotAnswer(
@@ -165,29 +155,25 @@ def read_fetch_snapshot_answer(message: FetchSnapshotResponse) -> FetchSnapshotA
 
 
 def write_add_voter_answer(answer: VoterChangeAnswer) -> AddRaftVoterResponse:
-    """AddRaftVoterResponse."""
     return AddRaftVoterResponse(error_code=answer.error, error_message=answer.message)
 
 
 def write_remove_voter_answer(answer: VoterChangeAnswer) -> RemoveRaftVoterResponse:
-    """RemoveRaftVoterResponse."""
     return RemoveRaftVoterResponse(error_code=answer.error, error_message=answer.message)
 
 
 def write_update_voter_answer(answer: UpdateVoterAnswer) -> UpdateRaftVoterResponse:
-    """UpdateRaftVoterResponse; where the leader listens is for the node to add."""
+    """The node adds where the leader listens."""
     leader = update_raft_voter.CurrentLeader(leader_id=_written(answer.leader_id), leader_epoch=answer.epoch)
     return UpdateRaftVoterResponse(error_code=answer.error, current_leader=leader)
 
 
 def read_update_voter_answer(message: UpdateRaftVoterResponse) -> UpdateVoterAnswer:
-    """UpdateRaftVoterResponse."""
     leader = message.current_leader
     return UpdateVoterAnswer(_error(message.error_code), _read(leader.leader_id), leader.leader_epoch)
 
 
 def write_description(description: QuorumDescription) -> DescribeQuorumResponse:
-    """DescribeQuorumResponse."""
     partition = describe_quorum.DescribeQuorumResponsePartitionData(
         partition_index=METADATA_LOG.partition,
         leader_id=description.leader_id,

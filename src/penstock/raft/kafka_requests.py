@@ -43,7 +43,6 @@ P = TypeVar("P")
 
 
 def only(items: list[P]) -> P:
-    """The one partition, or topic, that such a message is about."""
     if len(items) != 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{len(items)} topics or partitions instead of one")
     return items[0]
@@ -56,13 +55,12 @@ def check_partition(topic: str, index: int, log: LogName = METADATA_LOG) -> None
 
 
 def check_cluster(theirs: str | None, ours: str) -> None:
-    """Raises KafkaError INCONSISTENT_CLUSTER_ID; who does not say which cluster it means is believed."""
+    """Raises KafkaError INCONSISTENT_CLUSTER_ID; a request that names no cluster passes."""
     if theirs is not None and theirs != ours:
         raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, f"this is cluster {ours}, not {theirs}")
 
 
 def write_vote(request: Vote, cluster_id: str, log: LogName = METADATA_LOG) -> VoteRequest:
-    """VoteRequest."""
     partition = vote_messages.VoteRequestPartitionData(
         partition_index=log.partition,
         replica_epoch=request.epoch,
@@ -78,7 +76,7 @@ def write_vote(request: Vote, cluster_id: str, log: LogName = METADATA_LOG) -> V
 
 
 def read_vote(message: VoteRequest, cluster_id: str, me: ReplicaKey, log: LogName = METADATA_LOG) -> Vote:
-    """VoteRequest; version 0 does not say whom it asks."""
+    """Version 0 does not say whom it asks."""
     check_cluster(message.cluster_id, cluster_id)
     topic = only(message.topics)
     partition = only(topic.partitions)
@@ -96,7 +94,7 @@ def read_vote(message: VoteRequest, cluster_id: str, me: ReplicaKey, log: LogNam
 def write_begin_epoch(
     request: BeginEpoch, cluster_id: str, listeners: tuple[Endpoint, ...], log: LogName = METADATA_LOG
 ) -> BeginQuorumEpochRequest:
-    """BeginQuorumEpochRequest; the listeners are those of the leader."""
+    """The listeners are those of the leader."""
     partition = begin_quorum_epoch.BeginQuorumEpochRequestPartitionData(
         partition_index=log.partition,
         voter_directory_id=request.voter.directory_id,
@@ -113,7 +111,7 @@ def write_begin_epoch(
 def read_begin_epoch(
     message: BeginQuorumEpochRequest, cluster_id: str, me: ReplicaKey, log: LogName = METADATA_LOG
 ) -> BeginEpoch:
-    """BeginQuorumEpochRequest; version 0 does not say whom it tells."""
+    """Version 0 does not say whom it tells."""
     check_cluster(message.cluster_id, cluster_id)
     topic = only(message.topics)
     partition = only(topic.partitions)
@@ -125,7 +123,7 @@ def read_begin_epoch(
 def write_end_epoch(
     request: EndEpoch, cluster_id: str, listeners: tuple[Endpoint, ...], log: LogName = METADATA_LOG
 ) -> EndQuorumEpochRequest:
-    """EndQuorumEpochRequest, with the successors both as version 0 and as version 1 has them."""
+    """Names the successors both as version 0 and as version 1 has them."""
     partition = end_quorum_epoch.EndQuorumEpochRequestPartitionData(
         partition_index=log.partition,
         leader_id=request.leader_id,
@@ -142,7 +140,6 @@ def write_end_epoch(
 
 
 def read_end_epoch(message: EndQuorumEpochRequest, cluster_id: str, log: LogName = METADATA_LOG) -> EndEpoch:
-    """EndQuorumEpochRequest."""
     check_cluster(message.cluster_id, cluster_id)
     topic = only(message.topics)
     partition = only(topic.partitions)
@@ -154,9 +151,8 @@ def read_end_epoch(message: EndQuorumEpochRequest, cluster_id: str, log: LogName
 
 
 def write_fetch(request: Fetch, cluster_id: str, log: LogName = METADATA_LOG) -> FetchRequest:
-    """FetchRequest of the log, with what the versions before and after 15 say of the replica.
-
-    A promise stands in the fields of fetch sessions (KIP-227), which Kafka's replicas of this log leave empty.
+    """Says of the replica what the versions before and after 15 need. A promise stands in the fields of fetch sessions
+    (KIP-227), which Kafka's replicas of this log leave empty.
     """
     partition = fetch_messages.FetchPartition(
         partition=log.partition,
@@ -182,7 +178,7 @@ def write_fetch(request: Fetch, cluster_id: str, log: LogName = METADATA_LOG) ->
 
 
 def read_fetch(message: FetchRequest, cluster_id: str, log: LogName = METADATA_LOG) -> Fetch:
-    """FetchRequest, if it is one of a replica of the log. Older versions ask for no high watermark."""
+    """Raises KafkaError if no replica of the log asks. Older versions ask for no high watermark."""
     check_cluster(message.cluster_id, cluster_id)
     topic = only(message.topics)
     partition = only(topic.partitions)
@@ -201,7 +197,6 @@ def read_fetch(message: FetchRequest, cluster_id: str, log: LogName = METADATA_L
 
 
 def write_fetch_snapshot(request: FetchSnapshot, cluster_id: str, log: LogName = METADATA_LOG) -> FetchSnapshotRequest:
-    """FetchSnapshotRequest."""
     snapshot = snapshot_messages.FetchSnapshotRequestSnapshotId(
         end_offset=request.snapshot.end_offset, epoch=request.snapshot.epoch
     )
@@ -219,7 +214,6 @@ def write_fetch_snapshot(request: FetchSnapshot, cluster_id: str, log: LogName =
 
 
 def read_fetch_snapshot(message: FetchSnapshotRequest, cluster_id: str, log: LogName = METADATA_LOG) -> FetchSnapshot:
-    """FetchSnapshotRequest."""
     check_cluster(message.cluster_id, cluster_id)
     topic = only(message.topics)
     partition = only(topic.partitions)
@@ -234,7 +228,6 @@ def read_fetch_snapshot(message: FetchSnapshotRequest, cluster_id: str, log: Log
 
 
 def read_add_voter(message: AddRaftVoterRequest, cluster_id: str) -> AddVoter:
-    """AddRaftVoterRequest."""
     check_cluster(message.cluster_id, cluster_id)
     return AddVoter(
         key=ReplicaKey(message.voter_id, message.voter_directory_id),
@@ -245,13 +238,11 @@ def read_add_voter(message: AddRaftVoterRequest, cluster_id: str) -> AddVoter:
 
 
 def read_remove_voter(message: RemoveRaftVoterRequest, cluster_id: str) -> RemoveVoter:
-    """RemoveRaftVoterRequest."""
     check_cluster(message.cluster_id, cluster_id)
     return RemoveVoter(ReplicaKey(message.voter_id, message.voter_directory_id))
 
 
 def write_update_voter(request: UpdateVoter, cluster_id: str) -> UpdateRaftVoterRequest:
-    """UpdateRaftVoterRequest."""
     voter = request.voter
     return UpdateRaftVoterRequest(
         cluster_id=cluster_id,
@@ -266,7 +257,6 @@ def write_update_voter(request: UpdateVoter, cluster_id: str) -> UpdateRaftVoter
 
 
 def read_update_voter(message: UpdateRaftVoterRequest, cluster_id: str) -> UpdateVoter:
-    """UpdateRaftVoterRequest."""
     check_cluster(message.cluster_id, cluster_id)
     versions = message.k_raft_version_feature
     voter = Voter(

@@ -39,13 +39,11 @@ from penstock.raft.voter_changes import VoterChanges
 from penstock.raft.voters import CONFIGURED, DYNAMIC_VOTERS, ReplicaKey
 
 MAX_NUMBER: Final = 0x7FFFFFFF
-"""Numbers of answers begin anew behind this one, which Kafka's field has room for."""
+"""The highest number of an answer that Kafka's field has room for; numbers begin anew behind it."""
 
 
 @dataclass(slots=True)
 class WaitingFetch:
-    """A fetch that has nothing to be answered with yet."""
-
     request: Fetch
     token: Token
     deadline_ms: int
@@ -79,7 +77,7 @@ class Leader(Role):
         self.changes = VoterChanges(replica, self.replicas, self.epoch_start_offset, self._append_own)
 
     def enter(self, now_ms: int) -> None:
-        """Begin the epoch with a control record, and let the voters know."""
+        """Begin the epoch with a control record, and tell the voters."""
         replica, quorum = self.replica, self.replica.quorum
         records = [leader_change_record(replica.me.id, quorum, self._granting, now_ms)]
         if quorum.kraft_version >= DYNAMIC_VOTERS and replica.voters.latest_offset == CONFIGURED:
@@ -89,7 +87,6 @@ class Leader(Role):
         self._begin_epoch(now_ms)
 
     def leave(self) -> None:
-        """Answer everybody who waits that this replica leads no longer."""
         answer = FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, self.roles.leader_id, self.replica.epoch)
         for waiting in self._waiting.values():
             self.reply(waiting.token, answer)
@@ -100,7 +97,6 @@ class Leader(Role):
 
     @property
     def deadline_ms(self) -> int:
-        """The earliest of all that it waits for."""
         fetches = min((waiting.deadline_ms for waiting in self._waiting.values()), default=NEVER)
         return min(fetches, self.check_quorum_deadline_ms, self._begin_asking.next_ms, self.changes.deadline_ms)
 
@@ -128,12 +124,12 @@ class Leader(Role):
         self.roles.become_resigned(sorted(successors, key=lambda key: key.id != successor_id), now_ms)
 
     def grants_pre_vote(self) -> bool:
-        """Only as long as nobody has followed yet, for all that it knows, or when it has laid down its lease."""
+        """Only as long as no voter has followed yet, for all that it knows, or when it has laid down its lease."""
         return self.replica.high_watermark <= self.epoch_start_offset or self._ends is not None
 
     def lay_down(self, ends_in_ms: int | None, now_ms: int) -> None:
         """Ask for no promise any more, and count on none for longer than the others are told to keep it."""
-        # They count from when they apply the record, this replica from now; clocks are read in whole milliseconds.
+        # The others count from when they apply the record, this one from now; clocks are read in whole milliseconds.
         counted_ms = math.inf if ends_in_ms is None else (ends_in_ms - 1) * held(self.replica.settings.max_clock_drift)
         self._ends = now_ms + counted_ms
         self.changes.leave(self.replica.me.id)
@@ -185,7 +181,7 @@ class Leader(Role):
         self._append_own(batches, now_ms)
 
     def _append_own(self, batches: bytearray, now_ms: int) -> None:
-        """Append batches that have their offsets, and let everybody have them who waits."""
+        """Append batches that have their offsets, and answer fetches that wait for them."""
         quorum = self.replica.quorum
         self.replica.append(batches)
         if self.replica.quorum != quorum:
@@ -197,14 +193,11 @@ class Leader(Role):
         self._advance(now_ms)
 
     def quorum_changed(self, now_ms: int) -> None:
-        """Tell voters that are new who leads, and nobody that is none any more."""
+        """Tell new voters who leads, and removed ones no longer."""
         self._begin_asking.keep(self._others(), now_ms)
 
     def _advance(self, now_ms: int) -> None:
-        """The high watermark: on the disks of a majority, and not before that holds for a record of this epoch.
-
-        An older record may lie on a majority and yet be overwritten later (figure 8 of the Raft paper).
-        """
+        """Only for a record of this epoch: a majority may have an older one that is lost yet (Raft paper, figure 8)."""
         replica = self.replica
         end_offset = self.replicas.majority_end_offset(replica.quorum, replica.me, replica.flushed_offset)
         if not self._may_commit(end_offset):
@@ -219,9 +212,9 @@ class Leader(Role):
         return end_offset > max(self.epoch_start_offset, self.replica.high_watermark)
 
     def holds_lease(self, now_ms: int) -> bool:
-        """Whether a majority votes for nobody else as long as this millisecond, and it has committed a record.
+        """A majority votes for no other voter as long as this millisecond, and a record is committed.
 
-        Who is elected needs one of that majority; those of two quorums that follow on each other overlap, too.
+        A candidate needs one vote of that majority; those of two quorums that follow on each other overlap, too.
         """
         replica = self.replica
         if not replica.settings.leases or replica.high_watermark <= self.epoch_start_offset:
@@ -230,14 +223,14 @@ class Leader(Role):
 
     @property
     def lease_until_ms(self) -> float:
-        """Until when a majority votes for nobody else, as far as this leader may count on it."""
+        """Until when a majority votes for no other voter, as far as this leader may count on it."""
         promised = self.replicas.majority_promised_until(self.replica.quorum, self.replica.me)
         return promised if self._ends is None else min(promised, self._ends)
 
     # Serving.
 
     def asked(self, request: LeaderRequest, token: Token, now_ms: int) -> None:
-        """Answer now or later; what is meant for the leader of another epoch is refused."""
+        """Refuses what is meant for the leader of another epoch."""
         match request:
             case AddVoter() | RemoveVoter() | UpdateVoter() if self._ends is not None:
                 super().asked(request, token, now_ms)
@@ -255,7 +248,6 @@ class Leader(Role):
                 self.changes.update(request, token, now_ms)
 
     def _fetch(self, request: Fetch, token: Token, now_ms: int) -> None:
-        """A replica says how far it is, and wants more."""
         replica = self.replica
         if min(request.offset, request.last_epoch) < 0:
             self.reply(token, FetchAnswer(ErrorCode.INVALID_REQUEST, replica.me.id, replica.epoch))
@@ -276,7 +268,7 @@ class Leader(Role):
             self._wait(WaitingFetch(request, token, now_ms + request.max_wait_ms), now_ms)
 
     def _redirect(self, request: Fetch, token: Token, now_ms: int) -> bool:
-        """Whether the follower must take a snapshot or cut its log first; it is told so."""
+        """Whether the follower must take a snapshot or cut its log first: then it is told so."""
         replica = self.replica
         log, snapshot = replica.log, replica.snapshots.latest
         mine = None
@@ -307,7 +299,7 @@ class Leader(Role):
         )
 
     def _fetch_snapshot(self, request: FetchSnapshot, token: Token, now_ms: int) -> None:
-        """A replica that is far behind takes a snapshot, piece by piece."""
+        """A replica that is far behind gets it piece by piece."""
         replica = self.replica
         self._heard(request.replica, now_ms)
         size, piece, error = replica.snapshots.size(request.snapshot), b"", ErrorCode.NONE
@@ -324,7 +316,7 @@ class Leader(Role):
         self.reply(token, answer)
 
     def _heard(self, key: ReplicaKey, now_ms: int) -> Progress | None:
-        """Note that a replica lives. None for who has no id: somebody who only reads, such as a tool."""
+        """Note that a replica lives. None for a reader without an id, such as a tool."""
         if key.id < 0:
             return None
         self._begin_asking.postpone(key.id, now_ms + self.replica.settings.begin_epoch_interval_ms)
@@ -334,7 +326,6 @@ class Leader(Role):
         return request.offset < self.replica.log.end_offset or request.high_watermark < self.replica.high_watermark
 
     def _numbered(self, key: ReplicaKey, now_ms: int) -> int:
-        """The number of an answer that is sent now, by which a promise names it."""
         progress = self.replicas.find(key)
         if progress is None or not self.replica.settings.leases or self._ends is not None:
             return 0
@@ -356,7 +347,7 @@ class Leader(Role):
         self.reply(token, answer)
 
     def _wait(self, waiting: WaitingFetch, now_ms: int) -> None:
-        """One fetch of each replica waits: by asking again it has given up the one before."""
+        """One fetch of each replica waits: a new one gives up the one before."""
         before = self._waiting.pop(waiting.request.replica, None)
         if before is not None:
             self._answer_fetch(before.request, before.token, now_ms)

@@ -8,7 +8,7 @@ from penstock.protocol.value import Value
 
 
 class LogName(Value):
-    """The name and the id of the topic, for older versions of messages have the one and newer ones the other."""
+    """Older versions of messages have the name, newer ones the id of the topic."""
 
     topic: str
     topic_id: UUID
@@ -19,4 +19,4 @@ class LogName(Value):
 
 
 METADATA_LOG: Final = LogName(CLUSTER_METADATA, CLUSTER_METADATA_ID)
-"""The log of the metadata quorum, which messages are about where nothing else is said."""
+"""What messages are about where they name no other log."""

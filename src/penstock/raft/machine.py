@@ -9,8 +9,8 @@ late ones are known. `tick` is due at `deadline_ms`. What an event means depends
 
 | from                           | to          | cause                                                               |
 | ------------------------------ | ----------- | ------------------------------------------------------------------- |
-| (start)                        | Resigned    | it led when it stopped: nobody may believe that it still does       |
-| (start)                        | Voted       | it had voted, perhaps for itself; who won is not known              |
+| (start)                        | Resigned    | it led when it stopped: no voter may believe that it does            |
+| (start)                        | Voted       | it had voted, perhaps for itself; the winner is unknown             |
 | (start)                        | Follower    | it knew the leader                                                  |
 | (start)                        | Unattached  | it knew nothing of the kind                                         |
 | (start)                        | Observer    | it is not a voter                                                   |
@@ -28,8 +28,8 @@ late ones are known. `tick` is due at `deadline_ms`. What an event means depends
 | any but Leader, Resigned       | Follower    | it heard who leads this epoch                                       |
 | any                            | Follower    | it heard who leads a newer epoch                                    |
 | Leader                         | Resigned    | asked to; heard no majority for too long; is committed to be no voter |
-| Leader                         | Prospective | it has handed over, and nobody took it                              |
-| Resigned                       | Unattached  | election time-out; epoch + 1, for in its own it can elect nobody    |
+| Leader                         | Prospective | it has handed over, and no voter took it                            |
+| Resigned                       | Unattached  | election time-out; epoch + 1, for in its own none can be elected    |
 | Unattached, Voted, Follower, Resigned | Observer | as above, but it is not a voter                                 |
 | Observer                       | Follower    | the log names it as a voter                                         |
 | Follower                       | Observer    | its removal is committed, or cut from the log was what made it one  |
@@ -89,18 +89,17 @@ class Raft:
 
     @property
     def epoch(self) -> int:
-        """The newest epoch it has heard of."""
+        """The newest epoch that it has heard of."""
         return self.replica.epoch
 
     @property
     def leader_id(self) -> int | None:
-        """Who leads this epoch, if that is known and it still does."""
+        """None if not known, or if it leads no longer."""
         leader_id = self.replica.state.leader_id
         return None if leader_id == self.replica.me.id and not isinstance(self.role, Leader) else leader_id
 
     @property
     def high_watermark(self) -> int:
-        """All records before this offset are committed."""
         return self.replica.high_watermark
 
     @property
@@ -110,14 +109,10 @@ class Raft:
 
     @property
     def deadline_ms(self) -> int:
-        """When `tick` is due."""
         return self.role.deadline_ms
 
     def holds_lease(self, now_ms: int) -> bool:
-        """Whether nobody else leads, nor did since this replica was elected, and it knows what was committed before.
-
-        So what it knows to be committed is what a linearizable read sees. Always false without `settings.leases`.
-        """
+        """Whether its committed records are what a linearizable read sees. Always false without `settings.leases`."""
         return isinstance(self.role, Leader) and self.role.holds_lease(now_ms)
 
     @property
@@ -126,7 +121,7 @@ class Raft:
         return self.role.lease_until_ms if isinstance(self.role, Leader) else -math.inf
 
     def describe(self, now_ms: int) -> QuorumDescription:
-        """What DescribeQuorum tells. Raises KafkaError NOT_LEADER_OR_FOLLOWER."""
+        """Raises KafkaError NOT_LEADER_OR_FOLLOWER."""
         if not isinstance(self.role, Leader):
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "only the leader of the quorum can describe it")
         return describe(self.role, now_ms)
@@ -134,7 +129,7 @@ class Raft:
     # Events of the node itself.
 
     def start(self, now_ms: int) -> list[Effect]:
-        """The first event of all. Raises InconsistentLogError."""
+        """Raises InconsistentLogError."""
         replica = self.replica
         replica.recover()
         replica.recover_promise(now_ms)
@@ -145,19 +140,15 @@ class Raft:
             self.stand_by(now_ms)
         replica.out.append(Announce(self.leader_id, self.epoch))
         if replica.quorum.ids == [replica.me.id] and replica.is_voter and replica.promise.is_over(now_ms):
-            self.become_prospective(now_ms)  # nobody else can win
+            self.become_prospective(now_ms)  # no other voter can win
         return self._effects()
 
     def tick(self, now_ms: int) -> list[Effect]:
-        """Do what is due at `deadline_ms`."""
         self.role.tick(now_ms)
         return self._effects()
 
     def resign(self, now_ms: int, successor_id: int | None = None) -> list[Effect]:
-        """Lead no longer: the node is going to stop, or somebody wants another leader.
-
-        `successor_id` is asked to stand first; whether it wins is for the voters to say.
-        """
+        """`successor_id` is asked to stand first; whether it wins is for the voters to say."""
         self.role.resign(now_ms, successor_id)
         return self._effects()
 
@@ -168,27 +159,24 @@ class Raft:
         return self._effects()
 
     def look_around(self) -> list[Effect]:
-        """Ask who leads, if there was an epoch: somebody may have won it, and reminds its voters only seldom."""
+        """Ask who leads, if there was an epoch: a voter may have won it, and leaders remind voters only seldom."""
         if self.epoch and isinstance(self.role, Unattached):
             self.role.look_around()
         return self._effects()
 
-    # The application may say in a record who leads next. Who is elected is for the voters to say, as ever.
+    # The application may say in a record who leads next; the voters elect, as ever.
 
     def lay_down(self, epoch: int, ends_in_ms: int | None, now_ms: int) -> list[Effect]:
-        """Before that record is appended: this lease is not renewed, and ends in so many milliseconds; None: by itself.
+        """This lease is not renewed, and ends in so many milliseconds; None: by itself.
 
-        Nothing is to be appended behind the record, for the successor must have all.
+        Called before that record is appended, the last of this leader: the successor must have all.
         """
         if epoch == self.epoch:
             self.role.lay_down(ends_in_ms, now_ms)
         return self._effects()
 
     def handed_over(self, epoch: int, successor_id: int, ends_in_ms: int | None, now_ms: int) -> list[Effect]:
-        """A record of `epoch` that says so is committed, and applied. The successor stands as soon as it may vote.
-
-        The leader has laid down its lease before, so what was promised to it ends so many milliseconds from now.
-        """
+        """The record is applied: the successor stands once it may vote; what was promised ends in `ends_in_ms`."""
         if epoch == self.epoch:
             if ends_in_ms is not None:
                 self.replica.promise.ends_by(now_ms + ends_in_ms)
@@ -196,7 +184,7 @@ class Raft:
         return self._effects()
 
     def take_back(self, epoch: int, now_ms: int) -> list[Effect]:
-        """Nobody leads instead of this replica, which has laid down its lease: it stands again."""
+        """No other voter leads instead of this replica, which has laid down its lease: it stands again."""
         if epoch == self.epoch:
             self.role.take_back(now_ms)
         return self._effects()
@@ -204,8 +192,8 @@ class Raft:
     def append(self, batches: bytearray, epoch: int, now_ms: int) -> list[Effect]:
         """Append record batches, which are given their offsets in place, from the end offset of the log on.
 
-        They are committed when a `Commit` passes them, and lost if `Announce` tells of another epoch before: then
-        nobody knows. Raises KafkaError NOT_LEADER_OR_FOLLOWER if this replica does not lead `epoch`, and DecodeError.
+        They are committed when a `Commit` passes them; if `Announce` tells of another epoch before, their fate is
+        unknown. Raises KafkaError NOT_LEADER_OR_FOLLOWER if this replica does not lead `epoch`, and DecodeError.
         """
         if not isinstance(self.role, Leader) or epoch != self.epoch:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this node does not lead epoch {epoch}")
@@ -217,7 +205,6 @@ class Raft:
         self.replica.flush_begins()
 
     def flushed(self, now_ms: int) -> list[Effect]:
-        """What a `Flush` asked for is on the disk."""
         self.replica.flushed()
         self.role.flushed(now_ms)
         return self._effects()
@@ -230,12 +217,11 @@ class Raft:
         return self.role.examining
 
     def examined(self, snapshot: SnapshotId, now_ms: int) -> list[Effect]:
-        """The `Examine` is done: the snapshot can be read."""
         self.role.examined(snapshot, now_ms)
         return self._effects()
 
     def snapshot_id_at(self, end_offset: int) -> SnapshotId:
-        """What a snapshot of the committed records before `end_offset` is called."""
+        """The name of a snapshot of the committed records before `end_offset`."""
         assert self.replica.log.start_offset <= end_offset <= self.high_watermark, "snapshots hold what is committed"
         return SnapshotId(end_offset, self.replica.log.epoch_at(end_offset - 1))
 
@@ -250,7 +236,6 @@ class Raft:
     # Requests and answers.
 
     def received(self, request: Request, token: Token, now_ms: int) -> list[Effect]:
-        """A peer or an administrator asks for something."""
         match request:
             case Vote():
                 answer: Answer = self._vote(request, now_ms)
@@ -267,9 +252,8 @@ class Raft:
     def answered(
         self, sender: int, request: PeerRequest, answer: Answer | AskVersionsAnswer, now_ms: int
     ) -> list[Effect]:
-        """A peer answers `request`, which is the very object that was sent.
-
-        Raises InconsistentLogError if the leader's log lacks what is committed.
+        """`request` is the very object that was sent. Raises InconsistentLogError if the leader's log lacks what is
+        committed.
         """
         if not isinstance(answer, AskVersionsAnswer | VoterChangeAnswer):
             self.learn(answer.leader_id, answer.epoch, now_ms)
@@ -277,7 +261,6 @@ class Raft:
         return self._effects()
 
     def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> list[Effect]:
-        """A request got no answer: the connection broke, or could not be made."""
         self.role.request_failed(to, request, now_ms)
         return self._effects()
 
@@ -343,7 +326,7 @@ class Raft:
             self.role.leader_ended(request, now_ms)
         return EndEpochAnswer(error, self.leader_id, self.epoch)
 
-    # From one role to the next; what they mean stands in `role.Roles`.
+    # From one role to the next, as `role.Roles` says.
 
     def learn(self, leader_id: int | None, epoch: int, now_ms: int) -> None:
         state = self.replica.state

@@ -25,14 +25,14 @@ class EpochEnd(Value):
 
 
 class Log(Protocol):
-    """The metadata log. It holds whole record batches; offsets and epochs stand in their headers.
+    """Holds whole record batches; offsets and epochs stand in their headers.
 
     A log that starts behind offset 0 starts where a snapshot ends, and knows the epoch of that snapshot.
     """
 
     @property
     def start_offset(self) -> int:
-        """The offset of the first record, or the end offset if there is none."""
+        """The end offset if there is no record."""
 
     @property
     def start_epoch(self) -> int:
@@ -52,8 +52,7 @@ class Log(Protocol):
     def read(self, offset: int, max_bytes: int) -> bytes:
         """Whole batches from the one on that holds `offset`: at least one if there is one, then `max_bytes` at most."""
 
-    def truncate(self, end_offset: int) -> None:
-        """Cuts away all records at `end_offset` and behind it."""
+    def truncate(self, end_offset: int) -> None: ...
 
     def epoch_at(self, offset: int) -> int:
         """The epoch of the record at `offset`; `start_epoch` for the one before the start."""
@@ -72,27 +71,23 @@ class Snapshots(Protocol):
     """The snapshots beside the log, whole ones and the one that is being fetched. A whole one never changes."""
 
     @property
-    def latest(self) -> SnapshotId | None:
-        """The newest whole snapshot."""
+    def latest(self) -> SnapshotId | None: ...
 
     def size(self, snapshot: SnapshotId) -> int | None:
-        """Its size in bytes; None if there is no such whole snapshot."""
+        """In bytes; None if there is no such whole snapshot."""
 
     def read(self, snapshot: SnapshotId, position: int, max_bytes: int) -> bytes:
-        """A piece of it, which may begin and end anywhere in a batch."""
+        """The piece may begin and end anywhere in a batch."""
 
     def begin(self, snapshot: SnapshotId) -> None:
-        """A snapshot is going to be fetched: forget what was there of it."""
+        """Forgets what an earlier fetch left of the snapshot."""
 
-    def add(self, snapshot: SnapshotId, piece: bytes) -> None:
-        """Append the next bytes of the snapshot."""
+    def add(self, snapshot: SnapshotId, piece: bytes) -> None: ...
 
     def finish(self, snapshot: SnapshotId) -> None:
-        """The snapshot is complete: make it durable under its own name."""
+        """Makes the complete snapshot durable under its own name."""
 
 
 class Random(Protocol):
-    """Chance, as `random.Random` gives it."""
-
     def randrange(self, start: int, stop: int) -> int:
-        """A whole number from `start` to `stop` - 1."""
+        """The result is below `stop`."""

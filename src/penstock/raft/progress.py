@@ -11,8 +11,6 @@ UNKNOWN = -1
 
 
 class Progress:
-    """What the leader knows of one other replica."""
-
     __slots__ = ("_answer", "_leader_end_then", "caught_up_ms", "end_offset", "fetched_ms", "heard_ms", "key", "lease")
 
     def __init__(self, key: ReplicaKey, now_ms: int) -> None:
@@ -26,11 +24,11 @@ class Progress:
         self.lease = Holder(0)
 
     def answered(self, number: int, now_ms: int) -> None:
-        """It is sent the answer of this number now."""
+        """The answer of this number is sent now."""
         self._answer = (number, now_ms)
 
     def promised(self, promise: Promise, max_drift: float) -> None:
-        """It has got the answer of this number, and made its promise then: so not before that answer was sent."""
+        """The replica has got the answer of this number, and promised then: so not before that answer was sent."""
         number, sent_ms = self._answer
         if promise.answer != number:
             return
@@ -39,19 +37,17 @@ class Progress:
         self.lease.renewed(sent_ms)
 
     def fetched(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
-        """It has everything before `offset` on its disk."""
+        """The replica has everything before `offset` on its disk."""
         if offset >= leader_end_offset:
             self.caught_up_ms = now_ms
         elif self.fetched_ms != UNKNOWN and offset >= self._leader_end_then:
-            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)  # it had all that there was then
+            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)  # it had the whole log then
         self.end_offset = offset
         self.fetched_ms = now_ms
         self._leader_end_then = leader_end_offset
 
 
 class ReplicaTable:
-    """All replicas but the leader itself, voters and observers."""
-
     __slots__ = ("_replicas", "_started_ms")
 
     def __init__(self, now_ms: int) -> None:
@@ -59,7 +55,6 @@ class ReplicaTable:
         self._started_ms = now_ms
 
     def heard(self, key: ReplicaKey, quorum: Quorum, now_ms: int) -> Progress:
-        """This replica asked for something just now."""
         progress = self._replicas.pop(key, None) or Progress(key, now_ms)
         progress.heard_ms = now_ms
         self._replicas[key] = progress  # those heard last stand last
@@ -67,19 +62,18 @@ class ReplicaTable:
         return progress
 
     def find(self, key: ReplicaKey) -> Progress | None:
-        """What is known of a voter; a voter that the log names without a directory may fetch with one."""
+        """A voter that the log names without a directory may fetch with one."""
         exact = self._replicas.get(key)
         if exact is not None:
             return exact
         return next((p for p in reversed(self._replicas.values()) if key.names(p.key)), None)
 
     def observers(self, quorum: Quorum) -> list[Progress]:
-        """Those who do not vote, in the order of their ids."""
+        """In the order of their ids."""
         found = [progress for progress in self._replicas.values() if not quorum.has(progress.key)]
         return sorted(found, key=lambda progress: progress.key.id)
 
     def majority_end_offset(self, quorum: Quorum, me: ReplicaKey, my_end_offset: int) -> int:
-        """What a majority of voters has on its disks."""
         ends = []
         for voter in quorum.voters:
             progress = self.find(voter.key)
@@ -90,7 +84,7 @@ class ReplicaTable:
         return sorted(ends, reverse=True)[quorum.majority - 1]
 
     def majority_heard_ms(self, quorum: Quorum, me: ReplicaKey) -> int:
-        """Since when less than a majority has been heard, if no one is heard from now on."""
+        """Since when less than a majority has been heard, if no voter is heard from now on."""
         others = quorum.others(me)
         needed = quorum.majority - (len(others) < len(quorum.voters))
         if needed == 0:
@@ -100,7 +94,7 @@ class ReplicaTable:
         return times[needed - 1]
 
     def majority_promised_until(self, quorum: Quorum, me: ReplicaKey) -> float:
-        """Until when a majority votes for nobody else, as the leader counts it; it does not do so itself."""
+        """Until when a majority votes for no other voter, by the leader's clock; its own vote does not count."""
         ends = []
         for voter in quorum.voters:
             progress = self.find(voter.key)
@@ -111,7 +105,7 @@ class ReplicaTable:
         return sorted(ends, reverse=True)[quorum.majority - 1]
 
     def by_end_offset(self, quorum: Quorum, me: ReplicaKey) -> list[ReplicaKey]:
-        """The other voters, those who have most first."""
+        """The longest log comes first."""
         others = []
         for voter in quorum.others(me):
             progress = self.find(voter.key)

@@ -17,14 +17,14 @@ from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import Quorum, ReplicaKey, Voter, VoterHistory
 
 READ_BYTES: Final = 1024 * 1024
-"""So much is read at a time to find voters. In a snapshot they stand at its beginning, so once is enough."""
+"""How much is read at a time to find voters. In a snapshot they stand at its beginning, so once is enough."""
 
 STAGGER: Final = 20
 """The voters' patience with a silent leader differs by the fetch time-out divided by this."""
 
 
 class InconsistentLogError(Exception):
-    """A leader wants this replica to forget what is committed: someone lost data, and this node must stop."""
+    """A leader wants this replica to forget what is committed: a node lost data, and this one must stop."""
 
 
 class Replica:
@@ -65,23 +65,21 @@ class Replica:
         self.voters = VoterHistory(configured)
         self.high_watermark = 0
         self.told_high_watermark = 0
-        """What a leader said last, be there so much here or not."""
+        """What a leader said last, even if this log does not reach so far."""
         self.flushed_offset = 0
         self._flush_covers: int | None = None
         self.promise = Granter(settings.fetch_timeout_ms)
-        """To the leader that was heard last: until it is over this replica votes for nobody, itself included."""
+        """Given to the leader that was heard last: until it is over this replica elects no other voter, nor itself."""
         self.out: list[Effect] = []
 
-    # Who it is, and how patient.
+    # Its identity, and its patience.
 
     @property
     def me(self) -> ReplicaKey:
-        """The key of this replica."""
         return self.local.key
 
     @property
     def epoch(self) -> int:
-        """The newest epoch it has heard of."""
         return self.state.epoch
 
     @property
@@ -91,15 +89,14 @@ class Replica:
 
     @property
     def is_voter(self) -> bool:
-        """Whether this replica's vote counts."""
         return self.quorum.has(self.me)
 
     @property
     def may_stand(self) -> bool:
-        """Whether this replica is a voter, or is not known to be none for good.
+        """Whether this replica is a voter, or may be one.
 
-        One whose removal is in its log but not known to be committed, say because it has just started, may hold the
-        only log that the remaining voters accept: it has to lead once more, though its own vote does not count.
+        One whose removal is in its log but not known to be committed may hold the only log that the remaining voters
+        accept: it has to lead once more, though its own vote does not count.
         """
         return self.is_voter or any(quorum.has(self.me) for quorum in self.voters.since(self.high_watermark))
 
@@ -110,14 +107,11 @@ class Replica:
 
     @property
     def stagger_ms(self) -> int:
-        """By so much each voter is more patient with a silent leader than the one before it."""
+        """By how much each voter is more patient with a silent leader than the one before it."""
         return max(self.settings.fetch_timeout_ms // STAGGER, 1)
 
     def patience_ms(self) -> int:
-        """So long a follower waits for its leader.
-
-        The voters hear of it at the same moments, and those who give it up at the same moment split the vote.
-        """
+        """The voters hear a leader at the same moments; giving it up at the same moment would split the vote."""
         place = self.quorum.ids.index(self.me.id) if self.is_voter else 0
         return self.settings.fetch_timeout_ms + min(place * self.stagger_ms, self.settings.fetch_timeout_ms // 4)
 
@@ -125,19 +119,15 @@ class Replica:
 
     @property
     def promised_until_ms(self) -> int:
-        """When it may vote."""
         return int(max(self.promise.until, 0))
 
     def recover_promise(self, now_ms: int) -> None:
-        """What it has promised before it stopped is not on its disk: it may be as much as can be.
-
-        It has promised nothing if it never heard of an epoch, or if it led the last one itself.
-        """
+        """Promises are not on the disk: assumes as much as can be, unless it heard of no epoch or led the last one."""
         if self.settings.leases and self.epoch and self.state.leader_id != self.me.id:
             self.promise.granted(now_ms)
 
     def remember(self, epoch: int, leader_id: int | None, voted: ReplicaKey | None) -> None:
-        """Persist what is new in this, and announce another leader or epoch."""
+        """Persist what has changed, and announce another leader or epoch."""
         state, before = ElectionState(epoch, leader_id, voted), self.state
         if state == before:
             return
@@ -148,7 +138,7 @@ class Replica:
             self.out.append(Announce(leader_id, epoch))
 
     def _persist(self, state: ElectionState) -> None:
-        """Once is enough for one event, as long as nobody else was told anything in between."""
+        """Once is enough for one event, as long as no message was sent in between."""
         place = len(self.out)
         while place and isinstance(self.out[place - 1], Announce):
             place -= 1
@@ -160,7 +150,7 @@ class Replica:
     # The log.
 
     def recover(self) -> None:
-        """Read what the disk holds. Raises InconsistentLogError if the log and the snapshots have a gap."""
+        """Raises InconsistentLogError if the log and the snapshots have a gap."""
         snapshot, log = self.snapshots.latest, self.log
         if log.start_offset > (0 if snapshot is None else snapshot.end_offset):
             raise InconsistentLogError(f"the log starts at {log.start_offset}, and no snapshot holds what was before")
@@ -179,8 +169,8 @@ class Replica:
     def _log_holds(self, snapshot: SnapshotId) -> bool:
         """Whether the log agrees with a snapshot and reaches it.
 
-        A snapshot may have been taken of records that the disk did not have yet, with others in their place. A log that
-        has let go of all that the snapshot holds shows it by what is left: a log's epochs never go back.
+        A snapshot may hold records of which the disk had others. A log that has let go of all that the snapshot holds
+        shows it by what is left: a log's epochs never go back.
         """
         log, end_offset = self.log, snapshot.end_offset
         if log.end_offset < end_offset or (end_offset and log.epoch_at(end_offset - 1) != snapshot.epoch):
@@ -188,7 +178,7 @@ class Replica:
         return log.end_offset == end_offset or log.epoch_at(end_offset) >= snapshot.epoch
 
     def append(self, batches: Buffer) -> None:
-        """Add batches at the end of the log; voters that they name hold from now on. Raises DecodeError."""
+        """Voters that the batches name hold from now on. Raises DecodeError."""
         quorums = list(quorums_in(batches, self.quorum))
         self.log.append(batches)
         for offset, quorum in quorums:
@@ -207,7 +197,6 @@ class Replica:
         self.flushed_offset = self.log.end_offset
 
     def take_snapshot(self, snapshot: SnapshotId) -> None:
-        """A snapshot has been fetched and can be read: it takes the place of the whole log."""
         if snapshot.end_offset < self.high_watermark:
             raise InconsistentLogError(f"the leader offers a snapshot of {snapshot.end_offset} records only")
         self._assert_flushed()
@@ -224,7 +213,6 @@ class Replica:
         assert self.flushed_offset == self.log.end_offset, "who fetches has all on its disk"
 
     def commit(self, offset: int) -> None:
-        """Raise the high watermark to `offset`, if it is lower."""
         if offset > self.high_watermark:
             self.high_watermark = offset
             self.out.append(Commit(offset))
@@ -241,7 +229,7 @@ class Replica:
         self._flush_covers = self.log.end_offset
 
     def flushed(self) -> None:
-        """The flush is over; begin the next one if there is more."""
+        """Begins the next flush if there is more."""
         assert self._flush_covers is not None, "a flush that was never asked for"
         self.flushed_offset = max(self.flushed_offset, self._flush_covers)
         self._flush_covers = None

@@ -21,8 +21,6 @@ class Vote(Value):
 
 
 class VoteAnswer(Value):
-    """The answer to `Vote`."""
-
     error: ErrorCode
     leader_id: int | None
     epoch: int
@@ -38,8 +36,6 @@ class BeginEpoch(Value):
 
 
 class BeginEpochAnswer(Value):
-    """The answer to `BeginEpoch`."""
-
     error: ErrorCode
     leader_id: int | None
     epoch: int
@@ -54,15 +50,13 @@ class EndEpoch(Value):
 
 
 class EndEpochAnswer(Value):
-    """The answer to `EndEpoch`."""
-
     error: ErrorCode
     leader_id: int | None
     epoch: int
 
 
 class Promise(Value):
-    """I have got the answer of this number, and vote for nobody else for so long since then."""
+    """I have got the answer of this number, and vote for no other voter for so long since then."""
 
     answer: int
     length_ms: int
@@ -82,10 +76,7 @@ class Fetch(Value):
 
 
 class FetchAnswer(Value):
-    """The answer to `Fetch`: records, or where our logs part, or which snapshot to take first.
-
-    A leader that asks for promises gives it a `number`, by which it knows later when it has sent it.
-    """
+    """Records, or where the logs part, or a snapshot to take first; a promise names the `number` later."""
 
     error: ErrorCode
     leader_id: int | None
@@ -99,8 +90,6 @@ class FetchAnswer(Value):
 
 
 class FetchSnapshot(Value):
-    """The bytes of this snapshot from `position` on."""
-
     epoch: int
     replica: ReplicaKey
     snapshot: SnapshotId
@@ -109,7 +98,7 @@ class FetchSnapshot(Value):
 
 
 class FetchSnapshotAnswer(Value):
-    """The answer to `FetchSnapshot`; `size` is that of the whole snapshot."""
+    """`size` is that of the whole snapshot."""
 
     error: ErrorCode
     leader_id: int | None
@@ -130,14 +119,10 @@ class AddVoter(Value):
 
 
 class RemoveVoter(Value):
-    """This replica shall not vote any longer."""
-
     key: ReplicaKey
 
 
 class VoterChangeAnswer(Value):
-    """The answer to `AddVoter` and `RemoveVoter`."""
-
     error: ErrorCode
     message: str | None = None
 
@@ -150,8 +135,6 @@ class UpdateVoter(Value):
 
 
 class UpdateVoterAnswer(Value):
-    """The answer to `UpdateVoter`."""
-
     error: ErrorCode
     leader_id: int | None
     epoch: int
@@ -165,8 +148,6 @@ class AskVersions(Value):
 
 
 class AskVersionsAnswer(Value):
-    """The answer to `AskVersions`."""
-
     error: ErrorCode
     min_kraft_version: int = 0
     max_kraft_version: int = 0

@@ -10,7 +10,7 @@ from penstock.raft.voters import ReplicaKey
 
 
 class Resigned(Role):
-    """Tells the voters that its epoch is over, and who should stand first, until they know."""
+    """Tells the voters that its epoch is over, and which of them should stand first, until they know."""
 
     __slots__ = ("_asking", "_election_deadline_ms", "_successors")
     name: ClassVar[str] = "Resigned"
@@ -25,27 +25,23 @@ class Resigned(Role):
 
     @property
     def deadline_ms(self) -> int:
-        """The election time-out, or the next time to tell somebody."""
         return min(self._election_deadline_ms, self._asking.next_ms)
 
     def enter(self, now_ms: int) -> None:
-        """Tell all voters that the epoch is over, so that none waits for it to end."""
         self._tell(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Tell those who do not know; when nobody was elected for long, take part again."""
+        """When no voter was elected for long, take part again."""
         if now_ms >= self._election_deadline_ms:
             self.roles.begin_next_epoch(now_ms)
         else:
             self._tell(now_ms)
 
     def answered(self, sender: int, request: PeerRequest, answer: Answer | AskVersionsAnswer, now_ms: int) -> None:
-        """Do not tell a voter again that knows."""
         if isinstance(request, EndEpoch):
             self._asking.done(sender)
 
     def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> None:
-        """Try again to tell this voter, a moment later."""
         if isinstance(request, EndEpoch):
             self._asking.failed(to, now_ms)
 

@@ -32,42 +32,35 @@ from penstock.raft.voters import ReplicaKey
 
 
 class Roles(Protocol):
-    """The replica and its role; see `machine` for what leads from one role to the next."""
-
     replica: Replica
     role: "Role"
 
     @property
     def leader_id(self) -> int | None:
-        """Who leads this epoch, if that is known and it still does."""
+        """None if not known, or if it leads no longer."""
 
     def learn(self, leader_id: int | None, epoch: int, now_ms: int) -> None:
-        """A peer says that `leader_id` leads `epoch`, or that nobody is known to."""
+        """A peer says that `leader_id` leads `epoch`, or that it knows no leader."""
 
-    def become_prospective(self, now_ms: int) -> None:
-        """Ask the others whether an election would be won."""
+    def become_prospective(self, now_ms: int) -> None: ...
 
-    def become_candidate(self, now_ms: int) -> None:
-        """Begin an epoch and vote for itself."""
+    def become_candidate(self, now_ms: int) -> None: ...
 
     def become_leader(self, granting: Sequence[ReplicaKey], now_ms: int) -> None:
         """Those in `granting` have elected this replica."""
 
     def become_resigned(self, successors: Sequence[ReplicaKey], now_ms: int) -> None:
-        """Lead no longer, and tell the voters who should stand first."""
+        """Tell the voters which of them should stand first."""
 
     def stand_by(self, now_ms: int, fetching: Fetching | None = None) -> None:
-        """Follow the leader of this epoch, or wait for one; as an observer if it has no vote.
-
-        `fetching` goes on as it is; without it a new one begins.
-        """
+        """Follow the leader or wait for one, as an observer without a vote; `fetching` goes on if given."""
 
     def begin_next_epoch(self, now_ms: int) -> None:
-        """This replica led the epoch and does so no longer: nobody can be elected in it."""
+        """This replica led the epoch and does so no longer: no voter can be elected in it."""
 
 
 class Role:
-    """The defaults; `deadline_ms` is when `tick` wants to be called next."""
+    """What roles do unless they know better."""
 
     __slots__ = ("replica", "roles")
     name: ClassVar[str] = "Role"
@@ -78,14 +71,12 @@ class Role:
 
     @property
     def deadline_ms(self) -> int:
-        """When this role wants to act by itself."""
+        """When `tick` is due."""
         return NEVER
 
-    def tick(self, now_ms: int) -> None:
-        """Act, if `deadline_ms` has come."""
+    def tick(self, now_ms: int) -> None: ...
 
-    def enter(self, now_ms: int) -> None:
-        """The replica has just taken this role."""
+    def enter(self, now_ms: int) -> None: ...
 
     def leave(self) -> None:
         """The replica takes another role now; the state is that of the new one already."""
@@ -94,11 +85,10 @@ class Role:
         """Whether a candidate whose log is good enough has a chance here: not while a leader is heard (KIP-996)."""
         return True
 
-    def leader_ended(self, request: EndEpoch, now_ms: int) -> None:
-        """The leader of this epoch has resigned."""
+    def leader_ended(self, request: EndEpoch, now_ms: int) -> None: ...
 
     def resign(self, now_ms: int, successor_id: int | None = None) -> None:
-        """The node is asked to lead no longer; `successor_id` should stand before all others."""
+        """`successor_id` should stand before all others."""
 
     def lay_down(self, ends_in_ms: int | None, now_ms: int) -> None:
         """The node is about to say that another voter leads next."""
@@ -117,8 +107,7 @@ class Role:
         """The snapshot that was fetched and is not known to be readable yet."""
         return None
 
-    def examined(self, snapshot: SnapshotId, now_ms: int) -> None:
-        """The snapshot can be read."""
+    def examined(self, snapshot: SnapshotId, now_ms: int) -> None: ...
 
     def quorum_changed(self, now_ms: int) -> None:
         """The log names other voters, or more of it is committed."""
@@ -128,10 +117,9 @@ class Role:
         self.reply(token, refusal(request, self.roles.leader_id, self.replica.epoch))
 
     def answered(self, sender: int, request: PeerRequest, answer: Answer | AskVersionsAnswer, now_ms: int) -> None:
-        """What was asked, in this or an earlier role, is answered; what it says of a leader is known already."""
+        """`request` may be of an earlier role; what the answer says of a leader is known already."""
 
-    def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> None:
-        """A request got no answer."""
+    def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> None: ...
 
     # For the roles themselves.
 
@@ -143,7 +131,6 @@ class Role:
 
 
 def refusal(request: LeaderRequest, leader_id: int | None, epoch: int) -> Answer:
-    """The answer of a replica in `epoch` that is not the leader that the request is meant for."""
     if isinstance(request, AddVoter | RemoveVoter):
         text = "nobody is known to lead the quorum" if leader_id is None else f"node {leader_id} leads the quorum"
         return VoterChangeAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, text)

@@ -9,7 +9,7 @@ NEVER: Final = 1 << 62
 """A deadline that never comes."""
 
 MAX_OBSERVERS: Final = 1_000
-"""So many observers a leader keeps in mind; of more it forgets the one that it has not heard from for longest."""
+"""How many observers a leader keeps in mind; it forgets the one that it has not heard from for longest."""
 
 OBSERVER_SESSION_MS: Final = 300_000
 """An observer that was not heard from for so long is forgotten."""
@@ -27,22 +27,18 @@ class RaftSettings(Value, kw_only=True):
     fetch_max_bytes: int = 8 * 1024 * 1024
     fetch_snapshot_max_bytes: int = 8 * 1024 * 1024
     leases: bool = False
-    """Whether it promises a leader that it hears to vote for nobody else for a while, and leads within leases."""
+    """Whether a voter promises the leader it hears to elect no other for a while, and leads within leases."""
     max_clock_drift: float = MAX_DRIFT
     """By how much of the true time the clock of a voter may go wrong, if leases are to hold."""
 
     @property
     def lease_ms(self) -> int:
-        """What a voter that has heard the leader promises. It waits for as long before it stands, and a millisecond
-        more, for clocks are read in whole ones.
-        """
+        """A voter that hears the leader promises so much; it stands a millisecond later: clocks have whole ones."""
         return self.fetch_timeout_ms - 1
 
     @property
     def check_quorum_timeout_ms(self) -> int:
-        """So long a leader may hear less than a majority. Longer than the voters' own patience by half, as in Kafka, so
-        that a leader does not go while they still believe in it.
-        """
+        """Longer than the voters' own patience by half, as in Kafka: a leader does not go while they believe in it."""
         return self.fetch_timeout_ms * 3 // 2
 
     @property

@@ -28,12 +28,12 @@ from penstock.raft.settings import NEVER
 from penstock.raft.voters import DYNAMIC_VOTERS, Quorum, ReplicaKey, Voter
 
 REMOVAL_TIMEOUT_MS = 30_000
-"""So long the one who asks waits; the change may be committed later all the same."""
+"""How long the client that asks waits; the change may be committed later all the same."""
 
 
 @dataclass(slots=True)
 class PendingChange:
-    """A change that somebody waits for. `offset` is that of its record, once it is in the log."""
+    """`offset` is that of its record, once it is in the log."""
 
     token: Token
     deadline_ms: int
@@ -43,10 +43,7 @@ class PendingChange:
 
 
 class VoterChanges:
-    """What the leader of one epoch does about its voters.
-
-    `append` appends a batch to its log and lets everybody have it who waits; `replicas` are those that fetch from it.
-    """
+    """`append` appends a batch to the leader's log and answers fetches that wait for it; `replicas` send these."""
 
     __slots__ = ("_append_batch", "_epoch_start_offset", "_pending", "_replica", "_replicas")
 
@@ -65,7 +62,7 @@ class VoterChanges:
 
     @property
     def deadline_ms(self) -> int:
-        """When the one who asked for a change is told that it takes too long."""
+        """When the client that asked for a change is told that it takes too long."""
         return NEVER if self._pending is None else self._pending.deadline_ms
 
     def add(self, request: AddVoter, token: Token, now_ms: int) -> None:
@@ -97,7 +94,7 @@ class VoterChanges:
             self._finish(VoterChangeAnswer(ErrorCode.NONE), self._replica.me.id)
 
     def remove(self, request: RemoveVoter, token: Token, now_ms: int) -> None:
-        """Remove a voter. The leader may remove itself: it resigns when that is committed."""
+        """The leader may remove itself: it resigns when that is committed."""
         quorum = self._replica.quorum
         if (why := self._obstacle()) is not None:
             self._answer(token, why)
@@ -112,7 +109,7 @@ class VoterChanges:
             self._append(self._pending, quorum.without(request.key), now_ms)
 
     def update(self, request: UpdateVoter, token: Token, now_ms: int) -> None:
-        """Write down the new endpoints of a voter, and which levels of `kraft.version` it understands."""
+        """New endpoints, and which levels of `kraft.version` it understands."""
         replica, voter = self._replica, request.voter
         why = self._obstacle()
         if why is None and not replica.quorum.has(voter.key):
@@ -126,13 +123,11 @@ class VoterChanges:
         self._append(self._pending, replica.quorum.with_voter(voter), now_ms)
 
     def committed(self) -> None:
-        """Answer a change of voters that is committed by now."""
         pending = self._pending
         if pending is not None and pending.offset is not None and pending.offset < self._replica.high_watermark:
             self._finish(VoterChangeAnswer(ErrorCode.NONE), self._replica.me.id)
 
     def tick(self, now_ms: int) -> None:
-        """Refuse a change of voters that has taken too long."""
         if self._pending is not None and now_ms >= self._pending.deadline_ms:
             self._finish(
                 VoterChangeAnswer(ErrorCode.REQUEST_TIMED_OUT, "the change took too long; it may still come"),
@@ -140,13 +135,12 @@ class VoterChanges:
             )
 
     def leave(self, leader_id: int | None) -> None:
-        """The leader goes, and does not know what becomes of the change; `leader_id` leads now, if that is known."""
+        """The leader does not know what becomes of the change; `leader_id` leads now, if that is known."""
         if self._pending is not None:
             text = "the leader went before the change was known to be committed"
             self._finish(VoterChangeAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, text), leader_id)
 
     def _obstacle(self) -> VoterChangeAnswer | None:
-        """Why no voter can be changed now."""
         replica = self._replica
         if replica.quorum.kraft_version < DYNAMIC_VOTERS:
             return VoterChangeAnswer(ErrorCode.UNSUPPORTED_VERSION, "the voters of this quorum are fixed")
@@ -157,7 +151,6 @@ class VoterChanges:
         return None
 
     def _unfit(self, key: ReplicaKey, answer: AskVersionsAnswer, now_ms: int) -> VoterChangeAnswer | None:
-        """Why this replica cannot become a voter."""
         if answer.error is not ErrorCode.NONE:
             return VoterChangeAnswer(ErrorCode.REQUEST_TIMED_OUT, f"node {key.id} does not answer")
         if not answer.min_kraft_version <= self._replica.quorum.kraft_version <= answer.max_kraft_version:

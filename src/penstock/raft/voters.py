@@ -11,11 +11,11 @@ from penstock.protocol.uuids import ZERO_UUID
 from penstock.protocol.value import Value
 
 CONFIGURED = -1
-"""The offset of voters that no record names: they come from the configuration or from a bootstrap snapshot."""
+"""The offset of voters that no record names: from the configuration or a bootstrap snapshot."""
 
 STATIC_VOTERS = 0
 DYNAMIC_VOTERS = 1
-"""Levels of `kraft.version`: with the first, voters are fixed and have no directory ids."""
+"""The first level of `kraft.version` at which voters may change; below it they have no directory ids."""
 
 
 class ReplicaKey(Value):
@@ -25,15 +25,12 @@ class ReplicaKey(Value):
     directory_id: UUID = ZERO_UUID
 
     def names(self, other: "ReplicaKey") -> bool:
-        """Whether `other` is the replica that this key names: a name without a directory id means whoever has the id.
-
-        The reverse does not hold: who comes without a directory id is not the one whose directory is known (KIP-853).
-        """
+        """A key without a directory id names every replica of its id, but not the reverse (KIP-853)."""
         return self.id == other.id and self.directory_id in (ZERO_UUID, other.directory_id)
 
 
 class Endpoint(Value):
-    """Where a voter listens, by the name of the listener."""
+    """`name` is that of the listener."""
 
     name: str
     host: str
@@ -41,8 +38,6 @@ class Endpoint(Value):
 
 
 class Voter(Value):
-    """One voter: who it is, where it listens, which levels of `kraft.version` it understands."""
-
     key: ReplicaKey
     endpoints: tuple[Endpoint, ...] = ()
     min_kraft_version: int = STATIC_VOTERS
@@ -50,45 +45,42 @@ class Voter(Value):
 
 
 class Quorum(Value):
-    """A set of voters, in the order of their ids, and the level of `kraft.version` it lives at."""
+    """Voters in the order of their ids, and their level of `kraft.version`."""
 
     voters: tuple[Voter, ...] = ()
     kraft_version: int = STATIC_VOTERS
 
     @classmethod
     def of(cls, voters: Iterable[Voter], kraft_version: int = DYNAMIC_VOTERS) -> "Quorum":
-        """The quorum of these voters, in whatever order they come."""
+        """Sorts the voters."""
         return cls(tuple(sorted(voters, key=lambda voter: voter.key.id)), kraft_version)
 
     @property
     def ids(self) -> list[int]:
-        """The ids of all voters, ascending."""
+        """Ascending."""
         return [voter.key.id for voter in self.voters]
 
     @property
     def majority(self) -> int:
-        """How many voters make a majority."""
         return len(self.voters) // 2 + 1
 
     def voter(self, node_id: int) -> Voter | None:
-        """The voter of that id."""
         return next((voter for voter in self.voters if voter.key.id == node_id), None)
 
     def has(self, key: ReplicaKey) -> bool:
-        """Whether this replica, with this disk, is a voter."""
+        """Whether the replica, with this disk, is a voter."""
         voter = self.voter(key.id)
         return voter is not None and voter.key.names(key)
 
     def others(self, key: ReplicaKey) -> list[Voter]:
-        """All voters but this one."""
         return [voter for voter in self.voters if not voter.key.names(key)]
 
     def with_voter(self, voter: Voter) -> "Quorum":
-        """The same with this voter, which takes the place of one with its id."""
+        """The voter takes the place of one with its id."""
         return Quorum.of([*(v for v in self.voters if v.key.id != voter.key.id), voter], self.kraft_version)
 
     def without(self, key: ReplicaKey) -> "Quorum":
-        """The same without the voter of exactly this key."""
+        """Only a voter of exactly this key goes."""
         return Quorum.of([v for v in self.voters if v.key != key], self.kraft_version)
 
 
@@ -102,12 +94,12 @@ class VoterHistory:
 
     @property
     def latest(self) -> Quorum:
-        """The quorum that holds now, whether its record is committed or not."""
+        """Its record may be uncommitted."""
         return self._entries[-1][1]
 
     @property
     def latest_offset(self) -> int:
-        """The offset of the record that named it, or `CONFIGURED`."""
+        """The offset of its record, or `CONFIGURED`."""
         return self._entries[-1][0]
 
     def at(self, end_offset: int) -> Quorum:
@@ -120,14 +112,13 @@ class VoterHistory:
         yield from (quorum for offset, quorum in self._entries if offset >= end_offset)
 
     def add(self, offset: int, quorum: Quorum) -> None:
-        """The record at `offset` names this quorum."""
         assert offset >= self.latest_offset, "the log grows at its end"
         if offset == self.latest_offset:
             self._entries.pop()
         self._entries.append((offset, quorum))
 
     def cut(self, end_offset: int) -> None:
-        """The log was cut: what stood at `end_offset` or behind it never held."""
+        """What stood at `end_offset` or behind it never held."""
         first, *rest = self._entries
         self._entries = [first, *((offset, quorum) for offset, quorum in rest if offset < end_offset)]
 
