@@ -31,8 +31,6 @@ Settings = dict[str, str]
 
 
 class Operation(IntEnum):
-    """What an incremental change does to a config."""
-
     SET = 0
     DELETE = 1
     APPEND = 2
@@ -42,7 +40,7 @@ class Operation(IntEnum):
 def decide_alter_configs(
     state: ControllerState, request: AlterConfigsRequest, now_ms: int
 ) -> Decision[AlterConfigsResponse]:
-    """Decides on each resource of `request`; with `validate_only` the reply is the same, but nothing changes."""
+    """With `validate_only` the reply is the same, but nothing changes."""
     times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
     records: list[MetadataRecord] = []
     responses = []
@@ -63,7 +61,7 @@ def decide_alter_configs(
 def decide_incremental_alter_configs(
     state: ControllerState, request: IncrementalAlterConfigsRequest, now_ms: int
 ) -> Decision[IncrementalAlterConfigsResponse]:
-    """Decides on each resource of `request`; with `validate_only` the reply is the same, but nothing changes."""
+    """With `validate_only` the reply is the same, but nothing changes."""
     times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
     records: list[MetadataRecord] = []
     responses = []
@@ -87,7 +85,7 @@ def _check_once(times: int) -> None:
 
 
 def _changes(state: ControllerState, resource: ConfigResource, wanted: Settings) -> Sequence[MetadataRecord]:
-    """The records that take a resource from what is set to what is wanted, once that is allowed."""
+    """Goes from what is set to what is wanted, once that is allowed."""
     present = state.image.configs.get(resource, {})
     changed: list[tuple[str, str | None]] = [(key, None) for key in present if key not in wanted]
     changed += [(key, value) for key, value in wanted.items() if present.get(key) != value]
@@ -175,7 +173,7 @@ _LIST_OPERATIONS: dict[Operation, Callable[[list[str], list[str]], list[str]]] =
 
 
 def _resource(state: ControllerState, resource_type: int, name: str) -> ConfigResource:
-    """The resource that a request means, if it is there and the controller keeps its configs."""
+    """Raises KafkaError if it is not there, or has no configs here."""
     checks = _RESOURCE_CHECKS.get(resource_type)
     if checks is None:
         message = f"The controller keeps no configs of resources of type {resource_type}"

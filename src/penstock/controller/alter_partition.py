@@ -42,7 +42,7 @@ ANY_EPOCH = -1
 def decide_alter_partition(
     state: ControllerState, request: AlterPartitionRequest, now_ms: int
 ) -> Decision[AlterPartitionResponse]:
-    """Decides on each partition of `request`; the answer has the partition as it is then."""
+    """The answer has each partition as it is after the change."""
     broker = state.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return Decision([], AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
@@ -73,7 +73,7 @@ def _alter(
     records: list[MetadataRecord],
     answer: AlterPartitionResponsePartitionData,
 ) -> None:
-    """Adds the change to `records` and fills `answer`; raises KafkaError with what stands against it."""
+    """Raises KafkaError with the obstacle."""
     topic = state.image.topics_by_id.get(asked_topic.topic_id)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -102,7 +102,7 @@ def _checked(
     asked: AlterPartitionRequestPartitionData,
     isr: list[BrokerState],
 ) -> PartitionImage:
-    """The partition that is asked about, if the leader may change it so."""
+    """Raises KafkaError if the leader may not change the partition so."""
     partition = topic.partitions.get(asked.partition_index)
     if partition is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

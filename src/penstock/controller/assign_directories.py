@@ -26,7 +26,6 @@ from penstock.protocol.messages.assign_replicas_to_dirs import (
 def decide_assign_replicas_to_dirs(
     state: ControllerState, request: AssignReplicasToDirsRequest, now_ms: int
 ) -> Decision[AssignReplicasToDirsResponse]:
-    """Decides on each replica of `request`."""
     broker = state.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return Decision([], AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))

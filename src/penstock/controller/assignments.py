@@ -12,10 +12,7 @@ FIRST_EPOCH = 0
 
 
 def check_replicas(image: ClusterImage, replicas: Sequence[int], replication_factor: int | None) -> None:
-    """Refuses replicas that no partition can have: KafkaError INVALID_REPLICA_ASSIGNMENT.
-
-    `replication_factor` is what the other partitions of the topic have; None for the first.
-    """
+    """`replication_factor` is None for the first partition. Raises KafkaError INVALID_REPLICA_ASSIGNMENT."""
     problem = None
     if not replicas:
         problem = "a partition needs at least one replica"
@@ -30,10 +27,7 @@ def check_replicas(image: ClusterImage, replicas: Sequence[int], replication_fac
 
 
 def new_partition(image: ClusterImage, topic_id: UUID, index: int, replicas: Sequence[int]) -> PartitionRecord:
-    """The record of a new partition: in sync and led by those replicas whose brokers are active.
-
-    Raises KafkaError INVALID_REPLICA_ASSIGNMENT if none of them is.
-    """
+    """Replicas of active brokers are in sync and lead. Raises KafkaError INVALID_REPLICA_ASSIGNMENT without any."""
     isr = [broker for broker in replicas if image.brokers[broker].active]
     if not isr:
         message = f"no broker of {list(replicas)} could lead partition {index}: all are fenced or on their way out"

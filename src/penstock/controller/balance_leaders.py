@@ -8,7 +8,7 @@ from penstock.protocol.requests.own_apis import BalanceAction, BalanceLeadersReq
 def decide_balance_leaders(
     state: ControllerState, request: BalanceLeadersRequest, now_ms: int
 ) -> Decision[BalanceLeadersResponse]:
-    """Begin to balance, or stop; whatever was asked, tells how far it is. The moves are decided when it is time."""
+    """Tells how far it is, whatever was asked. The moves are decided when it is time."""
     if request.action not in tuple(BalanceAction):
         return Decision([], BalanceLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
     balancer, move = state.balancer, state.balancer.move

@@ -10,7 +10,7 @@
 | heartbeat, has directories that are offline | as it was, without the leadership of what lies there (KIP-858) |
 
 A broker whose directories are all offline can hold nothing and is fenced. The last broker of a cluster that stops is
-not fenced before its session is over: there is nobody who should know, and it has less to do if it is back before that.
+not fenced before its session is over: no other broker should know, and it has less to do if it is back before that.
 What a heartbeat says of the broker itself, that it lives and how far it has read, is soft state (`heartbeats`).
 """
 
@@ -28,7 +28,7 @@ from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, 
 def decide_broker_heartbeat(
     state: ControllerState, request: BrokerHeartbeatRequest, now_ms: int
 ) -> Decision[BrokerHeartbeatResponse]:
-    """Fences, unfences or stops a broker as it asks, where that can be; the reply says what it is now."""
+    """The reply says what the broker is now."""
     broker = state.image.brokers.get(request.broker_id)
     if broker is None:
         return Decision([], BrokerHeartbeatResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED))
@@ -42,7 +42,7 @@ def decide_broker_heartbeat(
 
 
 def _cordoned(state: ControllerState, broker: BrokerImage, request: BrokerHeartbeatRequest) -> list[MetadataRecord]:
-    """Notes which directories a broker wants no new replicas in, where that has changed (KIP-1066)."""
+    """Notes the directories in which a broker wants no new replicas (KIP-1066)."""
     said = request.cordoned_log_dirs
     if said is None or state.image.metadata_version < CORDONED_LEVEL or tuple(said) == broker.cordoned_directories:
         return []
@@ -52,13 +52,13 @@ def _cordoned(state: ControllerState, broker: BrokerImage, request: BrokerHeartb
 
 
 def fence_silent_broker(state: ControllerState, now_ms: int) -> list[MetadataRecord]:
-    """The records that fence the broker that has been silent for too long; none if there is none."""
+    """Empty if no broker has been silent for too long."""
     broker_id = state.heartbeats.silent_broker(state.image, now_ms)
     return [] if broker_id is None else _fence(state, state.image.brokers[broker_id])
 
 
 def begin_to_stop(broker: BrokerImage) -> list[MetadataRecord]:
-    """A broker is on its way out, and still leads all that it has led."""
+    """The broker still leads all that it has led."""
     return [] if broker.fenced or broker.in_controlled_shutdown else [_change(broker, in_controlled_shutdown=1)]
 
 
@@ -78,7 +78,7 @@ def _decide(
 
 
 def _come(state: ControllerState, broker: BrokerImage, session: Session) -> Decision[BrokerHeartbeatResponse]:
-    """Unfences a broker that has seen its own registration, once all its partitions know that it was away, and it."""
+    """Unfences a broker that has seen its own registration, once it and all its partitions know that it was away."""
     if session.metadata_offset < broker.epoch:
         return Decision([], BrokerHeartbeatResponse(is_fenced=True))
     if broker.node_id in state.heartbeats.unfinished:
@@ -93,7 +93,7 @@ def _come(state: ControllerState, broker: BrokerImage, session: Session) -> Deci
 
 
 def _stop(state: ControllerState, broker: BrokerImage, session: Session) -> Decision[BrokerHeartbeatResponse]:
-    """Takes from a broker what others can lead, and lets it go when they and itself have heard of it."""
+    """Takes from a broker what others can lead, and lets it go when it and they have heard of it."""
     if broker.fenced:
         return _let_go(state, broker, [])
     records = left_by(state, broker.node_id, Going.STOPPING)
@@ -101,7 +101,7 @@ def _stop(state: ControllerState, broker: BrokerImage, session: Session) -> Deci
         records[:0] = begin_to_stop(broker)
         session.shutdown_offset = state.next_offset + len(records) - 1
     until = session.shutdown_offset
-    knows_itself = session.metadata_offset >= until  # who is fenced must not answer as a leader any more
+    knows_itself = session.metadata_offset >= until  # a fenced broker must not answer as a leader any more
     if records or not knows_itself or not state.heartbeats.seen_by(state.image, until, state.image.brokers):
         return Decision(records, BrokerHeartbeatResponse(is_fenced=False))
     if any(not other.fenced for other in state.image.brokers.values() if other is not broker):
@@ -119,7 +119,7 @@ def _let_go(
 def _lose_directories(
     state: ControllerState, broker: BrokerImage, request: BrokerHeartbeatRequest
 ) -> Decision[BrokerHeartbeatResponse]:
-    """Takes directories that went offline from a broker, and the leadership of what lies there."""
+    """Takes the leadership of what lies in directories that went offline."""
     state.heartbeats.lacks_directories(broker.node_id)
     lost = [directory for directory in broker.directories if directory in request.offline_log_dirs]
     if not lost:

@@ -4,8 +4,8 @@ The group's own log has decided who leads. So a claim is fenced by the epoch of 
 last that this controller has heard comes late. A controller that takes over has heard none, and may believe a late one;
 then the true leader, whom the metadata do not name, asks again.
 
-A claim also says who votes. Where that are those to whom the group was on its way (`reassignments`), it has arrived:
-if the leader knew of this way, for then it has let nobody else vote since.
+A claim also says who votes. Where these are the replicas that the group was moving to (`reassignments`), it has
+arrived: if the leader knew of this way, for then it has let no other replica vote since.
 """
 
 from collections.abc import Iterator
@@ -24,14 +24,15 @@ from penstock.protocol.requests.own_apis import ClaimStorageGroupRequest, ClaimS
 def decide_claim_storage_group(
     state: ControllerState, request: ClaimStorageGroupRequest, now_ms: int
 ) -> Decision[ClaimStorageGroupResponse]:
-    """Where very many partitions are in the group the leader has to ask again, as the metadata do not name it yet: the
-    group's own partition comes last. With the first claim of all it comes first, as nothing is led before it has begun.
+    """The group's own partition changes last: with very many in the group its leader has to ask again until then.
+
+    With the first claim of all it changes first, as nothing is led before.
     """
     try:
         group = _checked(state, request)
     except KafkaError as error:
         return Decision([], ClaimStorageGroupResponse(error_code=error.code, error_message=error.message))
-    # Whoever claims leads in that epoch, whatever becomes of this decision.
+    # The claimant leads in that epoch, whatever becomes of this decision.
     state.group_claims[request.group] = request.group_epoch, request.broker_id
     at_most = state.settings.max_moves_per_decision if group.leader_epoch > 0 else MAX_RECORDS_PER_DECISION
     records = list(islice(_led(state.image, request, _voted(state.image, request, group)), at_most + 1))
@@ -41,7 +42,7 @@ def decide_claim_storage_group(
 
 
 def _checked(state: ControllerState, request: ClaimStorageGroupRequest) -> PartitionImage:
-    """The partition of the group, if this broker may claim it."""
+    """Raises KafkaError if this broker may not claim the group."""
     broker = state.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
@@ -61,7 +62,7 @@ def _checked(state: ControllerState, request: ClaimStorageGroupRequest) -> Parti
 
 
 def _voted(image: ClusterImage, request: ClaimStorageGroupRequest, group: PartitionImage) -> PartitionImage:
-    """The group as its leader says it is: in sync are the leader, and who has caught up of those that could be."""
+    """In sync are the leader, and the voters that have caught up, of those that could be."""
     directories = {voter.voter_id: voter.directory_id for voter in request.voters}
     target = tuple(replica for replica in group.replicas if replica not in group.removing_replicas)
     knows_the_way = request.partition_epoch == group.partition_epoch
@@ -80,7 +81,7 @@ def _voted(image: ClusterImage, request: ClaimStorageGroupRequest, group: Partit
 
 
 def _led(image: ClusterImage, request: ClaimStorageGroupRequest, group: PartitionImage) -> Iterator[MetadataRecord]:
-    """The records by which the leader leads the group and all that is in it."""
+    """The leader of the group leads all that is in it."""
     for topic, index in _partitions(image, request.group):
         before, after = topic.partitions[index], group
         if topic.name != STORAGE_GROUPS:
@@ -91,7 +92,7 @@ def _led(image: ClusterImage, request: ClaimStorageGroupRequest, group: Partitio
 
 
 def _follows(partition: PartitionImage, group: PartitionImage) -> PartitionImage:
-    """A partition as it is in a group that is so; after a move it has the group's order of replicas."""
+    """After a move a partition has the group's order of replicas."""
     if set(partition.replicas) != set(group.replicas):
         directories = [(partition if it in partition.replicas else group).directory_of(it) for it in group.replicas]
         partition = partition._replace(replicas=group.replicas, directories=tuple(directories))

@@ -11,17 +11,14 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 
 
 class DefinedConfigs:
-    """The rules that the definitions make; `static` is what this node's file says about brokers."""
+    """`static` is what this node's file says about brokers."""
 
     def __init__(self, static: Mapping[str, str]) -> None:
         self._static = static
         self._described: tuple[object, list[TopicConfigEntry]] | None = None
 
     def check(self, image: ClusterImage, resource: ConfigResource, settings: Mapping[str, str]) -> None:
-        """Refuses unknown keys, values that a key does not allow, and values that do not go together.
-
-        Raises KafkaError with INVALID_CONFIG, or INVALID_REQUEST for a key that cannot change while brokers run.
-        """
+        """Raises KafkaError INVALID_CONFIG, or INVALID_REQUEST for a key that cannot change while brokers run."""
         try:
             check_settings(resource, settings, self._layers(image))
         except NotChangeableError as error:
@@ -30,7 +27,7 @@ class DefinedConfigs:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
 
     def check_changes(self, resource: ConfigResource, changes: Iterable[tuple[str, str | None]]) -> None:
-        """Refuses what a resource may have from earlier on, and gets no more. Raises KafkaError with INVALID_CONFIG."""
+        """Refuses what a resource may keep, but not get anew. Raises KafkaError INVALID_CONFIG."""
         try:
             for key, text in changes:
                 if text is not None:
@@ -39,11 +36,9 @@ class DefinedConfigs:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
 
     def is_list(self, resource: ConfigResource, key: str) -> bool:
-        """Whether `key` holds a list; an unknown key does not."""
         return is_list(resource, key)
 
     def value_of(self, image: ClusterImage, resource: ConfigResource, key: str) -> str | None:
-        """What `key` has now: set for the resource, else what stands behind it."""
         overrides = image.configs.get(resource, {})
         if resource.resource_type is ResourceType.TOPIC:
             return topic_text(overrides, self._layers(image), key)
@@ -54,10 +49,9 @@ class DefinedConfigs:
         return overrides.get(key, definition.default if definition is not None else None)
 
     def topic_entries(self, image: ClusterImage, settings: Mapping[str, str]) -> list[TopicConfigEntry]:
-        """All configs that a topic with these settings has, by name."""
         key = tuple(settings.items()), tuple(image.config_of(ResourceType.BROKER, "").items())
         if self._described is None or self._described[0] != key:
-            # Most topics are created like the one before: only what changed is worked out again.
+            # Most topics are created like the one before: only what changed is computed again.
             self._described = key, self._describe(image, settings)
         return self._described[1]
 

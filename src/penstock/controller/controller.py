@@ -8,8 +8,8 @@ yields no records and a reply with Kafka's error code.
 So this image runs ahead of what is committed. A controller that is no longer active forgets it, and the next one starts
 from what was committed.
 
-What nobody asks for, `tick` decides: brokers that fall silent are fenced, moves that were too many for one decision go
-on, leadership returns to preferred replicas. The caller needs one timer, for `next_deadline_ms`.
+What no client asks for, `tick` decides: brokers that fall silent are fenced, moves that were too many for one decision
+go on, leadership returns to preferred replicas. The caller needs one timer, for `next_deadline_ms`.
 """
 
 from collections.abc import Iterable
@@ -25,8 +25,6 @@ from penstock.protocol.schema import Message
 
 
 class Controller:
-    """The replicated machine of the cluster's metadata."""
-
     def __init__(
         self, image: ClusterImage, settings: ControllerSettings, chance: Chance, *, next_offset: int = 0
     ) -> None:
@@ -40,10 +38,7 @@ class Controller:
         return self.state.image
 
     def decide(self, command: Message, now_ms: int) -> Decision[Any]:
-        """Decides on any command of `DECISIONS`; the reply is the response message of the command's API.
-
-        `now_ms` comes from a clock that never goes back, here and in `tick`.
-        """
+        """The reply is the response of the command's API. `now_ms` never goes back, here and in `tick`."""
         self._open(now_ms)
         return self._closed(decision_on(command)(self.state, command, now_ms))
 
@@ -53,13 +48,12 @@ class Controller:
         return self._upkeep.next_deadline_ms
 
     def tick(self, now_ms: int) -> Decision[None] | None:
-        """Decides one thing that is due; None if nothing is. There may be more: `next_deadline_ms` tells."""
         self._open(now_ms)
         decision = self._closed(Decision(self._upkeep.due(now_ms), None))
         return decision if decision.records else None
 
     def apply(self, records: Iterable[MetadataRecord]) -> None:
-        """Takes the records of the last decision, which were appended, into the state."""
+        """Takes the appended records of the last decision into the state."""
         for record in records:
             self.state.image.apply(record)
             self.state.next_offset += 1

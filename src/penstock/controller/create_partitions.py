@@ -26,7 +26,7 @@ from penstock.protocol.messages.create_partitions import (
 def decide_create_partitions(
     state: ControllerState, request: CreatePartitionsRequest, now_ms: int
 ) -> Decision[CreatePartitionsResponse]:
-    """Decides on each topic of `request`; with `validate_only` the reply is the same, but nothing is created."""
+    """With `validate_only` the reply is the same, but nothing is created."""
     records: list[MetadataRecord] = []
     results = []
     times = Counter(topic.name for topic in request.topics)

@@ -10,7 +10,7 @@ from penstock.protocol.requests.own_apis import CreateStorageGroupRequest, Creat
 def decide_create_storage_group(
     state: ControllerState, request: CreateStorageGroupRequest, now_ms: int
 ) -> Decision[CreateStorageGroupResponse]:
-    """Decides where the group lies, unless the request says so; the reply has its number."""
+    """Decides where the group lies, unless the request does; the reply has its number."""
     try:
         found = StorageGroups(state).begin(_asked(request))
     except KafkaError as error:

@@ -45,7 +45,7 @@ class _Creation:
 def decide_create_topics(
     state: ControllerState, request: CreateTopicsRequest, now_ms: int
 ) -> Decision[CreateTopicsResponse]:
-    """Decides on each topic of `request`; with `validate_only` the reply is the same, but nothing is created."""
+    """With `validate_only` the reply is the same, but nothing is created."""
     creation = _Creation(state, Counter(topic.name for topic in request.topics), StorageGroups(state))
     results = [_result(creation, topic) for topic in {topic.name: topic for topic in request.topics}.values()]
     records = [] if request.validate_only else creation.records
@@ -120,9 +120,7 @@ def _created(
 
 
 def _check_name(creation: _Creation, name: str) -> None:
-    """Raises KafkaError for a name that cannot be had. Names are held against topics that are there, as in Kafka: one
-    request may create two that differ only in '.' and '_'.
-    """
+    """Raises KafkaError. As in Kafka one request may create two names that differ only in '.' and '_'."""
     image = creation.state.image
     if creation.asked[name] > 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"The request names topic '{name}' more than once")
@@ -148,7 +146,6 @@ def _settings_of(state: ControllerState, topic: CreatableTopic) -> dict[str, str
 
 
 def _assignments_of(state: ControllerState, topic: CreatableTopic) -> list[list[int]]:
-    """The replicas of each partition: as named by hand, or placed."""
     if topic.assignments:
         return _named_by_hand(state, topic)
     partitions, replicas = _size_of(state, topic)
@@ -156,7 +153,7 @@ def _assignments_of(state: ControllerState, topic: CreatableTopic) -> list[list[
 
 
 def _in_a_group(creation: _Creation, topic: CreatableTopic, settings: dict[str, str]) -> tuple[Found, list[list[int]]]:
-    """The storage group that the topic gets, and the replicas of each partition: the group's, in any order."""
+    """The replicas of each partition are the group's, in any order."""
     state, number = creation.state, storage_group_in(settings)
     if topic.assignments:
         assignments = _named_by_hand(state, topic)
@@ -171,7 +168,6 @@ def _in_a_group(creation: _Creation, topic: CreatableTopic, settings: dict[str, 
 
 
 def _size_of(state: ControllerState, topic: CreatableTopic) -> tuple[int, int]:
-    """How many partitions the topic gets, and how many replicas of each."""
     if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
         message = f"The replication factor must be at least 1, or -1 for the default, not {topic.replication_factor}"
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)

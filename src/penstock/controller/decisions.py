@@ -36,16 +36,14 @@ DECISIONS: Final[dict[AnyApiKey, str]] = {
     OwnApiKey.CREATE_STORAGE_GROUP: "penstock.controller.create_storage_group:decide_create_storage_group",
     ApiKey.UPDATE_FEATURES: "penstock.controller.update_features:decide_update_features",
 }
-"""Every command, as `module:function`."""
+"""As `module:function`."""
 
 
 def is_command(request: Message) -> bool:
-    """Whether the controller decides on such a request."""
     return api_of_request(request).key in DECISIONS
 
 
 def decision_on(command: Message) -> Decide:
-    """What decides on such a command."""
     assert is_command(command), f"{type(command).__name__} is no command of the controller"
     function: Decide = resolve_name(DECISIONS[api_of_request(command).key])
     return function

@@ -18,10 +18,7 @@ Asked = tuple[str | None, UUID]
 def decide_delete_topics(
     state: ControllerState, request: DeleteTopicsRequest, now_ms: int
 ) -> Decision[DeleteTopicsResponse]:
-    """Decides on each topic that `request` names; versions before 6 name them all by name.
-
-    A topic that is named twice, in whatever way, is refused once and stays, as in Kafka.
-    """
+    """Versions before 6 name topics by name. A topic that is named twice is refused once and stays, as in Kafka."""
     times = Counter(_asked(request))
     found: dict[UUID, TopicImage] = {}
     twice: dict[UUID, Asked] = {}

@@ -26,10 +26,7 @@ _NOT_AVAILABLE = {
 def decide_elect_leaders(
     state: ControllerState, request: ElectLeadersRequest, now_ms: int
 ) -> Decision[ElectLeadersResponse]:
-    """Decides on each partition of `request`, or on all that need an election if it names none.
-
-    An unclean election that somebody asks for needs no leave of the topic's configs.
-    """
+    """Without partitions in the request, all that need an election. Configs need not allow an unclean one."""
     if request.election_type not in _NOT_AVAILABLE:
         return Decision([], ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
     election = Election(request.election_type)

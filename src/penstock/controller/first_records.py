@@ -17,9 +17,7 @@ from penstock.metadata.security_records import UserScramCredentialRecord
 
 
 def first_records(state: ControllerState, formatted: Sequence[MetadataRecord]) -> list[MetadataRecord]:
-    """The levels that a directory was formatted with, or the nearest that are supported; else those that new clusters
-    have in Kafka.
-    """
+    """The formatted levels, or the nearest supported ones; else those of new clusters in Kafka."""
     named = {record.name: record.feature_level for record in formatted if isinstance(record, FeatureLevelRecord)}
     level = _supported(METADATA_VERSION, named.get(METADATA_VERSION, NEWEST_METADATA_VERSION))
     records: list[MetadataRecord] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)]

@@ -3,10 +3,10 @@
 | what happens                                | the group's partition and all partitions in the group |
 | --- | --- |
 | the leader claims it                        | it leads; in sync are those that have caught up and are active |
-| a broker is fenced or unregistered          | nobody leads in its place; it is not in sync, unless nobody else is |
+| a broker is fenced or unregistered          | they have no leader; it is not in sync, unless it is the last |
 | it registers anew, or loses the directory   | the same |
 | it is on its way out                        | as it was: it lays down its office by itself, and another one claims |
-| elections, AlterPartition                   | refused, or left out where nobody named the partition |
+| elections, AlterPartition                   | refused, or left out where the request names no partition |
 | other replicas                              | a claim says so, when they vote (`reassignments`) |
 
 What the metadata say is a signpost. A broker that they name and that does not lead the group refuses its clients.
@@ -22,7 +22,7 @@ from penstock.protocol.internal_topics import STORAGE_GROUPS
 
 
 def left_in_group(topic: TopicImage, index: int, broker_id: int, going: Going) -> PartitionChangeRecord | None:
-    """What becomes of a partition when a broker goes; None if it stays as it is."""
+    """None if the partition stays as it is."""
     if going is Going.STOPPING:
         return None
     partition = topic.partitions[index]
@@ -32,13 +32,13 @@ def left_in_group(topic: TopicImage, index: int, broker_id: int, going: Going) -
 
 
 def record_of(topic: TopicImage, index: int, after: PartitionImage) -> PartitionChangeRecord | None:
-    """The record by which a partition becomes `after`; None if it is so."""
+    """None if the partition is so already."""
     before = topic.partitions[index]
     return None if before == after else difference(topic.topic_id, index, before, after)
 
 
 def check_elected_here(topic: TopicImage, index: int, code: ErrorCode) -> None:
-    """Refuses, with this code, what would change who leads a partition, or is in sync, where a group decides that."""
+    """Refuses, with this code, elections and changes of the ISR where a group decides."""
     if topic.by_consensus:
         who = "its replicas elect" if topic.name == STORAGE_GROUPS else "its storage group decides"
         why = f"{topic.name}-{index} is replicated by consensus: {who} who leads it"

@@ -4,8 +4,8 @@ It may do so with the one partition that the balancer has offered it, fenced as 
 epoch, and by the leader epoch and the partition epoch that it knows. One record moves the leadership.
 
 A broker that says that it is stopping is on its way out from then on, as if its heartbeat had said so, but that nothing
-is taken from it yet: it hands over what it leads, each partition to whom it names, and leaves those in sync with that.
-What it still leads when its heartbeat says that it wants to stop, it loses by an election.
+is taken from it yet: it hands over what it leads, each partition to a successor that it names, and leaves the ISR with
+that. What it still leads when its heartbeat says that it wants to stop, it loses by an election.
 """
 
 from penstock.controller.brokers import begin_to_stop
@@ -22,7 +22,7 @@ from penstock.protocol.requests.own_apis import HandOverLeaderRequest, HandOverL
 def decide_hand_over_leader(
     state: ControllerState, request: HandOverLeaderRequest, now_ms: int
 ) -> Decision[HandOverLeaderResponse]:
-    """Decides on what was handed over; where nothing was, says what should be."""
+    """Where nothing was handed over, the reply says what should be."""
     broker = state.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return Decision([], HandOverLeaderResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
@@ -52,7 +52,7 @@ def _told(move: Move) -> HandOverLeaderResponse:
 
 
 def _check_epochs(image: ClusterImage, request: HandOverLeaderRequest) -> None:
-    """KafkaError where the partition is not what the leader knows: it has heard, or will hear, what it is."""
+    """Raises KafkaError where the partition is not what the leader knows: it has heard, or will hear, what it is."""
     topic = image.topics_by_id.get(request.topic_id)
     partition = None if topic is None else topic.partitions.get(request.partition)
     if partition is None:

@@ -8,7 +8,7 @@ A session is the granter's side of a lease (`penstock.leadership.lease`): within
 broker that was fenced comes back only when it has heard of what it has lost (`knows`); otherwise it would be told
 that it may lead, and lead what another one leads by now.
 
-A session belongs to one registration, that is to one epoch of a broker: who registers anew has a new one.
+A session belongs to one registration, that is to one epoch of a broker: a broker that registers anew has a new one.
 
 Beside the sessions stands what is left to do. A broker may be in so many partitions that its going takes several
 decisions; the first of them fences it, and the brokers in `unfinished` have partitions that do not follow yet. Those
@@ -32,12 +32,10 @@ UNKNOWN_OFFSET = -1
 
 @dataclass(slots=True)
 class Session:
-    """What is known of one registration since the controller took over."""
-
     epoch: int
     last_contact_ms: int
     metadata_offset: int = UNKNOWN_OFFSET
-    """How far the broker has applied the metadata log, as it said last."""
+    """Told by the broker last."""
     was_heard: bool = False
     """False while the session is only what a new controller grants."""
     shutdown_offset: int = NOT_STOPPING
@@ -45,8 +43,6 @@ class Session:
 
 
 class Going(Enum):
-    """Why the partitions of a broker may get other leaders."""
-
     FENCED = auto()
     WITHOUT_DATA = auto()
     STOPPING = auto()
@@ -55,22 +51,21 @@ class Going(Enum):
 
     @property
     def loses(self) -> bool:
-        """Whether the broker may lack records that it had."""
         return self in (Going.WITHOUT_DATA, Going.BACK_AFTER_CRASH)
 
     @property
     def losing(self) -> "Going":
-        """The same where the broker may lack records because of what was before."""
+        """What it becomes where the broker may lack records because of what was before."""
         return {Going.FENCED: Going.WITHOUT_DATA, Going.BACK: Going.BACK_AFTER_CRASH}.get(self, self)
 
 
 class Left(Value):
-    """Partitions of a broker that do not follow yet, and why they are to."""
+    """Partitions whose changes are not decided yet, and the cause."""
 
     going: Going
     partitions: Partitions
     lost: Partitions
-    """Those in which the broker may lack records that it had, however it goes."""
+    """In these the broker may lack records that it had, however it goes."""
 
 
 @dataclass(slots=True)
@@ -85,7 +80,7 @@ class _Notes:
 
 
 class Heartbeats:
-    """The sessions of all brokers. `now_ms` comes from a clock that never goes back."""
+    """`now_ms` comes from a clock that never goes back."""
 
     def __init__(self, session_timeout_ms: int, local_broker_id: int) -> None:
         self.session_timeout_ms = session_timeout_ms
@@ -94,10 +89,7 @@ class Heartbeats:
         self._draft = _Notes()
 
     def begin(self, image: ClusterImage, now_ms: int) -> None:
-        """A controller takes over: every broker that is not fenced has a whole session to report itself.
-
-        And whatever the controller before it left unfinished is looked for at every broker.
-        """
+        """Sessions begin anew, and unfinished changes are looked for at every broker."""
         for broker in image.brokers.values():
             if not broker.fenced:
                 self._kept.sessions[broker.node_id] = Session(broker.epoch, now_ms)
@@ -107,7 +99,7 @@ class Heartbeats:
         self._kept.untold = set(image.brokers)
 
     def open_decision(self) -> None:
-        """A decision begins. What it notes counts from `close_decision` on, and not at all if that does not come."""
+        """What a decision notes counts from `close_decision` on, and not at all if that does not come."""
         self._draft = self._kept.copy()
 
     def close_decision(self) -> None:
@@ -116,10 +108,10 @@ class Heartbeats:
 
     @property
     def unfinished(self) -> dict[int, bool | Left]:
-        """Brokers whose partitions do not follow yet from what they are: which ones, if that is known.
+        """Brokers whose partitions do not follow yet from what they are, with these partitions if they are known.
 
-        Else True where an active broker may have lost directories; what nobody leads is all that there is to look at
-        for another active one.
+        Else True where an active broker may have lost directories; for another active one only partitions without a
+        leader are to be looked at.
         """
         return self._draft.unfinished
 
@@ -129,11 +121,10 @@ class Heartbeats:
         return not self._kept.unfinished
 
     def registered(self, broker_id: int, epoch: int, now_ms: int) -> None:
-        """A broker registers: it has a new session if the decision holds."""
         self._draft.sessions[broker_id] = Session(epoch, now_ms, was_heard=True)
 
     def heard(self, broker_id: int, epoch: int, metadata_offset: int, now_ms: int) -> Session:
-        """A broker reports itself: its session begins anew, whatever becomes of the decision."""
+        """The session begins anew, whatever becomes of the decision."""
         session = self._draft.sessions.get(broker_id)
         if session is None or session.epoch != epoch:
             session = Session(epoch, now_ms)
@@ -144,15 +135,13 @@ class Heartbeats:
         return session
 
     def lacks_directories(self, broker_id: int) -> None:
-        """A broker says that directories are offline. The first time a controller hears it from a broker, the one
-        before may not have seen to all of what lies there.
-        """
+        """The first time, an earlier controller may not have seen to all of what lies there."""
         if broker_id in self._draft.untold:
             self._draft.untold.discard(broker_id)
             self._draft.unfinished[broker_id] = True
 
     def loses(self, broker_id: int, offset: int) -> None:
-        """A fenced broker loses what it led by records up to this offset."""
+        """A fenced broker loses what it led, by records up to this offset."""
         self._draft.lost_until[broker_id] = offset
 
     def knows(self, session: Session, broker: BrokerImage) -> bool:
@@ -166,18 +155,16 @@ class Heartbeats:
             session.shutdown_offset = offset
 
     def comes(self, broker_id: int) -> None:
-        """A broker is fenced no longer."""
         self._draft.lost_until.pop(broker_id, None)
 
     def forget(self, broker_id: int) -> None:
-        """Ends the session of a broker that was let go or is registered no more."""
         self._draft.sessions.pop(broker_id, None)
 
     def is_alive(self, broker_id: int, epoch: int, now_ms: int) -> bool:
         """Whether that registration of a broker is held by a living process, as far as one can know.
 
-        The broker in the controller's own process is told by its own heartbeats alone: whoever had its registration
-        before was an earlier process on this node's directories, and is gone.
+        The broker in the controller's own process is told by its own heartbeats alone: an earlier process on this
+        node's directories is gone.
         """
         session = self._draft.sessions.get(broker_id)
         if session is None or session.epoch != epoch or not self._holds(session, now_ms):
@@ -185,7 +172,7 @@ class Heartbeats:
         return session.was_heard or broker_id != self._local_broker_id
 
     def seen_by(self, image: ClusterImage, offset: int, broker_ids: Iterable[int]) -> bool:
-        """Whether those of these brokers that are active have applied the metadata log up to `offset`."""
+        """Whether these brokers, where active, have applied the metadata log up to `offset`."""
         return all(
             (session := self._draft.sessions.get(broker_id)) is not None and session.metadata_offset >= offset
             for broker_id in broker_ids
@@ -193,11 +180,7 @@ class Heartbeats:
         )
 
     def silent_broker(self, image: ClusterImage, now_ms: int) -> int | None:
-        """The broker that is to be fenced now because it has been silent for too long; None if there is none.
-
-        A controller that comes much too late to ask has itself stood still, and could not hear: then all sessions that
-        ran out meanwhile begin anew.
-        """
+        """The broker to fence now. A controller that asks much too late stood still: it renews all sessions."""
         deadline_ms = self.deadline_ms
         if deadline_ms is not None and now_ms - deadline_ms > self.session_timeout_ms // 2:
             self._renew(now_ms)
@@ -212,7 +195,6 @@ class Heartbeats:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When the next session ends; None if there is none."""
         contacts_ms = [session.last_contact_ms for session in self._kept.sessions.values()]
         return min(contacts_ms) + self.session_timeout_ms if contacts_ms else None
 

@@ -2,9 +2,9 @@
 
 Who is an eligible leader goes by how many replicas must be in sync, on the controller and on each partition's leader.
 So there has to be a value for the whole cluster, which no broker's file and no single broker's config can contradict:
-it is written down when the feature begins, and may be changed, not removed. And who is eligible by one value may not be
-by another: a change of it makes everybody forget (KIP-966). But where nobody leads nothing is committed meanwhile; who
-was eligible there goes on being so, and who led last is remembered, else nobody would ever lead again.
+it is written down when the feature begins, and may be changed, not removed. And a replica that is eligible by one
+value may not be by another: a change of it makes all eligible leaders forgotten (KIP-966). But partitions without a
+leader commit nothing meanwhile: they keep them, and the last leader, else they would never have a leader again.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ CLUSTER = ConfigResource(ResourceType.BROKER, "")
 
 
 def made_explicit(state: ControllerState) -> list[MetadataRecord]:
-    """The records after which all brokers go by one value, as they must while the controller knows eligible leaders."""
+    """All brokers must go by one value while the controller knows eligible leaders."""
     records: list[MetadataRecord] = []
     if MIN_ISR not in state.image.configs.get(CLUSTER, {}):
         records.append(_config(CLUSTER, state.settings.rules.value_of(state.image, CLUSTER, MIN_ISR)))
@@ -33,7 +33,7 @@ def made_explicit(state: ControllerState) -> list[MetadataRecord]:
 def after_change(
     state: ControllerState, resource: ConfigResource, changes: Iterable[tuple[str, str | None]]
 ) -> list[MetadataRecord]:
-    """What goes with changes of a resource's configs. Raises KafkaError for those that cannot be."""
+    """Raises KafkaError for changes that cannot be."""
     if not keeps_track(state.image):
         return []
     records: list[MetadataRecord] = []
@@ -57,7 +57,7 @@ def _check(resource: ConfigResource, value: str | None) -> None:
 
 
 def _kept(image: ClusterImage, topic: str) -> list[MetadataRecord]:
-    """The records by which partitions that nobody leads keep what they know, after that of one topic or all is gone."""
+    """Partitions without a leader keep what they know, after that of one topic or all is gone."""
     records: list[MetadataRecord] = []
     for name, index in each(image.index.leaderless):
         partition = image.topics[name].partitions[index]

@@ -1,19 +1,19 @@
 """Partitions follow their brokers: when one comes or goes, others take over what it led, or it leads what nobody leads.
 
 A broker that goes leaves the replicas in sync wherever another one stays that may lead: one in sync, or an eligible
-leader where nobody else is in sync. Where it is the last that could, nobody else has all records; who leads goes by how
-it goes:
+leader where no other is in sync. Where it is the last that could, no other has all records; who leads goes by how it
+goes:
 
-| it goes because it is  | partitions where nobody else could lead |
+| it goes because it is  | partitions where no other broker could lead |
 | --- | --- |
-| fenced or unregistered | nobody leads them; an outdated replica does if `unclean.leader.election.enable` says so |
+| fenced or unregistered | they have no leader; an outdated replica does if `unclean.leader.election.enable` says so |
 | without the directory | the same; it is no eligible leader any more |
 | stopping | it leads them until it has stopped |
 | back, after a clean stop | it keeps the leadership, as it will be there in a moment |
-| back, after a crash | the same, from a new leader epoch on, and it has to recover; nobody where others are eligible |
+| back, after a crash | the same, from a new leader epoch on, and has to recover; no leader where others are eligible |
 
-A crash may have lost the end of a log that nobody else has, so the same offsets will hold other records; the new leader
-epoch is how readers can tell (KIP-320).
+A crash may have lost the end of a log that no other replica has, so the same offsets will hold other records; the new
+leader epoch is how readers can tell (KIP-320).
 
 What this costs depends on the partitions of the broker and on those without a leader. A decision moves at most
 `max_moves_per_decision` of them, and notes which are left. A broker that is back comes in when none is. A controller
@@ -45,10 +45,7 @@ from penstock.metadata.topics import NO_LEADER, PartitionImage
 
 
 def left_by(state: ControllerState, broker_id: int, going: Going) -> list[MetadataRecord]:
-    """What becomes of the partitions of a broker that goes, and a note if that is not all yet.
-
-    Where one that loses something is eligible is known at once: `lost_before` has left room for that.
-    """
+    """Notes what is left. Where a broker that loses something is eligible is known at once, see `lost_before`."""
     records = _go_on(state, broker_id, Left(going, state.image.index.in_sync(broker_id), _lost(state, broker_id)))
     if going.loses:
         records += _not_eligible(state, broker_id, _all)
@@ -56,16 +53,14 @@ def left_by(state: ControllerState, broker_id: int, going: Going) -> list[Metada
 
 
 def lost_before(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
-    """What has to be known of a broker that crashed before it is registered: where it is eligible no more, if that is
-    too much to be known together with its registration.
-    """
+    """Where a broker that crashed is eligible no more, if that is too much for the decision that registers it."""
     room = MAX_RECORDS_PER_DECISION - 1 - state.settings.max_moves_per_decision
     count = sum(bits.bit_count() for bits in state.image.index.eligible(broker_id).values())
     return [] if count <= room else list(islice(_not_eligible(state, broker_id, _all), MAX_RECORDS_PER_DECISION))
 
 
 def left_with(state: ControllerState, broker_id: int, directories: Sequence[UUID]) -> list[MetadataRecord]:
-    """What becomes of what an active broker has in directories that went offline, and a note if that is not all yet."""
+    """What an active broker has in directories that went offline follows; a note is left if that is not all yet."""
     topics = state.image.topics
     lost = (
         (name, index)
@@ -81,10 +76,10 @@ def left_with(state: ControllerState, broker_id: int, directories: Sequence[UUID
 
 
 def taken_by(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
-    """What a broker that comes leads of all that nobody leads, and a note if that is not all yet.
+    """What the broker leads of all partitions without a leader; notes what is left.
 
-    And it does not lead, and is not in sync, where the directory of its replica is not there any more; what it led all
-    the time it leads without those that are still away. Whoever kept the leadership and is not there yet, loses it.
+    It does not lead, and is not in sync, where the directory of its replica is gone; what it led all the time it leads
+    without brokers that are still away. A broker that kept the leadership and is still away loses it.
     """
     electorate = Electorate(state, coming=broker_id)
     records = list(islice(_kept(state, electorate), state.settings.max_moves_per_decision))
@@ -95,7 +90,7 @@ def taken_by(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
 
 
 def finish(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
-    """The next part of what was noted as unfinished for a broker; the note goes when all is done."""
+    """The next part of what is unfinished for a broker; the note goes when all is done."""
     broker, note = state.image.brokers.get(broker_id), state.heartbeats.unfinished[broker_id]
     if broker is None or broker.fenced:
         if not isinstance(note, Left):
@@ -112,7 +107,7 @@ def finish(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
 
 
 def led_anew(state: ControllerState, topic: str, index: int) -> PartitionChangeRecord | None:
-    """Who leads a partition that nobody leads, uncleanly if its topic allows that; None if that is still nobody."""
+    """An election for a partition without a leader, unclean if its topic allows that; None if it has no result."""
     return _led_anew(state, Electorate(state), topic, index)
 
 
@@ -127,10 +122,7 @@ def _with_coming(state: ControllerState, electorate: Electorate, records: list[M
 
 
 def _go_on(state: ControllerState, broker_id: int, left: Left) -> list[MetadataRecord]:
-    """The first of the partitions that are left, and a note of the rest: none is looked at twice.
-
-    Those that it leads come first: clients wait for their next leaders.
-    """
+    """Notes the rest; none is looked at twice. Partitions that the broker leads come first: clients wait."""
     partitions, at_most = dict(left.partitions), state.settings.max_moves_per_decision
     in_order = taken_from(partitions, state.image.index.led_by(broker_id))
     moves = _leaving(state, broker_id, left.going, in_order, left.lost)
@@ -143,7 +135,7 @@ def _go_on(state: ControllerState, broker_id: int, left: Left) -> list[MetadataR
 
 
 def _lost(state: ControllerState, broker_id: int) -> Partitions:
-    """Where a broker may lack records by what is noted as unfinished, and nothing more: it goes once more."""
+    """Where a broker that goes once more may lack records, as is noted as unfinished."""
     note = state.heartbeats.unfinished.get(broker_id)
     if isinstance(note, Left):
         return note.partitions if note.going.loses else note.lost
@@ -180,7 +172,7 @@ def _all(partition: PartitionImage) -> bool:
 def _not_eligible(
     state: ControllerState, broker_id: int, concerns: Callable[[PartitionImage], bool]
 ) -> Iterator[MetadataRecord]:
-    """What a broker has lost may be records that other eligible leaders of a partition have (KIP-966)."""
+    """A lost record may be one that other eligible leaders of a partition have (KIP-966)."""
     electorate = Electorate(state, going=broker_id)
     for name, index in each(state.image.index.eligible(broker_id)):
         topic = state.image.topics[name]
@@ -204,7 +196,7 @@ def _left(
     if topic.by_consensus:
         return left_in_group(topic, index, broker_id, going)
     if going is Going.BACK_AFTER_CRASH and partition.leader == broker_id and len(partition.replicas) == 1:
-        return _led_again(state, topic, index)  # who else: a node that is alone has very many of these
+        return _led_again(state, topic, index)  # no other can: a node that is alone has very many of these
     others = tuple(replica for replica in partition.isr if replica != broker_id)
     lost = broker_id if going.loses else NOBODY
     if electorate.may_go_on(partition.leader) or _any(electorate, partition, others):
@@ -219,7 +211,7 @@ def _left(
 
 
 def _led_again(state: ControllerState, topic: TopicImage, index: int) -> PartitionChangeRecord:
-    """The same leader in a new epoch: it would lead again as soon as it is there, and that is in a moment."""
+    """The same leader in a new epoch: it is back in a moment."""
     partition = topic.partitions[index]
     record = PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, leader=partition.leader)
     if keeps_track(state.image) and partition.leader_recovery_state != RECOVERING:
@@ -230,7 +222,7 @@ def _led_again(state: ControllerState, topic: TopicImage, index: int) -> Partiti
 def _left_by_the_last(
     state: ControllerState, electorate: Electorate, topic: TopicImage, index: int, going: Going
 ) -> PartitionChangeRecord | None:
-    """Nobody else in sync could lead: whoever is eligible does, or else nobody, or the broker that goes once more."""
+    """No other replica in sync could lead: an eligible one does, or none, or the broker that goes once more."""
     partition, broker_id = topic.partitions[index], electorate.going
     lost = broker_id if going.loses else NOBODY
     wanted = Wanted(isr=(), lost=lost, election=_election(state, topic.name))

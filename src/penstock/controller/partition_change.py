@@ -4,17 +4,18 @@ All that changes a partition goes through `changed`, but for storage groups (`gr
 
 * A move is over as soon as every replica of its target is in sync; what was to be removed goes with the same record.
 * The leader stays if it may lead. Otherwise the first replica leads that is in sync and may lead, in the order of the
-  assignment; if there is none, nobody does. A preferred election asks for the first replica even if another one leads.
-* Where nobody is in sync, the eligible leader replicas stand for those who are; then the last known leader, if it is
-  the only one known, which has to recover. `eligible_leaders` says who is one. In a cluster without this feature there
-  are none but those that an earlier controller has left, and they are forgotten as soon as anybody leads.
+  assignment; if there is none, there is no leader. A preferred election asks for the first replica even if another one
+  leads.
+* Where none is in sync, the eligible leader replicas stand for the ISR; then the last known leader, if it is the only
+  one known, which has to recover. `eligible_leaders` says who is one. In a cluster without this feature there are none
+  but those that an earlier controller has left, and they are forgotten as soon as there is a leader.
 * An unclean election takes the first replica that may lead though it is not in sync. It alone is in sync then, and has
   to recover first (KIP-704).
-* Replicas of brokers that are not active stay in sync only while nobody who is could lead: then they may come back.
-  With eligible leaders nobody is in sync where nobody leads, and they come back as such.
+* Replicas of brokers that are not active stay in sync only while no active one could lead: then they may come back.
+  With eligible leaders the ISR is empty where there is no leader, and they come back as such.
 * A broker may lead if it is active and the directory of its replica is not offline (KIP-858). One on its way out goes
-  on leading while nobody else can.
-* Who takes a replica away begins a new leader epoch, so that the one that is gone is not heard any more.
+  on leading while no other can.
+* Taking a replica away begins a new leader epoch, so that the one that is gone is not heard any more.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ from penstock.protocol.value import Value
 
 RECOVERED = 0
 RECOVERING = 1
-"""Whether the leader has all that was committed; one that was elected uncleanly has to find out first (KIP-704)."""
+"""What a leader elected uncleanly does first: it finds out what was committed (KIP-704)."""
 
 ItemT = TypeVar("ItemT", int, UUID)
 
@@ -41,7 +42,7 @@ UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
 
 class Election(IntEnum):
-    """Whom an election takes; the numbers of the first two are those of ElectLeaders."""
+    """The numbers of the first two are those of ElectLeaders."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -50,7 +51,7 @@ class Election(IntEnum):
 
 @dataclass(slots=True)
 class Wanted:
-    """What a partition is to become; what is None stays as it is."""
+    """What is None stays as it is."""
 
     isr: Sequence[int] | None = None
     replicas: Sequence[int] | None = None
@@ -59,10 +60,10 @@ class Wanted:
     recovery_state: int | None = None
     directories: Sequence[UUID] | None = None
     lost: int = NOBODY
-    """A broker that may lack records which it had: it is no eligible leader any more."""
+    """It may lack records which it had, and is no eligible leader any more."""
     election: Election = Election.ONLINE
     leader: int = NOBODY
-    """Who is to lead if it is in sync and may; else it goes by the election."""
+    """It leads if it is in sync and may; else the election decides."""
 
 
 class Electorate(Value):
@@ -74,30 +75,27 @@ class Electorate(Value):
 
     @property
     def image(self) -> ClusterImage:
-        """The cluster as it is now."""
         return self.state.image
 
     def may_lead(self, partition: PartitionImage, broker_id: int) -> bool:
-        """Whether a broker could lead a partition: it is active, and its replica's directory is not offline."""
+        """Whether it is active, and its replica's directory is not offline."""
         if not self.is_active(broker_id):
             return False
         return is_online(partition.directory_of(broker_id), self.image.brokers[broker_id].directories)
 
     def is_active(self, broker_id: int) -> bool:
-        """Whether a broker may lead anything: it is neither fenced nor on its way out."""
+        """Neither fenced nor on its way out."""
         broker = self.image.brokers.get(broker_id)
         return broker is not None and broker_id != self.going and (broker.active or broker_id == self.coming)
 
     def may_go_on(self, broker_id: int) -> bool:
-        """Whether a leader could lead a little longer: it is on its way out, and still there."""
+        """A leader on its way out could lead a little longer while it is there."""
         broker = self.image.brokers.get(broker_id)
         return broker is not None and broker.in_controlled_shutdown and not broker.fenced and broker_id != self.going
 
 
 def changed(electorate: Electorate, topic: TopicImage, index: int, wanted: Wanted) -> PartitionChangeRecord | None:
-    """The record that makes of a partition what is wanted, with all that follows; None if nothing changes, as it does
-    not where a storage group elects.
-    """
+    """None if nothing changes, as where a storage group elects."""
     if topic.by_consensus:
         return None
     before = topic.partitions[index]
@@ -134,7 +132,6 @@ def changed(electorate: Electorate, topic: TopicImage, index: int, wanted: Wante
 
 
 def allows_unclean(state: ControllerState, topic: str) -> bool:
-    """Whether an outdated replica of the topic may lead where no other one can."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
     return state.settings.rules.value_of(state.image, resource, UNCLEAN_LEADER_ELECTION) == "true"
 
@@ -144,7 +141,7 @@ def _or(wanted: Sequence[ItemT] | None, present: tuple[ItemT, ...]) -> tuple[Ite
 
 
 def _completed(partition: PartitionImage) -> PartitionImage:
-    """A partition on the move as it is when all replicas of the target are in sync; itself while they are not."""
+    """The partition itself while replicas of the target are not in sync."""
     target = tuple(replica for replica in partition.replicas if replica not in partition.removing_replicas)
     if not all(replica in partition.isr for replica in target):
         return partition
@@ -153,7 +150,6 @@ def _completed(partition: PartitionImage) -> PartitionImage:
 
 
 def difference(topic_id: UUID, index: int, before: PartitionImage, after: PartitionImage) -> PartitionChangeRecord:
-    """The record that makes `after` of `before`."""
     record = PartitionChangeRecord(partition_id=index, topic_id=topic_id)
     if after.leader != before.leader or not set(before.replicas) <= set(after.replicas):
         record.leader = after.leader
@@ -177,7 +173,7 @@ def difference(topic_id: UUID, index: int, before: PartitionImage, after: Partit
 
 
 def _elect(electorate: Electorate, partition: PartitionImage, wanted: Wanted) -> tuple[int, bool]:
-    """Who leads, and whether it had to be somebody who is not in sync."""
+    """The leader, and whether it was elected uncleanly."""
     leader, replicas, election = partition.leader, partition.replicas, wanted.election
     isr = partition.isr or partition.eligible_leader_replicas
     candidates = [replica for replica in replicas if replica in isr and electorate.may_lead(partition, replica)]
@@ -200,7 +196,7 @@ def _elect(electorate: Electorate, partition: PartitionImage, wanted: Wanted) ->
 
 
 def _directories(image: ClusterImage, before: PartitionImage, replicas: tuple[int, ...]) -> tuple[UUID, ...]:
-    """Where the replicas lie: those that stay where they are, the others where their brokers have no choice."""
+    """Replicas that stay keep theirs, the others lie where their brokers have no choice."""
     return tuple(
         before.directory_of(broker) if broker in before.replicas else only_directory(image, broker)
         for broker in replicas

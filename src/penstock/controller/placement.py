@@ -18,7 +18,7 @@ ItemT = TypeVar("ItemT")
 
 
 class _Rack:
-    """The brokers of one rack; `turn` is where its rings start for the next partition."""
+    """`turn` is where its rings start for the next partition."""
 
     def __init__(self) -> None:
         self.unfenced: list[int] = []
@@ -26,15 +26,12 @@ class _Rack:
         self.turn = 0
 
     def line(self) -> list[int]:
-        """All brokers of the rack in the order in which they take replicas now."""
+        """Brokers in the order in which they take replicas now."""
         return _rotated(self.unfenced, self.turn) + _rotated(self.fenced, self.turn)
 
 
 def place(brokers: Iterable[BrokerImage], partitions: int, replication_factor: int, chance: Chance) -> list[list[int]]:
-    """The replicas of each of `partitions` new partitions, the preferred leader first.
-
-    Raises KafkaError INVALID_REPLICATION_FACTOR if there are too few brokers, or none that could lead.
-    """
+    """The preferred leader comes first. Raises KafkaError INVALID_REPLICATION_FACTOR if brokers do not suffice."""
     racks = _racks(brokers)
     known = sum(len(rack.line()) for rack in racks)
     unfenced = sum(len(rack.unfenced) for rack in racks)

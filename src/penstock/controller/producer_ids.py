@@ -12,7 +12,7 @@ MAX_PRODUCER_ID = 2**63 - 1
 def decide_allocate_producer_ids(
     state: ControllerState, request: AllocateProducerIdsRequest, now_ms: int
 ) -> Decision[AllocateProducerIdsResponse]:
-    """Gives the broker the next block; what it has not used of it when it stops is never used."""
+    """What the broker has not used of its block when it stops is never used."""
     broker = state.image.brokers.get(request.broker_id)
     if broker is None:
         return _refused(ErrorCode.BROKER_ID_NOT_REGISTERED)

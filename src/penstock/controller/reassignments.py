@@ -2,7 +2,7 @@
 
 | step | replicas |
 | --- | --- |
-| a move begins | those of the target first, then those that are to be removed; who is not in sync yet is added |
+| a move begins | those of the target first, then those that are to be removed; those not in sync yet are added |
 | all of the target are in sync | those of the target alone |
 | it is cancelled before that | those that were there before, without the added ones |
 
@@ -44,7 +44,7 @@ from penstock.protocol.messages.list_partition_reassignments import (
 def decide_alter_partition_reassignments(
     state: ControllerState, request: AlterPartitionReassignmentsRequest, now_ms: int
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    """Decides on each partition of `request`: a move to the replicas it names, or the end of one if it names none."""
+    """Partitions without replicas in the request end their moves."""
     records: list[MetadataRecord] = []
     responses = []
     seen: dict[tuple[str, int], None] = {}
@@ -75,10 +75,7 @@ def decide_alter_partition_reassignments(
 def list_reassignments(
     image: ClusterImage, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """The moves that are under way among the partitions that `request` names, or all of them if it names none.
-
-    Only the active controller answers this, from what is committed.
-    """
+    """All if `request` names none. Only the active controller answers this, from what is committed."""
     asked: Iterable[tuple[str, int]]
     if request.topics is None:
         asked = each(image.index.reassigning)
@@ -147,7 +144,7 @@ def _moved(
 def _group_moved(
     state: ControllerState, topic: TopicImage, index: int, target: list[int]
 ) -> PartitionChangeRecord | None:
-    """A storage group moves. Those whom an earlier move has added stay so until they have no vote any more."""
+    """Replicas that an earlier move has added stay so until they have no vote any more."""
     group = topic.partitions[index]
     if group.leader == NO_LEADER and group.leader_epoch == FIRST_EPOCH:
         message = f"{topic.name}-{index} has never had a leader: who votes is settled when one of its replicas leads"
@@ -174,7 +171,7 @@ def _cancelled(state: ControllerState, topic: TopicImage, index: int) -> Partiti
     isr = [replica for replica in partition.isr if replica in replicas]
     wanted = Wanted(replicas=replicas, isr=isr, removing=(), adding=())
     if not isr:
-        # All that are in sync were added by the move: who was there before has not all records.
+        # All that are in sync were added by the move: the earlier replicas lack records.
         wanted.election = Election.UNCLEAN
     record = changed(Electorate(state), topic, index, wanted)
     if not isr and (not allows_unclean(state, topic.name) or record is None or record.leader == NO_LEADER):

@@ -43,7 +43,7 @@ from penstock.protocol.uuids import began_ms
 def decide_broker_registration(
     state: ControllerState, request: BrokerRegistrationRequest, now_ms: int
 ) -> Decision[BrokerRegistrationResponse]:
-    """Registers a broker. Its epoch is the offset that its record will have."""
+    """Its epoch is the offset that its record will have."""
     before = state.image.brokers.get(request.broker_id)
     problem = _registration_problem(state, request, before, now_ms)
     if problem is not None:
@@ -65,7 +65,7 @@ def decide_broker_registration(
 def decide_controller_registration(
     state: ControllerState, request: ControllerRegistrationRequest, now_ms: int
 ) -> Decision[ControllerRegistrationResponse]:
-    """Registers a controller: where it listens, and what it supports (KIP-919)."""
+    """Says where the controller listens, and what it supports (KIP-919)."""
     if state.image.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
         message = f"controllers register from level {CONTROLLER_REGISTRATION_LEVEL} of {METADATA_VERSION} on"
         return Decision([], _refused(ErrorCode.UNSUPPORTED_VERSION, message))
@@ -96,7 +96,7 @@ def decide_controller_registration(
 def decide_unregister_broker(
     state: ControllerState, request: UnregisterBrokerRequest, now_ms: int
 ) -> Decision[UnregisterBrokerResponse]:
-    """Removes a broker that is gone for good (KIP-631). One that still lives has to register anew."""
+    """The broker is gone for good (KIP-631). One that still lives has to register anew."""
     broker = state.image.brokers.get(request.broker_id)
     if broker is None:
         message = f"There is no broker {request.broker_id}"
@@ -135,14 +135,13 @@ def _registration_problem(
 
 
 def _is_held(state: ControllerState, broker: BrokerImage, now_ms: int) -> bool:
-    """Whether a living incarnation holds a registration, and means to keep it."""
+    """Whether a living incarnation holds it and means to keep it."""
     is_alive = state.heartbeats.is_alive(broker.node_id, broker.epoch, now_ms)
     return is_alive and not broker.in_controlled_shutdown
 
 
 def _took_its_place(broker: BrokerImage, request: BrokerRegistrationRequest) -> bool:
-    """Whether the other incarnation is the newcomer itself, or began before it and has lost to it a directory and the
-    addresses it had.
+    """Whether the other incarnation is the newcomer, or began earlier and has lost its directory and addresses to it.
 
     A process has its directories locked and its addresses bound for as long as it lives. Kafka waits for the session of
     the dead one to run out all the same; a copy of a directory on another machine has to wait here as well.
@@ -158,7 +157,7 @@ def _took_its_place(broker: BrokerImage, request: BrokerRegistrationRequest) -> 
 
 
 def _has_good_directories(image: ClusterImage, request: BrokerRegistrationRequest) -> bool:
-    """Whether each directory that the broker names is one, named once, and no other broker's (KIP-858)."""
+    """Each is named once, and by no other broker (KIP-858)."""
     named = dict.fromkeys(request.log_dirs)
     if len(named) != len(request.log_dirs) or any(map(is_reserved, named)):
         return False

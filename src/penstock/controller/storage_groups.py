@@ -8,7 +8,7 @@
 | `storage.group` of the next number       | a group that begins |
 
 All partitions of the topic have the group's voters as replicas, in the directories in which these have the group's log.
-Nobody leads a group that begins, and all its replicas count as in sync, until its leader says so (`group_leaders`).
+A group that begins has no leader, and all its replicas count as in sync, until its leader says so (`group_leaders`).
 """
 
 from collections import Counter
@@ -28,11 +28,11 @@ from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.value import Value
 
 FULL = 1_000
-"""A group with so many partitions gets no more topics but those that name it."""
+"""A group with so many partitions gets only topics that name it."""
 
 
 class Asked(Value):
-    """What somebody wants of a group; None is left to the controller."""
+    """What is None is left to the controller."""
 
     partitions: int = 0
     number: int | None = None
@@ -40,7 +40,6 @@ class Asked(Value):
     replicas: tuple[int, ...] | None = None
 
     def check(self, number: int, group: PartitionImage) -> None:
-        """Refuses a group that has other replicas."""
         if self.replicas is not None and set(self.replicas) != set(group.replicas):
             message = f"storage group {number} has the replicas {list(group.replicas)}, not {list(self.replicas)}"
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
@@ -49,14 +48,13 @@ class Asked(Value):
             raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
 
     def fits(self, group: PartitionImage) -> bool:
-        """Whether a group has such replicas."""
         if self.replicas is not None:
             return set(self.replicas) == set(group.replicas)
         return self.replication_factor in (None, _factor(group))
 
 
 class Found(Value):
-    """The group that somebody gets, and the records that begin it, if it does."""
+    """Has the records that begin the group, if it is new."""
 
     number: int
     group: PartitionImage
@@ -64,7 +62,7 @@ class Found(Value):
 
 
 class StorageGroups:
-    """The groups that are there, and those that begin in one decision."""
+    """Knows present groups, and groups that begin in one decision."""
 
     def __init__(self, state: ControllerState) -> None:
         self._state = state
@@ -75,7 +73,7 @@ class StorageGroups:
         self._topic_id: UUID | None = None if known is None else known.topic_id
 
     def find(self, asked: Asked) -> Found:
-        """The group for what is asked. It counts when it is taken. Raises KafkaError."""
+        """The group counts when it is taken. Raises KafkaError."""
         if asked.number is not None and asked.number < self._count:
             group = self._group(asked.number)
             asked.check(asked.number, group)
@@ -90,7 +88,7 @@ class StorageGroups:
         return self.begin(asked)
 
     def begin(self, asked: Asked) -> Found:
-        """A new group with these replicas, or with so many. Raises KafkaError."""
+        """Raises KafkaError."""
         image, number = self._state.image, self._count
         if image.metadata_version < DIRECTORY_LEVEL:
             message = f"storage groups need level {DIRECTORY_LEVEL} of {METADATA_VERSION}"
@@ -114,7 +112,7 @@ class StorageGroups:
         return Found(number, group, [*topic, record])
 
     def take(self, found: Found, partitions: int) -> None:
-        """Its records are part of the decision, and so many partitions join the group."""
+        """Its records are part of the decision, and so many partitions join it."""
         self._joined[found.number] += partitions
         if found.records:
             self._begun[found.number] = found.group
@@ -134,7 +132,7 @@ class StorageGroups:
         return sum(len(topic.partitions) for topic in topics) + self._joined[number]
 
     def _emptiest(self, asked: Asked) -> int | None:
-        """The group with the fewest partitions of those that fit and have room."""
+        """Only groups that fit and have room count."""
         numbers = [number for number in range(self._count) if asked.fits(self._group(number))]
         counts = {number: self._partitions(number) for number in numbers}
         with_room = [number for number, count in counts.items() if count + asked.partitions <= FULL or not count]
@@ -157,7 +155,7 @@ class StorageGroups:
         return replicas
 
     def directory(self, broker_id: int) -> UUID:
-        """The directory of a broker that has the fewest groups, and wants new replicas if any does."""
+        """Has the fewest groups, and wants new replicas if any directory does."""
         broker = self._state.image.brokers[broker_id]
         cordoned = broker.cordoned_directories or ()
         choices = [it for it in broker.directories if it not in cordoned] or list(broker.directories)
@@ -169,22 +167,18 @@ class StorageGroups:
 
 
 def _factor(group: PartitionImage) -> int:
-    """How many replicas a group has, or will have when it is where it goes."""
+    """Counts the replicas after a move, where one is under way."""
     return len(group.replicas) - len(group.removing_replicas)
 
 
 def check_voters(number: int, group: PartitionImage, replicas: Collection[int]) -> None:
-    """Refuses replicas of a partition that are others than its group's."""
     Asked(replicas=tuple(replicas)).check(number, group)
 
 
 def partition_in_group(
     image: ClusterImage, topic_id: UUID, index: int, replicas: Sequence[int], group: PartitionImage
 ) -> PartitionRecord:
-    """The record of a new partition: led by who leads the group, and lying where the group's log lies.
-
-    The group's own may not have followed yet where a broker was fenced that has very many partitions.
-    """
+    """Lies where the group's log lies. The group's own partition may lag where a broker with very many was fenced."""
 
     def is_there(broker_id: int) -> bool:
         broker = image.brokers.get(broker_id)

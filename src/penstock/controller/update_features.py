@@ -29,8 +29,6 @@ from penstock.protocol.messages.update_features import (
 
 
 class UpgradeType(IntEnum):
-    """What a change of level may do."""
-
     UNKNOWN = 0
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -40,7 +38,7 @@ class UpgradeType(IntEnum):
 def decide_update_features(
     state: ControllerState, request: UpdateFeaturesRequest, now_ms: int
 ) -> Decision[UpdateFeaturesResponse]:
-    """Changes the levels that `request` names; with `validate_only` the reply is the same, but nothing changes."""
+    """With `validate_only` the reply is the same, but nothing changes."""
     records: list[MetadataRecord] = []
     named: dict[str, int] = {}
     try:
@@ -61,7 +59,7 @@ def decide_update_features(
 
 
 def answer(request: UpdateFeaturesRequest, code: ErrorCode, message: str | None) -> UpdateFeaturesResponse:
-    """The response with one outcome for all: before version 2 it stands beside each feature, too."""
+    """Before version 2 the outcome stands beside each feature, too."""
     return UpdateFeaturesResponse(
         error_code=code,
         error_message=message,
@@ -102,7 +100,6 @@ def _check_support(image: ClusterImage, update: FeatureUpdateKey) -> None:
 
 
 def _check_needs(update: FeatureUpdateKey, levels: dict[str, int]) -> None:
-    """Whether the levels that other features have then are enough."""
     if update.feature == METADATA_VERSION or not update.max_version_level:  # what is not there needs nothing
         return
     for other, needed in KAFKAS_FEATURES[update.feature][update.max_version_level].needs.items():

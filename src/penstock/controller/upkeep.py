@@ -5,7 +5,7 @@
 | moves go on that were too many for one decision | at once |
 | a broker that has been silent for too long is fenced | when its session ends |
 | a partition without a leader gets an outdated one where that is allowed | `unclean.leader.election.interval.ms` |
-| the same | when anybody has changed where it is allowed |
+| the same | when a config changes where it is allowed |
 | leadership returns to the preferred replicas, one partition at a time | as the balancer says (`penstock.leadership`) |
 """
 
@@ -21,11 +21,11 @@ from penstock.metadata.partition_index import each
 from penstock.metadata.records import MetadataRecord
 
 MAX_ELECTIONS = 1_000
-"""Elections that nobody waits for: at most so many in one decision, as in Kafka."""
+"""Elections that no client waits for: the most in one decision, as in Kafka."""
 
 
 class Upkeep:
-    """Finds out what is due. It begins with the first decision of a controller that took over."""
+    """Begins with the first decision of a controller that took over."""
 
     def __init__(self, state: ControllerState) -> None:
         self._state = state
@@ -34,7 +34,6 @@ class Upkeep:
         self._view = _View(state)
 
     def begin(self, now_ms: int) -> None:
-        """The controller is active from now on; without effect but for the first time."""
         if not self._has_begun:
             self._has_begun = True
             self._state.heartbeats.begin(self._state.image, now_ms)
@@ -43,7 +42,7 @@ class Upkeep:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When something is due; 0 is at once, None is never."""
+        """0 is at once, None is never."""
         if not self._has_begun or not self._state.heartbeats.is_finished or self._state.unclean_is_due:
             return 0
         deadlines = (
@@ -54,7 +53,7 @@ class Upkeep:
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def due(self, now_ms: int) -> list[MetadataRecord]:
-        """The records of one thing that is due; none if nothing is."""
+        """Records of one thing; empty if nothing is due."""
         for broker_id in list(self._state.heartbeats.unfinished):
             records = finish(self._state, broker_id)
             if records:
@@ -88,23 +87,19 @@ class Upkeep:
 
 
 class _View:
-    """The cluster as the balancer looks at it."""
-
     def __init__(self, state: ControllerState) -> None:
         self._state = state
         self._electorate = Electorate(state)
 
     @property
     def image(self) -> ClusterImage:
-        """All that was decided so far."""
         return self._state.image
 
     def may_lead(self, partition: PartitionImage, broker_id: int) -> bool:
-        """Whether a broker could lead a partition: it is active, and its replica's directory is not offline."""
+        """Whether it is active, and its replica's directory is not offline."""
         return self._electorate.may_lead(partition, broker_id)
 
     def have_seen(self, offset: int, broker_ids: Iterable[int]) -> bool:
-        """Whether all of these brokers that are active have applied the metadata log up to `offset`."""
         return self._state.heartbeats.seen_by(self._state.image, offset, broker_ids)
 
 
