@@ -6,26 +6,26 @@ time.
 
 | state | what happens | what follows |
 | --- | --- | --- |
-| resting | the interval is over, and too much is led by others; or somebody asks | balancing |
-| balancing | some partition is not led by who should, and that one is in sync and may lead | it is offered |
+| resting | the interval is over, and too much is led by others; or a client asks | balancing |
+| balancing | the preferred replica of some partition does not lead it, is in sync and may lead | it is offered |
 | | the same, and some partition lacks a replica in sync | it waits until none does |
-| | there is no such partition, or somebody has asked to stop | resting |
-| it is offered | who leads hands over (`transfer`), or does not in time | a move is under way |
+| | there is no such partition, or a client has asked to stop | resting |
+| it is offered | its leader hands over (`transfer`), or does not in time | a move is under way |
 | | the partition has changed | balancing |
 | a move is under way | both brokers know of it; or the partition has changed again, or is gone | balancing |
 | | it takes longer than the time-out | the old leader leads again, if it may; resting |
 
 Too much is led by others if for any broker more than `leader.imbalance.per.broker.percentage` of what it should lead is
 so. A broker that has not taken over in time gets nothing more in that round, and none begins with it until it has
-applied the move that it missed; then it is as good as any. Somebody who asks begins anew with all.
+applied the move that it missed; then it is as good as any. A client that asks begins anew with all.
 
-Who takes over as the controller cannot know whether a move of the one before it is under way: it begins when all
+A controller that takes over cannot know whether a move of the one before it is under way: it begins when all
 brokers know what was decided before, or after the time-out. The image alone says whether a move was made: a decision
 whose records could not be appended leaves nothing behind.
 
-A storage group moves as a partition of `__storage_group`, and what is in it follows. Its voters elect who leads: the
+A storage group moves as a partition of `__storage_group`, and what is in it follows. Its voters elect: the
 move is made when the taker has claimed it. Where its leader does not hand over in time it stays where it is, until the
-next interval is over or somebody asks.
+next interval is over or a client asks.
 """
 
 from collections.abc import Iterable
@@ -41,34 +41,26 @@ AT_ONCE = 0
 
 
 class BalanceSettings(Value):
-    """What an operator decided about the balance of leaders."""
-
     interval_ms: int | None = None
-    """How often leadership is compared with what should be; None means only when somebody asks."""
+    """How often leadership is compared with what should be; None: only when a client asks."""
     least_percent: int = 10
-    """So much of what a broker should lead may be led by others."""
+    """How much of what a broker should lead may be led by others."""
     timeout_ms: int = 10_000
-    """How long a move may take."""
     handover_ms: int = 0
-    """How long who leads has to hand over by itself before its partition is simply moved."""
+    """How long a leader has to hand over by itself before its partition is simply moved."""
 
 
 class View(Protocol):
-    """The cluster as the controller sees it."""
-
     @property
-    def image(self) -> ClusterImage:
-        """All that was decided so far."""
+    def image(self) -> ClusterImage: ...
 
-    def may_lead(self, partition: PartitionImage, broker_id: int) -> bool:
-        """Whether a broker could lead a partition: it is active, and its replica's directory is not offline."""
+    def may_lead(self, partition: PartitionImage, broker_id: int) -> bool: ...
 
-    def have_seen(self, offset: int, broker_ids: Iterable[int]) -> bool:
-        """Whether all of these brokers that are active have applied the metadata log up to `offset`."""
+    def have_seen(self, offset: int, broker_ids: Iterable[int]) -> bool: ...
 
 
 class Move(Value):
-    """A partition gets another leader, which begins `leader_epoch`."""
+    """The new leader begins `leader_epoch`."""
 
     topic: str
     topic_id: UUID
@@ -77,10 +69,10 @@ class Move(Value):
     giver: int
     taker: int
     is_back: bool = False
-    """The taker of an earlier move did not take over: who led before leads again."""
+    """The taker of an earlier move did not take over: the old leader leads again."""
 
     def partition_in(self, image: ClusterImage) -> PartitionImage | None:
-        """The partition as the move has made it; None if it was not made, or the partition has changed since."""
+        """None if the move was not made, or the partition has changed since."""
         topic = image.topics_by_id.get(self.topic_id)
         found = None if topic is None else topic.partitions.get(self.index)
         is_so = found is not None and (found.leader, found.leader_epoch) == (self.taker, self.leader_epoch)
@@ -88,13 +80,13 @@ class Move(Value):
 
 
 class _Offer(Value):
-    """A move that the leader may make itself until `deadline_ms`, by handing over."""
+    """The leader may make the move itself until `deadline_ms`, by handing over."""
 
     move: Move
     deadline_ms: int
 
     def holds(self, image: ClusterImage) -> bool:
-        """Whether the partition is what it was, and the taker in sync."""
+        """The partition is what it was, and the taker in sync."""
         topic = image.topics_by_id.get(self.move.topic_id)
         found = None if topic is None else topic.partitions.get(self.move.index)
         if found is None or self.move.taker not in found.isr:
@@ -116,12 +108,12 @@ class _Wait(Value):
 
 
 class Balancer:
-    """See the module. `now_ms` comes from a clock that never goes back, `offset` is what the next record will have."""
+    """`now_ms` comes from a clock that never goes back, `offset` is what the next record will have."""
 
     def __init__(self, settings: BalanceSettings) -> None:
         self.is_balancing = False
         self.moved = 0
-        """Moves that have ended since it was resting last."""
+        """Counts moves that have ended since it was resting last."""
         self.late: dict[int, int] = {}
         """Brokers that have not taken over in time, each with the offset of the move that it had not applied."""
         self.kept: set[int] = set()
@@ -133,28 +125,25 @@ class Balancer:
 
     @property
     def move(self) -> Move | None:
-        """The move that is under way."""
         return None if self._wait is None else self._wait.move
 
     def begin(self, view: View, offset: int, now_ms: int) -> None:
-        """A controller takes over."""
         self._rest(now_ms)
         active = tuple(broker.node_id for broker in view.image.brokers.values() if broker.active)
         self._wait = _Wait(offset - 1, active, now_ms + self._settings.timeout_ms)
 
     def ask(self) -> None:
-        """Somebody wants leadership to be balanced now."""
         self.late.clear()
         self.kept.clear()
         if not self.is_balancing:
             self.is_balancing, self.moved = True, 0
 
     def stop(self, now_ms: int) -> None:
-        """Somebody wants no more moves, until the next interval is over; one that is under way comes to its end."""
+        """No more moves until the next interval is over; one that is under way comes to its end."""
         self._rest(now_ms)
 
     def deadline_ms(self, view: View) -> int | None:
-        """When there is something to do; None if no time brings that about."""
+        """None if no time brings anything to do."""
         if self._wait is not None and (self.is_balancing or self.move is not None):
             return AT_ONCE if self._wait.is_over(view) else self._wait.deadline_ms
         if self.is_balancing:
@@ -164,7 +153,7 @@ class Balancer:
         return self._next_ms
 
     def act(self, view: View, offset: int, now_ms: int) -> Move | None:
-        """The next move, if it is time for one: the caller decides on it now, with a record that has `offset`."""
+        """The caller decides on the move now, with a record that has `offset`."""
         if not self.is_balancing:
             self._look(view, now_ms)
         if self._wait is not None:
@@ -197,7 +186,7 @@ class Balancer:
         return self._under_way(found, offset, now_ms)
 
     def offer_for(self, image: ClusterImage, broker_id: int) -> Move | None:
-        """The move by which this broker is to hand over what it leads, if it is its turn."""
+        """The move by which this broker is to hand over, if it is its turn."""
         if not self.is_balancing or self._wait is not None or self._offer is None or waits_for_replicas(image):
             return None
         return self._offer.move if self._offer.move.giver == broker_id else None
@@ -207,7 +196,6 @@ class Balancer:
         self._under_way(move, offset, now_ms)
 
     def _is_offered(self, move: Move, now_ms: int) -> bool:
-        """Whether who leads still has time to hand over."""
         within_ms = self._settings.timeout_ms if move.topic == STORAGE_GROUPS else self._settings.handover_ms
         if not within_ms:
             return False
@@ -216,7 +204,6 @@ class Balancer:
         return now_ms < self._offer.deadline_ms
 
     def _look(self, view: View, now_ms: int) -> None:
-        """It is time to compare leadership with what should be, or not yet."""
         if self._next_ms is not None and now_ms >= self._next_ms:
             self._rest(now_ms)
             if is_uneven(view.image, self._settings.least_percent):
@@ -248,7 +235,7 @@ class Balancer:
         return move
 
     def _given_up(self, move: Move, view: View, offset: int, now_ms: int) -> Move | None:
-        """The time is up. The taker lives all the same, or it would be fenced by now: the giver is to lead again."""
+        """The time is up. The taker lives, or it would be fenced by now: the giver is to lead again."""
         wait, self._wait = self._wait, None
         assert wait is not None
         self._rest(now_ms)
@@ -264,7 +251,7 @@ class Balancer:
 
 
 def waits_for_replicas(image: ClusterImage) -> bool:
-    """Whether nothing may move: some partition lacks a replica in sync, perhaps because it is being reassigned."""
+    """Nothing may move while a partition lacks a replica in sync, perhaps because it is being reassigned."""
     return bool(image.index.under_replicated)
 
 

@@ -1,11 +1,11 @@
 """Leases: a right that ends by itself, counted by who holds it and by who gave it, each on a clock of its own.
 
-Whoever wants to hold on to a right asks for it again and again. Who answers yes promises to give it to nobody else for
+A holder asks for its right again and again. A granter that answers yes promises to give it to no other for
 a while. The two have no moment in common, but their messages are in order: a request is sent before it is got.
 
 | who | counts from | and for | and until then |
 | --- | --- | --- | --- |
-| the granter | the moment at which it got the request | the length | gives the right to nobody else |
+| the granter | the moment at which it got the request | the length | gives the right to no other |
 | the holder | the moment at which it sent the request that was answered | what is left of it by `HELD` | acts |
 
 So the holder's count ends first, however long messages take, and whether answers arrive or not: a request whose answer
@@ -25,7 +25,7 @@ MAX_DRIFT: Final = 0.03
 
 
 def held(max_drift: float) -> float:
-    """What of a length its holder may count: its clock may be slow, and the granter's fast."""
+    """The part of a length that a holder may count: its clock may be slow, and the granter's fast."""
     return (1 - max_drift) / (1 + max_drift)
 
 
@@ -33,7 +33,7 @@ HELD: Final = held(MAX_DRIFT)
 
 
 class Holder:
-    """The right as its holder sees it. It holds nothing before a request was answered."""
+    """It holds nothing before a request was answered."""
 
     __slots__ = ("_length", "granted", "until")
 
@@ -42,37 +42,34 @@ class Holder:
         """The length that the granter counts."""
         self._length = granted * held(max_drift)
         self.until = -math.inf
-        """When it ends unless it is renewed."""
+        """Infinitely long ago while nothing is held."""
 
     def renewed(self, asked: float) -> None:
-        """A request was answered; it was sent at this time. An answer that comes late takes nothing back."""
+        """`asked` is when the answered request was sent. An answer that comes late takes nothing back."""
         self.until = max(self.until, asked + self._length)
 
     def given_up(self) -> None:
-        """The right was taken back, or is not wanted any more."""
         self.until = -math.inf
 
     def holds(self, now: float) -> bool:
-        """Whether the holder may act."""
         return now < self.until
 
 
 class Granter:
-    """The right as its granter sees it. One that does not know what was granted before begins with `granted`."""
+    """One that does not know what was granted before begins with `granted`."""
 
     __slots__ = ("_length", "until")
 
     def __init__(self, length: float) -> None:
         self._length = length
         self.until = -math.inf
-        """When somebody else may have it."""
+        """When another may have it."""
 
     def granted(self, now: float) -> None:
-        """A request has come, and is answered with yes, or may have been."""
+        """A request is answered with yes, or may have been."""
         self.until = max(self.until, now + self._length)
 
     def released(self) -> None:
-        """The holder has said that it acts no more."""
         self.until = -math.inf
 
     def ends_by(self, until: float) -> None:

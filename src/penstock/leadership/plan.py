@@ -21,22 +21,19 @@ from typing import Final, Generic, TypeVar
 from penstock.protocol.value import Value
 
 Partition = tuple[str, int]
-"""The name of a topic, and the number of a partition."""
 
 PartitionT = TypeVar("PartitionT", bound=Partition)
 
 Racks = Mapping[int, str | None]
-"""The brokers that are registered, with their racks."""
+"""Broker to rack; only registered brokers."""
 
 IDLE_SHARE: Final = 10
-"""A partition weighs a tenth of the mean at least: those that carry nothing are to be spread as well."""
+"""A partition weighs a tenth of the mean at least: idle ones are to be spread as well."""
 MAX_STEPS: Final = 50
 """Steps for each partition: more than any plan has needed."""
 
 
 class _Handover(Value, Generic[PartitionT]):
-    """One partition goes from one broker to another."""
-
     partition: PartitionT
     giver: int
     taker: int
@@ -49,7 +46,7 @@ def ideal_leaders(
     weights: Mapping[PartitionT, int] | None = None,
     pinned: Mapping[PartitionT, int] | None = None,
 ) -> dict[PartitionT, int]:
-    """The broker that should lead each partition; `replicas` names the one that is preferred now first.
+    """`replicas` names the leader that is preferred now first.
 
     A pin to a broker that has no replica is passed over, and a partition without any registered broker stays.
     """
@@ -75,13 +72,13 @@ def ideal_leaders(
 
 
 def weights_by_rate(rates: Mapping[PartitionT, float]) -> dict[PartitionT, int]:
-    """What partitions weigh that carry so many bytes a second."""
+    """`rates` are in bytes a second."""
     least = sum(rates.values()) / len(rates) / IDLE_SHARE if rates else 0.0
     return {partition: max(round(rate + least), 1) for partition, rate in rates.items()}
 
 
 def in_order(replicas: Sequence[int], leader: int) -> list[int]:
-    """The replicas with the one first that should lead; the others stay in their order."""
+    """The others stay in their order."""
     return [leader, *(node for node in replicas if node != leader)]
 
 
@@ -94,10 +91,10 @@ class _Loads(Generic[PartitionT]):
         self._of_rack = {rack: 0 for rack in racks.values() if rack is not None}
         self._able: dict[PartitionT, tuple[int, list[int]]] = {}
         self._could_give: dict[int, dict[int, list[tuple[int, PartitionT]]]] = {node: {} for node in racks}
-        """By giver and taker, what the one could give to the other, the lightest first."""
+        """By giver and taker, the lightest partition first."""
 
     def put(self, partition: PartitionT, weight: int, able: list[int]) -> None:
-        """A partition is led by the first of those that could."""
+        """The first of the able brokers leads it."""
         self._able[partition] = weight, able
         self._take(partition, able[0])
 
@@ -111,7 +108,7 @@ class _Loads(Generic[PartitionT]):
         self._take(handover.partition, handover.taker)
 
     def better(self) -> list[_Handover[PartitionT]] | None:
-        """What makes the plan better, if anything does; the broker that has most gives first."""
+        """None if nothing does; the broker that has most gives first."""
         for giver in sorted(self._of_broker, key=lambda node: (-self._of_broker[node], node)):
             step = self._best(self._singles(giver)) or self._best(self._chains(giver))
             if step is not None:
@@ -132,7 +129,6 @@ class _Loads(Generic[PartitionT]):
             self._of_rack[rack] += weight
 
     def _best(self, steps: Iterable[list[_Handover[PartitionT]]]) -> list[_Handover[PartitionT]] | None:
-        """The step that gains most; none if none gains."""
         costs = [(cost, count, step) for count, step in enumerate(steps) if (cost := self._cost(step)) < (0, 0)]
         return min(costs, key=lambda it: it[:2])[2] if costs else None
 

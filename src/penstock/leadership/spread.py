@@ -3,8 +3,8 @@
 A replica counts by the bytes on its disk, by the bytes a second that it is written, and a little by being there. For
 each of these a broker has a share, which is 1 where it has the mean; the sum of the squares of all shares is to be
 small. One replica moves after the other, from a broker that has more than its share, where it gains most for each byte
-that has to be copied; partitions keep as many racks as they have. It ends when nobody has more than `tolerance` above
-the mean, when nothing gains any more, or after `most_moves`: then it is time to look again.
+that has to be copied; partitions keep as many racks as they have. It ends when no broker has more than `tolerance`
+above the mean, when nothing gains any more, or after `most_moves`: then it is time to look again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,8 +21,6 @@ LEAST_GAIN: Final = 1e-9
 
 
 class Carried(Value):
-    """What each replica of a partition carries."""
-
     disk_bytes: int
     bytes_per_second: float
 
@@ -41,10 +39,7 @@ def spread(
     tolerance: float = 0.1,
     most_moves: int = 50,
 ) -> dict[PartitionT, list[int]]:
-    """The new replicas of the partitions that should move; `racks` names the brokers that are in service.
-
-    A partition with a replica on any other broker stays where it is: it has troubles of its own.
-    """
+    """`racks` names the brokers in service; partitions with a replica on any other broker stay where they are."""
     shares = _Shares(
         {one: list(nodes) for one, nodes in sorted(replicas.items()) if all(node in racks for node in nodes)},
         carried,
@@ -60,8 +55,6 @@ def spread(
 
 
 class _Shares(Generic[PartitionT]):
-    """The share of each broker, in three respects."""
-
     def __init__(
         self, replicas: dict[PartitionT, list[int]], carried: Mapping[PartitionT, Carried], racks: Racks
     ) -> None:
@@ -83,7 +76,7 @@ class _Shares(Generic[PartitionT]):
         return nodes
 
     def best_step(self, most: float) -> _Step[PartitionT] | None:
-        """What gains most for what it costs; none if nobody has more than `most`."""
+        """What gains most for its cost; None if no broker has more than `most`."""
         for giver in sorted(self._racks, key=lambda node: (-max(self._of_broker[node]), node)):
             if max(self._of_broker[giver]) <= most:
                 return None
@@ -125,7 +118,7 @@ class _Shares(Generic[PartitionT]):
 def _weights(
     replicas: Mapping[PartitionT, Sequence[int]], carried: Mapping[PartitionT, Carried], brokers: int
 ) -> dict[PartitionT, tuple[float, float, float]]:
-    """What a replica adds to the share of its broker."""
+    """How much a replica adds to the share of its broker."""
     disk = sum(carried[one].disk_bytes * len(nodes) for one, nodes in replicas.items()) / max(brokers, 1)
     traffic = sum(carried[one].bytes_per_second * len(nodes) for one, nodes in replicas.items()) / max(brokers, 1)
     count = sum(map(len, replicas.values())) / max(brokers, 1)

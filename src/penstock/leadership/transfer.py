@@ -1,7 +1,7 @@
 """A leader hands over: it holds what arrives, has its successor named, and gives what it held to that one.
 
-This is the side of who leads. It stops before it asks for the change, and asks when the successor has everything; so
-the one record that moves leadership loses nothing, and who sends hears of nothing but a short delay.
+This is the leader's side. It stops before it asks for the change, and asks when the successor has everything; so
+the one record that moves leadership loses nothing, and clients see nothing but a short delay.
 
 | state        | what happens                                             | what follows                    | effect  |
 | ------------ | -------------------------------------------------------- | ------------------------------- | ------- |
@@ -13,23 +13,23 @@ the one record that moves leadership loses nothing, and who sends hears of nothi
 | asked        | the controller has made the change                       | decided                         |         |
 |              | it says that something else has changed: that will come  | asked                           |         |
 |              | it refuses; twice, if the fate of a request was unknown  | over: REFUSED                   | RESUME  |
-|              | nobody knows whether it has                              | asked, again after a pause      | ASK     |
+|              | it is not known whether it has                           | asked, again after a pause      | ASK     |
 |              | too much is held, or for too long                        | asked, and silent               | REFUSE  |
-|              | nobody has known it for as long as a lease lasts         | over: UNKNOWN                   | RESUME  |
+|              | it is not known for as long as a lease lasts             | over: UNKNOWN                   | RESUME  |
 | decided      | too much is held, or for too long                        | decided, and silent             | REFUSE  |
 | the last two | the successor has had its time, where that is limited    | the same                        | STAND   |
-|              | nobody has led for long after that                       | over: UNKNOWN                   | REFUSE  |
+|              | no broker has led for long after that                    | over: UNKNOWN                   | REFUSE  |
 |              | this one has renewed its lease twice since it asked      | over: RENEWED                   | RESUME  |
-| from held on | the successor leads, and nobody was refused meanwhile    | forwarding                      | FORWARD |
+| from held on | the successor leads, and no client was refused meanwhile | forwarding                      | FORWARD |
 | all of these | this one still leads, though something else has changed  | over: CHANGED                   | RESUME  |
-|              | another one does, or nobody                              | over: CHANGED                   | REFUSE  |
+|              | another broker does, or none                             | over: CHANGED                   | REFUSE  |
 | forwarding   | late comers have had their time, or are too many         | over: DONE                      | REFUSE  |
 |              | leadership has changed again                             | over: DONE                      | REFUSE  |
 
 From ASK on the change may have been made, whatever is heard of it: nothing is appended before it is certain that it was
-not, nor will be. Who is refused asks who leads, and tries there; that is what silence means. A controller that refuses
-says that this one leads; but where a request before got lost, only the second such word counts, for what got lost may
-come late. Without any controller, it is for the lease to say who may lead.
+not, nor will be. A client that is refused asks who leads, and tries there; that is what silence means. A controller
+that refuses says that this one leads; but where a request before got lost, only the second such word counts, for what
+got lost may come late. Without any controller, it is for the lease to say who may lead.
 
 Where voters elect who leads, the leader asks them by a record: the answer is that it is committed. From ASK on it has
 given up its lease and cannot lead again but by an election, for which it stands if the successor does not.
@@ -44,8 +44,6 @@ NOTHING: Sequence["Effect"] = ()
 
 
 class State(Enum):
-    """Where a transfer is."""
-
     CATCHING_UP = auto()
     HELD = auto()
     ASKED = auto()
@@ -55,8 +53,6 @@ class State(Enum):
 
 
 class Cause(Enum):
-    """Why a transfer is over."""
-
     DONE = auto()
     LAGS = auto()
     SLOW = auto()
@@ -68,8 +64,6 @@ class Cause(Enum):
 
 
 class Effect(Enum):
-    """What the shell is to do."""
-
     HOLD = auto()
     """Append nothing more, and keep what arrives."""
     SEAL = auto()
@@ -87,8 +81,6 @@ class Effect(Enum):
 
 
 class Answer(Enum):
-    """What is known of a request to the controller."""
-
     MADE = auto()
     REFUSED = auto()
     CHANGED = auto()
@@ -96,30 +88,26 @@ class Answer(Enum):
 
 
 class Limits(Value):
-    """How long each part of a transfer may take."""
-
     catch_up_ms: int = 1_000
     hold_ms: int = 500
-    """So long requests are held at most."""
     pause_ms: int = 100
-    """How long before the controller is asked again."""
     silent_ms: int = 9_000
-    """So long a leader appends nothing while it does not know whether it still leads: the length of its lease."""
+    """How long a leader appends nothing while it does not know whether it still leads: the length of its lease."""
     forward_ms: int = 10_000
-    """So long after the change requests that come here go on to the successor."""
+    """How long after the change requests that come here go on to the successor."""
     stand_ms: int | None = None
-    """So long the voters have to agree to the change, and then the successor to lead; None where nobody votes."""
+    """How long the voters have to agree to the change, and then the successor to lead; None without voters."""
 
 
 RENEWALS = 2
-"""A leader that has renewed its lease so often since it asked knows that nothing comes of the change."""
+"""After so many renewals of its lease since it asked a leader knows that nothing comes of the change."""
 
 HOLDING = (State.HELD, State.ASKED, State.DECIDED)
-"""Nothing is appended, and nobody else is known to lead."""
+"""Nothing is appended, and no other is known to lead."""
 
 
 class Transfer:
-    """See the module. What `leader_epoch` leads is to go to `successor`; `end` is where it ends in the beginning.
+    """What `leader_epoch` leads is to go to `successor`; `end` is where it ends in the beginning.
 
     `seals`: something may be appended last, when nothing else is any more.
     """
@@ -132,9 +120,8 @@ class Transfer:
         self.state = State.CATCHING_UP
         self.cause: Cause | None = None
         self.deadline_ms: int | None = now_ms + limits.catch_up_ms
-        """When `on_time` has something to do."""
+        """When `on_time` is due."""
         self.is_silent = False
-        """Whether what arrives is refused."""
         self._end = end
         self._seals = seals
         self._limits = limits
@@ -162,7 +149,6 @@ class Transfer:
         return NOTHING
 
     def on_answer(self, answer: Answer, now_ms: int) -> Sequence[Effect]:
-        """The controller has answered, or has not."""
         if self.state is not State.ASKED:
             return NOTHING
         if answer is Answer.MADE:
@@ -196,19 +182,18 @@ class Transfer:
         return NOTHING
 
     def on_renewed(self) -> Sequence[Effect]:
-        """This leader has renewed its lease since it asked for the change."""
+        """Called for each renewal after it asked for the change."""
         if self.state not in (State.ASKED, State.DECIDED):
             return NOTHING
         self._renewals += 1
         return self._over(Cause.RENEWED, Effect.RESUME) if self._renewals == RENEWALS else NOTHING
 
     def on_forwarding(self, now_ms: int) -> None:
-        """What was held is with the successor: late comers have some more time."""
+        """The successor has what was held: late comers have some more time."""
         if self.state is State.FORWARDING:
             self.deadline_ms = now_ms + self._limits.forward_ms
 
     def on_full(self) -> Sequence[Effect]:
-        """More is held than there is room for."""
         if self.state is State.HELD:
             return self._over(Cause.FULL, Effect.RESUME)
         if self.state is State.FORWARDING:
@@ -216,7 +201,6 @@ class Transfer:
         return self._silence()
 
     def on_time(self, now_ms: int) -> Sequence[Effect]:
-        """It is `deadline_ms`, or later."""
         if self.deadline_ms is None or now_ms < self.deadline_ms:
             return NOTHING
         if self.state is State.CATCHING_UP:
