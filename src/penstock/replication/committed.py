@@ -31,12 +31,11 @@ class Committed:
         return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
 
     def advance(self, high_watermark: int) -> Sequence[Waiter]:
-        """The high watermark is known to be at least this; returns who is due."""
+        """Returns the waiters that are due."""
         if high_watermark <= self.high_watermark:
             return NOBODY
         self.high_watermark = high_watermark
         return NOBODY if high_watermark < self.waits.next_offset else self.waits.take_due(high_watermark)
 
     def cut_to(self, log_end_offset: int) -> None:
-        """The log ends here: nothing behind it is committed any more."""
         self.high_watermark = min(self.high_watermark, log_end_offset)

@@ -23,7 +23,7 @@ LAST_EPOCH: Final = 2**31 - 1
 
 
 class Asked(NamedTuple):
-    """One request: the session that it belongs to, what it names, and what it takes out of the session."""
+    """Has the session, what the request names, and what it takes out of the session."""
 
     session_id: int
     epoch: int
@@ -32,8 +32,6 @@ class Asked(NamedTuple):
 
 
 class FollowerSession:
-    """See the module."""
-
     __slots__ = ("_forgotten", "_news", "_next_epoch", "_session_id", "_told", "_wanted")
 
     def __init__(self) -> None:
@@ -48,14 +46,12 @@ class FollowerSession:
         return len(self._wanted)
 
     def want(self, key: Key, position: Position) -> None:
-        """Fetch this partition from here on."""
         self._forgotten.pop(key, None)
         if self._wanted.get(key) != position:
             self._wanted[key] = position
             self._news[key] = None
 
     def forget(self, key: Key) -> None:
-        """Fetch it no longer."""
         self._wanted.pop(key, None)
         self._news.pop(key, None)
         if key in self._told:
@@ -63,11 +59,11 @@ class FollowerSession:
             self._forgotten[key] = None
 
     def told(self, key: Key) -> Position | None:
-        """What the leader answers to; None if it has not been asked about this partition."""
+        """What the leader answers to; None if it was not asked about this partition."""
         return self._told.get(key)
 
     def next(self) -> Asked:
-        """The next request; `answered` or `reset` must follow before the one after it."""
+        """`answered` or `reset` must follow before the next call."""
         if self._next_epoch == FIRST_EPOCH:
             asked = Asked(self._session_id, FIRST_EPOCH, list(self._wanted.items()), ())
             self._told = dict(self._wanted)
@@ -80,7 +76,7 @@ class FollowerSession:
         return asked
 
     def answered(self, session_id: int) -> None:
-        """The leader has taken the last request; it may have no room for a session (`session_id` 0)."""
+        """The leader may have no room for a session (`session_id` 0)."""
         self._session_id = session_id
         if session_id == NO_SESSION:
             self.reset()

@@ -15,17 +15,17 @@ from penstock.replication.partition_leader import UNKNOWN, PartitionLeader
 
 
 class IsrProposal(Value):
-    """What the leader of a partition asks the controller for, and on what grounds."""
+    """What a leader asks the controller for, and on what grounds."""
 
     leader_epoch: int
     partition_epoch: int
     isr: tuple[int, ...]
     broker_epochs: tuple[int, ...]
-    """Of the replicas in `isr`, -1 for those that were not heard of in this leader epoch (KIP-903)."""
+    """In the order of `isr`, -1 for replicas that were not heard of in this leader epoch (KIP-903)."""
 
 
 def grown_isr(leader: PartitionLeader, replica: int) -> tuple[int, ...] | None:
-    """The ISR with a follower that has just fetched; None if it is in it, may not be in it, or another is proposed."""
+    """None if it is in it, may not be in it, or another is proposed."""
     state = leader.followers.get(replica)
     if state is None or leader.proposed_isr is not None or replica in leader.isr:
         return None
@@ -46,7 +46,6 @@ def keeps_up(leader: PartitionLeader, replica: int, now_ms: int, max_lag_ms: int
 
 
 def proposal(leader: PartitionLeader, isr: tuple[int, ...], own_broker_epoch: int) -> IsrProposal:
-    """What to ask the controller for."""
     epochs = tuple(own_broker_epoch if replica == leader.node_id else _broker_epoch(leader, replica) for replica in isr)
     return IsrProposal(leader.leader_epoch, leader.partition_epoch, isr, epochs)
 
@@ -62,12 +61,12 @@ class Watch:
     __slots__ = ("_end_offset", "_since_ms")
 
     def __init__(self, leader: PartitionLeader, now_ms: int) -> None:
-        """Begin before an append: until then, whoever has all that there is was caught up."""
+        """Begin before an append: until then, replicas that have the whole log were caught up."""
         self._end_offset = leader.log_end_offset
         self._since_ms = now_ms
 
     def shrunk_isr(self, leader: PartitionLeader, now_ms: int, max_lag_ms: int) -> tuple[int, ...] | None:
-        """The ISR without those that have lagged for longer than `max_lag_ms`; None if there are none."""
+        """None if no replica has lagged for longer than `max_lag_ms`."""
         lagging: dict[int, None] = {}
         for replica in leader.isr:
             state = leader.followers.get(replica)
@@ -84,7 +83,6 @@ class Watch:
 
     @staticmethod
     def is_over(leader: PartitionLeader) -> bool:
-        """Whether every replica in sync has everything."""
         return all(
             leader.followers[replica].log_end_offset >= leader.log_end_offset
             for replica in leader.isr

@@ -4,7 +4,7 @@
 | -------------- | --------------------------------------------------- | ---------------------------------- |
 | `on_appended`  | records of the leader, or its high watermark, came  | up, at most to the log's end       |
 | `on_truncated` | the log was cut to what the leader has              | back, to the log's end             |
-| `on_epoch_over`| another leader, this replica or a new epoch         | no; wakes everybody                |
+| `on_epoch_over`| another leader, this replica or a new epoch         | no; wakes all waiters                |
 
 A new leader may know of less than is committed, so what it tells never moves the high watermark back.
 """
@@ -20,7 +20,7 @@ UNKNOWN = -1
 
 
 class PartitionFollower:
-    """A follower in one leader epoch; `leader_id` is -1 where nobody leads."""
+    """Belongs to one leader epoch; `leader_id` is -1 where there is no leader."""
 
     __slots__ = ("committed", "leader_epoch", "leader_high_watermark", "leader_id", "partition_epoch")
 
@@ -32,18 +32,17 @@ class PartitionFollower:
         self.leader_high_watermark = UNKNOWN
 
     def lags(self, log_end_offset: int) -> bool:
-        """Whether the log lacks something that is committed, as far as the leader of this epoch has told."""
+        """What the leader of this epoch has told counts."""
         return self.leader_high_watermark == UNKNOWN or log_end_offset < self.leader_high_watermark
 
     def on_appended(self, log_end_offset: int, leader_high_watermark: int) -> Sequence[Waiter]:
-        """What the leader sent is in the log, which ends here now; returns who is due."""
+        """What the leader sent is in the log, which ends here now; returns the waiters that are due."""
         self.leader_high_watermark = leader_high_watermark
         return self.committed.advance(min(leader_high_watermark, log_end_offset))
 
     def on_epoch_over(self) -> Sequence[Waiter]:
-        """Another epoch begins: everybody looks at what holds then."""
+        """All waiters look at what holds in the next epoch."""
         return self.committed.waits.take_all()
 
     def on_truncated(self, log_end_offset: int) -> None:
-        """The log was cut and ends here now."""
         self.committed.cut_to(log_end_offset)

@@ -9,14 +9,14 @@ of these replicas. It never goes back while this replica leads, and stands still
 | --------------- | ------------------------------------------------- | ------------------------- | ------------------ |
 | `on_appended`   | the leader's own log grew                         | if it is alone in the ISR | followers, readers |
 | `on_fetched`    | a follower asks for what is behind its log's end  | yes                       | readers            |
-| `on_proposed`   | the leader asks the controller for another ISR    | no: more may count        | nobody             |
+| `on_proposed`   | the leader asks the controller for another ISR    | no: more may count        | no waiter          |
 | `on_refused`    | the controller refused that                       | yes                       | readers            |
 | `on_joining`    | other followers keep up, or do no longer          | yes: fewer may count      | readers            |
 | `on_metadata`   | a change of the partition was committed           | yes                       | followers, readers |
 | `on_configured` | `min.insync.replicas` changed                     | yes                       | readers            |
-| `on_epoch_over` | another replica leads, or this one in a new epoch | no                        | everybody          |
+| `on_epoch_over` | another replica leads, or this one in a new epoch | no                        | all waiters        |
 
-Readers stand here for all who wait for the high watermark: consumers, acks=all, coordinators.
+Readers stand here for all that wait for the high watermark: consumers, acks=all, coordinators.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNKNOWN = -1
 
 
 class ReplicaState:
-    """What a leader knows of one follower; -1 for what it has not heard of in this epoch.
+    """-1 stands for what the leader has not heard of in this epoch.
 
     `last_caught_up_ms` is the latest time at which the follower had all that the leader had then.
     """
@@ -53,9 +53,7 @@ class ReplicaState:
         self._end_offset_at_last_fetch = UNKNOWN
 
     def on_fetched(self, fetch_offset: int, broker_epoch: int, leader_end_offset: int, now_ms: int) -> None:
-        """The follower has all before `fetch_offset`; the leader's log ends at `leader_end_offset`.
-
-        A follower that always asks a little behind the end of a log that grows quickly counts as caught up: it has
+        """A follower that always asks a little behind the end of a log that grows quickly counts as caught up: it has
         what there was when it last asked.
         """
         if fetch_offset >= leader_end_offset:
@@ -69,10 +67,10 @@ class ReplicaState:
 
 
 class PartitionLeader:
-    """The leader of one partition in one leader epoch, which began at `epoch_start_offset`.
+    """Its leader epoch began at `epoch_start_offset`.
 
-    `committed` is what it knows as this replica, `appended` are the waits for its log's end. Every method returns
-    whom the event wakes, and costs about a microsecond where nobody is due.
+    `committed` is what it knows as this replica, `appended` are the waits for its log's end. Every method returns the
+    waiters that the event wakes, and costs about a microsecond where none is due.
     """
 
     __slots__ = (
@@ -107,7 +105,7 @@ class PartitionLeader:
         min_insync_replicas: int = 1,
         now_ms: int = 0,
     ) -> None:
-        """Replicas of the ISR count as caught up at `now_ms`, the others as never; nobody waits for `committed` yet."""
+        """Replicas of the ISR count as caught up at `now_ms`, the others as never; `committed` has no waiters yet."""
         assert not committed.waits
         self.node_id = node_id
         self.leader_epoch = leader_epoch
@@ -116,7 +114,7 @@ class PartitionLeader:
         self.committed = committed
         self.appended = Waits()
         self.deletions = Waits()
-        """Who waits for the logs of followers to begin at an offset; all look again when one of them does."""
+        """These wait for the logs of followers to begin at an offset; all look again when one of them does."""
         self.followers: dict[int, ReplicaState] = {
             replica: ReplicaState(now_ms if replica in isr else UNKNOWN) for replica in replicas if replica != node_id
         }
@@ -132,7 +130,6 @@ class PartitionLeader:
 
     @property
     def high_watermark(self) -> int:
-        """The offset before which every in-sync replica has all records."""
         return self.committed.high_watermark
 
     @property
@@ -142,13 +139,12 @@ class PartitionLeader:
 
     @property
     def needed_replicas(self) -> int:
-        """How many replicas must be in sync for acks=all: no more than there are, whatever the topic says."""
+        """acks=all needs so many in sync: no more than there are, whatever the topic says."""
         return min(self.min_insync_replicas, len(self.replicas))
 
     # events
 
     def on_appended(self, log_end_offset: int) -> Sequence[Waiter]:
-        """The leader's log grew to this end."""
         self.log_end_offset = log_end_offset
         due = self._advance()
         if log_end_offset < self.appended.next_offset:
@@ -158,7 +154,7 @@ class PartitionLeader:
     def on_fetched(
         self, replica: int, fetch_offset: int, broker_epoch: int, now_ms: int, log_start_offset: int = UNKNOWN
     ) -> Sequence[Waiter]:
-        """A follower asks for what is behind `fetch_offset`, which is not behind this log's end."""
+        """The follower asks for what is behind `fetch_offset`, which is not behind this log's end."""
         assert fetch_offset <= self.log_end_offset
         state = self.followers.get(replica)
         if state is None:  # a reassignment has taken it away
@@ -177,7 +173,6 @@ class PartitionLeader:
         self._count()
 
     def on_refused(self) -> Sequence[Waiter]:
-        """What was proposed will never be committed."""
         self.proposed_isr = None
         self._count()
         return self._advance()
@@ -189,10 +184,7 @@ class PartitionLeader:
         return self._advance()
 
     def on_metadata(self, partition_epoch: int, replicas: Sequence[int], isr: Sequence[int]) -> Sequence[Waiter]:
-        """A change of the partition in this leader epoch was committed: no older proposal can be committed any more.
-
-        A change that is known already is passed over, and leaves what was proposed since.
-        """
+        """No older proposal can be committed any more. A known change is passed over, and leaves a newer proposal."""
         if partition_epoch <= self.partition_epoch:
             return NOBODY
         self.partition_epoch = partition_epoch
@@ -209,22 +201,21 @@ class PartitionLeader:
         return [*self.appended.take_all(), *self.deletions.take_all(), *self._advance()]
 
     def on_log_start_moved(self) -> Sequence[Waiter]:
-        """The log begins later: followers are to hear of that."""
+        """Followers are to hear that the log begins later."""
         return self.appended.take_all()
 
     def low_watermark(self, log_start_offset: int, is_alive: Callable[[int], bool]) -> int:
-        """Where the logs of all replicas that live have begun at least; this one's begins at `log_start_offset`."""
+        """Where the logs of all live replicas have begun at least; this one's begins at `log_start_offset`."""
         starts = [state.log_start_offset for replica, state in self.followers.items() if is_alive(replica)]
         return min([log_start_offset, *starts])
 
     def on_configured(self, min_insync_replicas: int) -> Sequence[Waiter]:
-        """The topic asks for another number of replicas."""
         self.min_insync_replicas = min_insync_replicas
         self._count()
         return self._advance()
 
     def on_epoch_over(self) -> Sequence[Waiter]:
-        """Another epoch begins: everybody looks at what holds then."""
+        """All waiters look at what holds in the next epoch."""
         return [*self.appended.take_all(), *self.deletions.take_all(), *self.committed.waits.take_all()]
 
     # the high watermark
@@ -232,7 +223,7 @@ class PartitionLeader:
     def _count(self) -> None:
         """Note whose offsets count: that changes more seldom than the offsets do."""
         self._holds = len(self.isr) < self.needed_replicas
-        # One that is in the ISR and no replica counts as one that was not heard of yet.
+        # A replica of the ISR that was taken away counts as one that was not heard of yet.
         self._counted = tuple(
             self.followers.get(replica) or ReplicaState(UNKNOWN)
             for replica in dict.fromkeys(self.maximal_isr + self.joining)

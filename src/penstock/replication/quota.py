@@ -1,6 +1,6 @@
 """How many bytes a second replication may take where it is throttled (KIP-73): counted over windows, as Kafka does.
 
-What has passed is always counted, and whoever asks before the next step is told whether it was too much. So one step
+What has passed is always counted, and a caller learns before the next step whether it was too much. So one step
 may overshoot, and the pause behind it makes up for that. The rate is that of all windows which are remembered; the
 first one counts as a whole, so that a burst at the beginning may take what a window allows.
 """
@@ -11,12 +11,10 @@ from collections import deque
 from typing import Final
 
 UNLIMITED: Final = 2**63 - 1
-"""The default of Kafka's keys, which stands for no limit."""
+"""The default of Kafka's keys: no limit."""
 
 
 class _Window:
-    """The bytes of one window, when it began, and when the last of them passed."""
-
     __slots__ = ("count", "last_ms", "start_ms")
 
     def __init__(self, start_ms: int) -> None:
@@ -25,7 +23,7 @@ class _Window:
 
 
 class ReplicationQuota:
-    """See the module. `bytes_per_s` may change at any time; `windows` of `window_ms` are remembered."""
+    """`bytes_per_s` may change at any time; `windows` of `window_ms` are remembered."""
 
     __slots__ = ("_remembered_ms", "_window_ms", "_windows", "bytes_per_s")
 
@@ -36,7 +34,6 @@ class ReplicationQuota:
         self._windows: deque[_Window] = deque()
 
     def record(self, count: int, now_ms: int) -> None:
-        """So many bytes have passed."""
         self._forget_old(now_ms)
         if not self._windows or now_ms - self._windows[-1].start_ms >= self._window_ms:
             self._windows.append(_Window(now_ms))
@@ -45,14 +42,13 @@ class ReplicationQuota:
         window.last_ms = now_ms
 
     def is_exceeded(self, now_ms: int) -> bool:
-        """Whether more has passed than is allowed, so that nothing shall for now."""
         if self.bytes_per_s == UNLIMITED:
             return False
         count, elapsed_ms = self._measure(now_ms)
         return count * 1000 > self.bytes_per_s * max(elapsed_ms, self._window_ms)
 
     def wait_ms(self, now_ms: int) -> int:
-        """How long to pause before asking again; 0 if something may pass at once."""
+        """0 if something may pass at once."""
         if not self.is_exceeded(now_ms):
             return 0
         count, elapsed_ms = self._measure(now_ms)

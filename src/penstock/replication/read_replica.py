@@ -8,15 +8,12 @@ from typing import Final
 from penstock.replication.partition_leader import PartitionLeader
 
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-"""What `replica.selector.class` calls this rule."""
+"""As `replica.selector.class` names it."""
 NO_REPLICA: Final = -1
 
 
 def nearest_replica(leader: PartitionLeader, offset: int, is_near: Callable[[int], bool]) -> int:
-    """A replica near the consumer that is in sync and has its offset, the one that is ahead of the others.
-
-    NO_REPLICA where there is none, or where the leader is near itself.
-    """
+    """In sync, and the one that is ahead. NO_REPLICA where there is none, or where the leader is near itself."""
     if is_near(leader.node_id):
         return NO_REPLICA
     near = [

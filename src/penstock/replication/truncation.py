@@ -15,8 +15,7 @@ def truncation_offset(
     log_end_offset: int,
     high_watermark: int,
 ) -> int:
-    """The offset from which on the follower's log has to go, so that the next fetch finds a common past or an earlier
-    place to part from.
+    """Where the follower cuts its log, so that the next fetch finds a common past or an earlier place to part from.
 
     The leader has answered that the newest of its epochs that is not above the follower's last one is `leader_epoch`,
     and that it ends at `leader_end_offset`. `own_end_for(epoch)` is the follower's own (epoch, end offset) in the same

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 Waiter = Callable[[], None]
 """What the shell calls when a wait is over. A machine hands it back and never calls it."""
 Wait = tuple[int, int, Waiter]
-"""One wait: the offset, a number that no other wait of the queue has, and who waits."""
+"""The offset, a number that no other wait of the queue has, and the waiter."""
 
 NEVER = 1 << 63
 """Behind every offset."""
@@ -16,10 +16,7 @@ NOBODY: Sequence[Waiter] = ()
 
 
 class Waits:
-    """Waits for one number that grows, in the order of the offsets that they wait for; costs log n each.
-
-    Nobody is due before the number is at `next_offset`.
-    """
+    """Ordered by offset; costs log n each. No wait is due before the number is at `next_offset`."""
 
     __slots__ = ("_number", "_waits", "next_offset")
 
@@ -32,7 +29,7 @@ class Waits:
         return len(self._waits)
 
     def add(self, offset: int, waiter: Waiter) -> Wait:
-        """Let `waiter` be due once the number is at `offset` or past it; the result is for `cancel`."""
+        """Due once the number is at `offset` or past it; the result is for `cancel`."""
         self._number += 1
         wait = offset, self._number, waiter
         insort(self._waits, wait)  # the number decides before waiters would be compared
@@ -40,14 +37,14 @@ class Waits:
         return wait
 
     def cancel(self, wait: Wait) -> None:
-        """Take a wait back; one that is over already is fine."""
+        """The wait may be over already."""
         at = bisect_left(self._waits, wait[:2])
         if at < len(self._waits) and self._waits[at] is wait:
             del self._waits[at]
             self._note_next()
 
     def take_due(self, reached: int) -> Sequence[Waiter]:
-        """Remove those who wait for `reached` or less, and return them in order."""
+        """Removes the waiters for `reached` or less, and returns them in order."""
         if reached < self.next_offset:
             return NOBODY
         waits = self._waits
@@ -58,7 +55,6 @@ class Waits:
         return due
 
     def take_all(self) -> Sequence[Waiter]:
-        """Remove all waiters and return them."""
         due = [waiter for _, _, waiter in self._waits]
         self._waits.clear()
         self._note_next()

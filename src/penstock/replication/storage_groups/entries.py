@@ -36,8 +36,6 @@ BY_ITSELF: Final = -1
 
 
 class Kind(enum.IntEnum):
-    """What an entry is about."""
-
     OPENED = 0
     APPENDED = 1
     CLOSED = 2
@@ -57,7 +55,7 @@ class Scheme(enum.IntEnum):
 
     @property
     def ends_in_ms(self) -> int | None:
-        """So long the others keep what they have promised when they have applied the entry; None: as long as ever."""
+        """How long the others keep what they have promised when they have applied the entry; None: as long as ever."""
         return {Scheme.RUNS_OUT: None, Scheme.MOVED: MOVED_MS, Scheme.ENDED: 0}[self]
 
 
@@ -65,27 +63,25 @@ MOVED_MS: Final = 100
 
 
 class PartitionId(NamedTuple):
-    """A partition of a topic; a topic that is created anew has another id."""
+    """A topic that is created anew has another id."""
 
     topic_id: UUID
     number: int
 
 
 class Entry(Value):
-    """One entry; see the module for what `content` is."""
-
     kind: Kind
     partition: PartitionId
     content: bytes = b""
 
 
 def opened(partition: PartitionId, topic: str, since: int) -> Entry:
-    """The partition belongs to the group; at the offset `since` the metadata had its topic."""
+    """The metadata had the partition's topic at the offset `since`."""
     return Entry(Kind.OPENED, partition, SINCE.pack(since) + topic.encode())
 
 
 def decode_opened(content: bytes) -> tuple[str, int]:
-    """The topic's name and the offset in such an entry. Raises DecodeError."""
+    """The topic's name and the offset. Raises DecodeError."""
     try:
         return content[SINCE.size :].decode(), SINCE.unpack_from(content)[0]
     except (struct.error, UnicodeDecodeError) as error:
@@ -93,12 +89,11 @@ def decode_opened(content: bytes) -> tuple[str, int]:
 
 
 def begins(partition: PartitionId, offset: int) -> Entry:
-    """The partition's log begins at this offset."""
     return Entry(Kind.BEGINS, partition, OFFSET.pack(offset))
 
 
 def decode_begins(content: bytes) -> int:
-    """The offset in such an entry. Raises DecodeError."""
+    """Raises DecodeError."""
     try:
         return int(OFFSET.unpack(content)[0])
     except struct.error as error:
@@ -106,7 +101,7 @@ def decode_begins(content: bytes) -> int:
 
 
 class HandedOver(Value):
-    """The leader of this epoch gives way to this voter. Its lease ends so much later; None: when it has run out."""
+    """The leader of this epoch gives way. Its lease ends so much later; None: when it has run out."""
 
     epoch: int
     successor: int
@@ -114,12 +109,11 @@ class HandedOver(Value):
 
 
 def encode_proposal(entries: Iterable[Entry | HandedOver], now_ms: int) -> bytearray:
-    """The record batch that stands for these entries."""
     return encode_batch([_record(entry, now_ms) for entry in entries])
 
 
 def decode_proposals(batches: bytes) -> Iterator[Entry | HandedOver]:
-    """The entries in record batches of a group's log, in order. Raises DecodeError."""
+    """Keeps the order. Raises DecodeError."""
     for position, header in iterate_batches(batches):
         if not header.is_control:
             for record in decode_batch(batches, position):
@@ -137,7 +131,7 @@ def _record(entry: Entry | HandedOver, now_ms: int) -> Record:
 
 
 def decode_entry(record: Record) -> Entry | HandedOver:
-    """The entry that a record stands for. Raises DecodeError."""
+    """Raises DecodeError."""
     key, value = record.key or b"", record.value or b""
     try:
         version, kind = KIND.unpack_from(key)

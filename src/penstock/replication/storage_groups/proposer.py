@@ -32,12 +32,11 @@ NO_PRODUCER_ID = -1
 
 
 class ProposalSettings(Value, kw_only=True):
-    """How long appends are collected: until the first has waited for `linger_ms`, or all have `max_bytes`."""
+    """Appends are collected until the first has waited for `linger_ms`, or all have `max_bytes`."""
 
     linger_ms: int = 0
     max_bytes: int = 1 << 20
     handover_scheme: Scheme = Scheme.ENDED
-    """How the leader gives way to another one."""
 
 
 class Written(Protocol):
@@ -58,30 +57,28 @@ class Producers(Protocol):
         """The batch that this one repeats, None if it is new; KafkaError if it is wrong."""
 
     def proposed(self, header: BatchHeader, first_offset: int, last_offset: int) -> None:
-        """A new batch is under way, and gets these offsets."""
+        """The new batch is under way."""
 
-    def applied(self, producer_id: int) -> None:
-        """The oldest batch of this producer that was under way is in the log."""
+    def applied(self, producer_id: int) -> None: ...
 
 
 class PartitionEnd(Protocol):
-    """What the proposer has to know of a partition's log of which nothing is under way."""
+    """Nothing of the log is under way."""
 
     @property
-    def end_offset(self) -> int:
-        """The offset that the next record gets."""
+    def end_offset(self) -> int: ...
 
     @property
     def latest_epoch(self) -> int:
-        """The leader epoch of the last batch, or -1."""
+        """That of the last batch, or -1."""
 
     @property
     def producers(self) -> Producers:
-        """A new view of the partition's producers, in which nothing is under way."""
+        """Nothing is under way in this new view."""
 
 
 class Place(NamedTuple):
-    """Where a batch goes, or of a repeated one, went or is to go."""
+    """Where a batch goes; a repeated one went there, or is to go."""
 
     first_offset: int
     last_offset: int
@@ -91,7 +88,7 @@ class Place(NamedTuple):
 
 
 class Ahead:
-    """A partition of which something is under way: where it will end."""
+    """Where a partition will end of which something is under way."""
 
     __slots__ = ("count", "end_offset", "latest_epoch", "producers")
 
@@ -100,11 +97,11 @@ class Ahead:
         self.latest_epoch = end.latest_epoch
         self.producers = end.producers
         self.count = 0
-        """So many entries are collected or under way."""
+        """Counts entries that are collected or under way."""
 
 
 class Proposer:
-    """See the module. It leads from `lead` to `resign`, and takes nothing more from `hand_over` on."""
+    """Leads from `lead` to `resign`, and takes nothing more from `hand_over` on."""
 
     __slots__ = (
         "_ahead",
@@ -122,40 +119,39 @@ class Proposer:
     def __init__(self, settings: ProposalSettings) -> None:
         self.settings = settings
         self.epoch: int | None = None
-        """The epoch of the group that it leads."""
+        """The group's epoch, while it leads."""
         self.proposals = 0
-        """So many proposals were made since the process began, of so many `entries`."""
+        """Counted since the process began, with `entries` in all."""
         self.entries = 0
         self._ahead: dict[PartitionId, Ahead] = {}
         self._closing: set[PartitionId] = set()
         self._collected: list[Entry] = []
         self.gives_way = False
-        """Whether it has proposed that another one leads, and takes nothing more."""
+        """It has proposed that another leads, and takes nothing more."""
         self._size = 0
         self._since_ms = 0
 
     def lead(self, epoch: int) -> None:
-        """This replica leads, and has applied all that was proposed before."""
         self.resign()
         self.epoch = epoch
 
     def resign(self) -> None:
-        """This replica leads no longer. What was collected is thrown away; what is under way, nobody knows."""
+        """What was collected is thrown away; the fate of what is under way is not known."""
         self.epoch = None
         self._ahead.clear()
         self._closing.clear()
         self._collected, self._size = [], 0
         self.gives_way = False
 
-    # What is asked of it. Each raises KafkaError NOT_LEADER_OR_FOLLOWER where this replica does not lead.
+    # Each raises KafkaError NOT_LEADER_OR_FOLLOWER where this replica does not lead.
 
     def open(self, partition: PartitionId, topic: str, since: int, now_ms: int) -> None:
-        """The partition is to belong to the group; the metadata had its topic at the offset `since`."""
+        """The metadata had the partition's topic at the offset `since`."""
         self._check_leading()
         self._collect(opened(partition, topic, since), now_ms)
 
     def close(self, partition: PartitionId, now_ms: int) -> None:
-        """The partition shall belong to the group no longer: nothing can be appended to it from now on."""
+        """Nothing can be appended to the partition from now on."""
         self._check_leading()
         if partition not in self._closing:
             self._closing.add(partition)
@@ -175,7 +171,7 @@ class Proposer:
         leader_epoch: int,
         now_ms: int,
     ) -> Place:
-        """Collect a batch that was checked, and give it its offsets and the partition's leader epoch, in place.
+        """Give a checked batch its offsets and the partition's leader epoch, in place.
 
         Raises KafkaError INVALID_PRODUCER_EPOCH or OUT_OF_ORDER_SEQUENCE_NUMBER, and UNKNOWN_TOPIC_OR_PARTITION for a
         partition that is being closed. A batch that repeats another one is where that is; it may be under way still.
@@ -220,17 +216,14 @@ class Proposer:
         return self._since_ms + (0 if self._size >= self.settings.max_bytes else self.settings.linger_ms)
 
     def take(self, now_ms: int) -> bytearray | None:
-        """All that was collected, if it is due, as one record batch for the group's log."""
+        """One record batch for the group's log; None if nothing is due."""
         deadline_ms = self.deadline_ms
         if deadline_ms is None or now_ms < deadline_ms:
             return None
         return self._proposal([], now_ms)
 
     def hand_over(self, successor: int, now_ms: int) -> bytearray:
-        """All that was collected, and behind it that another voter leads next: this epoch takes nothing more.
-
-        Raises KafkaError NOT_LEADER_OR_FOLLOWER.
-        """
+        """What was collected, then the entry that ends this epoch. Raises KafkaError NOT_LEADER_OR_FOLLOWER."""
         self._check_leading()
         assert self.epoch is not None, "it leads"
         self.gives_way = True
@@ -255,6 +248,5 @@ class Proposer:
             ahead.producers.applied(producer_id)
 
     def under_way(self, partition: PartitionId) -> int:
-        """So many batches of a partition are collected or under way."""
         ahead = self._ahead.get(partition)
         return 0 if ahead is None else ahead.count

@@ -1,7 +1,7 @@
 """A snapshot of a group's log: which partitions it has, and from where up to where their own logs hold what it said.
 
 It is small, for the partitions' logs themselves are what a snapshot stands for. A replica has a snapshot only if these
-logs are on its disk up to the offsets that it names: who takes one of itself flushes them before, and who fetches one
+logs are on its disk up to the offsets that it names: a replica that takes one flushes them before, one that fetches it
 copies first what it lacks. It deletes what comes before the beginnings that the snapshot names.
 
 It is laid out as the `.checkpoint` files of Kafka's metadata log (KIP-630, KIP-853), so that `penstock dump-log` can
@@ -33,7 +33,7 @@ PARTITIONS_PER_BATCH: Final = 1000
 
 
 class PartitionState(Value):
-    """A partition of the group, and from where up to where its log goes; at `since` the metadata had its topic."""
+    """At `since` the metadata had the partition's topic."""
 
     id: PartitionId
     topic: str
@@ -43,7 +43,7 @@ class PartitionState(Value):
 
 
 def encode_snapshot(states: Iterable[PartitionState], quorum: Quorum, *, epoch: int, now_ms: int) -> Iterator[bytes]:
-    """The file, batch by batch; `epoch` is that of the last record of the log that it stands for."""
+    """Batch by batch; `epoch` is that of the last record of the log that it stands for."""
     header = snapshot_header_records(quorum, now_ms, now_ms)
     return encode_snapshot_file(header, _in_batches(states), epoch=epoch, now_ms=now_ms)
 
@@ -55,7 +55,7 @@ def _in_batches(states: Iterable[PartitionState]) -> Iterator[Sequence[Record]]:
 
 
 def decode_snapshot(content: bytes) -> Iterator[PartitionState]:
-    """The partitions in a snapshot. Raises DecodeError if it is damaged or has no end."""
+    """Raises DecodeError if it is damaged or has no end."""
     for position, header in batches_of_snapshot(content):
         yield from map(decode_state, iterate_records(content, position, header))
 
@@ -67,7 +67,7 @@ def _record(state: PartitionState) -> Record:
 
 
 def decode_state(record: Record) -> PartitionState:
-    """The partition that a record of a snapshot stands for. Raises DecodeError."""
+    """Raises DecodeError."""
     value = record.value or b""
     try:
         version, topic_id, number = KEY.unpack(record.key or b"")
