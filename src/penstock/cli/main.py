@@ -40,25 +40,22 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "topics": ("records.topics", "list, describe, create, change and delete topics"),
     "worker": ("work.worker", "run connectors"),
 }
-"""Each subcommand with its module below `penstock.cli`, and with its line in the help."""
+"""The module of each subcommand below `penstock.cli`, and its line in the help."""
 
 
 class LazyGroup(click.Group):
-    """A group whose subcommands are imported at their first use; its help needs no import at all."""
+    """Subcommands are imported at their first use; the help needs no import at all."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name the subcommands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a subcommand."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"penstock.cli.{COMMANDS[cmd_name][0]}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of subcommands from the table."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 

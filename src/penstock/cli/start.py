@@ -28,9 +28,9 @@ MAX_NODES = 99
 MAX_PORT = 55_000
 NODES_DIRECTORY = "penstock-data"
 WAITING_S = 3
-"""So long a start may take before the node says what it waits for."""
+"""After this time the node says what it waits for."""
 WORKER_S = 30
-"""So long a worker beside the node may take to end."""
+"""The time that a worker beside the node gets to end."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -96,10 +96,7 @@ def command(
 
 
 def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
-    """Say so when all directories of a configured node are new: a disk that is not mounted would look the same.
-
-    Kafka refuses to start then. A node that is its whole cluster has nobody to contradict, so it starts, as a new one.
-    """
+    """A disk that is not mounted looks the same: Kafka does not start then; a node that is its cluster does."""
     if not any_formatted(Disk(), config.all_dirs):
         click.echo(
             f"warning: no log directory of {file} was formatted ({', '.join(config.all_dirs)}): this starts as a new "
@@ -109,7 +106,6 @@ def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
 
 
 async def _run(config: BrokerConfig, *, until_eof: bool, worker_port: int | None = None) -> None:
-    """Start the node, say where it is, wait for a signal, stop it."""
     from penstock.node.assembly.start import StartError, start_node
 
     stop = asyncio.Event()
@@ -142,7 +138,7 @@ async def _run(config: BrokerConfig, *, until_eof: bool, worker_port: int | None
     await _first_of(node.failed, stop)
     for number in STOP_SIGNALS:  # a second signal does not wait
         loop.remove_signal_handler(number)
-    with suppress(OSError):  # whoever read this may be gone, and the node has to stop all the same
+    with suppress(OSError):  # the reader may be gone, and the node has to stop all the same
         click.echo("stopping")
     if beside is not None:
         beside.cancel()
@@ -155,7 +151,7 @@ async def _run(config: BrokerConfig, *, until_eof: bool, worker_port: int | None
 
 
 def _stop_at_eof(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """The standard input can be read: pass over what is there, and stop the node at its end."""
+    """Pass over what can be read, and stop the node at the end of the input."""
     if not os.read(sys.stdin.fileno(), 1):
         loop.remove_reader(sys.stdin.fileno())
         stop.set()
@@ -184,7 +180,6 @@ async def _tell_of_waiting(config: BrokerConfig, parts: "list[QuorumParts]") -> 
 
 
 async def _first_of(future: "asyncio.Future[Any]", stop: asyncio.Event) -> None:
-    """Wait until that is done, or a signal asks to stop."""
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait([future, stopping], return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()

@@ -84,7 +84,6 @@ def unregister(
     """Forget a broker that does not come back. One that still runs registers anew."""
 
     async def work(admin: Admin) -> bool:
-        """Whether it runs."""
         known = [] if session.of_controllers else (await admin.describe_cluster()).brokers
         await admin.unregister_broker(node_id)
         return node_id in (broker.node_id for broker in known)

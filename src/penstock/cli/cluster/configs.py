@@ -100,7 +100,7 @@ def _changes(add_config: str | None, file: Path | None, delete_config: str | Non
 
 
 def parse_additions(text: str) -> dict[str, str]:
-    """`k1=v1,k2=[v2,v3]` as a dictionary."""
+    """Reads `k1=v1,k2=[v2,v3]`."""
     additions: dict[str, str] = {}
     position = 0
     while position < len(text):

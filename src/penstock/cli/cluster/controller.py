@@ -40,10 +40,7 @@ def command(
 
 
 async def hand_over(admin: Admin, successor_id: int | None) -> tuple[QuorumInfo, QuorumInfo]:
-    """Let the active controller go, unless it is the successor already; the quorum before and after that.
-
-    Without a successor anybody may stand. Raises click.ClickException for a successor that has no vote.
-    """
+    """Returns the quorum before and after. Raises click.ClickException for a successor that has no vote."""
     before = await admin.quorum.describe()
     voters = sorted(voter.node_id for voter in before.voters)
     if successor_id is not None and successor_id not in voters:
@@ -56,7 +53,7 @@ async def hand_over(admin: Admin, successor_id: int | None) -> tuple[QuorumInfo,
 
 
 def check_successor(after: QuorumInfo, successor_id: int | None) -> None:
-    """Raises click.ClickException if the voters elected another than who was asked for."""
+    """Raises click.ClickException if the voters elected another one."""
     if successor_id is not None and after.leader_id != successor_id:
         raise click.ClickException(
             f"the voters elected {after.leader_id}, not {successor_id}: see with `penstock metadata-quorum describe "

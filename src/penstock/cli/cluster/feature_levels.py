@@ -32,7 +32,7 @@ def release_level(option: str, text: str) -> int:
 
 
 def release_levels(metadata_version: int, *, is_upgrade: bool) -> dict[str, int]:
-    """The levels of a release of those features that can be changed here; no upgrade takes one away."""
+    """Only features that can be changed here; no upgrade takes one away."""
     changeable = KAFKAS_FEATURES.keys() & SUPPORTED_FEATURES.keys() - {KRAFT_VERSION}
     levels = {name: default_level(name, metadata_version) for name in changeable}
     return {METADATA_VERSION: metadata_version} | {
@@ -41,7 +41,7 @@ def release_levels(metadata_version: int, *, is_upgrade: bool) -> dict[str, int]
 
 
 def named_levels(texts: tuple[str, ...]) -> dict[str, int]:
-    """The levels that `--feature NAME=LEVEL` names, each feature once."""
+    """Reads `--feature NAME=LEVEL`, each feature once."""
     levels: dict[str, int] = {}
     for text in texts:
         name, separator, level = (part.strip() for part in text.partition("="))

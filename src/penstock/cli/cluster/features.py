@@ -25,14 +25,12 @@ UNSAFE: Final = option("Even if metadata may be lost.")
 
 
 class Wanted(Value):
-    """Options that say which levels features are to have."""
-
     features: tuple[str, ...] = option("May be given several times.", "--feature", metavar="NAME=LEVEL")
     release_version: str | None = option("The level of metadata.version of a release.", metavar="RELEASE")
     metadata: str | None = option("The level of metadata.version: a number or a name, such as 4.0-IV3 or 3.9.")
 
     def levels(self, *, is_upgrade: bool) -> dict[str, int]:
-        """The level that each feature is to have. A release stands for those of its levels that there are here."""
+        """A release stands for those of its levels that there are here."""
         release, metadata = self.release_version, self.metadata
         if release is not None:
             if self.features or metadata is not None:
@@ -108,7 +106,6 @@ def _lowering(unsafe: bool) -> UpgradeType:
 
 
 def _shown(feature: str, level: int) -> str:
-    """A level as kafka-features.sh shows it."""
     return METADATA_VERSION_NAMES.get(level, f"UNKNOWN {level}") if feature == METADATA_VERSION else str(level)
 
 

@@ -16,7 +16,7 @@ from penstock.client.errors import ClientError
 from penstock.protocol.requests.own_apis import Metric
 
 ROUNDS: Final = 20
-"""So often nodes are asked again that are not at the same offset: metadata may change all the time."""
+"""How often nodes are asked again that are not at the same offset: metadata may change all the time."""
 
 
 @click.group(short_help="compare the nodes' metadata; their metrics")
@@ -67,7 +67,7 @@ def metrics(
 
 
 async def _nodes(admin: Admin) -> list[int]:
-    """The nodes to ask. A controller stays registered when it has left the quorum for good: such a one is left out."""
+    """Leaves out a controller that has left the quorum for good: it stays registered."""
     nodes = sorted(admin.cluster.metadata.brokers)
     if not isinstance(admin.cluster, ControllerClient) or admin.cluster.metadata.controller_id not in nodes:
         return nodes
@@ -91,7 +91,7 @@ async def _metrics(admin: Admin, only: int | None) -> tuple[list[tuple[int, Metr
 
 
 async def _states(admin: Admin) -> tuple[list[MetadataState], dict[int, Exception]]:
-    """All nodes at the same offset, if that can be had; and those that do not answer."""
+    """All at the same offset, if that can be had; and the errors of nodes that do not answer."""
     nodes = await _nodes(admin)
     states: list[MetadataState] = []
     failures: dict[int, Exception] = {}

@@ -120,7 +120,6 @@ def _load(file: Path) -> BrokerConfig:
 
 
 def _directory_id(config: BrokerConfig, file: Path) -> UUID:
-    """The id of the directory that has the metadata log."""
     directory = config.metadata_dir
     with in_words(LogDirectoryError, OSError):
         identity = identities(Disk(), [directory])[directory]
@@ -130,7 +129,7 @@ def _directory_id(config: BrokerConfig, file: Path) -> UUID:
 
 
 def _endpoints(config: BrokerConfig, file: Path) -> list[QuorumEndpoint]:
-    """Where the controller is reached: what it advertises, else where it listens."""
+    """What the controller advertises, else where it listens."""
     advertised = {listener.name: listener for listener in config.advertised_listeners}
     found = [advertised.get(listener.name, listener) for listener in config.controller_listeners]
     if not found:

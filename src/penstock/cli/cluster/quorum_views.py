@@ -21,7 +21,6 @@ COLUMNS: Final = (
 
 
 def status_lines(cluster_id: str, info: QuorumInfo) -> Iterator[str]:
-    """The summary of `--status`."""
     lag, lag_ms = _greatest_lag(info)
     for label, value in (
         ("ClusterId", cluster_id),
@@ -45,7 +44,6 @@ def replication_lines(info: QuorumInfo, now_ms: int | None) -> Iterator[str]:
 
 
 def quorum_as_json(cluster_id: str, info: QuorumInfo) -> dict[str, object]:
-    """All that is known, for programs."""
     lag, lag_ms = _greatest_lag(info)
     return {
         "cluster_id": cluster_id,
@@ -71,7 +69,7 @@ def _as_json(replica: QuorumReplica, info: QuorumInfo) -> dict[str, object]:
 
 
 def _greatest_lag(info: QuorumInfo) -> tuple[int, int]:
-    """How far the last voter is behind the leader: in records and in milliseconds, -1 where that is not known."""
+    """How far the last voter is behind: in records and in milliseconds, -1 where that is not known."""
     leader = info.leader
     if leader is None:
         return UNKNOWN, UNKNOWN

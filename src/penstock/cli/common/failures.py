@@ -10,7 +10,6 @@ import click
 def in_words(
     *kinds: type[Exception], before: str = "", how: type[click.ClickException] = click.ClickException
 ) -> Iterator[None]:
-    """End the command with the words of such an error."""
     try:
         yield
     except kinds as error:
@@ -18,5 +17,4 @@ def in_words(
 
 
 def wrong_usage(*kinds: type[Exception], of: str = "") -> AbstractContextManager[None]:
-    """The same for what an option says that should not."""
     return in_words(*kinds, before=f"{of}: " if of else "", how=click.UsageError)

@@ -10,7 +10,7 @@ from penstock.client.values import TopicPartition
 
 
 def matching(expression: str, names: Sequence[str], option: str) -> list[str]:
-    """The names that an expression takes: a name, a regular expression, or several of them with commas."""
+    """`expression`: a name, a regular expression, or several of them with commas."""
     exact = [part.strip() for part in expression.split(",")]
     with wrong_usage(re.error, of=f"{option}: {expression!r} is no regular expression"):
         pattern = re.compile("|".join(f"(?:{part})" for part in exact if part))
@@ -18,7 +18,7 @@ def matching(expression: str, names: Sequence[str], option: str) -> list[str]:
 
 
 def parse_numbers(text: str, option: str) -> list[int]:
-    """Numbers of partitions or nodes: `0,2,5-7`."""
+    """Reads `0,2,5-7`."""
     numbers: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")

@@ -26,8 +26,6 @@ FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 class Declaration(Value):
-    """What a parameter says of its option besides its type."""
-
     kind: type[click.Parameter]
     names: tuple[str, ...]
     attributes: dict[str, Any]
@@ -40,12 +38,11 @@ class Actions(Value):
 
 
 def option(text: str | None, *names: str, **attributes: Any) -> Any:
-    """An option with its help. `names` if it has others than that of the parameter; `min`, `max` bound a number."""
+    """`names` if the option has others than that of the parameter; `min`, `max` bound a number."""
     return Declaration(click.Option, names, {"help": text, **attributes})
 
 
 def argument(**attributes: Any) -> Any:
-    """An argument of the command."""
     return Declaration(click.Argument, (), attributes)
 
 
@@ -58,7 +55,6 @@ JSON: Final = option("Print JSON, for programs.", "--json")
 
 
 def declared(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that the parameters of its function declare."""
     parts = [(it.name, it.annotation, it.default) for it in signature(function, eval_str=True).parameters.values()]
 
     @wraps(function)
@@ -71,7 +67,6 @@ def declared(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def one_of(actions: Mapping[str, bool]) -> str:
-    """The one action that was asked for."""
     chosen = [name for name, given in actions.items() if given]
     if len(chosen) != 1:
         names = ", ".join(f"--{name}" for name in actions)
@@ -85,7 +80,6 @@ def _fields(values: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _taken(name: str, hint: Any, said: Any, given: dict[str, Any]) -> Any:
-    """The argument for a parameter, out of what click gives."""
     if isinstance(hint, ValueMeta):
         return hint(**{field: _taken(field, inner, of_field, given) for field, inner, of_field in _fields(hint)})
     if isinstance(said, Actions):
@@ -123,7 +117,6 @@ def _parameter(name: str, hint: Any, said: Declaration) -> click.Parameter:
 
 
 def _type(kind: Any, attributes: Mapping[str, Any]) -> Any:
-    """How the text is read."""
     bounds = {bound: attributes[bound] for bound in ("min", "max") if bound in attributes}
     if bounds:
         return click.IntRange(**bounds) if kind is int else click.FloatRange(**bounds)

@@ -15,12 +15,11 @@ NOTHING: Final = "nothing to show"
 
 
 def print_json(document: object) -> None:
-    """One document, indented."""
     click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, empty: str = NOTHING) -> None:
-    """A table with a line of column names; on a pipe nothing is cut to the width of a terminal."""
+    """On a pipe nothing is cut to the width of a terminal."""
     if not rows:
         click.echo(empty, err=True)
         return
@@ -44,20 +43,19 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, empt
 
 
 def as_objects(columns: Sequence[str], rows: Sequence[Sequence[Value]]) -> list[dict[str, Value]]:
-    """Rows as objects whose keys are the column names in snake_case."""
+    """Keys are the column names in snake_case."""
     keys = [column.lower().replace("-", "_").replace(" ", "_").replace("/s", "_per_second") for column in columns]
     return [dict(zip(keys, row, strict=True)) for row in rows]
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, as_json: bool, empty: str = NOTHING) -> None:
-    """A table, or the same as a list of objects."""
     print_found(as_objects(columns, rows), columns, rows, as_json=as_json, empty=empty)
 
 
 def print_found(
     found: object, columns: Sequence[str], rows: Sequence[Sequence[Value]], *, as_json: bool, empty: str = NOTHING
 ) -> None:
-    """A table of what is of interest, or all that was found as JSON."""
+    """Users see `rows`, programs all that was found."""
     if as_json:
         print_json(found)
     else:
@@ -65,7 +63,6 @@ def print_found(
 
 
 def print_lines(lines: Sequence[str], document: object, *, as_json: bool) -> None:
-    """Lines for people, or a document for programs."""
     if as_json:
         print_json(document)
     elif lines:
@@ -73,12 +70,11 @@ def print_lines(lines: Sequence[str], document: object, *, as_json: bool) -> Non
 
 
 def joined(items: Iterable[object]) -> str:
-    """Numbers or names with commas, as options take them."""
+    """With commas, as options take them."""
     return ",".join(map(str, items))
 
 
 def show(value: Value) -> str:
-    """A value in a table's cell."""
     if value is None:
         return UNKNOWN
     if isinstance(value, bool):
@@ -87,12 +83,10 @@ def show(value: Value) -> str:
 
 
 def show_time(time_ms: int) -> str:
-    """A moment, to the second."""
     return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 def show_bytes(size: int | None) -> str:
-    """A number of bytes as people say it."""
     if size is None or size < 0:
         return UNKNOWN
     number, unit = float(size), "B"

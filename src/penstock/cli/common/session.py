@@ -28,12 +28,11 @@ from penstock.protocol.value import Value
 Result = TypeVar("Result")
 Settings = TypeVar("Settings", bound=ClientSettings)
 Work = Callable[[Admin], Coroutine[Any, Any, Result]]
-"""What a command does with a cluster."""
 DEFAULT_BOOTSTRAP_SERVER: Final = "127.0.0.1:9092"
 SETUP_TIMEOUT_MS: Final = 3_000
-"""A node that hangs should not keep a person from the others; socket.connection.setup.timeout.ms says otherwise."""
+"""A node that hangs should not keep users from the others; socket.connection.setup.timeout.ms says otherwise."""
 QUORUM_PATIENCE_MS: Final = 15_000
-"""Whoever looks at the quorum may do so because it has no leader: default.api.timeout.ms says otherwise."""
+"""A user may look at the quorum because it has no leader: default.api.timeout.ms says otherwise."""
 PATIENCE_MS: Final = ClientSettings().default_api_timeout_ms
 INTERRUPTED: Final = 130
 TRACEBACK_VARIABLE: Final = "PENSTOCK_TRACEBACK"
@@ -58,36 +57,30 @@ COMMAND_CONFIG: Final = option("A file with properties of the client, such as re
 
 
 class BrokerSession(Value):
-    """Options by which a command reaches the brokers of a cluster."""
-
     bootstrap_server: str = BOOTSTRAP_SERVER
     command_config: Path | None = COMMAND_CONFIG
 
     def run(self, work: Work[Result], *, patience_ms: int = PATIENCE_MS) -> Result:
-        """Connect, work, disconnect; try nothing for longer than `patience_ms`."""
+        """Connect, work, disconnect; give up after `patience_ms`."""
         return run_with_admin(self.bootstrap_server, self.command_config, work, patience_ms=patience_ms)
 
 
 class NodeServers(Value):
-    """Options that name the brokers of a cluster or its controllers."""
-
     bootstrap_server: str | None = servers(f"Where to reach the cluster. [default: {DEFAULT_BOOTSTRAP_SERVER}]")
     bootstrap_controller: str | None = servers("Where to reach the cluster's controllers, instead of its brokers.")
 
     @property
     def are_given(self) -> bool:
-        """Whether any is named."""
         return self.bootstrap_server is not None or self.bootstrap_controller is not None
 
 
 class NodeSession(NodeServers):
-    """Options by which a command reaches brokers or controllers; a group may have been given them before."""
+    """Its options may also stand before the subcommand, at the group."""
 
     command_config: Path | None = COMMAND_CONFIG
 
     @property
     def of_controllers(self) -> bool:
-        """Whether controllers are asked, not brokers."""
         return self._servers.bootstrap_controller is not None
 
     @property
@@ -96,7 +89,7 @@ class NodeSession(NodeServers):
         return self if self.are_given or outer is None else outer
 
     def run(self, work: Work[Result], *, patience_ms: int = PATIENCE_MS) -> Result:
-        """Connect, work, disconnect; try nothing for longer than `patience_ms`."""
+        """Connect, work, disconnect; give up after `patience_ms`."""
         named = self._servers
         addresses = named.bootstrap_controller or named.bootstrap_server or DEFAULT_BOOTSTRAP_SERVER
         return run_with_admin(
@@ -105,7 +98,7 @@ class NodeSession(NodeServers):
 
 
 def read_properties(path: Path | None) -> dict[str, str]:
-    """The properties in a file, if one is named. Raises click.ClickException."""
+    """Empty if no file is named. Raises click.ClickException."""
     if path is None:
         return {}
     with in_words(OSError, UnicodeDecodeError, before=f"{path} cannot be read: "):
@@ -115,7 +108,6 @@ def read_properties(path: Path | None) -> dict[str, str]:
 
 
 def parse_pairs(texts: "list[str] | tuple[str, ...]", option: str) -> dict[str, str]:
-    """key=value texts as a dictionary."""
     pairs: dict[str, str] = {}
     for text in texts:
         key, separator, value = text.partition("=")
@@ -126,21 +118,21 @@ def parse_pairs(texts: "list[str] | tuple[str, ...]", option: str) -> dict[str, 
 
 
 def settings_from(defaults: Settings, *properties: Mapping[str, str]) -> Settings:
-    """The defaults with properties from files and options; later ones go before earlier ones."""
+    """Later properties go before earlier ones."""
     merged = {key: value for group in properties for key, value in group.items()}
     with wrong_usage(ValueError):
         return with_properties(defaults, merged)
 
 
 def show_settings(settings: ClientSettings, defaults: ClientSettings, *, as_json: bool) -> None:
-    """What holds and what would hold if nothing were said, under Kafka's names."""
+    """Values that hold and default values, under Kafka's names."""
     usual = as_properties(defaults)
     rows = [(key, value or None, usual[key] or None) for key, value in sorted(as_properties(settings).items())]
     print_rows(["SETTING", "VALUE", "DEFAULT"], rows, as_json=as_json, empty="no settings")
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a command's work to its end, or end the process with a line that people understand."""
+    """A failure ends the process with a line that people understand."""
     try:
         return asyncio.run(work)
     except KeyboardInterrupt:
@@ -154,7 +146,6 @@ def run(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 def explain(error: Exception) -> str:
-    """A failure as one line."""
     if isinstance(error, ClusterUnreachableError):
         return f"{error}: is a node running there? start one with `penstock start`"
     if isinstance(error, KafkaError):
@@ -182,7 +173,7 @@ def run_with_admin(
     of_controllers: bool = False,
     patience_ms: int = PATIENCE_MS,
 ) -> Result:
-    """Connect to brokers (or controllers), work, disconnect; try nothing for longer than `patience_ms`."""
+    """Connect, work, disconnect; give up after `patience_ms`."""
     defaults = ClientSettings(
         client_id="penstock-cli",
         socket_connection_setup_timeout_ms=SETUP_TIMEOUT_MS,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 
 def parse_datetime_ms(text: str) -> int:
-    """An ISO 8601 moment in milliseconds since 1970; without a zone it is UTC. ValueError."""
+    """`text` is of ISO 8601; without a zone it is UTC. Raises ValueError."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

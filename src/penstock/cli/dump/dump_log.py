@@ -22,8 +22,6 @@ from penstock.protocol.value import Value
 
 
 class Depth(Value, kw_only=True):
-    """How much of a segment is shown."""
-
     records: bool
     metadata: bool
     max_bytes: int | None
@@ -76,7 +74,7 @@ def _kind(path: str) -> FileKind:
 def _dump_or_check(
     path: str, kind: FileKind, checking: bool, against_segment: bool, depth: Depth, as_json: bool
 ) -> bool:
-    """Print a file or check an index, or say that it cannot be read; whether it is sound."""
+    """Returns whether the file could be read and is sound."""
     try:
         if checking and kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
             return verify_index(path, kind, as_json, against_segment=against_segment)
@@ -91,7 +89,7 @@ def _dump_or_check(
 
 
 def _dump(path: str, kind: FileKind, depth: Depth, as_json: bool) -> bool:
-    """Print a file; whether it is sound."""
+    """Returns whether the file is sound."""
     if not as_json:
         click.echo(f"Dumping {path}")
     if kind != FileKind.SEGMENT:
@@ -117,7 +115,7 @@ def _dump(path: str, kind: FileKind, depth: Depth, as_json: bool) -> bool:
 
 
 def _heading(path: str) -> str:
-    """Which part of the log a segment, or a snapshot of the metadata log, stands for."""
+    """Says which part of the log the file stands for, if it is a segment or a snapshot."""
     snapshot = parse_snapshot_name(PurePath(path).name)
     if snapshot is None:
         return f"Log starting offset: {base_offset_of(path)}"

@@ -32,7 +32,6 @@ MAX_COMPLAINTS: Final = 1_000
 def _lines(
     kind: str, read: Callable[[str], Iterable[Entry]], values: Callable[[Entry], dict[str, object]]
 ) -> Callable[[str], Iterator[Line]]:
-    """A line for each entry of a file."""
     return lambda path: (Line(kind, values(entry)) for entry in read(path))
 
 
@@ -67,11 +66,11 @@ ENTRIES: Final[dict[FileKind, Callable[[str], Iterator[Line]]]] = {
         "topic", lambda path: [dump_partition_metadata(path)], lambda topic_id: {"topicId": uuid_to_text(topic_id)}
     ),
 }
-"""The lines of each kind of file; raise OSError, CorruptSnapshotError, CorruptCheckpointError."""
+"""These read the entries of each kind of file; raise OSError, CorruptSnapshotError, CorruptCheckpointError."""
 
 
 def verify_index(path: str, kind: FileKind, as_json: bool, *, against_segment: bool) -> bool:
-    """Whether an index is in order and, if it is asked for, agrees with its segment."""
+    """Whether it is in order and, if `against_segment`, agrees with its segment."""
     complaints: list[str] = []
     entries = (
         [(entry.offset, entry.position) for entry in dump_offset_index(path)]

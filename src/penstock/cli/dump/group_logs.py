@@ -20,7 +20,7 @@ from penstock.replication.storage_groups.snapshot import REMOVED, decode_state
 
 
 def decoder_of_group(path: str) -> Decoder | None:
-    """For a file in the directory of a group's log; None for any other."""
+    """None for a file that is not in the directory of a group's log."""
     file = PurePath(path)
     if not file.parent.name.startswith(f"{STORAGE_GROUPS}-"):
         return None

@@ -30,11 +30,11 @@ CONTROL_RECORDS: dict[int, tuple[str, type[Message]]] = {
     ControlType.KRAFT_VERSION: ("KRaftVersion", KRaftVersionRecord),
     ControlType.KRAFT_VOTERS: ("KRaftVoters", VotersRecord),
 }
-"""What Kafka's tools call them, and their layouts."""
+"""Their names in Kafka's tools, and their layouts."""
 
 
 def decode_text(record: Record) -> dict[str, object]:
-    """Key and value as they are; bytes that are not UTF-8 as base64."""
+    """Bytes that are not UTF-8 become base64."""
     decoded: dict[str, object] = {}
     for name, data in (("key", record.key), ("payload", record.value)):
         if data is not None:
@@ -43,7 +43,7 @@ def decode_text(record: Record) -> dict[str, object]:
 
 
 def decode_metadata(record: Record) -> dict[str, object]:
-    """A record of the metadata log; DecodeError if it is none."""
+    """Raises DecodeError if it is no record of the metadata log."""
     if record.value is None:
         return {}
     message = decode_record(record.value)
@@ -52,7 +52,7 @@ def decode_metadata(record: Record) -> dict[str, object]:
 
 
 def decode_offsets(record: Record) -> dict[str, object]:
-    """A record of __consumer_offsets; a key of another kind is shown as it is."""
+    """A key of another kind is shown as it is."""
     if record.key is None:
         return decode_text(record)
     decoded = group_records.decode_record(record.key, record.value)
@@ -81,7 +81,6 @@ def decode_offsets(record: Record) -> dict[str, object]:
 
 
 def decode_control(record: Record) -> dict[str, object]:
-    """A marker of a transaction or of the quorum."""
     kind = control_type(record)
     if kind in MARKERS:
         return {"endTxnMarker": MARKERS[kind]}
@@ -94,10 +93,7 @@ def decode_control(record: Record) -> dict[str, object]:
 
 
 def as_dictionary(message: Message, version: int | None = None) -> dict[str, object]:
-    """A message as Kafka's tools print it: names in camelCase, ids as text.
-
-    With a version only what that version has, and of tagged fields those that were written.
-    """
+    """As Kafka's tools print it; with a version only its fields, and of tagged fields those that were written."""
     return {
         _camel(name): _plain(name, getattr(message, name), version)
         for name, field in message.__fields__.items()

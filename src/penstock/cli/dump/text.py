@@ -13,14 +13,11 @@ WITHOUT_COLON = ("SnapshotHeader", "SnapshotFooter", "KRaftVersion", "KRaftVoter
 
 
 class Line(Value):
-    """What a line says: its kind, then names and values in order."""
-
     kind: str
     values: dict[str, object]
 
 
 def print_line(line: Line, as_json: bool) -> None:
-    """Print a line."""
     if as_json:
         click.echo(json.dumps({"kind": line.kind} | line.values, ensure_ascii=False, default=str))
         return
@@ -29,7 +26,6 @@ def print_line(line: Line, as_json: bool) -> None:
 
 
 def batch_line(batch: DumpedBatch) -> Line:
-    """What a batch's header says."""
     header = batch.header
     count = header.record_count
     return Line(
@@ -60,7 +56,6 @@ def batch_line(batch: DumpedBatch) -> Line:
 def record_line(
     header: BatchHeader, index: int, record: Record, decoded: dict[str, object], with_metadata: bool
 ) -> Line:
-    """What a record says of itself, then what the decoder made of its key and value."""
     values: dict[str, object] = {}
     if with_metadata:
         values = {
@@ -86,7 +81,7 @@ def _codec(header: BatchHeader) -> str:
 
 
 def _named(name: str, value: object) -> str:
-    """A name and its value, with the oddities of Kafka's tool that scripts may rely on."""
+    """Has the oddities of Kafka's tool that scripts may rely on."""
     if name == "deleteHorizonMs":
         return f"{name}: " + ("OptionalLong.empty" if value is None else f"OptionalLong[{value}]")
     return f"{name}{'' if name in WITHOUT_COLON else ':'} {_show(value)}"

@@ -26,8 +26,6 @@ STATES: Final = {
 
 
 class Request(Value, kw_only=True):
-    """What to do with which groups."""
-
     action: str = actions(
         list="List the groups.",
         describe="Show offsets and lag (or --members, or --state) of groups.",

@@ -22,7 +22,7 @@ Positions = dict[TopicPartition, int]
 
 
 class ResetTarget(Value, kw_only=True):
-    """Where offsets are to be moved: exactly one of the fields is given."""
+    """Exactly one of the fields is given."""
 
     to_earliest: bool = option("To the first record.")
     to_latest: bool = option("To the end.")
@@ -34,7 +34,7 @@ class ResetTarget(Value, kw_only=True):
     from_file: Path | None = option("To what a file says, each line topic,partition,offset.")
 
     def check(self) -> None:
-        """UsageError unless exactly one is given and makes sense."""
+        """Raises UsageError unless exactly one field is given and makes sense."""
         given = [
             name for name in self.__fields__ if getattr(self, name) is not None and getattr(self, name) is not False
         ]
@@ -68,7 +68,7 @@ async def reset_offsets(
     export: bool,
     as_json: bool,
 ) -> None:
-    """Show where the groups would go, and with `execute` move them."""
+    """Without `execute` the new offsets are only shown."""
     await admin.cluster.refresh()
     rows: list[Row] = []
     for group_id in groups:
@@ -123,21 +123,20 @@ async def _positions(admin: Admin, group_id: str, topics: Sequence[str] | None, 
 
 
 async def _at(admin: Admin, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Positions:
-    """The offsets at a moment; the end, where no record is that new."""
+    """Where no record is that new, the end."""
     found = {p: v.offset for p, v in (await admin.offsets(dict.fromkeys(partitions, timestamp_ms))).items()}
     newer = [partition for partition, offset in found.items() if offset < 0]
     return found | (await _at(admin, newer, LATEST) if newer else {})
 
 
 async def _bounded(admin: Admin, wanted: Mapping[TopicPartition, int]) -> Positions:
-    """The offsets, moved to the first or the end where they lie outside of the log."""
     first = await _at(admin, list(wanted), EARLIEST)
     end = await _at(admin, list(wanted), LATEST)
     return {partition: min(max(offset, first[partition]), end[partition]) for partition, offset in wanted.items()}
 
 
 def _read(path: Path, group_id: str) -> Positions:
-    """Lines `topic,partition,offset`, or with the group in front: then those of this group."""
+    """Reads lines `topic,partition,offset`, or with a group in front: then only this group's."""
     positions: Positions = {}
     with path.open(encoding="utf-8", newline="") as file:
         for number, row in enumerate(csv.reader(file), start=1):

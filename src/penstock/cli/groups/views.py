@@ -19,7 +19,7 @@ _GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
 async def list_groups(
     admin: Admin, states: Collection[str], types: Collection[str], with_state: bool, with_type: bool, as_json: bool
 ) -> None:
-    """The groups' names; states and types where they were asked for, and always in JSON."""
+    """States and types where they were asked for, and always in JSON."""
     listings = await admin.groups.listings(states=states, types=types)
     columns = (
         ["GROUP"] + ["PROTOCOL"] * as_json + ["STATE"] * (with_state or as_json) + ["TYPE"] * (with_type or as_json)
@@ -34,10 +34,7 @@ async def list_groups(
 
 
 async def describe_offsets(admin: Admin, groups: Sequence[GroupDescription], verbose: bool, as_json: bool) -> Failures:
-    """Where each group stands in each partition, how far it lags, and who reads it.
-
-    Returns the partitions whose ends cannot be had now; those of a topic that is gone are not among them.
-    """
+    """Returns the partitions whose ends cannot be had now; those of a topic that is gone are not among them."""
     rows: list[Row] = []
     failures: Failures = {}
     for group in groups:
@@ -66,7 +63,6 @@ async def _offset_rows(admin: Admin, group: GroupDescription, verbose: bool, fai
 
 
 def describe_members(groups: Sequence[GroupDescription], verbose: bool, as_json: bool) -> None:
-    """The members, and with `verbose` what each has."""
     columns = ["GROUP", *READER, "PARTITIONS", *["GROUP-INSTANCE-ID", "ASSIGNMENT"] * verbose]
     rows: list[Row] = []
     for group in groups:
@@ -77,7 +73,6 @@ def describe_members(groups: Sequence[GroupDescription], verbose: bool, as_json:
 
 
 def describe_states(admin: Admin, groups: Sequence[GroupDescription], as_json: bool) -> None:
-    """Coordinator, assignor, state and size of each group."""
     rows: list[Row] = []
     for group in groups:
         broker = admin.cluster.metadata.brokers.get(group.coordinator)
@@ -89,7 +84,7 @@ def describe_states(admin: Admin, groups: Sequence[GroupDescription], as_json: b
 
 
 def show_assignment(partitions: Sequence[TopicPartition]) -> str:
-    """`clicks(0,1) users(2)`."""
+    """Like `clicks(0,1) users(2)`."""
     topics: dict[str, list[int]] = {}
     for partition in partitions:
         topics.setdefault(partition.topic, []).append(partition.partition)
@@ -97,5 +92,4 @@ def show_assignment(partitions: Sequence[TopicPartition]) -> str:
 
 
 def offset_rows(group_id: str, offsets: dict[TopicPartition, OffsetAndMetadata]) -> list[Row]:
-    """Rows of what a reset comes to."""
     return [(group_id, p.topic, p.partition, position.offset) for p, position in sorted(offsets.items())]

@@ -1,7 +1,7 @@
 """Read what `penstock metadata-shell` shows of a running cluster: the newest snapshot and the committed log behind it.
 
-The active controller is asked as its replicas ask it, with Fetch and FetchSnapshot, but without a replica's id: nobody
-counts on who only reads. Kafka's controllers answer as ours do.
+The active controller is asked as its replicas ask it, with Fetch and FetchSnapshot, but without a replica's id.
+Kafka's controllers answer as ours do.
 """
 
 from typing import Final
@@ -33,11 +33,11 @@ LOOK_AGAIN: Final = (
     ErrorCode.UNKNOWN_LEADER_EPOCH,
     ErrorCode.SNAPSHOT_NOT_FOUND,
 )
-"""What is answered when there is another leader, or a newer snapshot, than a moment ago."""
+"""The answers when there is another leader, or a newer snapshot, than a moment ago."""
 
 
 class ClusterSource:
-    """The metadata of a running cluster; `view` grows with what `has_news` finds."""
+    """`view` grows with what `has_news` finds."""
 
     def __init__(self, session: NodeSession) -> None:
         self.view = MetadataView()
@@ -47,16 +47,13 @@ class ClusterSource:
         self._leader = (-1, -1)
 
     def has_news(self) -> bool:
-        """Read on; whether anything has changed. Raises click.ClickException if the cluster cannot be asked."""
+        """Whether anything has changed. Raises click.ClickException if the cluster cannot be asked."""
         before = self._leader, self._offset
         self._session.run(self._read_on, patience_ms=QUORUM_PATIENCE_MS)
         return before != (self._leader, self._offset)
 
     def hand_over(self, successor_id: int | None) -> None:
-        """Let the active controller go, and wait for the next: the successor, if one is named and can be elected.
-
-        Raises click.ClickException.
-        """
+        """Waits for the next controller, the successor if it can be elected. Raises click.ClickException."""
 
         async def work(admin: Admin) -> None:
             _, after = await hand_over(admin, successor_id)
@@ -78,7 +75,7 @@ class ClusterSource:
         await admin.cluster.retrying(attempt)
 
     async def _read_from(self, connection: Connection, info: QuorumInfo, cluster_id: str) -> None:
-        """All that is committed, as far as it was when this began."""
+        """Reads all that was committed when this began."""
         target = None
         while target is None or self._offset < target:
             request = Fetch(info.leader_epoch, READER, self._offset, self._last_epoch, -1, 0, MAX_BYTES)
@@ -121,7 +118,7 @@ class ClusterSource:
         self._offset, self._last_epoch = snapshot.end_offset, snapshot.epoch
 
     def _take_log(self, records: bytes, high_watermark: int) -> None:
-        """What is committed of these batches; the next fetch begins behind it."""
+        """Takes only committed batches; the next fetch begins behind them."""
         for position, header in iterate_batches(records):
             if header.last_offset >= high_watermark:
                 break
@@ -130,7 +127,6 @@ class ClusterSource:
                 self._offset, self._last_epoch = header.last_offset + 1, header.partition_leader_epoch
 
     def _forget(self) -> None:
-        """Begin anew: what was read is not what the leader has."""
         self.view = MetadataView()
         self._offset, self._last_epoch = 0, 0
 

@@ -36,14 +36,14 @@ MANUAL: Final = {
 
 
 class ShellError(click.ClickException):
-    """What a command cannot do."""
+    pass
 
 
 class Shell:
-    """Where one is in a tree, and what commands print. `done` is set by `exit`."""
+    """`exit` sets `done`."""
 
     def __init__(self, root: Node, *, hand_over: Callable[[int | None], None] | None = None) -> None:
-        """`hand_over` lets the active controller go, to a successor if one is named; files have none to go."""
+        """`hand_over` lets the active controller go, to a successor if one is named; None for files."""
         self.root = root
         self._hand_over = hand_over
         self.place: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Shell:
         }
 
     def run(self, words: Sequence[str]) -> Iterator[str]:
-        """The lines that a command prints. Raises ShellError."""
+        """Yields lines. Raises ShellError."""
         if not words:
             return iter(())
         self.history.append(shlex.join(words))
@@ -64,7 +64,6 @@ class Shell:
         return command(words[1:])
 
     def complete(self, text: str, *, is_first: bool) -> list[str]:
-        """How a word can go on: a command, or a path."""
         if is_first:
             return [name + " " for name in MANUAL if name.startswith(text)]
         parent, slash, start = text.rpartition("/")
@@ -165,7 +164,7 @@ class Shell:
 
 
 def _controller_named(text: str) -> int:
-    """The controller that is to stand in `/controller`: its id, or what the node holds with that id in it."""
+    """`text` is its id, or what the node holds with that id in it."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -223,13 +222,11 @@ def command(
 
 
 def _look(shell: Shell, source: ClusterSource) -> None:
-    """Read what is new in the cluster before a command is run."""
     if source.has_news():
         shell.root = build_tree(source.view)
 
 
 def _converse(shell: Shell, look: Callable[[], None]) -> None:
-    """Read commands until `exit` or the end of the input."""
     look()
     _prepare_completion(shell)
     while not shell.done:

@@ -5,17 +5,15 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Node:
-    """A node has children, or content, or both."""
-
     content: str | None = None
     children: dict[str, "Node"] = field(default_factory=dict)
 
     def child(self, name: str) -> "Node":
-        """The child of that name, made if need be; the name may hold a slash."""
+        """The child is made if need be; the name may hold a slash."""
         return self.children.setdefault(name, Node())
 
     def put(self, path: str, content: str | None = None) -> "Node":
-        """The node at a path below this one, made if need be."""
+        """The node is made if need be."""
         node = self
         for name in path.split("/"):
             node = node.child(name)

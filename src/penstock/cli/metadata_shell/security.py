@@ -30,7 +30,6 @@ QUOTA_NAMES: Final = {"client-id": "clientId"}
 
 
 def put_security(node: Node, security: SecurityImage) -> None:
-    """Enter below `/image` what is known of users, rights and quotas."""
     for path in ("acls", "clientQuotas", "delegationToken", *(f"scram/{name}" for name in SCRAM_MECHANISMS.values())):
         node.put(path)
     for rule in security.access_rules.values():
@@ -64,7 +63,7 @@ def _token(token: DelegationTokenRecord) -> str:
 
 
 def _whom(entity: QuotaEntity) -> str:
-    """Whom a quota is for, as Kafka names the node: `clientId(x)_user(ada)`; the default has no name."""
+    """As Kafka names the node: `clientId(x)_user(ada)`; the default has no name."""
     return "_".join(f"{QUOTA_NAMES.get(kind, kind)}({_escaped(name or '')})" for kind, name in entity)
 
 

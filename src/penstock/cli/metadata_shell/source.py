@@ -30,8 +30,6 @@ NO_RECORDS = (0, 0)
 
 @dataclass(slots=True)
 class MetadataView:
-    """The image, and what the log says beside it."""
-
     image: ClusterImage = field(default_factory=ClusterImage)
     last_timestamp_ms: int = -1
     elected_ms: int = -1
@@ -40,7 +38,7 @@ class MetadataView:
 
 
 def read_view(path: Path) -> MetadataView:
-    """All that a file or a directory says. Raises OSError and LogDirectoryError, and DecodeError for damage."""
+    """Raises OSError and LogDirectoryError, and DecodeError for damage."""
     view = MetadataView()
     directory = path if path.is_dir() else path.parent
     if (directory / METADATA_DIRECTORY).is_dir():
@@ -53,11 +51,7 @@ def read_view(path: Path) -> MetadataView:
 
 
 def _files(directory: Path) -> list[Path]:
-    """The newest snapshot, then the segments.
-
-    A snapshot of no records is what a cluster was to begin with if this node had founded it; once there is a log, that
-    says what it began with.
-    """
+    """The newest snapshot, then the segments. A snapshot of no records counts only where there is no log."""
     snapshots = sorted(file for file in directory.glob("*.checkpoint") if parse_snapshot_name(file.name))
     segments = sorted(directory.glob("*.log"))
     if not snapshots and not segments:
@@ -69,7 +63,7 @@ def _files(directory: Path) -> list[Path]:
 
 
 def _read_file(view: MetadataView, file: Path) -> None:
-    """Apply a file; what the view has already is passed over."""
+    """Passes over what the view has already."""
     end = parse_snapshot_name(file.name)
     for batch in dump_segment(str(file)):
         if isinstance(batch, BrokenTail):
@@ -82,7 +76,7 @@ def _read_file(view: MetadataView, file: Path) -> None:
 
 
 def read_batch(view: MetadataView, header: BatchHeader, records: Iterable[Record], *, is_snapshot: bool) -> None:
-    """Apply one batch; the records of a log that the image has already are passed over. Raises DecodeError."""
+    """Records of a log that the image has already are passed over. Raises DecodeError."""
     image = view.image
     view.last_timestamp_ms = max(view.last_timestamp_ms, header.max_timestamp)
     image.elected(image.controller_id, max(image.controller_epoch, header.partition_leader_epoch))
@@ -104,5 +98,5 @@ def read_batch(view: MetadataView, header: BatchHeader, records: Iterable[Record
 
 
 def _version(value: bytes | memoryview) -> int:
-    """The int16 that these messages begin with: the version of their layout."""
+    """The int16 that these messages begin with."""
     return int.from_bytes(value[:2], "big")

@@ -38,12 +38,11 @@ SUCCESSORS = {
         "which all brokers follow: directories in /image/cluster/brokers"
     ),
 }
-"""ZooKeeper's nodes through which brokers woke the controller, and what does that now."""
+"""What replaces the nodes of ZooKeeper through which brokers woke the controller."""
 PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 
 
 def build_tree(view: MetadataView) -> Node:
-    """The tree of all that the metadata says."""
     root = Node()
     _image(root.put("image"), view)
     root.put("local/version", __version__)

@@ -26,39 +26,31 @@ OTHER_PORTS: Final = "stop what uses it, or let a new cluster have other ports w
 
 
 class LocalNode(Value):
-    """A node of a local cluster: its id, its file, and where it listens."""
-
     node_id: int
     file: Path
     listeners: tuple[str, ...]
 
     @property
     def bootstrap_server(self) -> str:
-        """The address for clients."""
         return self.listeners[0].rpartition("/")[2]
 
     @property
     def ports(self) -> list[int]:
-        """The ports that it listens on at the loopback address."""
+        """Only ports at the loopback address."""
         addresses = [listener.rpartition("/")[2].rpartition(":") for listener in self.listeners]
         return [int(port) for host, _, port in addresses if host == LOOPBACK and port.isdecimal()]
 
 
 class LocalCluster(Value):
-    """All nodes of one data directory."""
-
     cluster_id: str
     directory: Path
     nodes: tuple[LocalNode, ...]
     ports: tuple[ReservedPort, ...]
-    """The nodes' ports, held so that nobody else is given one of them, not even a node for a connection to another."""
+    """Reserved, so that no other process gets one of them, not even a node for a connection to another."""
 
 
 def local_cluster(directory: Path, count: int, port: int | None) -> LocalCluster:
-    """The cluster that lies in a directory, or a new one with its first broker on `port` (0: any free ports).
-
-    Raises click.ClickException for a directory that holds something else, and for ports that are taken.
-    """
+    """A new cluster begins at `port` (0: any free). Raises click.ClickException for foreign files or taken ports."""
     directory = directory.absolute()
     if (directory / "meta.properties").exists():
         raise click.ClickException(f"{directory} has the data of a single node: give another place with --directory")
@@ -103,7 +95,7 @@ def _read(file: Path) -> LocalNode:
 
 
 def _make(directory: Path, count: int, ports: Sequence[int]) -> list[LocalNode]:
-    """Write the files of new nodes; `ports` are those of brokers and controllers in turn."""
+    """`ports` are those of brokers and controllers in turn."""
     pairs = {number + 1: (ports[2 * number], ports[2 * number + 1]) for number in range(count)}
     controllers = {node_id: f"{LOOPBACK}:{controller}" for node_id, (_, controller) in pairs.items()}
     directory.mkdir(parents=True, exist_ok=True)
@@ -133,12 +125,12 @@ def _text(title: str, settings: Mapping[str, str]) -> str:
 
 
 def _wanted(count: int, port: int) -> list[int]:
-    """The ports of brokers and controllers in turn; 0 is any."""
+    """Ports of brokers and controllers in turn; 0 is any."""
     return [wanted if port else 0 for n in range(count) for wanted in (port + n, port + n + CONTROLLERS_ABOVE)]
 
 
 def _reserved(numbers: Sequence[int], cure: str) -> list[ReservedPort]:
-    """Reserve all these ports. Raises click.ClickException if one of them is taken."""
+    """Raises click.ClickException if one of them is taken."""
     held: list[ReservedPort] = []
     try:
         for number in numbers:

@@ -13,14 +13,14 @@ from typing import Final
 from penstock.metadata.security_records import UserScramCredentialRecord
 
 MECHANISMS: Final = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
-"""The number that a record has for a mechanism, and its hash."""
+"""The number of each mechanism in records, and its hash."""
 MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 16384
 SALT_BYTES: Final = 24
 
 
 def parse_credential(text: str, random_bytes: Callable[[int], bytes]) -> UserScramCredentialRecord:
-    """The record of a credential; `random_bytes` draws a salt where none is given. Raises ValueError."""
+    """`random_bytes` draws a salt where none is given. Raises ValueError."""
     mechanism, separator, rest = text.strip().partition("=")
     if mechanism not in MECHANISMS or not separator:
         raise ValueError(f"it begins with {' or '.join(f'{name}=' for name in MECHANISMS)}")

@@ -35,7 +35,7 @@ ACQUAINTED_S: Final = 60.0
 
 
 class Child:
-    """A node as a process. `ready` is done when it serves, or when it has ended before."""
+    """`ready` is done when the node serves, or when it has ended before."""
 
     def __init__(self, node: LocalNode) -> None:
         self.node = node
@@ -47,12 +47,11 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
         assert self._process is not None, "it was started"
         return self._process.pid
 
     async def run(self, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-        """Start it and wait until it has ended; its exit code. What it says besides its announcement is passed on."""
+        """Waits for the end; returns the exit code. What the node says besides its announcement is passed on."""
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "penstock", "start", str(self.node.file), "--until-eof", *arguments),
             stdin=asyncio.subprocess.PIPE,  # it ends with this process, however that ends: then the node stops, too
@@ -74,11 +73,10 @@ class Child:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process has not ended."""
         return self._process is not None and self._process.returncode is None
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal, as soon as it is there and unless it has ended."""
+        """Waits for the process to begin; a process that has ended gets nothing."""
         if self._process is None:
             self._unsent = number
         elif self.is_running:
@@ -95,8 +93,6 @@ class Child:
 
 
 class Nodes:
-    """All nodes of a local cluster, from their start to their end."""
-
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
         self._children = [Child(node) for node in cluster.nodes]
@@ -119,7 +115,7 @@ class Nodes:
         return not self._failed
 
     def _stop(self) -> None:
-        """Stop all nodes cleanly; when asked again, kill them: whoever asks twice does not want to wait."""
+        """Stop all nodes cleanly; kill them at the second signal."""
         number = signal.SIGKILL if self._stopping.is_set() else signal.SIGTERM
         if not self._stopping.is_set():
             _say("stopping")
@@ -145,7 +141,7 @@ class Nodes:
         self._failed = self._failed or not left
 
     async def _come_up(self) -> bool:
-        """Wait until all nodes serve, and say how far they are; whether they do."""
+        """Returns whether all nodes serve."""
         count = len(self._children)
         waiting = {asyncio.create_task(child.ready.wait()) for child in self._children}
         while waiting:
@@ -185,7 +181,7 @@ class Nodes:
 
 
 def start_nodes(count: int, directory: Path, first_port: int | None, overrides: Sequence[str], log_level: str) -> None:
-    """Run a cluster of so many nodes until it is told to stop. `overrides` are those of `--set`, for all of them."""
+    """Returns when it is told to stop. `overrides` are those of `--set`, for all nodes."""
     with in_words(PropertiesError):
         given = dict(map(parse_override, overrides))
     for key in OWN_KEYS:
@@ -204,21 +200,20 @@ def start_nodes(count: int, directory: Path, first_port: int | None, overrides: 
 
 
 def _ending(code: int) -> str:
-    """How a process ended, from its exit code."""
     if code < 0:
         return f"was killed by {signal.Signals(-code).name}"
     return "was stopped" if code == 0 else f"ended with exit code {code}"
 
 
 def _say(line: str) -> None:
-    """A line, in the place of the one that changes. A terminal that is gone keeps no node from being stopped."""
+    """Replaces the line that changes. A terminal that is gone keeps no node from being stopped."""
     _progress("")
     with suppress(OSError):
         click.echo(line)
 
 
 def _progress(text: str) -> None:
-    """A line that changes in place, on a terminal; elsewhere nothing."""
+    """Shows a line that changes in place, on a terminal only."""
     if sys.stderr.isatty():
         with suppress(OSError):
             click.echo(f"\r\x1b[K{text}", nl=False, err=True)

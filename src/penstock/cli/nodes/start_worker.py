@@ -11,7 +11,7 @@ ANYWHERE: Final = ("0.0.0.0", "::", "")
 
 
 def worker_config(broker: tuple[str, int], port: int) -> dict[str, str]:
-    """The worker's settings: this node is its cluster, and its REST interface listens on the loopback address."""
+    """This node is the worker's cluster, and its REST interface listens on the loopback address."""
     host = "127.0.0.1" if broker[0] in ANYWHERE else broker[0]
     stores = ("config", "offset", "status")
     return {
@@ -24,7 +24,7 @@ def worker_config(broker: tuple[str, int], port: int) -> dict[str, str]:
 
 
 async def run_beside(broker: tuple[str, int], port: int) -> None:
-    """Run a worker until this is cancelled, and say where it is, or why there is none: the node runs on without."""
+    """Until this is cancelled. Without a worker says why: the node runs on."""
     try:
         from penstock.work.connect.distributed.worker import DistributedWorker
         from penstock.work.connect.rest.running import RunningWorker

@@ -115,7 +115,6 @@ def format_command(
 
 
 def _first_levels(release_version: str | None, features: tuple[str, ...], *, has_voters: bool) -> list[MetadataRecord]:
-    """The records of the levels to begin with."""
     levels = named_levels(features)
     level = NEWEST_METADATA_VERSION
     if release_version is not None:
@@ -180,7 +179,7 @@ def _check_that_voters_are_known(config: BrokerConfig, file: Path) -> None:
 
 
 def _first_voters(config: BrokerConfig, file: Path, text: str | None) -> dict[int, InitialController]:
-    """The voters of the list, or without one this node alone."""
+    """Without a list this node alone."""
     option = "--standalone" if text is None else "--initial-controllers"
     if config.voters:
         raise click.UsageError(

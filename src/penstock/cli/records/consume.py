@@ -30,8 +30,6 @@ POLL_MS: Final = 1_000
 
 
 class Wanted(Value, kw_only=True):
-    """What to read and when to stop."""
-
     topic: str | None = option("The topic to read.")
     include: str | None = option(
         "Topics to read: a regular expression, several with commas.", "--include", "--whitelist"
@@ -45,8 +43,6 @@ class Wanted(Value, kw_only=True):
 
 
 class Shape(Value, kw_only=True):
-    """How to write records."""
-
     properties: tuple[str, ...] = option(
         "What to print: print.timestamp, print.partition, print.offset, print.headers, print.key, print.value (true "
         "or false), key.separator, line.separator, headers.separator, null.literal.",
@@ -66,7 +62,7 @@ class Shape(Value, kw_only=True):
     skip_message_on_error: bool = option("Pass over records that cannot be shown.")
 
     def writer(self, *, as_json: bool) -> Formatter:
-        """What makes bytes of a record; UsageError."""
+        """Raises UsageError."""
         shown = {"key.deserializer": self.key_deserializer, "value.deserializer": self.value_deserializer}
         with wrong_usage(ValueError):
             record_format = RecordFormat.from_properties(
@@ -127,12 +123,12 @@ def command(
     try:
         run(work())
     except click.exceptions.Exit:
-        pass  # Ctrl-C is how one stops it
+        pass  # Ctrl-C is the usual end
     click.echo(f"processed {counted[0]} records", err=True)
 
 
 def _passing_over(write: Formatter) -> Formatter:
-    """The same, but what cannot be shown is named on the standard error and left out."""
+    """Names records that cannot be shown on the standard error and leaves them out."""
 
     def or_nothing(record: ConsumedRecord) -> bytes:
         try:
@@ -157,7 +153,7 @@ def _check(wanted: Wanted) -> None:
 
 
 async def _choose(consumer: Consumer, wanted: Wanted, settings: ConsumerSettings) -> None:
-    """Take part in the group; without one, read all partitions."""
+    """Takes part in the group; without one reads all partitions."""
     if settings.group_id is not None:
         if wanted.topic is not None:
             await consumer.subscribe([wanted.topic])

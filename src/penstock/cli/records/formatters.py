@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 def formatter(name: str | None, record_format: RecordFormat) -> Formatter:
-    """What writes records; UsageError for a name that says nothing here."""
+    """UsageError for an unknown name."""
     if name is None:
         return record_format.format
     if ":" in name:
@@ -65,7 +65,7 @@ def _group_record(record: ConsumedRecord) -> bytes:
 
 
 def _of_coordinator(record: ConsumedRecord, key_class: type[Message], value_class: type[Message]) -> bytes:
-    """A record of __consumer_offsets as a line of JSON; nothing for one of another kind."""
+    """A record of __consumer_offsets as a line of JSON; empty for one of another kind."""
     if record.key is None or len(record.key) < _VERSION.size:
         return b""
     (kind,) = _VERSION.unpack_from(record.key)

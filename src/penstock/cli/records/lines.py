@@ -32,11 +32,11 @@ DESERIALIZERS: Final[Mapping[str, Deserializer]] = {
     "BooleanDeserializer": lambda data: _numbers(">?")(data).lower(),
     "UUIDDeserializer": lambda data: str(UUID(data.decode())),
 }
-"""What Kafka's deserializers of these names make of bytes, as text."""
+"""By the names of Kafka's classes."""
 
 
 def deserializer(name: str) -> Deserializer:
-    """By the name of Kafka's class, with or without its package; ValueError."""
+    """Takes the name of Kafka's class, with or without its package; ValueError."""
     found = DESERIALIZERS.get(name.rpartition(".")[2])
     if found is None:
         raise ValueError(f"{name} is not known: known are {', '.join(DESERIALIZERS)}")
@@ -44,19 +44,17 @@ def deserializer(name: str) -> Deserializer:
 
 
 class LineFormatError(ValueError):
-    """A line that is not of the form that was asked for."""
+    pass
 
 
 class ParsedLine(Value):
-    """What a line says."""
-
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes | None]]
 
 
 class LineFormat(Value):
-    """How to read a line: headers, key and value, each before its separator, as far as they are there."""
+    """Headers, key and value, each before its separator, as far as they are there."""
 
     parse_key: bool = False
     key_separator: bytes = b"\t"
@@ -69,11 +67,11 @@ class LineFormat(Value):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> "LineFormat":
-        """From Kafka's names (`parse.key=true`); ValueError."""
+        """Takes Kafka's names (`parse.key=true`); ValueError."""
         return cls(**_values(cls, "a line", properties))
 
     def parse(self, line: bytes) -> ParsedLine:
-        """Read a line; LineFormatError."""
+        """Raises LineFormatError."""
         headers: list[tuple[str, bytes | None]] = []
         if self.parse_headers:
             head, line = self._cut(line, self.headers_delimiter, "headers")
@@ -103,7 +101,7 @@ class LineFormat(Value):
 
 
 class RecordFormat(Value):
-    """How to write a record: what was asked for, in the order of kafka-console-consumer.sh."""
+    """The fields are in the order of kafka-console-consumer.sh."""
 
     print_timestamp: bool = False
     print_partition: bool = False
@@ -120,11 +118,11 @@ class RecordFormat(Value):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> "RecordFormat":
-        """From Kafka's names (`print.key=true`); ValueError."""
+        """Takes Kafka's names (`print.key=true`); ValueError."""
         return cls(**_values(cls, "the output", properties))
 
     def format(self, record: ConsumedRecord) -> bytes:
-        """A record as bytes, with its line's end; LineFormatError for what a deserializer cannot read."""
+        """The record has its line's end; LineFormatError for what a deserializer cannot read."""
         parts: list[bytes] = []
         if self.print_timestamp:
             kind = "LogAppendTime" if record.is_log_append_time else "CreateTime"
@@ -155,7 +153,7 @@ class RecordFormat(Value):
 
 
 def record_as_json(record: ConsumedRecord) -> bytes:
-    """A record as one line of JSON. Bytes that are not UTF-8 stand as base64 under a key that ends in `_base64`."""
+    """One line. Bytes that are not UTF-8 stand as base64 under a key that ends in `_base64`."""
     document: dict[str, object] = {
         "topic": record.topic,
         "partition": record.partition,
@@ -194,7 +192,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _values(format_class: type[Value], what: str, properties: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of a format from the properties of Kafka's tools, which have dots in their names; ValueError."""
+    """Takes the properties of Kafka's tools, which have dots in their names; ValueError."""
     values: dict[str, Any] = {}
     for key, text in properties.items():
         name = key.replace(".", "_")

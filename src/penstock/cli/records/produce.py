@@ -35,7 +35,7 @@ NUMBERS: Final = {
     "--request-timeout-ms": ("request.timeout.ms", 1, "How long a broker may take to answer."),
     "--retry-backoff-ms": ("retry.backoff.ms", 0, "The pause before the first of these."),
 }
-"""Options that stand for a setting of the producer: option to key, least value and help."""
+"""Each option with its setting of the producer, its least value and its help."""
 
 
 NUMBER_OPTIONS: Final[Any] = {
@@ -112,7 +112,6 @@ def parse_pairs_as_they_are(texts: tuple[str, ...]) -> dict[str, str]:
 async def _produce(
     bootstrap_server: str, settings: ProducerSettings, topic: str, line_format: LineFormat, sync: bool
 ) -> tuple[int, int]:
-    """How many records were sent, and how many of them failed."""
     sent = failed = 0
 
     def told(where: RecordMetadata | None, error: BaseException | None) -> None:
@@ -142,10 +141,10 @@ async def _produce(
 
 
 async def _lines() -> AsyncIterator[bytes]:
-    """The lines of the standard input as they come; a prompt before each if a person types them."""
+    """Lines of the standard input; on a terminal with a prompt before each."""
     chunks: asyncio.Queue[bytes] = asyncio.Queue(maxsize=4)
     loop = asyncio.get_running_loop()
-    # A daemon, and not asyncio's own pool: nobody waits for a thread that waits for a person when Ctrl-C is pressed.
+    # A daemon, and not asyncio's own pool, which would wait at Ctrl-C for a thread that waits for input.
     threading.Thread(target=_read, args=(loop, chunks), name="read standard input", daemon=True).start()
     rest = b""
     while chunk := await chunks.get():

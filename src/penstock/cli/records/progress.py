@@ -25,7 +25,7 @@ class Progress:
 
     @classmethod
     def of_input(cls, verb: str) -> "Progress":
-        """Of work on the standard input, if that is not typed by a person; its size is known if it is a file."""
+        """Work on the standard input, if that is no terminal; its size is known if it is a file."""
         total: int | None = None
         try:
             status = os.fstat(sys.stdin.fileno())

@@ -26,8 +26,6 @@ MIN_ISR = "min.insync.replicas"
 
 
 class Filters(Value, kw_only=True):
-    """Which partitions and topics a description shows."""
-
     under_replicated_partitions: bool = option("Show only partitions with too few replicas in sync.")
     unavailable_partitions: bool = option("Show only partitions without a leader.")
     under_min_isr_partitions: bool = option("Show only those below min.insync.replicas.")
@@ -36,16 +34,14 @@ class Filters(Value, kw_only=True):
 
     @property
     def needs_min_isr(self) -> bool:
-        """Whether the topics' min.insync.replicas must be known."""
         return self.under_min_isr_partitions or self.at_min_isr_partitions
 
     @property
     def on_partitions(self) -> bool:
-        """Whether single partitions are left out."""
         return self.under_replicated_partitions or self.unavailable_partitions or self.needs_min_isr
 
     def shows(self, row: PartitionMetadata, min_isr: int, *, coming: int, is_led: bool) -> bool:
-        """Whether a partition is shown, of whose replicas some may be still on their way."""
+        """Some replicas may be still on their way: `coming`."""
         if not self.on_partitions:
             return True
         return (
@@ -204,7 +200,6 @@ def _partition_row(row: PartitionMetadata, known: EligibleLeaders | None) -> Seq
 
 
 async def _configs(admin: Admin, topic: str) -> tuple[dict[str, str], int]:
-    """The topic's own configuration, and how many replicas must be in sync."""
     entries = await admin.configs.describe(ResourceType.TOPIC, topic)
     own = {e.name: e.value or "" for e in entries if e.source == ConfigSource.DYNAMIC_TOPIC_CONFIG}
     min_isr = next((int(e.value) for e in entries if e.name == MIN_ISR and e.value), 1)

@@ -22,8 +22,6 @@ THROTTLE: Final = 50_000_000
 
 
 class Wishes(Values):
-    """What a plan is to be like."""
-
     most_moves: int = option("Plan no more.", min=1, default=50, show_default=True)
     tolerance: float = option(
         "So much above the mean a broker may have, as a share of it.", min=0.0, default=0.1, show_default=True
@@ -35,8 +33,6 @@ class Wishes(Values):
 
 
 class Proposal(Values):
-    """The cluster, what its partitions carry, and where replicas should go."""
-
     now: Leadership
     carried: dict[TopicPartition, Carried]
     targets: Replicas
@@ -145,6 +141,6 @@ def _show(found: Proposal, *, as_json: bool) -> None:
 def _has(
     node: int, replicas: Mapping[TopicPartition, list[int]], carried: Mapping[TopicPartition, Carried]
 ) -> tuple[int, int, int]:
-    """Replicas of a broker, their bytes, and the bytes a second that they are written."""
+    """Number of replicas, their bytes, and the bytes a second that they are written."""
     held = [carried[one] for one, nodes in replicas.items() if node in nodes]
     return len(held), sum(it.disk_bytes for it in held), round(sum(it.bytes_per_second for it in held))

@@ -18,7 +18,7 @@ Targets = Mapping[TopicPartition, Sequence[int]]
 
 
 class BalanceMoves:
-    """Moves partitions to other brokers. `throttle` limits it in bytes a second, -1 for no limit."""
+    """`throttle` is in bytes a second, -1 for no limit."""
 
     def __init__(self, admin: Admin, throttle: int, at_once: int) -> None:
         self._admin = admin
@@ -60,7 +60,7 @@ class BalanceMoves:
         return not self._under_way
 
     async def _take_back(self, targets: Targets) -> None:
-        """What is under way stays where it was."""
+        """Cancels moves that are under way."""
         moving = await self._admin.partitions.reassignments()
         back = [partition for partition in self._under_way if partition in moving]
         if back:

@@ -11,12 +11,12 @@ from penstock.client.admin import Admin
 from penstock.protocol.errors import ErrorCode
 
 DEFAULT_TIMEOUT_MS: Final = 10_000
-"""So long a replica may take to be there that is to move to another directory, as with Kafka's tool."""
+"""How long a replica may take to appear that is to move to another directory, as with Kafka's tool."""
 RETRY_S: Final = 0.1
 
 
 async def begin_moves(admin: Admin, targets: Mapping[Replica, str], timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
-    """Begin all, those of replicas that are on their way to a node once they are there. Raises ClickException."""
+    """Replicas that are on their way to a node begin once they are there. Raises ClickException."""
     waiting = dict(targets)
     for _ in range(int(timeout_ms / 1000 / RETRY_S) + 1):
         outcomes = await admin.move_replicas(waiting)
@@ -39,7 +39,7 @@ async def begin_moves(admin: Admin, targets: Mapping[Replica, str], timeout_ms: 
 
 
 async def cancel_moves(admin: Admin, targets: Mapping[Replica, str], timeout_ms: int) -> None:
-    """Let replicas that are on the move stay where they are. Raises ClickException."""
+    """Replicas on the move stay where they are. Raises ClickException."""
     present, coming = await _places(admin, targets)
     moving = {replica: present[replica] for replica in targets if replica in coming and replica in present}
     if moving:
@@ -49,7 +49,7 @@ async def cancel_moves(admin: Admin, targets: Mapping[Replica, str], timeout_ms:
 
 
 async def show_moves(admin: Admin, targets: Mapping[Replica, str]) -> bool:
-    """Tell of each replica whether it has come to its directory; whether any is still on its way."""
+    """Returns whether any replica is still on its way."""
     present, coming = await _places(admin, targets)
     for replica, path in sorted(targets.items()):
         partition, node_id = replica
@@ -67,7 +67,7 @@ async def show_moves(admin: Admin, targets: Mapping[Replica, str]) -> bool:
 
 
 async def _places(admin: Admin, targets: Mapping[Replica, str]) -> tuple[dict[Replica, str], dict[Replica, str]]:
-    """The directories in which replicas of the nodes of `targets` are, and those to which some are on their way."""
+    """Present directories of the replicas on the nodes of `targets`, and directories that some are on their way to."""
     present: dict[Replica, str] = {}
     coming: dict[Replica, str] = {}
     nodes = sorted({node_id for _, node_id in targets})

@@ -1,6 +1,6 @@
 """`penstock cluster drain`: all replicas of a broker move elsewhere, then it is forgotten.
 
-What is to be done is read from the cluster at each look, so whoever interrupts it goes on by saying the same again.
+What is to be done is read from the cluster at each look, so after an interruption the same command goes on.
 Some moves are under way at a time; those which an interruption leaves come to their end by themselves. Storage groups
 move as any partition does, and what is in them with them.
 """
@@ -22,26 +22,26 @@ from penstock.client.values import TopicPartition
 from penstock.protocol.value import Value
 
 AT_ONCE: Final = 50
-"""Partitions that are on the move at a time."""
+"""Partitions on the move at a time."""
 LOOK_S: Final = 0.5
 STALE_LOOKS: Final = 20
-"""A partition that is seen where it was, for so many looks after its move, has been put back there by somebody."""
+"""A partition that is still where it was, so many looks after its move, was put back by another client."""
 
 Replicas = dict[TopicPartition, list[int]]
 
 
 class View(Value):
-    """The cluster as it is now: who is in service, where replicas are or will be, and what of that is under way."""
+    """Brokers in service, where replicas are or will be, and what of that is under way."""
 
     racks: Racks
     replicas: Replicas
     moving: Mapping[TopicPartition, Reassignment]
     in_groups: Mapping[str, int]
-    """The topics that follow a storage group, and which."""
+    """Topics that follow a storage group, with its number."""
 
 
 class Drain:
-    """Takes one broker out of service. `throttle` limits the moves, -1 for no limit."""
+    """`throttle` limits the moves, -1 for no limit."""
 
     def __init__(self, admin: Admin, node_id: int, throttle: int) -> None:
         self._admin = admin
@@ -51,7 +51,7 @@ class Drain:
         self._stale_looks: dict[TopicPartition, int] = {}
 
     async def run(self) -> None:
-        """Returns when the broker has nothing any more. Raises click.ClickException."""
+        """Returns when the broker has no replica any more. Raises click.ClickException."""
         view = await self._look()
         total = len(self._left(view))
         with click.progressbar(length=total, label=f"replicas of broker {self._node_id}", file=sys.stderr) as bar:
@@ -69,7 +69,6 @@ class Drain:
         click.echo(f"Broker {self._node_id} has no replicas any more; {total} moved.")
 
     async def forget(self) -> None:
-        """Wait until the broker is out of service, and unregister it."""
         is_told = False
         while await self._is_in_service():
             if not is_told:
@@ -121,7 +120,7 @@ class Drain:
         return left
 
     def _to_begin(self, view: View, left: list[TopicPartition]) -> Replicas:
-        """Where the partitions go that are not on their way yet, or to a broker that is out of service."""
+        """Partitions that are not on their way yet, or on their way to a broker that is out of service."""
         leaving = [self._node_id]
         away = {node for move in view.moving.values() for node in move.adding if node not in view.racks}
         left = [partition for partition in left if partition.topic not in view.in_groups]
@@ -147,7 +146,7 @@ class Drain:
 
 
 def _replicas(topics: list[TopicMetadata], moving: Mapping[TopicPartition, Reassignment]) -> Replicas:
-    """Where all replicas are, or will be when the moves that are under way have come to their ends."""
+    """Where all replicas are, or will be when the moves that are under way have ended."""
     return {
         row.topic_partition: list(moving[row.topic_partition].target if row.topic_partition in moving else row.replicas)
         for topic in topics

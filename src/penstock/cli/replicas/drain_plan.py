@@ -8,16 +8,15 @@ import click
 from penstock.client.values import TopicPartition
 
 Racks = Mapping[int, str | None]
-"""The brokers that are in service, with their racks."""
+"""Broker to rack; only brokers in service."""
 
 
 def replacements(
     replicas: Mapping[TopicPartition, Sequence[int]], leaving: Iterable[int], racks: Racks
 ) -> dict[TopicPartition, list[int]]:
-    """The new replicas of each partition that has one on a broker that leaves.
+    """A replica goes to the broker with the fewest, if possible in a rack that the partition has none in.
 
-    A replica goes to the broker that has the fewest, out of those in a rack that the partition has none in, if there
-    are such; whoever takes the first place leads, and the fewest leads decide among equals. Raises click.ClickException
+    A broker that takes the first place leads, and the fewest leads decide among equals. Raises click.ClickException
     where there are too few brokers.
     """
     gone = set(leaving)

@@ -1,6 +1,6 @@
 """`penstock leaders balance`: the controller moves one leadership after the other, and a person sees how far it is.
 
-The controller does it, so whoever loses the terminal loses nothing: it goes on. Ctrl-C asks it to stop.
+The controller does it, so it goes on when the terminal is lost. Ctrl-C asks it to stop.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from penstock.protocol.requests.own_apis import BalanceAction
 
 LOOK_S: Final = 0.2
 LOOKS_AFTER: Final = 25
-"""So often a broker is asked what is left that could move: it may not know yet what the controller did."""
+"""How often a broker is asked what is left that could move: it may not know yet what the controller did."""
 
 WHICH_LACK: Final = "`penstock topics --describe --under-replicated-partitions` names them"
 
@@ -44,7 +44,7 @@ async def balance(admin: Admin, before: Leadership, *, as_json: bool) -> None:
 
 
 async def _left(admin: Admin) -> list[TopicPartition]:
-    """What others lead still: at once if only what cannot move is left, else after a while."""
+    """Returns at once if only what cannot move is left, else after a while."""
     for _ in range(LOOKS_AFTER):
         now = await look(admin)
         serving = now.racks.keys() - set(now.away)

@@ -50,7 +50,7 @@ def command(
 
 
 def _tell(kind: ElectionType, outcomes: dict[TopicPartition, Outcome], *, silent: bool) -> None:
-    """What became of it, in the words of Kafka's tool. Raises ClickException if one could not be elected."""
+    """Uses the words of Kafka's tool. Raises ClickException if a leader could not be elected."""
     elected = [row for row, outcome in sorted(outcomes.items()) if not outcome.error]
     needless = [row for row, outcome in sorted(outcomes.items()) if outcome.error == ErrorCode.ELECTION_NOT_NEEDED]
     failed = [row for row in sorted(outcomes) if row not in elected and row not in needless]

@@ -26,55 +26,49 @@ Rates = Mapping[TopicPartition, float]
 
 
 class Leadership(Value):
-    """The cluster as it is now, with storage groups but not what is in them, and with brokers that are down."""
+    """Has storage groups but not what is in them, and brokers that are down."""
 
     racks: Racks
     away: tuple[int, ...]
-    """Those of the brokers that are out of service."""
     partitions: dict[TopicPartition, PartitionMetadata]
     pinned: dict[TopicPartition, int]
     members: dict[TopicPartition, list[TopicPartition]]
-    """What is in each storage group that has anything in it."""
+    """The partitions of each storage group that has any."""
 
     @property
     def preferred(self) -> dict[TopicPartition, int]:
-        """Who should lead each partition."""
         return {partition: row.replicas[0] for partition, row in self.partitions.items()}
 
     @property
     def leaders(self) -> dict[TopicPartition, int]:
-        """Who leads each partition."""
         return {partition: row.leader for partition, row in self.partitions.items()}
 
     @property
     def moved(self) -> list[TopicPartition]:
-        """What another one leads than should, in the order in which it will move."""
+        """Partitions with another than their preferred leader, in the order in which they will move."""
         return [partition for partition, row in sorted(self.partitions.items()) if is_moved(row)]
 
     @property
     def under_replicated(self) -> int:
-        """How many partitions lack a replica in sync; the ISR of a storage group keeps nothing waiting."""
+        """The ISR of a storage group keeps nothing waiting."""
         return sum(
             len(row.isr) < len(row.replicas) for one, row in self.partitions.items() if one.topic != STORAGE_GROUPS
         )
 
     @property
     def counts(self) -> dict[TopicPartition, int]:
-        """How many partitions who leads each of these leads with it: all that is in a storage group."""
+        """How many partitions move together: all that are in a storage group."""
         return {partition: max(len(self.members.get(partition, ())), 1) for partition in self.partitions}
 
     def without_leaderless_groups(self) -> "Leadership":
-        """Without the storage groups that nobody leads: these cannot be told anything."""
+        """Storage groups without a leader cannot be told anything."""
         rows = self.partitions.items()
         return self.replace(
             partitions={one: row for one, row in rows if one.topic != STORAGE_GROUPS or row.leader != NO_NODE}
         )
 
     def limited_to(self, pattern: str | None) -> "Leadership":
-        """Only the topics whose names match, if a pattern is given.
-
-        Raises click.UsageError, and click.ClickException if there is no such topic.
-        """
+        """Raises click.UsageError, and click.ClickException if there is no such topic."""
         if pattern is None:
             return self
         with wrong_usage(re.error, of=f"--topic: {pattern!r} is no regular expression"):
@@ -88,7 +82,7 @@ class Leadership(Value):
         return self.replace(partitions=partitions)
 
     def pins_without_effect(self) -> list[str]:
-        """Why exceptions from the plan are none."""
+        """Returns a text for each, with the cause."""
         group_of = {one: group for group, members in self.members.items() for one in members}
         found = []
         for one, broker in sorted(self.pinned.items()):
@@ -106,12 +100,11 @@ class Leadership(Value):
 
 
 def is_moved(row: PartitionMetadata) -> bool:
-    """Whether another one leads than should."""
     return row.leader not in (NO_NODE, row.replicas[0])
 
 
 async def look(admin: Admin) -> Leadership:
-    """Ask the cluster. Raises click.ClickException for pins that cannot be read."""
+    """Raises click.ClickException for pins that cannot be read."""
     topics = await admin.topics.describe()
     in_groups = await admin.storage_groups.members(topic.name for topic in topics if not topic.is_internal)
     members: dict[TopicPartition, list[TopicPartition]] = {}
@@ -148,10 +141,7 @@ async def rates(admin: Admin, leadership: Leadership, seconds: float) -> dict[To
 
 
 async def sizes(admin: Admin, leadership: Leadership) -> dict[TopicPartition, int]:
-    """How many bytes the leader of each partition has on its disk.
-
-    Of a storage group these are the partitions in it: its own log is short, and forgotten again and again.
-    """
+    """Of storage groups the partitions in them count: their own logs are short, and forgotten again and again."""
     leaders, group_of = leadership.leaders, {one: group for group, its in leadership.members.items() for one in its}
     found = dict.fromkeys((one for one in leaders if one.topic == STORAGE_GROUPS), 0)
     for directory in await admin.describe_log_dirs([node for node in leadership.racks if node not in leadership.away]):
@@ -163,7 +153,7 @@ async def sizes(admin: Admin, leadership: Leadership) -> dict[TopicPartition, in
 
 
 def loads(leaders: Iterable[tuple[TopicPartition, int]], weights: Mapping[TopicPartition, float]) -> Counter[int]:
-    """What each broker leads: how many partitions, or how many bytes a second."""
+    """Per broker, in partitions or in bytes a second."""
     counts: Counter[int] = Counter()
     for partition, leader in leaders:
         counts[leader] += round(weights[partition])

@@ -23,7 +23,7 @@ async def begin_moves(admin: Admin, targets: Mapping[TopicPartition, Sequence[in
 
 
 async def replicas_now(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[int]]:
-    """Where the replicas of these are. Raises click.ClickException for a partition that is not there."""
+    """Raises click.ClickException for a partition that is not there."""
     wanted = sorted(set(partitions))
     topics = await admin.topics.describe(sorted({partition.topic for partition in wanted})) if wanted else []
     found = {row.topic_partition: row.replicas for topic in topics for row in topic.partitions.values()}

@@ -16,12 +16,12 @@ Replica = tuple[TopicPartition, int]
 
 
 def partitions_in(path: Path) -> list[TopicPartition]:
-    """The partitions of {"partitions": [{"topic": "t", "partition": 0}]}. Raises click.ClickException."""
+    """Reads {"partitions": [{"topic": "t", "partition": 0}]}. Raises click.ClickException."""
     return list(_rows(path))
 
 
 def replicas_in(path: Path) -> dict[TopicPartition, list[int]]:
-    """The brokers for each partition of {"version": 1, "partitions": [{…, "replicas": [1, 2]}]}; ClickException."""
+    """Reads {"version": 1, "partitions": [{…, "replicas": [1, 2]}]}. Raises click.ClickException."""
     targets: dict[TopicPartition, list[int]] = {}
     for partition, row in _rows(path).items():
         replicas = row.get("replicas")
@@ -34,7 +34,7 @@ def replicas_in(path: Path) -> dict[TopicPartition, list[int]]:
 
 
 def directories_in(path: Path) -> dict[Replica, str]:
-    """The log directory for each replica for which {…, "replicas": [1, 2], "log_dirs": ["any", "/a"]} names one."""
+    """Reads {…, "replicas": [1, 2], "log_dirs": ["any", "/a"]}, where one is named."""
     found: dict[Replica, str] = {}
     for partition, row in _rows(path).items():
         directories = row.get("log_dirs", [])

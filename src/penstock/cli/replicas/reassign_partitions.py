@@ -33,8 +33,6 @@ NO_THROTTLE: Final = -1
 
 
 class Request(Value, kw_only=True):
-    """What to do, and how."""
-
     propose: bool = option("Propose where the replicas of topics could be.", "--generate")
     topics: Path | None = option(
         'With --generate: a file with {"topics": [{"topic": "t"}], "version": 1}.', "--topics-to-move-json-file"
@@ -73,7 +71,7 @@ class Request(Value, kw_only=True):
     )
 
     def checked_action(self) -> str:
-        """The one action that is asked for; UsageError for what does not go with it."""
+        """Raises UsageError for options that do not go with it."""
         actions = {"generate": self.propose, "execute": self.execute, "verify": self.verify, "cancel": self.cancel}
         action = one_of({**actions, "list": self.list_all})
         propose, topics, broker_list = self.propose, self.topics, self.broker_list
@@ -93,8 +91,6 @@ class Request(Value, kw_only=True):
 
 
 class Plan(Value):
-    """What is asked for, and what the file says."""
-
     request: Request
     targets: Mapping[TopicPartition, Sequence[int]]
     directories: Mapping[Replica, str]

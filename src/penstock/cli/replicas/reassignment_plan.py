@@ -26,7 +26,7 @@ SOME_RACKS: Final = (
 
 
 def topics_in(path: Path) -> list[str]:
-    """The names in {"topics": [{"topic": "t"}], "version": 1}. Raises click.ClickException."""
+    """Reads {"topics": [{"topic": "t"}], "version": 1}. Raises click.ClickException."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         names = [row["topic"] for row in document["topics"]]
@@ -63,7 +63,7 @@ async def generate(admin: Admin, topics: Path, broker_list: str, *, rack_aware: 
 
 
 async def _movable(admin: Admin, names: Sequence[str]) -> list[TopicMetadata]:
-    """The topics with these names, but those that go where their storage groups go, which are told."""
+    """Without topics that go where their storage groups go, which are told."""
     await admin.topics.names()  # so that it is known whether there are storage groups
     topics = await admin.topics.describe(names)
     in_groups = await admin.storage_groups.members(topic.name for topic in topics if not topic.is_internal)

@@ -13,22 +13,17 @@ from penstock.protocol.value import Value
 
 
 class Given(Value):
-    """What one replica gave: batches, and its high watermark."""
-
     records: bytes
     high_watermark: int
 
 
 class Compared(Value):
-    """What a round found: where the next one begins, what does not agree, and whether nothing behind it can."""
-
     next_offset: int
     differences: tuple[str, ...] = ()
     is_apart: bool = False
 
 
 def compare(partition: TopicPartition, offset: int, given: Mapping[int, Given]) -> Compared:
-    """Compare what the nodes gave from `offset` on."""
     differences: list[str] = []
     nodes = sorted(given)
     for row in zip(*(_committed(given[node]) for node in nodes), strict=False):
@@ -50,12 +45,11 @@ def compare(partition: TopicPartition, offset: int, given: Mapping[int, Given]) 
 
 
 def max_lag(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> tuple[int, TopicPartition]:
-    """How many committed records are not compared yet, at most, and in which partition."""
+    """The most committed records that are not compared yet, and their partition."""
     return max((end - offsets[partition], partition) for partition, end in ends.items())
 
 
 def _committed(given: Given) -> Iterator[BatchHeader]:
-    """The headers of whole batches below the high watermark."""
     for header in _whole(given.records):
         if header.last_offset >= given.high_watermark:
             return

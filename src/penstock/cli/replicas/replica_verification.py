@@ -23,15 +23,13 @@ from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, Fetch
 from penstock.protocol.value import Value
 
 DEBUGGING_CONSUMER: Final = -2
-"""The replica id with which any replica answers, not only the leader; Kafka's tool has it as well."""
+"""With this replica id any replica answers, not only the leader; Kafka's tool has it as well."""
 NO_SESSION: Final = -1
 ANSWER_BYTES: Final = 50 << 20
 RETRY_S: Final = 1.0
 
 
 class Options(Value, kw_only=True):
-    """What the command was asked to do."""
-
     topics_include: str = option("Which topics: a regular expression.", default=".*", show_default=True)
     fetch_size: int = option("Bytes a partition.", min=1, default=1 << 20, show_default=True)
     max_wait_ms: int = option("How long a broker may wait.", min=0, default=1_000, show_default=True)
@@ -41,7 +39,7 @@ class Options(Value, kw_only=True):
 
 
 class Verification:
-    """The partitions that are compared, with the offset that each has come to."""
+    """Each partition has the offset that its comparison has come to."""
 
     def __init__(self, admin: Admin, replicas: Mapping[TopicPartition, Sequence[int]], ids: Mapping[str, UUID]) -> None:
         self._admin = admin
@@ -55,7 +53,7 @@ class Verification:
         self.has_differences = False
 
     async def begin(self, moment: int) -> None:
-        """Begin at this time: LATEST, EARLIEST or a timestamp. Raises KafkaError, ClientError."""
+        """`moment` is LATEST, EARLIEST or a timestamp. Raises KafkaError, ClientError."""
         found = await self._admin.offsets(dict.fromkeys(self._replicas, moment))
         latest = await self._admin.offsets(dict.fromkeys(self._replicas, LATEST))
         self._ends = {partition: latest[partition].offset for partition in self._replicas}
@@ -66,7 +64,7 @@ class Verification:
         _say("verification process is started")
 
     async def run(self, options: Options) -> None:
-        """Compare for ever, or with `once` what there was at the beginning. Raises click.exceptions.Exit."""
+        """Goes on for ever, or with `once` to the end at the beginning. Raises click.exceptions.Exit."""
         targets = dict(self._ends)
         reported_s = time.monotonic()
         while not options.once or any(self._offsets[row] < end for row, end in targets.items()):
@@ -78,7 +76,6 @@ class Verification:
             self.report()
 
     def report(self) -> None:
-        """Say how far the comparison is behind."""
         lag, partition = max_lag(self._offsets, self._ends)
         offset = self._offsets[partition]
         _say(f"max lag is {lag} for partition {partition} at offset {offset} among {len(self._offsets)} partitions")
@@ -110,7 +107,7 @@ class Verification:
             await asyncio.sleep(RETRY_S)
 
     async def _ask(self, node_id: int, options: Options) -> dict[TopicPartition, Given]:
-        """What one node gives of its replicas; without those that it cannot read now."""
+        """Leaves out replicas that the node cannot read now."""
         try:
             response = await self._admin.cluster.to_node(node_id, self._request(node_id, options), FetchResponse)
             if response.error_code:
@@ -136,7 +133,7 @@ class Verification:
         return given
 
     def _told_error(self, node_id: int, partition: TopicPartition, code: ErrorCode) -> None:
-        """A replica cannot be read; it is asked again, and that is said once."""
+        """Says once that a replica cannot be read; it is asked again."""
         if self._refused.get((node_id, partition)) != code:
             self._refused[node_id, partition] = code
             click.echo(f"{partition}: broker {node_id} says {code.name}, the partition waits", err=True)

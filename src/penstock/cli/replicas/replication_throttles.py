@@ -23,8 +23,6 @@ DIRECTORIES: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 class PlannedMove(Value):
-    """A move of one partition: the nodes that have it, and those that get it."""
-
     sources: tuple[int, ...]
     destinations: tuple[int, ...]
 
@@ -49,7 +47,6 @@ def planned_moves(
 
 
 async def limit_moves(admin: Admin, moves: Moves, bytes_per_s: int) -> None:
-    """Limit what these moves take of the network."""
     topics: dict[str, list[TopicPartition]] = {}
     for partition in sorted(moves):
         topics.setdefault(partition.topic, []).append(partition)
@@ -63,12 +60,11 @@ async def limit_moves(admin: Admin, moves: Moves, bytes_per_s: int) -> None:
 
 
 async def limit_directory_moves(admin: Admin, nodes: Iterable[int], bytes_per_s: int) -> None:
-    """Limit what moves between log directories of these nodes take of their disks."""
     await _alter_brokers(admin, nodes, [_set(DIRECTORIES, str(bytes_per_s))])
 
 
 async def clear_limits(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
-    """Take all limits from all brokers, whoever set them, and from the topics of `targets`."""
+    """All brokers are freed, whichever client set the limits, and the topics of `targets`."""
     nodes = sorted({*admin.cluster.metadata.brokers, *(node for nodes in targets.values() for node in nodes)})
     topics = sorted({partition.topic for partition in targets})
     click.echo(f"Clearing broker-level throttles on broker{_s(nodes)} {joined(nodes)}")

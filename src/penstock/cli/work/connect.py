@@ -18,7 +18,7 @@ from penstock.node.assembly.properties import read_properties
 from penstock.work.connect.standalone.job_files import JobFileError, read_job
 
 LIKENESS = 0.8
-"""So alike is a key to the one that was meant."""
+"""The ratio from which on a key is taken for a misspelt one."""
 FIRST_STATES: Any = [
     option("Create it, and let it rest.", "--paused", flag_value="PAUSED"),
     option("Create it without tasks.", "--stopped", flag_value="STOPPED"),
@@ -186,7 +186,7 @@ def validate(at: WorkerAt, as_json: bool = JSON, file: Path = argument()) -> Non
 
 
 def _misspelt(config: Mapping[str, str], known: Sequence[str]) -> list[tuple[str, str]]:
-    """Keys that have no effect, and look like others. A plugin may have keys that it does not tell."""
+    """Keys without effect that resemble known ones. A plugin may have keys that it does not tell."""
     unknown = [(key, difflib.get_close_matches(key, known, 1, LIKENESS)) for key in config if key not in known]
     return [(key, f"an unknown key; did you mean {near[0]}?") for key, near in unknown if near]
 

@@ -25,7 +25,7 @@ PATIENCE_S: Final = 100.0
 
 
 class ConnectClient:
-    """One worker; any of them will do. What it refuses is a ClickException in its own words."""
+    """Any worker will do. What it refuses is a ClickException in its own words."""
 
     def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
         self._url = (url if "://" in url else f"http://{url}").rstrip("/")
@@ -34,7 +34,7 @@ class ConnectClient:
         )
 
     def ask(self, verb: str, *path: str, body: object = None, query: Sequence[tuple[str, str]] = ()) -> Any:
-        """The JSON that is answered, None for no body. Each part of the path is quoted."""
+        """Returns the JSON of the answer, None for no body. Each part of the path is quoted."""
         target = "".join(f"/{quote(part, safe='')}" for part in path) or "/"
         url = f"{self._url}{target}{'?' + urlencode(query) if query else ''}"
         data = None if body is None else json.dumps(body).encode()
@@ -60,7 +60,7 @@ def _words(error: urllib.error.HTTPError) -> str:
 
 
 class WorkerAt(Value):
-    """Options that say where a worker is, before or behind the subcommand; the latter count."""
+    """Options may stand before or behind the subcommand; the latter count."""
 
     worker: str | None = option(f"Where a worker is, any of them. [default: {DEFAULT_URL}]", metavar="URL")
     command_config: Path | None = option(
@@ -69,7 +69,6 @@ class WorkerAt(Value):
 
     @property
     def client(self) -> ConnectClient:
-        """The worker that was named."""
         outer = click.get_current_context().find_object(WorkerAt)
         places = [self] if outer is None else [self, outer]
         url = next((at.worker for at in places if at.worker is not None), DEFAULT_URL)
@@ -87,8 +86,6 @@ def _tls(file: Path) -> ssl.SSLContext:
 
 
 class Listed(NamedTuple):
-    """A connector in a list, as far as the worker knows it."""
-
     name: str
     type: str | None
     plugin: str | None
@@ -99,7 +96,6 @@ class Listed(NamedTuple):
 
 
 def listed(client: ConnectClient) -> list[Listed]:
-    """All connectors of a worker, by their names."""
     found = client.ask("GET", "connectors", query=[("expand", "info"), ("expand", "status")])
     return [_row(name, one) for name, one in sorted(found.items())]
 
@@ -121,10 +117,7 @@ def _row(name: str, one: dict[str, Any]) -> Listed:
 def change_command(
     noun: str, verb: str, word: str, done: str, *, short_help: str, text: str, plugin: str | None = None
 ) -> click.Command:
-    """A command that asks one thing of each of the connectors that are named, which people call `noun`.
-
-    With `plugin` it is only about connectors of that class.
-    """
+    """Asks one thing of each connector that is named, if need be only of class `plugin`; users call it `noun`."""
 
     @click.command(word, short_help=short_help, help=f"{text}.")
     @declared

@@ -67,23 +67,19 @@ async def _in_memory() -> None:
 
 
 class _Printed:
-    """A runner whose tasks are words: they begin and end at once."""
+    """Its tasks are words: they begin and end at once."""
 
     group: Group
 
-    def start(self, task: str) -> None:
-        """Nothing has to be done."""
+    def start(self, task: str) -> None: ...
 
     def stop(self, task: str) -> None:
-        """Nothing has to be ended."""
         asyncio.get_running_loop().call_soon(self.group.ended, task)
 
     def abandon(self, task: str) -> None:
-        """The same."""
         self.stop(task)
 
     def complain(self, reason: str) -> None:
-        """Say it."""
         click.echo(reason, err=True)
 
 
@@ -104,7 +100,7 @@ async def _over_wire(bootstrap_server: str) -> None:
 
 
 async def _print_generation(groups: list[Group]) -> None:
-    """Wait until all of them are in one generation that has nobody else."""
+    """Waits until all of them are in one generation without other members."""
     names = {group.machine.settings.name for group in groups}
     news = asyncio.Event()
     for group in groups:

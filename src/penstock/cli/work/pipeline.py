@@ -116,7 +116,7 @@ def _times(start: str | None, end: str | None) -> tuple[int, int | None] | None:
 
 
 def _reading(file: Path, name: str | None) -> tuple[SessionSpec, Callable[[], PipelineSpec]]:
-    """What Spark must know of a pipeline, and how the rest is read."""
+    """What Spark must know of a pipeline, and how to read the rest."""
     if file == STANDARD_INPUT:
         spec = load_yaml(sys.stdin.read(), name or "pipeline")
         return SessionSpec(spec.name, spec.spark), lambda: spec
@@ -139,7 +139,7 @@ def _run(
     log_file: Path | None,
     times: tuple[int, int | None] | None,
 ) -> None:
-    """Start Spark, then read the pipeline (Python code may need Spark), then run it."""
+    """Start Spark first: Python code may need it to say the pipeline."""
     with view:
         session = spark_session(name, master=master, config=settings, log_file=log_file)
         from penstock.pipeline.running.backfill import run_backfill

@@ -21,7 +21,7 @@ from penstock.work.connect.config import ConfigError
 
 CLASS = "penstock.pipeline"
 PATIENCE_MS = 3_000
-"""So long a cluster is asked which topics there are."""
+"""How long a cluster is asked for its topics."""
 
 
 @click.command(short_help="let workers run a pipeline")
@@ -61,7 +61,7 @@ def submit(
 
 
 def _config(file: Path, name: str | None) -> tuple[dict[str, str], PipelineSpec]:
-    """For the workers, and what is known of the pipeline here: of Python, which is not run, no sources."""
+    """Also returns what is known of the pipeline here: of Python, which is not run, no sources."""
     if file.suffix == ".py":
         spec, what = PipelineSpec(session_spec(file).name, {}, ()), {"pipeline.file": str(file.resolve())}
     else:
@@ -71,7 +71,7 @@ def _config(file: Path, name: str | None) -> tuple[dict[str, str], PipelineSpec]
 
 
 def _missing(spec: PipelineSpec) -> list[str]:
-    """The topics that sources name and their clusters do not have, of those that answer here."""
+    """Topics that sources name and their clusters, if they answer here, do not have."""
     missing: list[str] = []
     for source in spec.sources.values():
         options = {key.lower().removeprefix("kafka."): value for key, value in source.options.items()}

@@ -20,7 +20,7 @@ COLUMNS = ("sink", "rows", "rows/s", "lag", "batch", "batch time")
 
 
 class PipelineView:
-    """A context: while it is entered, the terminal shows how the pipeline gets on."""
+    """A context manager: on a terminal it shows the progress of the pipeline."""
 
     def __init__(self, name: str, log_file: Path) -> None:
         self._name = name
@@ -45,13 +45,12 @@ class PipelineView:
             self._live.stop()
 
     def running(self) -> None:
-        """Spark is there, the queries start."""
+        """Called when Spark is there and the queries start."""
         self._state = "running; Ctrl-C stops it, the next run goes on from here"
         if not self._console.is_terminal:
             self._console.print(f"{self._name}: {self._state}")
 
     def batch_ended(self, batch: "BatchProgress") -> None:
-        """Show a batch."""
         self._latest[batch.query] = batch
         self._rows[batch.query] = self._rows.get(batch.query, 0) + batch.input_rows
         if not self._console.is_terminal:
@@ -60,12 +59,11 @@ class PipelineView:
             )
 
     def failed(self, why: str) -> None:
-        """Say where more is to be read, if there is more; the command itself says why."""
+        """Names the log file if it has more to say; the command itself says why."""
         if self._log_file.is_file() and self._log_file.stat().st_size:
             self._console.print(f"More is in {self._log_file}", soft_wrap=True)
 
     def ended(self, result: "PipelineResult") -> None:
-        """The closing line of each sink."""
         if self._console.is_terminal:
             self._live.stop()
         how = "stopped" if result.was_stopped else "done"
@@ -73,7 +71,6 @@ class PipelineView:
             self._console.print(f"{query}: {how} after {rows:,} rows in {result.batches[query]} batches")
 
     def filled(self, places: Mapping[str, str]) -> None:
-        """Where a batch over a time has written."""
         for query, place in places.items():
             self._console.print(f"{query}: written to {place}", soft_wrap=True)
 
@@ -100,7 +97,7 @@ class PipelineView:
 
 
 class JsonView:
-    """The same for programs: a line of JSON for each thing that happens (`jobs/report.py` reads them)."""
+    """A line of JSON for each event (`jobs/report.py` reads them)."""
 
     def __enter__(self) -> "JsonView":
         self._say("starting")
@@ -112,11 +109,9 @@ class JsonView:
         pass
 
     def running(self) -> None:
-        """Spark is there, the queries start."""
         self._say("running")
 
     def batch_ended(self, batch: "BatchProgress") -> None:
-        """A batch, with what waits in each partition."""
         self._say(
             "batch",
             query=batch.query,
@@ -130,15 +125,12 @@ class JsonView:
         )
 
     def failed(self, why: str) -> None:
-        """What is wrong."""
         self._say("failed", error=why)
 
     def filled(self, places: Mapping[str, str]) -> None:
-        """Where a batch over a time has written."""
         self._say("ended", places=dict(places))
 
     def ended(self, result: "PipelineResult") -> None:
-        """It ends in good order."""
         self._say(
             "ended", batches=dict(result.batches), input_rows=dict(result.input_rows), was_stopped=result.was_stopped
         )

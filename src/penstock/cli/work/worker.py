@@ -49,6 +49,6 @@ def command(
 
 
 async def _told(work: Coroutine[Any, Any, None]) -> None:
-    """What is wrong with the files and the topics is the user's to mend."""
+    """Errors in the files and the topics are the user's to mend."""
     with in_words(ConfigError, PluginError, FileLogError, NotStartedError, TopicError):
         await work
