@@ -4,7 +4,7 @@ A machine is loaded (`read` for each record of the partition, then `loaded`), se
 of which takes `now_ms` and returns effects), and ends with `unload`.
 
 It decides ahead of the commit. What a request changes for good are records: they are applied to its image at once, so
-that the next request sees them, and go out as an `Append`; who asked is answered when they are committed. A write that
+that the next request sees them, and go out as an `Append`; requests are answered when they are committed. A write that
 fails takes all back that was decided since: later writes fail with it. Members, timers and requests that wait are in no
 record; the continuation of a write says what becomes of them.
 """
@@ -20,11 +20,11 @@ from penstock.coordinator.timers import Timers
 from penstock.protocol.errors import ErrorCode
 
 Continuation = Callable[[ErrorCode, int], None]
-"""What to do when a write has ended: committed (NONE) or failed. The second argument is `now_ms`."""
+"""Called when a write is committed (NONE) or has failed. The second argument is `now_ms`."""
 
 
 Answer = Callable[[ErrorCode], object]
-"""What a client is told of a write that has ended (NONE: is committed)."""
+"""To a client, when a write has ended (NONE: is committed)."""
 
 
 def nothing(error: ErrorCode, now_ms: int) -> None:
@@ -32,38 +32,28 @@ def nothing(error: ErrorCode, now_ms: int) -> None:
 
 
 def nothing_to_say(error: ErrorCode) -> None:
-    """The answer of a write for which nobody waits."""
+    """The answer of a write for which no client waits."""
 
 
 class LogRecord(Protocol):
-    """A record of a machine, as the machine knows it."""
-
-    def encode(self) -> KeyValue:
-        """The record as the log has it."""
-        ...
+    def encode(self) -> KeyValue: ...
 
 
 RecordT = TypeVar("RecordT", bound=LogRecord)
 
 
 class LogImage(ABC, Generic[RecordT]):
-    """What the records of a partition add up to, those included that are decided and not committed yet.
-
-    `apply` is its only mutation: in loading, in life, and to take something back.
-    """
+    """Decided records count, committed or not. `apply` is its only mutation, also to take something back."""
 
     @abstractmethod
     def apply(self, record: RecordT) -> Any:
-        """Change what the record says; the result is what was there before."""
+        """Returns what was there before."""
 
     @abstractmethod
-    def undoing(self, record: RecordT, before: Any) -> RecordT:
-        """The record that brings back what was there before another one."""
+    def undoing(self, record: RecordT, before: Any) -> RecordT: ...
 
 
 class _Write(Generic[RecordT]):
-    """A write that is under way, and what comes of it."""
-
     __slots__ = ("before", "records", "then", "waiting", "when_late")
 
     def __init__(self, records: list[RecordT], before: list[Any], then: Continuation, when_late: Continuation) -> None:
@@ -73,7 +63,7 @@ class _Write(Generic[RecordT]):
         self.then = then
         self.when_late = when_late
         self.waiting: list[tuple[Token, Answer]] = []
-        """Who has not been answered."""
+        """Requests that were not answered."""
 
     def backwards(self) -> Iterator[tuple[RecordT, Any]]:
         """Each record, the last one first, with what was there before it."""
@@ -81,10 +71,10 @@ class _Write(Generic[RecordT]):
 
 
 class Agenda(Generic[RecordT]):
-    """What is under way in a machine: timers, writes that are not committed, and the effects since it was last asked.
+    """Timers, writes that are not committed, and the effects since the last call.
 
-    A write that is neither committed nor failed after `write_timeout_ms` is late: whoever waits for it is told so, and
-    its end, which may still come, counts all the same.
+    A write that is neither committed nor failed after `write_timeout_ms` is late: clients that wait for it are told so,
+    and its end, which may still come, counts all the same.
     """
 
     def __init__(self, write_timeout_ms: int, image: LogImage[RecordT]) -> None:
@@ -98,19 +88,16 @@ class Agenda(Generic[RecordT]):
         """When writes will be late, and their ids, in order; those that have ended are dropped when they come up."""
         self._next_write_id = 0
 
-    # -- effects ------------------------------------------------------------------------------------------------------
-
     def reply(self, token: Token | None, response: object) -> None:
-        """Answer a request, if one waits."""
+        """Does nothing if no request waits."""
         if token is not None:
             self._effects.append(Reply(token, response))
 
     def note(self, line: str) -> None:
-        """Have a line written into the node's log."""
         self._effects.append(Note(line))
 
     def take_effects(self) -> list[Effect]:
-        """What has come up since the last time, in order."""
+        """Effects since the last call, in order."""
         effects, self._effects = self._effects, []
         return effects
 
@@ -126,7 +113,7 @@ class Agenda(Generic[RecordT]):
         token: Token | None = None,
         answer: Answer = nothing_to_say,
     ) -> None:
-        """Apply records and ask for a write of them. `then` runs once, when it has ended; before, perhaps `when_late`.
+        """`then` runs once, when the write has ended; before, perhaps `when_late`.
 
         `token` is answered with `answer(error)`: when the write has ended, or is late.
         """
@@ -167,19 +154,17 @@ class Agenda(Generic[RecordT]):
             self.reply(token, answer(error))
 
     def uncommitted(self) -> Iterator[tuple[RecordT, Any]]:
-        """The records that are decided and not committed, the last one first, with what was there before each."""
+        """The last record first, with what was there before each."""
         for write in reversed(self._writes.values()):
             yield from write.backwards()
 
     def fail_writes(self, error: ErrorCode, now_ms: int) -> None:
-        """The writes that are under way will not be reported on: they count as failed."""
+        """Writes that are under way will not be reported on: they count as failed."""
         while self._writes:
             self.written(next(iter(self._writes)), error, now_ms)
 
-    # -- time ---------------------------------------------------------------------------------------------------------
-
     def next_deadline_ms(self) -> int | None:
-        """When `wake` has something to do, or None."""
+        """When `wake` is due."""
         next_ms = self.timers.next_ms()
         late_ms = self._next_late_ms()
         if next_ms is None or late_ms is None:
@@ -187,7 +172,6 @@ class Agenda(Generic[RecordT]):
         return min(next_ms, late_ms)
 
     def wake(self, now_ms: int) -> None:
-        """Deal with the timers and the late writes whose time has come."""
         self.timers.fire_due(now_ms)
         while (late_ms := self._next_late_ms()) is not None and late_ms <= now_ms:
             write = self._writes[self._late.popleft()[1]]
@@ -202,8 +186,6 @@ class Agenda(Generic[RecordT]):
 
 
 class Reading(Enum):
-    """How the partition of a machine is read."""
-
     LAST_VALUES = auto()
     """The last record of each key, in the order of the log: what compaction would leave."""
     EVERY_RECORD = auto()
@@ -211,20 +193,18 @@ class Reading(Enum):
 
 
 class PartitionMachine(ABC, Generic[RecordT]):
-    """A machine as the node sees it that runs it."""
-
     reading: ClassVar[Reading] = Reading.LAST_VALUES
-    """Which records of the partition the machine is to be given when it is loaded."""
+    """The records that the machine is given when it is loaded."""
 
     def __init__(self, agenda: Agenda[RecordT]) -> None:
         self.agenda = agenda
 
     @abstractmethod
     def decode(self, key: bytes, value: bytes | None) -> RecordT | None:
-        """A record of the partition; None for one that is to be left alone. DecodeError if it is not what it claims."""
+        """None for a record that is to be left alone. DecodeError if it is not what it claims."""
 
     def read(self, key: bytes, value: bytes | None) -> None:
-        """Take in one record of the partition while loading. DecodeError if it is not what it claims to be."""
+        """Called while loading. DecodeError if the record is not what it claims to be."""
         record = self.decode(key, value)
         if record is not None:
             self.agenda.image.apply(record)
@@ -235,18 +215,17 @@ class PartitionMachine(ABC, Generic[RecordT]):
 
     @abstractmethod
     def unload(self, now_ms: int) -> list[Effect]:
-        """Another node leads the partition: answer all who wait NOT_COORDINATOR. The machine has ended."""
+        """Another node leads the partition: answer all waiting requests NOT_COORDINATOR. The machine has ended."""
 
     @abstractmethod
     def describe(self) -> str:
-        """What there is in the machine, in a few words: `3 groups`."""
+        """A few words: `3 groups`."""
 
     def next_deadline_ms(self) -> int | None:
-        """When to call `wake`, or None. Many events only put it off."""
+        """Many events only put it off."""
         return self.agenda.next_deadline_ms()
 
     def wake(self, now_ms: int) -> list[Effect]:
-        """Deal with the deadlines that have come."""
         self.agenda.wake(now_ms)
         return self.agenda.take_effects()
 

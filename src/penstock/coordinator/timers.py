@@ -8,10 +8,7 @@ from collections.abc import Callable
 
 
 class Timer:
-    """A deadline and what happens then: `fire(now_ms)`. `deadline_ms` is None while it is off.
-
-    Whoever holds a running timer may put `deadline_ms` off by assigning a later time, or None.
-    """
+    """`fire(now_ms)` is called at `deadline_ms`, None while it is off; its holder may assign a later time, or None."""
 
     __slots__ = ("deadline_ms", "fire", "queued_ms")
 
@@ -22,20 +19,16 @@ class Timer:
 
 
 class Timers:
-    """The timers of one shard."""
-
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Timer]] = []
         self._sequence = 0
 
     def set(self, timer: Timer, deadline_ms: int) -> None:
-        """Let `timer` fire at `deadline_ms`, whatever it was set to before."""
         timer.deadline_ms = deadline_ms
         if timer.queued_ms is None or deadline_ms < timer.queued_ms:
             self._push(timer, deadline_ms)
 
     def next_ms(self) -> int | None:
-        """The earliest deadline, or None."""
         while self._heap:
             timer = self._heap[0][2]
             if self._heap[0][0] == timer.queued_ms == timer.deadline_ms:
@@ -44,7 +37,7 @@ class Timers:
         return None
 
     def fire_due(self, now_ms: int) -> None:
-        """Fire each timer whose deadline has come, earliest first; those that this sets for now as well."""
+        """The earliest fires first; timers that this sets for now fire as well."""
         while self._heap and self._heap[0][0] <= now_ms:
             timer = self._heap[0][2]
             if self._heap[0][0] == timer.queued_ms == timer.deadline_ms:
@@ -55,7 +48,7 @@ class Timers:
                 self._settle_top()
 
     def _settle_top(self) -> None:
-        """Drop the first entry of the heap, which is not what its timer wants, and queue the timer at its deadline."""
+        """It is not what its timer wants: queue the timer at its deadline."""
         queued_ms, _, timer = heapq.heappop(self._heap)
         if queued_ms == timer.queued_ms:
             timer.queued_ms = None

@@ -7,8 +7,8 @@
 | a member of this generation | Stable, PreparingRebalance | accepted, and counts as a heartbeat |
 | | CompletingRebalance | REBALANCE_IN_PROGRESS |
 | a member of another generation | any | ILLEGAL_GENERATION |
-| somebody else | any | UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID |
-| anybody | Dead | COORDINATOR_NOT_AVAILABLE |
+| any other member | any | UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID |
+| any client | Dead | COORDINATOR_NOT_AVAILABLE |
 
 An offset is seen by OffsetFetch, and its commit is answered, when its record is committed.
 """
@@ -32,7 +32,7 @@ from penstock.protocol.messages.offset_commit import (
 def commit_offsets(
     table: GroupTable, token: Token, request: OffsetCommitRequest, api_version: int, now_ms: int
 ) -> None:
-    """Write the offsets of a group; every topic has its name filled in, and exists."""
+    """Every topic has its name filled in, and exists."""
     error = _check(table, request, api_version, now_ms)
     if error is not ErrorCode.NONE:
         table.reply(token, _answer_all(request, error))
@@ -104,7 +104,7 @@ def _committed(
     partition: OffsetCommitRequestPartition,
     now_ms: int,
 ) -> CommittedOffset:
-    """The offset as it is kept, with a retention time of its own if the client (up to version 4) asked for one."""
+    """Has a retention time of its own if the client (up to version 4) asked for one."""
     keeps_ms = request.retention_time_ms
     return CommittedOffset(
         partition.committed_offset,

@@ -7,8 +7,8 @@
 | asked | it commits, whatever that is, and the records are committed | done |
 | either | it leaves, or its session has ended | done |
 
-It is over when all are done, or the time is up; who asked for it hears how many are not. Only members that say in their
-heartbeats that they commit when asked take part, so nobody waits for a client that does not know of this.
+It is over when all are done, or the time is up; the client that asked for it hears how many are not. Only members that
+say in their heartbeats that they commit when asked take part, so no client waits for one that does not know of this.
 """
 
 from collections.abc import Iterable
@@ -23,17 +23,17 @@ Key = tuple[str, str]
 
 
 class CommitsFirst:
-    """See the module. Nobody is asked before `begin`."""
+    """No member is asked before `begin`."""
 
     def __init__(self, agenda: Agenda[Any]) -> None:
         self._agenda = agenda
         self._missing: dict[Key, bool] = {}
-        """Who is not done, and whether it was asked."""
+        """Members that are not done, and whether they were asked."""
         self._token: Token | None = None
         self._timer = Timer(self._time_is_up)
 
     def begin(self, token: Token, members: Iterable[Key], deadline_ms: int) -> None:
-        """Ask these members. `token` is answered with how many have not committed by then."""
+        """`token` is answered with how many members have not committed by then."""
         self.end()
         self._token, self._missing = token, dict.fromkeys(members, False)
         if self._missing:
@@ -49,16 +49,15 @@ class CommitsFirst:
         return True
 
     def was_asked(self, member: Key) -> bool:
-        """Whether a commit that comes now is what it was asked for."""
+        """Whether a commit that comes now is what the member was asked for."""
         return self._missing.get(member, False)
 
     def done(self, member: Key) -> None:
-        """Its commit is in the log, or it is no member any more."""
+        """The member's commit is in the log, or it is no member any more."""
         if self._missing.pop(member, None) is not None and not self._missing:
             self.end()
 
     def end(self) -> None:
-        """Ask nobody any more."""
         token, self._token = self._token, None
         missing, self._missing = len(self._missing), {}
         self._timer.deadline_ms = None

@@ -11,11 +11,9 @@ TopicOffsets = Mapping[str, Mapping[int, CommittedOffset]]
 
 
 class GroupImage(LogImage[AnyRecord]):
-    """Offsets by group, and the values of the records about groups."""
-
     def __init__(self) -> None:
         self.groups: dict[str, Any] = {}
-        """What the last record about each group says. Read only."""
+        """The last record of each group. Read only."""
         self._offsets: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
         self._readers: dict[str, dict[str, None]] = {}
         """Topic to the groups that have offsets in it."""
@@ -42,13 +40,13 @@ class GroupImage(LogImage[AnyRecord]):
         return before
 
     def _begin(self, record: OffsetRecord) -> dict[int, CommittedOffset]:
-        """The first offset of a group in a topic."""
+        """Called for the first offset of a group in a topic."""
         self._readers.setdefault(record.topic, {})[record.group_id] = None
         partitions = self._offsets.setdefault(record.group_id, {})[record.topic] = {}
         return partitions
 
     def _end(self, record: OffsetRecord) -> None:
-        """The last offset of a group in a topic is gone."""
+        """Called when the last offset of a group in a topic is gone."""
         topics, readers = self._offsets[record.group_id], self._readers[record.topic]
         del topics[record.topic], readers[record.group_id]
         if not topics:
@@ -59,30 +57,23 @@ class GroupImage(LogImage[AnyRecord]):
     def undoing(self, record: AnyRecord, before: Any) -> AnyRecord:
         return record.replace(value=before)
 
-    # -- views --------------------------------------------------------------------------------------------------------
-
     def offsets(self, group_id: str) -> TopicOffsets:
-        """All offsets of a group, as they are decided. Read only."""
+        """Decided offsets, committed or not. Read only."""
         return self._offsets.get(group_id, {})
 
     def group_ids(self) -> list[str]:
-        """The groups about which there is anything."""
         return list(dict.fromkeys([*self.groups, *self._offsets]))
 
     def is_known(self, group_id: str) -> bool:
-        """Whether there is anything about a group."""
         return group_id in self.groups or group_id in self._offsets
 
     def topics(self) -> list[str]:
-        """The topics that some group has offsets in."""
         return list(self._readers)
 
     def readers(self, topic: str) -> list[str]:
-        """The groups that have offsets in a topic."""
         return list(self._readers.get(topic, {}))
 
     def tombstones(self, group_id: str, topic: str | None = None) -> list[AnyRecord]:
-        """The records that take away the offsets of a group, or those of one of its topics."""
         topics = self.offsets(group_id)
         names = list(topics) if topic is None else [topic]
         return [OffsetRecord(group_id, name, partition, None) for name in names for partition in topics.get(name, {})]

@@ -11,7 +11,7 @@ from penstock.protocol.messages.offset_commit import OffsetCommitRequest
 
 
 class Group(ABC):
-    """One group of any kind. Its committed offsets are kept beside it, in the table."""
+    """Its committed offsets are kept beside it, in the table."""
 
     __slots__ = ("group_id",)
 
@@ -26,11 +26,10 @@ class Group(ABC):
     @property
     @abstractmethod
     def is_dead(self) -> bool:
-        """Whether it is being deleted, or has moved away: nothing happens in it any more."""
+        """Deleted or moved away: nothing happens in the group any more."""
 
     @abstractmethod
-    def listed(self) -> ListedGroup:
-        """The group's line in ListGroups."""
+    def listed(self) -> ListedGroup: ...
 
     @abstractmethod
     def is_subscribed(self, topic: str) -> bool:
@@ -40,11 +39,11 @@ class Group(ABC):
 
     @abstractmethod
     def check_commit(self, request: OffsetCommitRequest, agenda: Agenda[AnyRecord], now_ms: int) -> ErrorCode:
-        """Whether whoever asks may commit offsets; a member that may has shown that it lives."""
+        """Whether the client may commit offsets; a member that may has shown that it lives."""
 
     @abstractmethod
     def check_offsets_deletable(self) -> ErrorCode:
-        """Whether single offsets may be deleted, of topics that nobody reads (KIP-496)."""
+        """Single offsets may be, of topics that no member reads (KIP-496)."""
 
     @abstractmethod
     def is_reading(self, topic: str) -> bool:
@@ -52,27 +51,25 @@ class Group(ABC):
 
     @abstractmethod
     def idle_since_ms(self, committed: CommittedOffset) -> int:
-        """From when on the retention time of an offset counts that is not in use."""
+        """When the retention time of an unused offset begins."""
 
     @property
     @abstractmethod
     def may_expire(self) -> bool:
-        """Whether the group goes once it has no offsets: it is empty, and nobody is about to join."""
+        """Whether the group goes once it has no offsets: it is empty, and no member is about to join."""
 
     # -- its end ------------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def check_deletable(self) -> ErrorCode:
-        """Whether the group may be deleted."""
+    def check_deletable(self) -> ErrorCode: ...
 
     @abstractmethod
-    def tombstones(self) -> list[AnyRecord]:
-        """The records that take the group itself away."""
+    def tombstones(self) -> list[AnyRecord]: ...
 
     @abstractmethod
     def kill(self, now_ms: int) -> None:
-        """Stop the group's timers, and let nobody in any more."""
+        """Stop the group's timers, and let no member in any more."""
 
     @abstractmethod
     def send_away(self, agenda: Agenda[AnyRecord], error: ErrorCode) -> None:
-        """Answer all who wait in the group with `error`, and expect its members no more."""
+        """Answer requests that wait in the group with `error`, and expect its members no more."""

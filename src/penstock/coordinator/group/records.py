@@ -22,7 +22,7 @@ GROUP_KEY_VERSION: Final = 2
 GROUP_VALUE_VERSION: Final = 3
 """The newest that is not flexible, as Kafka writes it: older tools read it too."""
 UNSETTLED_VALUE_VERSION: Final = 4
-"""Where there is more to say than Kafka does, in tagged fields, which others pass over (KIP-915)."""
+"""For what Kafka does not say, in tagged fields, which others pass over (KIP-915)."""
 UNSETTLED_TAG: Final = 15_000
 
 _VERSION: Final = struct.Struct(">h")
@@ -36,16 +36,12 @@ _COMMON_VERSION: Final = 3
 
 
 class OffsetCommitKey(Message, versions="0-1"):
-    """Whose offset, and of which partition."""
-
     group: str = field("string", "0+", default="")
     topic: str = field("string", "0+", default="")
     partition: int = field("int32", "0+", default=0)
 
 
 class OffsetCommitValue(Message, versions="0-4", flexible="4+"):
-    """A committed offset."""
-
     offset: int = field("int64", "0+", default=0)
     leader_epoch: int = field("int32", "3+", default=-1)
     metadata: str = field("string", "0+", default="")
@@ -55,20 +51,16 @@ class OffsetCommitValue(Message, versions="0-4", flexible="4+"):
 
 
 class GroupMetadataKey(Message, versions="2"):
-    """The key of the record that describes a group."""
-
     group: str = field("string", "2+", default="")
 
 
 class MemberProtocol(Message):
-    """What a member says for one of the protocols that it supports."""
-
     name: str = field("string", "4+", default="")
     metadata: bytes = field("bytes", "4+", default=b"")
 
 
 class PendingMember(Message):
-    """An id that was handed out and not used yet, and for how long it may be."""
+    """`left_ms` is how long the id may stay unused."""
 
     member_id: str = field("string", "4+", default="")
     left_ms: int = field("int64", "4+", default=0)
@@ -87,7 +79,7 @@ class Unsettled(Message):
 
 
 class MemberMetadata(Message):
-    """One member of a persisted group. `protocols` and `is_new` are fields of our own, in groups that are unsettled."""
+    """`protocols` and `is_new` are fields of our own, in groups that are unsettled."""
 
     member_id: str = field("string", "0+", default="")
     group_instance_id: str | None = field("string", "3+", nullable="3+", default=None)
@@ -114,7 +106,7 @@ class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
 
 
 class CommittedOffset(Value):
-    """One committed offset as a shard holds it. `expire_timestamp_ms` and `leader_epoch` are -1 where there is none."""
+    """`expire_timestamp_ms` and `leader_epoch` are -1 where there is none."""
 
     offset: int
     leader_epoch: int
@@ -125,7 +117,7 @@ class CommittedOffset(Value):
 
 
 class OffsetRecord(Value):
-    """A record about one offset; `value` None takes it away."""
+    """`value` None takes it away."""
 
     group_id: str
     topic: str
@@ -133,7 +125,7 @@ class OffsetRecord(Value):
     value: CommittedOffset | None
 
     def encode(self) -> KeyValue:
-        """Key and value. The value's version is the oldest that holds what is there: 3, 1 or 4."""
+        """The value's version is the oldest that holds what is there: 3, 1 or 4."""
         key = OffsetCommitKey(group=self.group_id, topic=self.topic, partition=self.partition)
         key_bytes = _VERSION.pack(OFFSET_KEY_VERSION) + encode(key, OFFSET_KEY_VERSION)
         committed = self.value
@@ -155,13 +147,12 @@ class OffsetRecord(Value):
 
 
 class GroupRecord(Value):
-    """A record about one group of the classic protocol; `value` None takes it away."""
+    """Is of the classic protocol; `value` None takes it away."""
 
     group_id: str
     value: GroupMetadataValue | None
 
     def encode(self) -> KeyValue:
-        """Key and value."""
         key = _VERSION.pack(GROUP_KEY_VERSION) + encode(GroupMetadataKey(group=self.group_id), GROUP_KEY_VERSION)
         if self.value is None:
             return key, None
@@ -173,7 +164,7 @@ AnyRecord = OffsetRecord | GroupRecord
 
 
 def decode_record(key: bytes, value: bytes | None) -> AnyRecord | None:
-    """What a record says, or None for a kind of key that we do not know. DecodeError if it is not what it claims."""
+    """None for an unknown kind of key. DecodeError if it is not what it claims."""
     found = _common_offset(key, value)
     if found is not None:
         return found
@@ -220,9 +211,9 @@ def _common_offset(key: bytes, value: bytes | None) -> OffsetRecord | None:
     return OffsetRecord(*names, partition, CommittedOffset(offset, leader_epoch, "", timestamp_ms))
 
 
-@lru_cache(maxsize=1000)  # who commits does so for several partitions
+@lru_cache(maxsize=1000)  # a client commits for several partitions
 def _common_names(key_start: bytes) -> tuple[str, str] | None:
-    """Group and topic of a key without its partition; None if it is none of the common form."""
+    """None if the key, whose partition is missing, is none of the common form."""
     if len(key_start) < _NAME.size:
         return None
     key_version, group_length = _NAME.unpack_from(key_start)

@@ -33,7 +33,7 @@ TOMBSTONES_AT_ONCE: Final = 1_000
 
 
 def delete_group(table: GroupTable, token: Token, group_id: str, now_ms: int) -> None:
-    """Delete a group with all its offsets; the answer is an ErrorCode."""
+    """Its offsets go with it; the answer is an ErrorCode."""
     group = table.groups.get(group_id)
     error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.check_deletable()
     if group is None or error is not ErrorCode.NONE:
@@ -43,7 +43,7 @@ def delete_group(table: GroupTable, token: Token, group_id: str, now_ms: int) ->
 
 
 def delete_offsets(table: GroupTable, token: Token, request: OffsetDeleteRequest, now_ms: int) -> None:
-    """Delete offsets of topics that no member of the group reads (KIP-496)."""
+    """Only offsets of topics that no member of the group reads (KIP-496)."""
     group = table.groups.get(request.group_id)
     error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.check_offsets_deletable()
     if group is None or error is not ErrorCode.NONE:
@@ -64,7 +64,7 @@ def delete_offsets(table: GroupTable, token: Token, request: OffsetDeleteRequest
 def _delete_in(
     table: GroupTable, group: Group, topic: OffsetDeleteRequestTopic, records: list[AnyRecord]
 ) -> OffsetDeleteResponseTopic:
-    """What is answered for one topic; the tombstones that it takes are added to `records`."""
+    """The tombstones that it takes are added to `records`."""
     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(topic.name) else ErrorCode.NONE
     committed = table.image.offsets(group.group_id).get(topic.name, {})
     indexes = [partition.partition_index for partition in topic.partitions]
@@ -75,7 +75,6 @@ def _delete_in(
 
 
 def on_topic_deleted(table: GroupTable, topic: str, now_ms: int) -> None:
-    """A topic is gone: so are the offsets in it."""
     readers = table.image.readers(topic)
     _remove(table, [one for reader in readers for one in table.image.tombstones(reader, topic)], now_ms)
 
@@ -84,7 +83,6 @@ def on_topic_deleted(table: GroupTable, topic: str, now_ms: int) -> None:
 
 
 def schedule_expiry(table: GroupTable, now_ms: int) -> None:
-    """Look after `offsets.retention.check.interval.ms` for what has expired."""
     table.start_timer(_begin_expiry, now_ms + table.settings.offsets_retention_check_interval_ms, table)
 
 
@@ -93,7 +91,7 @@ def _begin_expiry(table: GroupTable, now_ms: int) -> None:
 
 
 def _go_on_expiring(table: GroupTable, group_ids: deque[str], now_ms: int) -> None:
-    """Look at the next groups whose offsets may have expired, a bounded number in one call."""
+    """Looks at a bounded number of offsets in one call."""
     looked_at = 0
     while group_ids and looked_at < EXPIRED_AT_ONCE:
         group = table.groups.get(group_ids.popleft())
@@ -106,7 +104,7 @@ def _go_on_expiring(table: GroupTable, group_ids: deque[str], now_ms: int) -> No
 
 
 def _expire(table: GroupTable, group: Group, now_ms: int) -> int:
-    """Remove what of a group has expired; how many offsets it has."""
+    """Returns how many offsets the group has."""
     topics = table.image.offsets(group.group_id)
     count = sum(len(partitions) for partitions in topics.values())
     expired: list[AnyRecord] = [
@@ -138,10 +136,7 @@ def _remove(table: GroupTable, records: list[AnyRecord], now_ms: int) -> None:
 
 
 def remove_group(table: GroupTable, group: Group, now_ms: int, token: Token | None = None) -> None:
-    """Take a group away with all its offsets; `token` is answered with an ErrorCode.
-
-    Nobody can join while the tombstones are under way; should any of them fail, the group is there again.
-    """
+    """`token` gets an ErrorCode. No member joins while tombstones are under way; if one fails, the group is back."""
     group_id = group.group_id
     records = [*table.image.tombstones(group_id), *group.tombstones()]
     last = (len(records) - 1) // TOMBSTONES_AT_ONCE * TOMBSTONES_AT_ONCE

@@ -4,13 +4,13 @@ from penstock.protocol.value import Value
 
 
 class GroupSettings(Value):
-    """The limits and delays of all groups; the comment names Kafka's key where it is not the field's own name."""
+    """The comment names Kafka's key where it is not the field's own name."""
 
     min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms
     max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms
     initial_rebalance_delay_ms: int = 3_000  # group.initial.rebalance.delay.ms
     max_size: int = 2_147_483_647  # group.max.size
-    new_member_join_timeout_ms: int = 300_000  # how long a JoinGroup of somebody who cannot heartbeat yet may park
+    new_member_join_timeout_ms: int = 300_000  # how long a JoinGroup of a member that cannot heartbeat yet may park
     offset_metadata_max_bytes: int = 4_096  # offset.metadata.max.bytes
     offsets_retention_ms: int = 604_800_000  # offsets.retention.minutes
     offsets_retention_check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms

@@ -16,30 +16,26 @@ from penstock.protocol.value import Value
 
 
 class RandomBits(Protocol):
-    """Where chance comes from: `random.Random` and its like."""
-
-    def getrandbits(self, k: int, /) -> int:
-        """Return `k` random bits."""
-        ...
+    def getrandbits(self, k: int, /) -> int: ...
 
 
 class GroupKind(Value):
-    """What is to be known of a kind of groups besides what each of its groups answers (`Group`)."""
+    """What the groups themselves (`Group`) do not answer."""
 
     name: str
     """`Group.kind` of its groups."""
     persisted: type
-    """The value of its records."""
+    """The class of their records' values."""
     create: Callable[[str, int, GroupSettings], Group]
-    """A group that has only a name, at a time."""
+    """Takes a name and a time."""
     restore: Callable[["GroupTable", str, Any, int], None]
-    """Put a group into the table that is what a record says: that is how it goes on with a new coordinator."""
+    """Puts a group into the table as a record has it: so it goes on with a new coordinator."""
     unsettled: Callable[[Any, int], AnyRecord | None]
     """What the next coordinator is to know of a group besides its last record, as another one; None if nothing."""
 
 
 class GroupTable(Agenda[AnyRecord]):
-    """The groups of one partition of `__consumer_offsets`: what its records say, and around that members and timers."""
+    """What the records of a partition say, with members and timers."""
 
     image: GroupImage
 
@@ -53,7 +49,7 @@ class GroupTable(Agenda[AnyRecord]):
         self._kinds = kinds
 
     def create_group(self, group_id: str, now_ms: int) -> None:
-        """Begin a group for somebody who only commits offsets."""
+        """A client that only commits offsets needs no more."""
         self.groups[group_id] = self._kinds[0].create(group_id, now_ms, self.settings)
 
     def restore_group(self, group_id: str, now_ms: int) -> None:
@@ -66,11 +62,10 @@ class GroupTable(Agenda[AnyRecord]):
             self.create_group(group_id, now_ms)
 
     def unsettled(self, group: Group, now_ms: int) -> AnyRecord | None:
-        """What another coordinator is to know of a group besides its last record."""
         return next(kind for kind in self._kinds if kind.name == group.kind).unsettled(group, now_ms)
 
     def committed_offsets(self, group_id: str) -> TopicOffsets:
-        """All offsets of a group that are committed. Read only."""
+        """Read only."""
         offsets = self.image.offsets(group_id)
         ahead = [(one, before) for one, before in self.uncommitted() if one.group_id == group_id]
         if not ahead:
@@ -86,23 +81,22 @@ class GroupTable(Agenda[AnyRecord]):
         return {topic: partitions for topic, partitions in topics.items() if partitions}
 
     def drop_group(self, group: Group, now_ms: int) -> None:
-        """Forget a group, dead from now on."""
         group.kill(now_ms)
         if self.groups.get(group.group_id) is group:
             del self.groups[group.group_id]
 
     def drop_unfounded(self, group_id: str, now_ms: int) -> None:
-        """Forget a group of which nothing is written and to which nobody belongs."""
+        """Forget a group without records and members."""
         group = self.groups.get(group_id)
         if group is not None and group.may_expire and not self.image.is_known(group_id):
             self.drop_group(group, now_ms)
 
     def new_member_id(self, prefix: str) -> str:
-        """A member id as Kafka makes them: client id or instance id, a dash, a random UUID (version 4)."""
+        """Like Kafka's: client id or instance id, a dash, a random UUID (version 4)."""
         return f"{prefix}-{UUID(int=self._random.getrandbits(128), version=4)}"
 
     def start_timer(self, fire: Callable[..., None], deadline_ms: int, *arguments: object) -> Timer:
-        """A new timer that calls `fire(*arguments, now_ms)`."""
+        """Calls `fire(*arguments, now_ms)`."""
         timer = Timer(partial(fire, *arguments))
         self.timers.set(timer, deadline_ms)
         return timer

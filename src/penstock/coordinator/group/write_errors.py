@@ -24,10 +24,10 @@ _OFFSET_WRITE_ERRORS: Final = _GROUP_WRITE_ERRORS | {
 
 
 def group_write_error(error: ErrorCode) -> ErrorCode:
-    """What a member is told when the group could not be written."""
+    """A member gets this error when the group could not be written."""
     return _GROUP_WRITE_ERRORS.get(error, error)
 
 
 def offset_write_error(error: ErrorCode) -> ErrorCode:
-    """What a client is told when its offsets could not be written."""
+    """A client gets this error when its offsets could not be written."""
     return _OFFSET_WRITE_ERRORS.get(error, error)

@@ -31,8 +31,6 @@ from penstock.protocol.messages.sync_group import SyncGroupRequest
 
 
 class GroupShard(PartitionMachine[AnyRecord]):
-    """The coordinator of the groups of one partition."""
-
     def __init__(self, settings: GroupSettings, random: RandomBits) -> None:
         self._table = GroupTable(settings, random, (CLASSIC,))
         super().__init__(self._table)
@@ -71,12 +69,10 @@ class GroupShard(PartitionMachine[AnyRecord]):
     # -- the classic protocol -----------------------------------------------------------------------------------------
 
     def join(self, token: Token, request: JoinGroupRequest, caller: Caller, now_ms: int) -> list[Effect]:
-        """Answered with a JoinGroupResponse."""
         join.join_group(self._table, token, request, caller, now_ms)
         return self._table.take_effects()
 
     def sync(self, token: Token, request: SyncGroupRequest, now_ms: int) -> list[Effect]:
-        """Answered with a SyncGroupResponse."""
         membership.sync_group(self._table, token, request, now_ms)
         return self._table.take_effects()
 
@@ -85,20 +81,18 @@ class GroupShard(PartitionMachine[AnyRecord]):
         return membership.heartbeat(self._table, request, now_ms)
 
     def asks_for_commit(self, request: HeartbeatRequest) -> bool:
-        """Whether the answer to a heartbeat that is good asks the member to commit."""
+        """Whether the answer to a good heartbeat asks the member to commit."""
         return self._table.commits_first.asks((request.group_id, request.member_id))
 
     def leave(self, token: Token, request: LeaveGroupRequest, api_version: int, now_ms: int) -> list[Effect]:
-        """Answered with a LeaveGroupResponse."""
         membership.leave_group(self._table, token, request, api_version, now_ms)
         return self._table.take_effects()
 
     def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
-        """One group, as DescribeGroups shows it."""
         return describe_group(find_classic(self._table.groups, group_id), group_id, api_version)
 
     def history(self, group_id: str) -> list[Rebalance]:
-        """The last rebalances of a group, oldest first, with the one that is under way."""
+        """The oldest comes first, the one under way is included."""
         group = find_classic(self._table.groups, group_id)
         if group is None:
             return []
@@ -112,20 +106,17 @@ class GroupShard(PartitionMachine[AnyRecord]):
         return self._table.take_effects()
 
     def offsets(self, group_id: str) -> TopicOffsets:
-        """The committed offsets of a group; none for a group that is not there. Read only."""
+        """Committed ones; empty for a group that is not there. Read only."""
         return self._table.committed_offsets(group_id)
 
     def delete_offsets(self, token: Token, request: OffsetDeleteRequest, now_ms: int) -> list[Effect]:
-        """Answered with an OffsetDeleteResponse."""
         removal.delete_offsets(self._table, token, request, now_ms)
         return self._table.take_effects()
 
     def topics(self) -> list[str]:
-        """The topics in which groups have offsets."""
         return self._table.image.topics()
 
     def topic_deleted(self, topic: str, now_ms: int) -> list[Effect]:
-        """The cluster's metadata says that a topic is gone."""
         removal.on_topic_deleted(self._table, topic, now_ms)
         return self._table.take_effects()
 
@@ -137,13 +128,12 @@ class GroupShard(PartitionMachine[AnyRecord]):
         return self._table.take_effects()
 
     def list_groups(self) -> list[ListedGroup]:
-        """All groups, as ListGroups shows them."""
         return [group.listed() for group in self._table.groups.values()]
 
     # -- handing over -------------------------------------------------------------------------------------------------
 
     def have_members_commit(self, token: Token, limit_ms: int, now_ms: int) -> list[Effect]:
-        """Answered with how many of those that commit when they are asked have not done so in that time."""
+        """Answered with how many members that commit when asked have not done so in that time."""
         members = [
             (group.group_id, member.member_id)
             for group in self.classic_groups()
@@ -154,5 +144,5 @@ class GroupShard(PartitionMachine[AnyRecord]):
         return self._table.take_effects()
 
     def classic_groups(self) -> list[ClassicGroup]:
-        """The groups of the classic protocol, for tests and diagnosis. Read only."""
+        """For tests and diagnosis. Read only."""
         return [group for group in self._table.groups.values() if isinstance(group, ClassicGroup)]

@@ -6,10 +6,8 @@ from penstock.protocol.messages.sync_group import SyncGroupResponse
 
 
 def join_error(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    """A JoinGroup answer that says no."""
     return JoinGroupResponse(error_code=error, member_id=member_id, generation_id=-1)
 
 
 def sync_error(error: ErrorCode) -> SyncGroupResponse:
-    """A SyncGroup answer that says no."""
     return SyncGroupResponse(error_code=error)

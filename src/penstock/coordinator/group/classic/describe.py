@@ -6,10 +6,7 @@ from penstock.protocol.messages.describe_groups import DescribedGroup, Described
 
 
 def describe_group(group: ClassicGroup | None, group_id: str, api_version: int) -> DescribedGroup:
-    """A group as it is. One that is not there is Dead, and from version 6 on also an error (KIP-1043).
-
-    What the members said and were assigned is shown once it is settled, in Stable.
-    """
+    """A missing group is Dead, from version 6 on an error (KIP-1043). Only Stable shows metadata and assignments."""
     if group is None or group.state is GroupState.DEAD:
         answer = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
         if api_version >= 6:

@@ -39,7 +39,7 @@ from penstock.protocol.messages.offset_commit import OffsetCommitRequest
 
 
 class GroupState(Enum):
-    """The state of a group, by the name that clients see."""
+    """Values are the names that clients see."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -62,7 +62,7 @@ MAY_COME_FROM: Final[dict[GroupState, frozenset[GroupState]]] = {
 
 
 class ClassicGroup(Group):
-    """A group of the classic protocol. Members keep the order in which they joined."""
+    """Members keep the order in which they joined."""
 
     __slots__ = (
         "_knows_topics",
@@ -108,33 +108,32 @@ class ClassicGroup(Group):
         self.joined = 0
         """The number of members whose JoinGroup is parked."""
         self.initial_delay = False
-        """Whether the rebalance under way is the first of an empty group, which waits for others to arrive."""
+        """Whether the rebalance under way is the first of an empty group, which waits for other members to arrive."""
         self.new_member_added = False
         self.unsynced: dict[str, None] = {}
-        """Who has not asked for its assignment in this generation."""
+        """Members that have not asked for their assignment in this generation."""
         self.join_timer: Timer | None = None
         self.sync_timer: Timer | None = None
         self.rebalance: Rebalance | None = None
         self.history: deque[Rebalance] = deque(maxlen=history_length)
         self._topics: frozenset[str] | None = None
-        """What the members read; None if they do not say it in words that we know."""
+        """None if the members do not name them in a protocol that we know."""
         self._knows_topics = False
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
-        """Change the state; anything else than the table allows is a defect of ours."""
+        """Anything else than the table allows is a defect of ours."""
         assert self.state in MAY_COME_FROM[state], f"{self.group_id}: {self.state} -> {state}"
         self.state = state
         self.state_since_ms = now_ms
 
     @property
     def can_rebalance(self) -> bool:
-        """Whether a rebalance may begin now."""
         return self.state in MAY_COME_FROM[GroupState.PREPARING_REBALANCE]
 
     # -- members ------------------------------------------------------------------------------------------------------
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """Add a member. The first brings the group's protocol type."""
+        """The first member brings the group's protocol type."""
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
@@ -145,7 +144,7 @@ class ClassicGroup(Group):
         self._count_support(member.protocols, 1)
 
     def remove(self, member: Member) -> None:
-        """Take a member out, which waits for nothing. When it led, another one leads."""
+        """The member waits for nothing. When it led, another one leads."""
         assert member.join_token is None
         assert member.sync_token is None
         del self.members[member.member_id]
@@ -157,7 +156,7 @@ class ClassicGroup(Group):
             self.leader_id = self._elected(self.members.values())
 
     def rename_static_member(self, member: Member, member_id: str) -> None:
-        """A static member came back under a new id: it takes the old one's place, its lead as well (KIP-345)."""
+        """It takes the old id's place, its lead as well (KIP-345)."""
         assert member.instance_id is not None
         old_id = member.member_id
         self.members = {member_id if key == old_id else key: value for key, value in self.members.items()}
@@ -168,26 +167,25 @@ class ClassicGroup(Group):
             self.leader_id = member_id
 
     def take_back_static_member(self, member: Member, stored: GroupMetadataValue) -> None:
-        """Its new id could not be stored: a static member is again the one of an earlier record."""
+        """The new id could not be stored: the member is again as in an earlier record."""
         item = next(item for item in stored.members if item.group_instance_id == member.instance_id)
         self.set_protocols(member, said_in(item, stored.protocol))
         member.rebalance_timeout_ms, member.session_timeout_ms = item.rebalance_timeout, item.session_timeout
         self.rename_static_member(member, item.member_id)
 
     def set_protocols(self, member: Member, protocols: list[tuple[str, bytes]]) -> None:
-        """Replace what a member supports."""
         self._count_support(member.protocols, -1)
         member.protocols = protocols
         self._count_support(protocols, 1)
 
     def park_join(self, member: Member, token: Token) -> None:
-        """Let a JoinGroup wait. The caller has seen to one that waited before."""
+        """The caller has seen to one that waited before."""
         assert member.join_token is None
         member.join_token = token
         self.joined += 1
 
     def take_join(self, member: Member) -> Token | None:
-        """Give back the JoinGroup that waits, if one does."""
+        """The JoinGroup that waits, if one does; it waits no longer."""
         token, member.join_token = member.join_token, None
         if token is not None:
             self.joined -= 1
@@ -195,7 +193,7 @@ class ClassicGroup(Group):
 
     @property
     def all_joined(self) -> bool:
-        """Whether every known member has rejoined and nobody holds an unused id."""
+        """Whether every known member has rejoined and no handed out id is unused."""
         return self.joined == len(self.members) and not self.pending
 
     def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
@@ -209,7 +207,7 @@ class ClassicGroup(Group):
         return _NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that a member which has rejoined leads. False if nobody has."""
+        """Make sure that a member which has rejoined leads. False if none has."""
         leader_id = self._elected(member for member in self.members.values() if member.join_token is not None)
         if leader_id is not None:
             self.leader_id = leader_id
@@ -220,7 +218,6 @@ class ClassicGroup(Group):
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that any member asks for."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     # -- protocols ----------------------------------------------------------------------------------------------------
@@ -243,7 +240,7 @@ class ClassicGroup(Group):
         return max(votes, key=votes.__getitem__, default=None)
 
     def next_generation(self, now_ms: int) -> None:
-        """Form the next generation out of those who are here; Empty if nobody is."""
+        """Form the next generation out of the members that have joined; Empty if none has."""
         self.generation += 1
         self.unsynced = {}
         self.protocol_name = self.select_protocol()
@@ -275,7 +272,6 @@ class ClassicGroup(Group):
         return self._topics is None or topic in self._topics
 
     def check_commit(self, request: OffsetCommitRequest, agenda: Agenda[AnyRecord], now_ms: int) -> ErrorCode:
-        """See the table in `commit.py`."""
         generation = request.generation_id_or_member_epoch
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -339,7 +335,7 @@ class ClassicGroup(Group):
     # -- views --------------------------------------------------------------------------------------------------------
 
     def member_list(self) -> list[JoinGroupResponseMember]:
-        """What the leader is told about all members, metadata untouched."""
+        """For the group's leader, metadata untouched."""
         return [
             JoinGroupResponseMember(
                 member_id=member.member_id,
@@ -350,7 +346,7 @@ class ClassicGroup(Group):
         ]
 
     def to_value(self, assignments: dict[str, bytes] | None = None) -> GroupMetadataValue:
-        """The form that is persisted, with the members' present assignments or the given ones."""
+        """The persisted form, with the members' present assignments or the given ones."""
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation,
@@ -383,6 +379,6 @@ class ClassicGroup(Group):
 
 
 def find_classic(groups: Mapping[str, Group], group_id: str) -> ClassicGroup | None:
-    """The group of that name; None if there is none, or it is of another kind."""
+    """None if there is none, or it is of another kind."""
     group = groups.get(group_id)
     return group if isinstance(group, ClassicGroup) else None

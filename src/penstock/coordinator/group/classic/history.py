@@ -9,8 +9,6 @@ ALSO_LENGTH: Final = 8
 
 @dataclass(slots=True)
 class Rebalance:
-    """One rebalance: who caused it, why, what came of it and how long it took."""
-
     started_ms: int
     cause: str
     """A sentence without a full stop that names the member."""
@@ -24,11 +22,11 @@ class Rebalance:
     """`under way`, `stable`, `empty`, or `interrupted` by another rebalance."""
     members: int = 0
     removed: list[str] = field(default_factory=list)
-    """Who had not rejoined, or not fetched its assignment, within the rebalance timeout."""
+    """Members that had not rejoined, or not fetched their assignment, within the rebalance timeout."""
 
     @property
     def length_ms(self) -> int:
-        """From its cause to its end; -1 while it is under way."""
+        """-1 while it is under way."""
         return -1 if self.ended_ms < 0 else self.ended_ms - self.started_ms
 
     def describe(self) -> str:

@@ -29,8 +29,6 @@ Protocols = list[tuple[str, bytes]]
 
 
 class Join:
-    """One JoinGroup on its way: the request, and what it comes down to."""
-
     __slots__ = ("caller", "protocols", "rebalance_timeout_ms", "request", "token")
 
     def __init__(self, token: Token, request: JoinGroupRequest, caller: Caller) -> None:
@@ -44,11 +42,10 @@ class Join:
 
     @property
     def reason(self) -> str:
-        """What the client said for itself (KIP-800)."""
+        """The client gives it (KIP-800)."""
         return f" (client: {self.request.reason[:REASON_LENGTH]})" if self.request.reason else ""
 
     def new_member(self, member_id: str) -> Member:
-        """The member that this request asks to become."""
         request = self.request
         return Member(
             member_id,
@@ -61,7 +58,6 @@ class Join:
 
 
 def join_group(table: GroupTable, token: Token, request: JoinGroupRequest, caller: Caller, now_ms: int) -> None:
-    """Answer or park one JoinGroup."""
     join = Join(token, request, caller)
     error = _check_request(table, request)
     group = find_classic(table.groups, request.group_id)
@@ -93,7 +89,6 @@ def _check_request(table: GroupTable, request: JoinGroupRequest) -> ErrorCode:
 
 
 def _check_first(table: GroupTable, join: Join) -> ErrorCode:
-    """Whether a group may begin with this member."""
     if join.request.member_id:
         return ErrorCode.UNKNOWN_MEMBER_ID
     is_complete = bool(join.request.protocol_type) and bool(join.protocols)
@@ -114,7 +109,7 @@ def _check_group(table: GroupTable, group: ClassicGroup, join: Join, now_ms: int
 
 
 def _has_room(table: GroupTable, group: ClassicGroup, join: Join) -> bool:
-    """Whether group.max.size lets it in. Ids that were handed out count, but for the one that is used now."""
+    """Whether group.max.size lets the member in. Ids that were handed out count, but for the one that is used now."""
     member_id = join.request.member_id or group.static_ids.get(join.request.group_instance_id or "", "")
     promised = 0 if member_id else len(group.pending)
     if group.state is GroupState.EMPTY:
@@ -128,7 +123,7 @@ def _has_room(table: GroupTable, group: ClassicGroup, join: Join) -> bool:
 
 
 def _make_room(table: GroupTable, group: ClassicGroup, join: Join, now_ms: int) -> None:
-    """Let a member go that finds no room, so that the rebalance does not wait for it."""
+    """The member finds no room: the rebalance is not to wait for it."""
     member_id = join.request.member_id
     if member_id in group.pending:
         rebalance.drop_pending(group, member_id)
@@ -161,7 +156,7 @@ def _join_unknown(table: GroupTable, group: ClassicGroup, join: Join, now_ms: in
 
 
 def promise(table: GroupTable, group: ClassicGroup, member_id: str, deadline_ms: int) -> None:
-    """Expect somebody to join with this id until then."""
+    """A member is expected to join with this id until then."""
     group.pending[member_id] = table.start_timer(_pending_expired, deadline_ms, table, group, member_id)
 
 
@@ -204,7 +199,7 @@ def _join_known(table: GroupTable, group: ClassicGroup, join: Join, now_ms: int)
 
 
 def _cause_to_rebalance(group: ClassicGroup, member: Member, join: Join) -> str:
-    """Why this rejoin calls for a rebalance; empty if it only needs to hear of the present generation."""
+    """Empty if the member only needs to hear of the present generation."""
     if member.protocols != join.protocols:
         return f"member {member.member_id} changed its metadata{join.reason}"
     if group.state is GroupState.STABLE and member.member_id == group.leader_id:
@@ -213,7 +208,7 @@ def _cause_to_rebalance(group: ClassicGroup, member: Member, join: Join) -> str:
 
 
 def _park_changed(table: GroupTable, group: ClassicGroup, member: Member, join: Join, now_ms: int) -> None:
-    """Take over what a member says of itself now, and let its request wait."""
+    """Take over the member's new metadata, and park its request."""
     earlier = group.take_join(member)
     table.reply(earlier, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
     group.set_protocols(member, join.protocols)
@@ -271,8 +266,7 @@ def _store_replacement(table: GroupTable, group: ClassicGroup, member: Member, j
 
 
 def _replacement_answer(group: ClassicGroup, member: Member, join: Join, old_leader: str) -> JoinGroupResponse:
-    """No new assignment is wanted. From version 9 on a leader can be told so (KIP-814); before, it is told of its
-    old id as the leader, so that it takes itself for a follower."""
+    """From version 9 on a leader is told not to assign (KIP-814); before, that its old id leads: it follows then."""
     answer = rebalance.join_answer(group, member)
     if member.member_id == group.leader_id:
         if join.caller.api_version >= 9:

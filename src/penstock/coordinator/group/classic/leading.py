@@ -11,9 +11,9 @@ from penstock.protocol.work import PROTOCOL_TYPE, position_of
 
 
 def elect_leader(protocol_type: str | None, leader_id: str | None, candidates: Iterable[Member]) -> str | None:
-    """The member id of the leader; `candidates` in the order in which they joined, None if there are none.
+    """`candidates` in the order in which they joined; None if there are none.
 
-    `leader_id` is who leads so far. Called when a group forms, when its leader leaves, and before each generation.
+    `leader_id` is the leader so far. Called when a group forms, when its leader leaves, and before each generation.
     """
     if protocol_type == PROTOCOL_TYPE:
         farthest = max(candidates, key=_position, default=None)

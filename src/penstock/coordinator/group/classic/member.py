@@ -9,17 +9,13 @@ from penstock.protocol.value import Value
 
 
 class Caller(Value):
-    """Who sent a request, and in which version of its API."""
-
     client_id: str
     client_host: str
     api_version: int
 
 
 class Member:
-    """A member: what it told us of itself, what was assigned to it, and its requests that wait for an answer.
-
-    At most one JoinGroup and one SyncGroup of a member wait at a time. `is_new` holds until the first answer to its
+    """At most one JoinGroup and one SyncGroup of a member wait at a time. `is_new` holds until the first answer to its
     JoinGroup: it cannot heartbeat before.
     """
 
@@ -64,11 +60,10 @@ class Member:
         self.session = Timer(_has_no_group)
 
     def on_session_expired(self, fire: Callable[[int], None]) -> None:
-        """Say what happens when no heartbeat came within the session timeout."""
+        """`fire` is called when no heartbeat came within the session timeout."""
         self.session.fire = fire
 
     def touch(self, timers: Timers, now_ms: int) -> None:
-        """The member has shown that it lives: its session begins anew."""
         session, deadline_ms = self.session, now_ms + self.session_timeout_ms
         if session.queued_ms is not None and session.queued_ms <= deadline_ms:
             session.deadline_ms = deadline_ms
@@ -76,32 +71,31 @@ class Member:
             timers.set(session, deadline_ms)
 
     def take_sync(self) -> Token | None:
-        """Give back the SyncGroup that waits, if one does."""
+        """The SyncGroup that waits, if one does; it waits no longer."""
         token, self.sync_token = self.sync_token, None
         return token
 
     @property
     def waits(self) -> bool:
-        """Whether a request of this member is parked: then it is alive without heartbeats."""
+        """Whether a request is parked: then the member is alive without heartbeats."""
         return self.join_token is not None or self.sync_token is not None
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """What the member said for that protocol; empty where it said nothing."""
+        """Empty for a protocol that the member did not name."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
         return b""
 
     def vote(self, candidates: dict[str, None]) -> str:
-        """The first of its protocols that is a candidate."""
         return next(name for name, _ in self.protocols if name in candidates)
 
 
 def said_in(item: MemberMetadata, protocol_name: str | None) -> list[tuple[str, bytes]]:
-    """What a member supports by a record: the protocol of its group, and what else only an unsettled group has."""
+    """A record has the protocol of the group; only an unsettled group has others."""
     said = [(known.name, bytes(known.metadata)) for known in item.protocols]
     return said or [(protocol_name or "", bytes(item.subscription))]
 
 
 def _has_no_group(now_ms: int) -> None:
-    """What a session does that ends before its member belongs to a group: nothing."""
+    """The session of a member without a group changes nothing when it ends."""

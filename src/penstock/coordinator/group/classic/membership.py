@@ -19,11 +19,9 @@ from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRes
 _NONE: Final = ErrorCode.NONE
 _PREPARING_REBALANCE: Final = GroupState.PREPARING_REBALANCE
 
-# -- SyncGroup --------------------------------------------------------------------------------------------------------
-
 
 def sync_group(table: GroupTable, token: Token, request: SyncGroupRequest, now_ms: int) -> None:
-    """Give a member its assignment, now or once the leader's is stored."""
+    """Answer a member with its assignment, now or once the leader's is stored."""
     group = find_classic(table.groups, request.group_id)
     error = _check_sync(group, request)
     if error is not ErrorCode.NONE or group is None:
@@ -62,13 +60,13 @@ def _is_stored(table: GroupTable, group: ClassicGroup) -> bool:
 
 
 def _store_assignment(table: GroupTable, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> None:
-    """Persist what the leader assigned; only then does anybody hear of it."""
+    """Members hear of the leader's assignment only when it is persisted."""
     generation = group.generation
     assignments = {item.member_id: bytes(item.assignment) for item in request.assignments}
 
     def then(error: ErrorCode, now_ms: int) -> None:
         if group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation:
-            return  # Another rebalance came between: whoever waited has its answer.
+            return  # Another rebalance came between: the members have their answers.
         if error is not ErrorCode.NONE:
             rebalance.fail_assignment(table, group, group_write_error(error), now_ms)
             return
@@ -80,9 +78,6 @@ def _store_assignment(table: GroupTable, group: ClassicGroup, request: SyncGroup
 
     # A write that is late counts as failed: should it be committed after all, another rebalance has come between.
     rebalance.append_group(table, group, assignments, then, now_ms, when_late=then)
-
-
-# -- Heartbeat --------------------------------------------------------------------------------------------------------
 
 
 def heartbeat(table: GroupTable, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
@@ -97,14 +92,8 @@ def heartbeat(table: GroupTable, request: HeartbeatRequest, now_ms: int) -> Erro
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is _PREPARING_REBALANCE else _NONE
 
 
-# -- LeaveGroup -------------------------------------------------------------------------------------------------------
-
-
 def leave_group(table: GroupTable, token: Token, request: LeaveGroupRequest, api_version: int, now_ms: int) -> None:
-    """Take members out at once, static ones too, with a result for each (KIP-345).
-
-    Up to version 2 a request names one member, in a field of its own, and the answer has room for one error.
-    """
+    """Static members go, too (KIP-345). Up to version 2 a request names one member, the answer has one error."""
     batched = api_version >= 3
     leavers = request.members if batched else [MemberIdentity(member_id=request.member_id)]
     group = find_classic(table.groups, request.group_id)
@@ -129,7 +118,7 @@ def leave_group(table: GroupTable, token: Token, request: LeaveGroupRequest, api
     if causes:
         rebalance.begin_or_go_on(table, group, "; ".join(causes), now_ms)
     else:
-        rebalance.go_on(table, group, now_ms)  # Someone who had only an id may be gone.
+        rebalance.go_on(table, group, now_ms)  # A member that had only an id may be gone.
 
 
 def _take_out(table: GroupTable, group: ClassicGroup, leaver: MemberIdentity, causes: list[str]) -> ErrorCode:
@@ -154,7 +143,7 @@ def _sync_answer(group: ClassicGroup, member: Member) -> SyncGroupResponse:
 
 
 def _check(group: ClassicGroup | None, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
-    """What SyncGroup and Heartbeat ask first: is it a member, and of this generation?"""
+    """The first check of SyncGroup and Heartbeat: is it a member, and of this generation?"""
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if group.is_dead:

@@ -8,7 +8,7 @@
 | | PreparingRebalance | nothing new; perhaps all have joined now |
 | all have joined, or rebalance timeout | PreparingRebalance | laggards go; CompletingRebalance, or Empty if all did |
 | the leader's assignment is committed | CompletingRebalance | Stable (`membership.py`) |
-| someone has not asked for its assignment for a rebalance timeout | CompletingRebalance, Stable | it goes; as above |
+| a member has not asked for its assignment for a rebalance timeout | CompletingRebalance, Stable | it goes; as above |
 | no heartbeat for a session timeout | any | the member goes; as above |
 
 Static members (KIP-345) do not go as laggards: they have their session timeout to come back.
@@ -29,13 +29,13 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupResponse
 
 SENT_ON_MS: Final = 1_000
-"""So long at least what was parked with another coordinator has to come."""
+"""How long at least what was parked with another coordinator has to come."""
 
 # -- phases -----------------------------------------------------------------------------------------------------------
 
 
 def begin_or_go_on(table: GroupTable, group: ClassicGroup, cause: str, now_ms: int) -> None:
-    """Something about the members has changed: begin a rebalance, or see if the one under way can go on."""
+    """Called when members have changed: begins a rebalance, or sees if the one under way can go on."""
     if group.can_rebalance:
         begin(table, group, cause, now_ms)
     else:
@@ -45,7 +45,6 @@ def begin_or_go_on(table: GroupTable, group: ClassicGroup, cause: str, now_ms: i
 
 
 def begin(table: GroupTable, group: ClassicGroup, cause: str, now_ms: int) -> None:
-    """Enter PreparingRebalance."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         _dismiss_syncs(table, group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
     _stop_timers(group)
@@ -64,19 +63,19 @@ def begin(table: GroupTable, group: ClassicGroup, cause: str, now_ms: int) -> No
 
 
 def go_on(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
-    """End PreparingRebalance if nobody is missing; the initial delay runs its course whoever is there."""
+    """End PreparingRebalance if no member is missing; the initial delay runs its course in any case."""
     if group.state is GroupState.PREPARING_REBALANCE and group.all_joined and not group.initial_delay:
         _complete_join(table, group, now_ms)
 
 
 def fail_assignment(table: GroupTable, group: ClassicGroup, error: ErrorCode, now_ms: int) -> None:
-    """The leader's assignment could not be stored: all try again."""
+    """The leader's assignment could not be stored: all members try again."""
     _dismiss_syncs(table, group, error, now_ms)
     begin_or_go_on(table, group, f"the assignment could not be stored ({error.name})", now_ms)
 
 
 def go_on_joining(table: GroupTable, group: ClassicGroup, cause: str, now_ms: int, *, is_first: bool) -> None:
-    """Another coordinator waited for joins: those that it had come here, too. Nobody is hurried."""
+    """Another coordinator waited for joins: the members that it had come here, too. No member is hurried."""
     group.rebalance = Rebalance(now_ms, cause, group.generation)
     group.initial_delay = is_first
     if is_first:
@@ -87,14 +86,13 @@ def go_on_joining(table: GroupTable, group: ClassicGroup, cause: str, now_ms: in
 
 
 def go_on_syncing(table: GroupTable, group: ClassicGroup, cause: str, now_ms: int) -> None:
-    """Another coordinator has formed this generation, whose leader has not said who gets what."""
+    """Another coordinator has formed this generation; its leader has not assigned yet."""
     group.rebalance = Rebalance(now_ms, cause, group.generation - 1)
     group.unsynced = dict.fromkeys(group.members)
     _wait_for_syncs(table, group, now_ms)
 
 
 def finish(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
-    """The group is stable: remember how it came to be."""
     _end_history(table, group, "stable", now_ms)
 
 
@@ -103,7 +101,7 @@ def _delay_initial(table: GroupTable, group: ClassicGroup, delay_ms: int, remain
 
 
 def _initial_delay_over(table: GroupTable, group: ClassicGroup, delay_ms: int, remaining_ms: int, now_ms: int) -> None:
-    """Wait once more if somebody arrived meanwhile, but not beyond the rebalance timeout."""
+    """Wait once more if members arrived meanwhile, but not beyond the rebalance timeout."""
     if group.new_member_added and remaining_ms > 0:
         group.new_member_added = False
         next_delay_ms = min(table.settings.initial_rebalance_delay_ms, remaining_ms)
@@ -117,7 +115,7 @@ def _wait_for_joins(table: GroupTable, group: ClassicGroup, now_ms: int) -> None
 
 
 def _complete_join(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
-    """Form the next generation of those who have joined, and tell them."""
+    """Form the next generation of the members that have joined, and tell them."""
     assert group.state is GroupState.PREPARING_REBALANCE
     assert group.rebalance is not None
     _stop_timers(group)
@@ -148,7 +146,7 @@ def _wait_for_syncs(table: GroupTable, group: ClassicGroup, now_ms: int) -> None
 
 
 def _pending_sync_expired(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
-    """Whoever joined and then never asked for its assignment is gone."""
+    """Members that joined and then never asked for their assignment are gone."""
     absent = [group.members[member_id] for member_id in group.unsynced]
     if not absent or group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
         return
@@ -166,7 +164,6 @@ def _stop_timers(group: ClassicGroup) -> None:
 
 
 def _dismiss_syncs(table: GroupTable, group: ClassicGroup, error: ErrorCode, now_ms: int) -> None:
-    """Answer the parked SyncGroups with `error`."""
     for member in group.members.values():
         if member.sync_token is not None:
             answer_sync(table, member, sync_error(error), now_ms)
@@ -178,7 +175,7 @@ def _dismiss_syncs(table: GroupTable, group: ClassicGroup, error: ErrorCode, now
 def add_member(
     table: GroupTable, group: ClassicGroup, member: Member, protocol_type: str, token: Token, now_ms: int
 ) -> None:
-    """Take a new member in; its JoinGroup waits. Nobody who parks there can heartbeat, so that wait has a limit."""
+    """The JoinGroup waits. A member that is parked cannot heartbeat, so that wait has a limit."""
     group.add(member, protocol_type)
     group.park_join(member, token)
     group.new_member_added = group.initial_delay  # More may arrive: the initial delay starts anew.
@@ -189,7 +186,7 @@ def add_member(
 def restore_member(
     table: GroupTable, group: ClassicGroup, member: Member, protocol_type: str, now_ms: int, *, is_new: bool
 ) -> None:
-    """Take in a member that was read from the log: its session starts now."""
+    """The member is from the log: its session starts now."""
     group.add(member, protocol_type)
     member.is_new = is_new
     member.on_session_expired(partial(_session_expired, table, group, member))
@@ -200,7 +197,7 @@ def restore_member(
 
 
 def drop_member(table: GroupTable, group: ClassicGroup, member: Member) -> None:
-    """Take a member out, and answer what it waits for. The caller sees to the rebalance."""
+    """Answers what it waits for. The caller sees to the rebalance."""
     member.session.deadline_ms = None
     table.reply(group.take_join(member), join_error(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id))
     table.reply(member.take_sync(), sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
@@ -209,7 +206,6 @@ def drop_member(table: GroupTable, group: ClassicGroup, member: Member) -> None:
 
 
 def drop_pending(group: ClassicGroup, member_id: str) -> None:
-    """Take back a member id that was handed out and not used."""
     group.pending.pop(member_id).deadline_ms = None
 
 
@@ -229,7 +225,7 @@ def _session_expired(table: GroupTable, group: ClassicGroup, member: Member, now
 
 
 def join_answer(group: ClassicGroup, member: Member) -> JoinGroupResponse:
-    """Tell a member of the present generation; only the leader learns who the others are."""
+    """Only the leader learns the other members."""
     leads = member.member_id == group.leader_id
     return JoinGroupResponse(
         generation_id=group.generation,
@@ -244,7 +240,7 @@ def join_answer(group: ClassicGroup, member: Member) -> JoinGroupResponse:
 def answer_join(
     table: GroupTable, group: ClassicGroup, member: Member, response: JoinGroupResponse, now_ms: int
 ) -> None:
-    """Answer the parked JoinGroup of a member, whose session then goes on by heartbeats."""
+    """The member's session then goes on by heartbeats."""
     token = group.take_join(member)
     if token is not None:
         table.reply(token, response)
@@ -253,14 +249,11 @@ def answer_join(
 
 
 def answer_sync(table: GroupTable, member: Member, response: object, now_ms: int) -> None:
-    """Answer the parked SyncGroup of a member, whose session then goes on by heartbeats."""
+    """The member's session then goes on by heartbeats."""
     token = member.take_sync()
     if token is not None:
         table.reply(token, response)
         member.touch(table.timers, now_ms)
-
-
-# -- the record -------------------------------------------------------------------------------------------------------
 
 
 def append_group(
@@ -271,12 +264,9 @@ def append_group(
     now_ms: int,
     when_late: Continuation = nothing,
 ) -> None:
-    """Ask for a write of the group as it is now, with these assignments if they are given."""
+    """Without `assignments` members keep theirs."""
     record = GroupRecord(group.group_id, group.to_value(assignments))
     table.append([record], now_ms, then=then, when_late=when_late)
-
-
-# -- history ----------------------------------------------------------------------------------------------------------
 
 
 def _end_history(table: GroupTable, group: ClassicGroup, outcome: str, now_ms: int) -> None:

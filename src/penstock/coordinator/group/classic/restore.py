@@ -8,7 +8,7 @@ from penstock.coordinator.group.table import GroupTable
 
 
 def restore_group(table: GroupTable, group_id: str, value: GroupMetadataValue, now_ms: int) -> None:
-    """Put a group into the table: members keep their generation, and their session timeouts count from now."""
+    """Members keep their generation, and their session timeouts count from now."""
     group = ClassicGroup(group_id, value.current_state_timestamp, table.settings.history_length)
     table.groups[group_id] = group
     group.generation = value.generation

@@ -13,13 +13,13 @@ from penstock.protocol.messages.consumer_protocol_subscription import ConsumerPr
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 NEWEST_VERSION: Final = 3
-"""Later versions only add fields at the end, so what is newer reads as this one."""
+"""Later versions only add fields at the end: they are read as this one."""
 
 _VERSION: Final = struct.Struct(">h")
 
 
 def all_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
-    """The topics that any of several subscriptions names, or None if one of them cannot be read."""
+    """None if a subscription cannot be read."""
     topics: set[str] = set()
     for one in metadata:
         named = subscribed_topics(one)
@@ -30,7 +30,7 @@ def all_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
 
 
 def subscribed_topics(metadata: bytes) -> list[str] | None:
-    """The topics that a subscription names, or None if these bytes are no subscription."""
+    """None if these bytes are no subscription."""
     if len(metadata) < _VERSION.size:
         return None
     version = _VERSION.unpack_from(metadata)[0]

@@ -22,7 +22,7 @@ PHASES: Final = {GroupState.PREPARING_REBALANCE: JOINING, GroupState.COMPLETING_
 
 
 def unsettled_record(group: ClassicGroup, now_ms: int) -> GroupRecord | None:
-    """The group as it is now; None where the last record about it says all. No write of it is under way."""
+    """None where the last record about the group says all. No write of it is under way."""
     phase = PHASES.get(group.state, NOTHING)
     if phase == NOTHING and not group.pending:
         return None
