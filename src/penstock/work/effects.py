@@ -1,4 +1,4 @@
-"""What a worker's machine asks of whoever runs it, to be carried out in the order in which it comes."""
+"""What a worker's machine asks of its driver, to be carried out in the order in which it comes."""
 
 from collections.abc import Mapping
 
@@ -7,9 +7,9 @@ from penstock.work.messages import Assignment, Metadata
 
 
 class Join(Value):
-    """Take part in the next generation. The answer is reported with this attempt; an earlier one is given up.
+    """The answer is reported with this attempt; an earlier one is given up.
 
-    An empty `member_id` joins as somebody new.
+    An empty `member_id` joins as a new member.
     """
 
     attempt: int
@@ -18,7 +18,7 @@ class Join(Value):
 
 
 class Sync(Value):
-    """Hand in what is decided for each member, by their ids (the leader), or only ask for it (nothing is handed in)."""
+    """The leader hands in the assignment of each member, by their ids; others only ask."""
 
     attempt: int
     member_id: str
@@ -27,7 +27,7 @@ class Sync(Value):
 
 
 class Beat(Value):
-    """Tell the coordinator that this member lives, and report its answer with `sent_ms`."""
+    """The answer is reported with `sent_ms`."""
 
     member_id: str
     generation: int
@@ -35,31 +35,27 @@ class Beat(Value):
 
 
 class Leave(Value):
-    """Tell the coordinator that this member goes."""
-
     member_id: str
 
 
 class Start(Value):
-    """Run these tasks."""
-
     tasks: tuple[str, ...]
 
 
 class Stop(Value):
-    """End these tasks in good order and report each that has ended."""
+    """End in good order, and report each task that has ended."""
 
     tasks: tuple[str, ...]
 
 
 class Abandon(Value):
-    """End these tasks at once, for others may run them already: nothing of theirs may be committed any more."""
+    """End at once, for others may run the tasks already: nothing of theirs may be committed any more."""
 
     tasks: tuple[str, ...]
 
 
 class Complain(Value):
-    """Tell whoever looks after this worker."""
+    """For the worker's operator."""
 
     reason: str
 

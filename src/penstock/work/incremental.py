@@ -4,10 +4,10 @@ The leader sees what each member runs, and what the last plan gave to whom. One 
 
 * to each member what the planner gives it, without what another member still runs: that one stops it, joins again, and
   the next generation finds it free;
-* to nobody what is no task any more: who runs it stops it and joins again, so the leader knows when it has ended;
+* to no member what is no task any more: its owner stops it and joins again, so the leader knows when it has ended;
 * back to a worker that has come back what it ran before;
-* to nobody what a worker ran that has left, for as long as it may come back. A worker without any work that was not
-  there before takes its place at once: somebody has replaced it.
+* to no member what a worker ran that has left, for as long as it may come back. A worker without any work that was not
+  there before takes its place at once: it has replaced the other.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +17,7 @@ from penstock.work.plan import Member, Plan, Planner, Task, checked
 
 
 class Waiting(Value):
-    """A task whose worker has left. Others may have it after `left_ms`, reckoned from when this was decided."""
+    """Other members may have the task after `left_ms`, counted from this decision."""
 
     task: str
     worker: str
@@ -25,10 +25,10 @@ class Waiting(Value):
 
 
 class Step(Value):
-    """What a generation of workers runs, and what nobody runs in it.
+    """What a generation of workers runs, and which tasks no member may start in it.
 
-    `moving` is still run by somebody who is to give it up, for another worker or because nobody is to run it any more;
-    `waiting` was run by workers that have left.
+    `moving` tasks still run on a member that is to give them up, for another one or because they are no longer to run;
+    `waiting` tasks ran on workers that have left.
     """
 
     plan: Plan
@@ -44,9 +44,9 @@ def step(
     max_delay_ms: int,
     busy: Collection[str] = (),
 ) -> Step:
-    """The next step after `last`, whose `left_ms` have been brought up to date; PlanError for a planner that errs.
+    """The next step after `last`, whose `left_ms` are up to date; PlanError for a faulty planner.
 
-    `busy` are tasks that somebody runs who is given nothing.
+    `busy` tasks run on workers that are given nothing.
     """
     owners = _owners(tasks, members)
     waiting = _waiting(tasks, members, owners, last, max_delay_ms)
@@ -66,7 +66,7 @@ def step(
 
 
 def _owners(tasks: Sequence[Task], members: Sequence[Member]) -> dict[str, str]:
-    """Who runs each task now. Of two who say so the first is believed; the other stops it."""
+    """The member that runs each task. Of two that claim a task the first is believed; the other stops it."""
     owners: dict[str, str] = {}
     known = {task.name for task in tasks}
     for member in members:
@@ -79,7 +79,7 @@ def _owners(tasks: Sequence[Task], members: Sequence[Member]) -> dict[str, str]:
 def _waiting(
     tasks: Sequence[Task], members: Sequence[Member], owners: Mapping[str, str], last: Step, max_delay_ms: int
 ) -> tuple[Waiting, ...]:
-    """What is kept for workers that are away, in the order of the tasks."""
+    """Tasks kept for workers that are away, in the order of the tasks."""
     here = {member.name for member in members}
     before = last.plan.keys() | {one.worker for one in last.waiting}
     if any(not member.owned and member.name not in before for member in members):
@@ -91,7 +91,7 @@ def _waiting(
 
 
 def _with_what_they_had(members: Sequence[Member], owners: Mapping[str, str], last: Step) -> list[Member]:
-    """The members, each with what it runs and with what was its own and nobody runs."""
+    """Each member with what it runs, and what it ran before and no other member runs."""
     had: dict[str, list[str]] = {worker: list(names) for worker, names in last.plan.items()}
     for one in last.waiting:
         had.setdefault(one.worker, []).append(one.task)

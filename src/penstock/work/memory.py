@@ -6,9 +6,9 @@ What is sent is handled in order. An event goes, by its type,
   generation, and the coordinator's `GroupResponse` goes to all workers;
 * to all workers that are registered: everything else, a leader's `GroupAssignment` among it.
 
-The coordinator elects: the member with the largest position leads, the first of those that are level. It never looks
-at what the leader decides. A worker is the machine of `worker.py`, the same that works over the wire; here it is eager,
-for nobody waits until all members have said what they run. Its tasks begin and end within a call, so none runs twice.
+The coordinator elects: the member with the largest position leads, the first of those that are level. It never looks at
+what the leader decides. A worker is the machine of `worker.py`, the same that works over the wire; here it is eager,
+for no queue waits until all members have said what they run. Its tasks begin and end within a call, so none runs twice.
 """
 
 import asyncio
@@ -29,23 +29,17 @@ SESSION_TIMEOUT_MS: Final = 10_000
 
 
 class Action(Enum):
-    """What a worker wants of its group."""
-
     JOIN = "join"
     LEAVE = "leave"
 
 
 class GroupRequest(Value):
-    """A worker joins its group, or leaves it."""
-
     group: str
     action: Action
     member: Member
 
 
 class GroupTask(Value):
-    """There is a task more for this group."""
-
     group: str
     task: Task
 
@@ -62,23 +56,16 @@ class GroupResponse(Value):
 
 
 class GroupAssignment(Value):
-    """What the leader of a generation has decided."""
-
     group: str
     generation: int
     assignment: Assignment
 
 
 class Receiver(Protocol):
-    """Who is told what the queue gives to all."""
-
-    def execute(self, event: object) -> None:
-        """Take it, or let it be."""
+    def execute(self, event: object) -> None: ...
 
 
 class Coordinator:
-    """One group: who belongs to it, what it has to do, and when each member was last heard of."""
-
     def __init__(self, group: str) -> None:
         self.group = group
         self.generation = 0
@@ -92,7 +79,7 @@ class Coordinator:
         return max(self.members.values(), key=lambda member: member.position).name if self.members else ""
 
     def add_member(self, member: Member, now_ms: int) -> bool:
-        """Whether that begins a generation: who is there already changes nothing."""
+        """Whether that begins a generation: a known member changes nothing."""
         self.heartbeats[member.name] = now_ms
         if member.name in self.members:
             return False
@@ -109,26 +96,25 @@ class Coordinator:
         return True
 
     def add_task(self, task: Task) -> bool:
-        """Whether that begins a generation: it does if the task is new and somebody is there to run it."""
+        """Whether that begins a generation: it does if the task is new and there is a member."""
         is_new = self.tasks.setdefault(task.name, task) is task
         self.generation += is_new and bool(self.members)
         return is_new and bool(self.members)
 
     def heartbeat(self, name: str, now_ms: int) -> bool:
-        """Whether the group knows this member."""
+        """Whether the member is known."""
         if name not in self.members:
             return False
         self.heartbeats[name] = now_ms
         return True
 
     def response(self) -> GroupResponse:
-        """What all workers are told."""
         members, tasks = tuple(self.members.values()), tuple(self.tasks.values())
         return GroupResponse(self.group, self.generation, self.leader, members, tasks, self)
 
 
 class MemoryQueue:
-    """The queue. Used within a running event loop: `start`, `send`, and `stop`."""
+    """Used within a running event loop: `start`, `send`, and `stop`."""
 
     def __init__(self, size: int = SIZE) -> None:
         self.coordinators: dict[str, Coordinator] = {}
@@ -141,21 +127,21 @@ class MemoryQueue:
         self._running = [asyncio.create_task(self._handle_all()), asyncio.create_task(self._watch())]
 
     async def send(self, event: object) -> None:
-        """Put an event at the end; wait while the queue is full."""
+        """Waits while the queue is full."""
         await self._events.put(event)
 
     def post(self, event: object) -> None:
-        """Send from within the handling of an event, which must not wait for a full queue."""
+        """For handlers of events, which must not wait for a full queue."""
         self._posting.start(self._events.put(event))
 
     async def drain(self) -> None:
-        """Wait until all that was sent is handled, and all that came of it."""
+        """Wait until all events are handled, and all that followed from them."""
         while tuple(self._posting) or self._events.qsize():
             await asyncio.gather(*self._posting)
             await self._events.join()
 
     async def stop(self) -> None:
-        """Handle what was sent, then end."""
+        """Handles all events that were sent first."""
         await self.drain()
         running, self._running = self._running, []
         for task in running:
@@ -163,14 +149,12 @@ class MemoryQueue:
         await asyncio.gather(*running, return_exceptions=True)
 
     def add_worker(self, name: str, worker: Receiver) -> None:
-        """Register who is told what goes to all."""
         self._workers[name] = worker
 
     def remove_worker(self, name: str) -> None:
         self._workers.pop(name, None)
 
     def coordinator(self, group: str) -> Coordinator:
-        """The coordinator of this group, made at its first use."""
         return self.coordinators.setdefault(group, Coordinator(group))
 
     async def _handle_all(self) -> None:
@@ -204,7 +188,7 @@ class MemoryQueue:
             worker.execute(event)
 
     async def _watch(self) -> None:
-        """Take out members that were not heard of for a session."""
+        """Removes members that were silent for a session."""
         while True:
             await asyncio.sleep(SESSION_TIMEOUT_MS / 10_000)
             for coordinator in self.coordinators.values():
@@ -214,10 +198,8 @@ class MemoryQueue:
 
 
 class MemoryWorker:
-    """A worker of one group over a queue in memory.
-
-    `on_assigned(generation, tasks)` is called for each assignment that comes by, `on_leading(generation)` when this one
-    has been elected, `run` and `end` for each task that begins and ends here.
+    """`on_assigned(generation, tasks)` is called for each assignment that comes by, `on_leading(generation)` when this
+    worker has been elected, `run` and `end` for each task that begins and ends here.
     """
 
     def __init__(self, queue: MemoryQueue, group: str, name: str) -> None:
@@ -243,7 +225,6 @@ class MemoryWorker:
         self._beating: asyncio.Task[None] | None = None
 
     async def start(self, position: int) -> None:
-        """Register, and ask to join."""
         self._queue.add_worker(self.name, self)
         self.machine.position = position
         self._beating = asyncio.create_task(self._beat())
@@ -251,7 +232,6 @@ class MemoryWorker:
         await self._queue.send(GroupRequest(self._group, Action.JOIN, Member(self.name, position)))
 
     async def stop(self) -> None:
-        """End all tasks, unregister, and leave."""
         if self._beating is not None:
             self._beating.cancel()
         self._carry_out(self.machine.leave(now_ms()))
@@ -259,7 +239,6 @@ class MemoryWorker:
         await self._queue.send(GroupRequest(self._group, Action.LEAVE, Member(self.name)))
 
     def execute(self, event: object) -> None:
-        """Take what concerns this worker's group: generations and assignments."""
         match event:
             case GroupResponse(group=self._group):
                 self._take_response(event)
@@ -325,9 +304,9 @@ class MemoryWorker:
 
 
 def now_ms() -> int:
-    """The time of the running event loop, in milliseconds."""
+    """Of the running event loop."""
     return int(asyncio.get_running_loop().time() * 1000)
 
 
 def _ignore(*_: object) -> None:
-    """What a worker does about what nobody listens to."""
+    """The default of callbacks."""

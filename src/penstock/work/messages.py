@@ -1,7 +1,7 @@
 """What workers say to each other through their coordinator, which does not look inside but for the position.
 
-A worker's metadata says who it is and what it runs; the leader's assignment is the same for all members, so that
-whoever leads next knows what was decided before. Both are JSON behind a small head of bytes.
+A worker's metadata says who it is and what it runs; the leader's assignment is the same for all members, so that the
+next leader knows what was decided before. Both are JSON behind a small head of bytes.
 """
 
 import json
@@ -20,29 +20,26 @@ _VERSION: Final = struct.Struct(">h")
 
 
 class Metadata(Value):
-    """A worker in its own words; `url` is where its REST interface answers."""
+    """`url` is the worker's REST interface."""
 
     member: Member
     url: str = ""
 
 
 class Assignment(Value):
-    """What the leader of a generation has decided for all."""
-
     leader: str
     leader_url: str
     step: Step
 
 
 def encode_metadata(metadata: Metadata) -> bytes:
-    """The bytes in JoinGroup."""
     member = metadata.member
     words = {"name": member.name, "owned": list(member.owned), "capacity": member.capacity, "url": metadata.url}
     return HEAD.pack(METADATA_VERSION, member.position) + _json(words)
 
 
 def decode_metadata(data: bytes) -> Metadata:
-    """The metadata in a leader's answer to JoinGroup; DecodeError."""
+    """DecodeError."""
     if len(data) < HEAD.size:
         raise DecodeError(f"metadata of a worker has at least {HEAD.size} bytes, and these are {len(data)}")
     _, position = HEAD.unpack_from(data)
@@ -55,7 +52,6 @@ def decode_metadata(data: bytes) -> Metadata:
 
 
 def encode_assignment(assignment: Assignment) -> bytes:
-    """The bytes in SyncGroup, the same for each member."""
     words = {
         "leader": assignment.leader,
         "leader_url": assignment.leader_url,
@@ -67,7 +63,7 @@ def encode_assignment(assignment: Assignment) -> bytes:
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """What a member is told; DecodeError."""
+    """DecodeError."""
     if len(data) < _VERSION.size:
         raise DecodeError("the assignment of a worker is empty")
     words = _parsed(data[_VERSION.size :])

@@ -17,21 +17,19 @@ from fractions import Fraction
 from penstock.protocol.value import Value
 
 Plan = dict[str, tuple[str, ...]]
-"""The tasks of each member, by the names of both."""
+"""The names of each member's tasks, by the member's name."""
 
 
 class Task(Value):
-    """Something to be run by one worker. `weight` is what it costs, in a unit of the user's own."""
+    """`weight` is in a unit of the user's own."""
 
     name: str
     weight: int = 1
 
 
 class Member(Value):
-    """A worker as its group's leader sees it.
-
-    `name` outlives a restart of the worker, `position` says how far it has come (the one with the largest leads), and
-    `capacity` what it can bear compared with the others.
+    """`name` outlives a restart of the worker, `position` says how far it has come (the one with the largest leads),
+    and `capacity` what it can bear compared with the others.
     """
 
     name: str
@@ -44,7 +42,7 @@ Planner = Callable[[Sequence[Task], Sequence[Member]], Plan]
 
 
 class PlanError(ValueError):
-    """A plan has given tasks to nobody, to two, or to somebody else."""
+    """A plan gives a task to no member, to two, or to an unknown one."""
 
 
 def even(tasks: Sequence[Task], members: Sequence[Member]) -> Plan:
@@ -60,7 +58,7 @@ def even(tasks: Sequence[Task], members: Sequence[Member]) -> Plan:
 
 
 def sticky(tasks: Sequence[Task], members: Sequence[Member]) -> Plan:
-    """As many for each as `even` gives, and everybody keeps what it has up to that number."""
+    """As many for each as `even` gives; each member keeps what it has up to that number."""
     free = {task.name: None for task in tasks}
     kept: dict[str, list[str]] = {}
     for member in members:
@@ -80,7 +78,7 @@ def sticky(tasks: Sequence[Task], members: Sequence[Member]) -> Plan:
 
 
 def weighted(tasks: Sequence[Task], members: Sequence[Member]) -> Plan:
-    """The heaviest first, each to its owner if that has room for it, else to whoever is the least loaded."""
+    """The heaviest first, each to its owner if that has room for it, else to the least loaded member."""
     if not members:
         return {}
     owners = {name: member.name for member in members for name in member.owned}

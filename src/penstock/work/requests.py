@@ -17,12 +17,12 @@ LOST: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorC
 
 
 def protocol_of(settings: WorkerSettings) -> str:
-    """What all members of a group must agree on: whether tasks run on while the group rebalances."""
+    """Members of a group must agree on it: it says whether tasks run on while the group rebalances."""
     return "cooperative" if settings.cooperative else "eager"
 
 
 def join_request(group_id: str, settings: WorkerSettings, join: Join, member_id: str) -> JoinGroupRequest:
-    """Take part; `member_id` is what the coordinator has given, if it has."""
+    """`member_id` is the coordinator's, or empty."""
     return JoinGroupRequest(
         group_id=group_id,
         session_timeout_ms=settings.session_timeout_ms,
@@ -34,7 +34,6 @@ def join_request(group_id: str, settings: WorkerSettings, join: Join, member_id:
 
 
 def sync_request(group_id: str, settings: WorkerSettings, sync: Sync) -> SyncGroupRequest:
-    """Hand in what is decided, or ask for one's own."""
     distinct = {id(assignment): assignment for assignment in sync.decided.values()}
     encoded = {key: encode_assignment(assignment) for key, assignment in distinct.items()}
     return SyncGroupRequest(
@@ -51,25 +50,23 @@ def sync_request(group_id: str, settings: WorkerSettings, sync: Sync) -> SyncGro
 
 
 def heartbeat_request(group_id: str, beat: Beat) -> HeartbeatRequest:
-    """Show that the member lives."""
     return HeartbeatRequest(group_id=group_id, generation_id=beat.generation, member_id=beat.member_id)
 
 
 def leave_request(group_id: str, member_id: str) -> LeaveGroupRequest:
-    """Go, so that the others rebalance now."""
     members = [MemberIdentity(member_id=member_id, reason="the worker stops")]
     return LeaveGroupRequest(group_id=group_id, member_id=member_id, members=members)
 
 
 def members_of(joined: JoinGroupResponse) -> dict[str, Member] | None:
-    """All members by their ids, which only the leader is told; DecodeError."""
+    """By their ids; only the leader gets them. DecodeError."""
     if joined.leader != joined.member_id:
         return None
     return {row.member_id: decode_metadata(row.metadata).member for row in joined.members}
 
 
 def refusal_of(code: ErrorCode) -> Refusal | None:
-    """What an error means to the machine; None for one that it need not know of."""
+    """None for an error that the machine need not know of."""
     if code in LOST:
         return Refusal.LOST
     return Refusal.REBALANCE if code == ErrorCode.REBALANCE_IN_PROGRESS else None

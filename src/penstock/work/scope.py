@@ -6,8 +6,6 @@ from typing import Any
 
 
 class Scope:
-    """Tasks of asyncio, each kept until it has ended."""
-
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -20,7 +18,6 @@ class Scope:
         task.add_done_callback(self._tasks.discard)
 
     async def stop(self) -> None:
-        """Cancel what has not ended, and wait for it."""
         for task in self:
             task.cancel()
         await asyncio.gather(*self, return_exceptions=True)

@@ -36,7 +36,7 @@ from penstock.work.scope import Scope
 from penstock.work.worker import NEVER, State, Worker, WorkerSettings
 
 JOIN_GRACE_MS: Final = 5_000
-"""How much longer than the rebalance may take the answer to a join is waited for."""
+"""How much longer than the rebalance the answer to a join may take."""
 LEAVE_LIMIT_S: Final = 5.0
 _FINAL: Final = (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS, *LOST)
 _CURES: Final = {
@@ -46,23 +46,20 @@ _Answer = TypeVar("_Answer", JoinGroupResponse, SyncGroupResponse)
 
 
 class Runner(Protocol):
-    """Who runs tasks. The calls return at once; `Group.ended` is told of each task that has ended."""
+    """The calls return at once; `Group.ended` is told of each task that has ended."""
 
-    def start(self, task: str) -> None:
-        """Begin it."""
+    def start(self, task: str) -> None: ...
 
-    def stop(self, task: str) -> None:
-        """End it in good order."""
+    def stop(self, task: str) -> None: ...
 
     def abandon(self, task: str) -> None:
-        """End it at once: another worker may run it already."""
+        """Another worker may run it already."""
 
-    def complain(self, reason: str) -> None:
-        """Tell whoever looks after this worker."""
+    def complain(self, reason: str) -> None: ...
 
 
 class Group:
-    """One worker's place in its group. Used within a running event loop: `start`, and `stop` at the end.
+    """Used within a running event loop: `start`, and `stop` at the end.
 
     `on_generation` is called after each assignment, and `failure` is set to what ended the membership for good.
     """
@@ -89,7 +86,7 @@ class Group:
         self._has_left = asyncio.Event()
 
     async def start(self, position: int = 0) -> None:
-        """Reach the cluster and ask to join; `ClusterUnreachableError` if no bootstrap address answers."""
+        """`ClusterUnreachableError` if no bootstrap address answers."""
         await self._cluster.start()
         await self._beats.start()
         self.machine.position = position
@@ -97,14 +94,14 @@ class Group:
         self._carry_out(self.machine.start(self._now_ms()))
 
     def set_tasks(self, tasks: Sequence[Task]) -> None:
-        """Say what the whole group has to run. All workers should be told; the one that leads acts on it."""
+        """The tasks of the whole group. All workers should be told; the leader acts on it."""
         self._carry_out(self.machine.tasks_changed(tasks, self._now_ms()))
 
     def ended(self, task: str) -> None:
         self._carry_out(self.machine.ended(task, self._now_ms()))
 
     async def stop(self) -> None:
-        """End all tasks, leave the group and close the connections."""
+        """End all tasks, then leave the group."""
         self._carry_out(self.machine.leave(self._now_ms()))
         if self.machine.state is not State.OUTSIDE:
             await self._has_left.wait()
@@ -155,7 +152,7 @@ class Group:
         self._carry_out(self.machine.tick(self._now_ms()))
 
     def _ask(self, question: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Ask the coordinator for the next thing; what was asked before is no longer of interest, begun or not."""
+        """The next request to the coordinator; an earlier one is cancelled, begun or not."""
         if self._asking is not None and self._asking is not asyncio.current_task():
             self._asking.cancel()
         self._asking = asyncio.create_task(self._asked(question))
@@ -226,7 +223,7 @@ class Group:
             pass  # the session will time out
 
     async def _answered(self, cluster: ClusterClient, request: Message, kind: type[_Answer]) -> _Answer:
-        """Ask until the coordinator has an answer that would not change if one waited."""
+        """Repeat until the answer would not change by waiting."""
         failures = 0
         while True:
             try:
@@ -254,7 +251,7 @@ class Group:
             self._fail(KafkaError(code, f"cannot join group {self.group_id!r}: {code.name}{_CURES.get(code, '')}"))
 
     def _fail(self, error: Exception) -> None:
-        """What waiting does not mend: end everything."""
+        """Waiting does not mend this error: end everything."""
         self.failure = error
         self._runner.complain(str(error))
         self._carry_out(self.machine.leave(self._now_ms()))

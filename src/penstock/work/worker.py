@@ -13,7 +13,7 @@
 | the group rebalances, cooperative | join again at once, tasks run on |
 | the group rebalances, eager | end all tasks, then join again |
 | the assignment takes tasks away | end those; cooperative members then join again, so that others get them |
-| the member is unknown, or another generation goes on without it | abandon all tasks, join as somebody new |
+| the member is unknown, or another generation goes on without it | abandon all tasks, join as a new member |
 | no heartbeat was answered for a session's length | the same: the coordinator must think that it is gone |
 | the leader sees other tasks than it has planned for | join again: that begins a generation |
 | what waits for a worker that left has waited long enough | the leader joins again |
@@ -37,10 +37,10 @@ NEVER: Final = float("inf")
 
 
 class WorkerSettings(Value, kw_only=True):
-    """How a worker behaves; names and defaults are those of Kafka Connect.
+    """Names and defaults are those of Kafka Connect.
 
-    `cooperative` workers let go only of what moves, the others stop everything at each rebalance. All workers of a
-    group must agree on it.
+    `cooperative` workers give up only what moves, the others stop everything at each rebalance. All workers of a group
+    must agree on it.
     """
 
     name: str
@@ -55,8 +55,6 @@ class WorkerSettings(Value, kw_only=True):
 
 
 class State(Enum):
-    """Where a worker is on its way through generations."""
-
     OUTSIDE = auto()
     STOPPING = auto()
     JOINING = auto()
@@ -65,16 +63,13 @@ class State(Enum):
 
 
 class Refusal(Enum):
-    """Why a request was not granted."""
-
     REBALANCE = auto()
-    """The group goes into another generation."""
     LOST = auto()
     """The coordinator does not know this member, or not in this generation."""
 
 
 class Worker:
-    """One member of a group. `running` are tasks that were started and have not been reported to have ended."""
+    """`running` are tasks that were started and have not been reported to have ended."""
 
     def __init__(self, settings: WorkerSettings, position: int = 0) -> None:
         self.settings = settings
@@ -101,18 +96,17 @@ class Worker:
     # What the application wants
 
     def start(self, now_ms: int) -> list[Effect]:
-        """Join the group."""
         assert self.state is State.OUTSIDE
         self._is_leaving = False
         return self._join(now_ms)
 
     def tasks_changed(self, tasks: Sequence[Task], now_ms: int) -> list[Effect]:
-        """Note what is to be run by the whole group; the leader sees to it that it is."""
+        """The tasks of the whole group; the leader acts on it."""
         self.tasks = tuple(tasks)
         return self._rejoin(now_ms) if self._must_plan_again else []
 
     def leave(self, now_ms: int) -> list[Effect]:
-        """End all tasks, then go."""
+        """End all tasks first."""
         self._is_leaving = True
         self._wanted = {}
         if self.state is State.OUTSIDE:
@@ -134,7 +128,6 @@ class Worker:
         return [Sync(attempt, member_id, generation)] if members is None else self._sync(members, now_ms)
 
     def synced(self, attempt: int, assignment: Assignment, now_ms: int) -> list[Effect]:
-        """The leader has decided what each member runs."""
         if attempt != self._attempt or self.state is not State.SYNCING:
             return []
         self._alive_ms = max(self._alive_ms, self._asked_ms)
@@ -155,7 +148,6 @@ class Worker:
         return [*ended, *started, *again]
 
     def refused(self, attempt: int, refusal: Refusal, now_ms: int) -> list[Effect]:
-        """A join or a sync was not granted."""
         if attempt != self._attempt or self.state not in (State.JOINING, State.SYNCING):
             return []
         return self.lost(now_ms) if refusal is Refusal.LOST else self._rejoin(now_ms)
@@ -171,7 +163,6 @@ class Worker:
         return self.rebalance(now_ms) if refusal is Refusal.REBALANCE and is_news else []
 
     def rebalance(self, now_ms: int) -> list[Effect]:
-        """The group goes into another generation."""
         is_taking_part = self.state in (State.MEMBER, State.SYNCING) and not self._is_leaving
         return self._rejoin(now_ms) if is_taking_part else []
 
@@ -189,7 +180,7 @@ class Worker:
     # What happens here
 
     def ended(self, task: str, now_ms: int) -> list[Effect]:
-        """A task has ended, asked or not."""
+        """Asked or not."""
         self.running.pop(task, None)
         self._ending.pop(task, None)
         is_mine = task in self._wanted and self.state is State.MEMBER and not self._is_overdue(now_ms)
@@ -197,7 +188,7 @@ class Worker:
         return [*started, *self._go_on(now_ms)]
 
     def tick(self, now_ms: int) -> list[Effect]:
-        """Do what is due; to be called at `due_ms`, or later."""
+        """Called at `due_ms`, or later."""
         if self.running and self._has_a_place and self._is_overdue(now_ms):
             return self.lost(now_ms)
         effects: list[Effect] = []
@@ -210,19 +201,19 @@ class Worker:
 
     @property
     def due_ms(self) -> float:
-        """When `tick` has something to do; infinite if never."""
+        """Infinite if `tick` has nothing to do."""
         if not self._has_a_place:
             return NEVER
         fenced_ms = self.owned_until_ms if self.running else NEVER
         return min(self._next_beat_ms, fenced_ms, self._waited_ms)
 
     def may_decide(self, now_ms: int) -> bool:
-        """Whether it leads, as far as it can know: one that was cut off for a session's length does not."""
+        """Whether this member leads, as far as it can know: after a session without answers it does not."""
         return self.leads and self._has_a_place and not self._is_overdue(now_ms)
 
     @property
     def in_hand(self) -> frozenset[str] | None:
-        """As the leader: all tasks that some member may run by now; None before it has planned what is to be run."""
+        """As the leader: all tasks that a member may run by now; None before the first plan."""
         if self.assignment is None or self.state is not State.MEMBER or self._planned != self.tasks:
             return None
         step = self.assignment.step
@@ -230,14 +221,14 @@ class Worker:
 
     @property
     def owned_until_ms(self) -> int:
-        """Until when its tasks are its own, as far as it can know: later others may have them."""
+        """Until when the tasks are this member's, as far as it can know."""
         return self._alive_ms + self.settings.session_timeout_ms
 
     # How it is done
 
     @property
     def _has_a_place(self) -> bool:
-        """Whether it is in a generation, or was in the last one and is on its way into the next."""
+        """In a generation, or on the way from the last one into the next."""
         return self.generation != NO_GENERATION and self.state is not State.OUTSIDE
 
     def _is_overdue(self, now_ms: int) -> bool:
@@ -256,7 +247,7 @@ class Worker:
         return min((self._decided_ms + one.left_ms for one in self.assignment.step.waiting), default=NEVER)
 
     def _sync(self, by_id: Mapping[str, Member], now_ms: int) -> list[Effect]:
-        """Decide, as the leader. A plan of the user's that fails must not stop the work of the group.
+        """Decide, as the leader. A failing plan of the user's must not stop the work of the group.
 
         Of two members with one name the one that joined last is meant: the other is what it was before it was killed.
         """
@@ -293,7 +284,7 @@ class Worker:
         return last.replace(waiting=tuple(one.replace(left_ms=one.left_ms - passed_ms) for one in last.waiting))
 
     def _rejoin(self, now_ms: int) -> list[Effect]:
-        """The group rebalances: eager members end everything first."""
+        """Eager members end everything first."""
         if self.settings.cooperative:
             return self._join(now_ms)
         self._wanted = {}

@@ -29,7 +29,7 @@ Headers = tuple[tuple[str, Any], ...]
 Position = Mapping[str, Any]
 """What a source calls its partitions and its offsets: any JSON object."""
 Safe = Mapping[TopicPartition, OffsetAndMetadata]
-"""Positions before which a sink has everything; partitions that are not named are not committed."""
+"""Positions before which a sink has everything; partitions that it does not name are not committed."""
 
 
 class RetriableError(Exception):
@@ -50,7 +50,7 @@ class Record(Value):
 
 
 class SourceRecord(Record):
-    """A record that a source has read, and where in the source: after a restart it goes on behind that."""
+    """Where in the source it was read: after a restart the task goes on behind that."""
 
     source_partition: Position = fresh(dict)
     source_offset: Position = fresh(dict)
@@ -65,21 +65,19 @@ class SinkRecord(Record):
 
     @property
     def original(self) -> TopicPartition:
-        """The partition that it lies in."""
         partition = self.partition if self.original_partition is None else self.original_partition
         return TopicPartition(self.original_topic or self.topic, partition or 0)
 
 
 class SourceContext:
-    """What a source task may ask of its worker."""
-
     def __init__(
         self, stored: Callable[[Position], Position | None], owned_until_s: Callable[[], float] = lambda: math.inf
     ) -> None:
         self._stored = stored
         self.owned_until_s = owned_until_s
-        """Until when the task is this worker's, by time.monotonic(), as far as is known at the moment. Then others may
-        have it: what the task has outside of the worker's process must have ended."""
+        """Until when the task is this worker's, by time.monotonic(), as far as is known at the moment. Then another
+        worker may have it: what the task has outside of the worker's process must have ended.
+        """
 
     def offset(self, partition: Position) -> Position | None:
         """How far this partition of the source has been read; None if it never was."""
@@ -87,8 +85,6 @@ class SourceContext:
 
 
 class SinkContext:
-    """What a sink task may ask of its worker."""
-
     def __init__(self) -> None:
         self.wanted: dict[TopicPartition, int] = {}
         self.is_flush_wanted = False
@@ -98,7 +94,7 @@ class SinkContext:
         self.reported: list[tuple[SinkRecord, Exception]] = []
 
     def report(self, record: SinkRecord, error: Exception) -> None:
-        """This record cannot be taken: it is left out where that is tolerated, else the task fails (KIP-610)."""
+        """The sink cannot take this record: it is left out where that is tolerated, else the task fails (KIP-610)."""
         self.reported.append((record, error))
 
     def send(self, record: Record) -> None:
@@ -110,7 +106,7 @@ class SinkContext:
         self.wanted[partition] = offset
 
     def timeout(self, pause_ms: int) -> None:
-        """So long to wait before what the call under way raises a RetriableError for is tried again."""
+        """How long to wait before the call under way is tried again if it raises a RetriableError."""
         self.pause_ms = pause_ms
 
     def request_commit(self) -> None:
@@ -119,14 +115,11 @@ class SinkContext:
 
 
 class Task(ABC):
-    """What both kinds of tasks have in common."""
-
     @abstractmethod
-    def stop(self) -> Awaitable[None] | None:
-        """Let go of what was opened; nothing is called after this."""
+    def stop(self) -> Awaitable[None] | None: ...
 
     def report(self) -> Mapping[str, Any]:
-        """What it tells people of itself, as JSON. It is called on the worker's event loop at any time."""
+        """What the task tells people, as JSON; called on the worker's event loop at any time."""
         return {}
 
     def metrics(self) -> Sequence[Metric]:
@@ -135,8 +128,6 @@ class Task(ABC):
 
 
 class SourceTask(Task):
-    """Reads one part of a source."""
-
     @abstractmethod
     def start(self, config: Mapping[str, str], context: SourceContext) -> Awaitable[None] | None:
         """Open the source, and go on where it was left."""
@@ -151,15 +142,12 @@ class SourceTask(Task):
 
 
 class SinkTask(Task):
-    """Writes what some partitions have to somewhere else."""
-
     @abstractmethod
-    def start(self, config: Mapping[str, str], context: SinkContext) -> Awaitable[None] | None:
-        """Open the other side."""
+    def start(self, config: Mapping[str, str], context: SinkContext) -> Awaitable[None] | None: ...
 
     @abstractmethod
     def put(self, records: Sequence[SinkRecord]) -> Awaitable[None] | None:
-        """Take these. They need not be safe when it returns."""
+        """The records need not be safe when it returns."""
 
     def flush(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Awaitable[Safe | None] | Safe | None:
         """Make safe what was put so far: these positions are committed next, or those that it returns (`preCommit`)."""
@@ -170,13 +158,11 @@ class SinkTask(Task):
         return None
 
     def close(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
-        """No more records of these; what was put is flushed."""
+        """No more records of these partitions; what was put is flushed."""
         return None
 
 
 class Connector(ABC):
-    """Knows a source or a destination, and cuts the work into tasks."""
-
     config_keys: ClassVar[Sequence[ConfigKey]] = ()
     """The configuration that it understands beside what all connectors do."""
     task_class: ClassVar[type[Task]]
@@ -191,17 +177,12 @@ class Connector(ABC):
         return [dict(self.config)]
 
     def stop(self) -> Awaitable[None] | None:
-        """Let go of what was opened."""
         return None
 
 
 class SourceConnector(Connector):
-    """Brings records into Kafka. Its `task_class` is a SourceTask."""
-
     task_class: ClassVar[type[SourceTask]]
 
 
 class SinkConnector(Connector):
-    """Takes records out of Kafka. Its `task_class` is a SinkTask."""
-
     task_class: ClassVar[type[SinkTask]]

@@ -1,6 +1,6 @@
 """Avro with schemas in a registry: a zero byte, a schema's id in four bytes, then the value (Confluent's wire format).
 
-It comes along as `io.confluent.connect.avro.AvroConverter`, in short `AvroConverter`, for those who have `fastavro`.
+It comes along as `io.confluent.connect.avro.AvroConverter`, in short `AvroConverter`, where `fastavro` is installed.
 The schema of a topic's values is registered as `<topic>-value`, that of its keys as `<topic>-key` (TopicNameStrategy).
 A registry is asked within the call, and so in the task's thread, where all converters are called that are not built in.
 """
@@ -28,7 +28,7 @@ from penstock.work.connect.registry_avro import avro_of
 from penstock.work.connect.schemas import Schema, SchemaError, schema_of
 
 MOST_SCHEMAS: Final = 1_000
-"""So many schemas and ids are kept; the oldest go first."""
+"""How many schemas and ids are kept; the oldest go first."""
 WRONG: Final = (
     SchemaError, SchemaParseException, UnknownType, ValueError, TypeError, LookupError, OverflowError, EOFError,
     AttributeError, struct.error,
@@ -39,8 +39,6 @@ Kept = TypeVar("Kept")
 
 
 class AvroConverter:
-    """Values in Avro, by schemas that a registry has."""
-
     keys = (
         ConfigKey("schema.registry.url", "list", required=True, documentation="where the schema registry is"),
         ConfigKey("auto.register.schemas", "boolean", True, "Whether schemas that are not there are registered."),
@@ -65,7 +63,7 @@ class AvroConverter:
         self._ids: dict[tuple[str, str], int] = {}
 
     def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """A value without a schema gets the one that it has by itself."""
+        """A value without a schema gets the one that its type implies."""
         if value is None:
             return None
         try:
@@ -81,7 +79,7 @@ class AvroConverter:
             raise ConversionError(f"AvroConverter, topic {topic}: {error}") from error
 
     def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        """A schema that Connect has nothing for is left out."""
+        """Returns no schema where Connect cannot express it."""
         if data is None:
             return None, None
         number = schema_id(data)

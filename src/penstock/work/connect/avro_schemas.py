@@ -42,11 +42,11 @@ _LOGICAL_OF: Final = {name: (logical, kind) for logical, (kind, name) in _LOGICA
 
 
 class InexpressibleError(ValueError):
-    """An Avro schema that Connect has nothing for: a union of several types, or one within itself."""
+    """An Avro schema that Connect cannot express: a union of several types, or one within itself."""
 
 
 def avro_schema(schema: Schema) -> Any:
-    """The Avro schema of values with this schema; SchemaError."""
+    """SchemaError."""
     return _Writing().of(schema)
 
 
@@ -109,7 +109,7 @@ class _Writing:
 
 
 def connect_schema(avro: Any) -> dict[str, Any]:
-    """The schema of values with this Avro schema; InexpressibleError."""
+    """InexpressibleError."""
     return _Reading().of(avro, "")
 
 
@@ -180,7 +180,6 @@ class _Reading:
 
 
 def kind_of(avro: Any) -> Any:
-    """What stands in `type`, or the name itself."""
     return avro["type"] if isinstance(avro, dict) else avro
 
 
@@ -192,6 +191,5 @@ def without_logical_types(avro: Any) -> Any:
 
 
 def full_name(avro: Mapping[str, Any], namespace: str) -> str:
-    """The name of a type within a namespace."""
     name, own = str(avro["name"]), avro.get("namespace", namespace)
     return name if "." in name or not own else f"{own}.{name}"

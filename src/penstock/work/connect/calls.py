@@ -1,7 +1,7 @@
 """Calls into code that others wrote: coroutine functions on the event loop, all others in a thread of the task's own.
 
-A call that never comes back holds up its own task and nobody else: the thread is a daemon, which a worker that ends
-leaves behind. One that takes long is told of while it lasts.
+A call that never returns holds up its own task only: the thread is a daemon, which a worker that ends leaves behind. A
+long call is reported while it lasts.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ _Job = tuple[asyncio.Future[Any], Callable[[], Any]]
 
 
 class Calls:
-    """The calls of one task. One call at a time; used within one event loop."""
+    """One call of a task at a time; used within one event loop."""
 
     def __init__(self, name: str, on_long: Callable[[str], None] | None = None) -> None:
         """`on_long` is told which method has not returned for LONG_S, and "" when it has after all."""
@@ -26,7 +26,6 @@ class Calls:
         self._thread: threading.Thread | None = None
 
     async def call(self, method: Callable[..., Any], *arguments: object) -> Any:
-        """What the method returns or raises."""
         if self._on_long is None:
             return await self._called(method, *arguments)
         is_long = False
@@ -69,7 +68,7 @@ class Calls:
             try:
                 future.get_loop().call_soon_threadsafe(_settle, future, outcome, error)
             except RuntimeError:
-                return  # the loop is closed: nobody waits
+                return  # the loop is closed: no caller waits
 
 
 def _settle(future: asyncio.Future[Any], outcome: object, error: BaseException | None) -> None:

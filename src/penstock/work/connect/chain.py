@@ -1,6 +1,6 @@
 """The transforms of a connector in their order, and predicates that say to which records one applies.
 
-A predicate of one's own is named as `module:Class`, is made without arguments, and has `configure(config)` and
+A user's predicate is named as `module:Class`, is made without arguments, and has `configure(config)` and
 `test(record)`.
 """
 
@@ -38,13 +38,9 @@ PACKAGE: Final = "org.apache.kafka.connect.transforms"
 
 
 class Predicate(Protocol):
-    """What says to which records a transform applies."""
+    def configure(self, config: Mapping[str, str]) -> None: ...
 
-    def configure(self, config: Mapping[str, str]) -> None:
-        """Take the keys behind `predicates.<name>.`."""
-
-    def test(self, record: Record) -> bool:
-        """Whether the transform applies to this record."""
+    def test(self, record: Record) -> bool: ...
 
 
 class TopicNameMatches(Configured):
@@ -57,8 +53,6 @@ class TopicNameMatches(Configured):
 
 
 class HasHeaderKey(Configured):
-    """Whether there is a header of that name."""
-
     keys = (ConfigKey("name", required=True, documentation="its name"),)
 
     def test(self, record: Record) -> bool:
@@ -66,8 +60,6 @@ class HasHeaderKey(Configured):
 
 
 class RecordIsTombstone(Configured):
-    """Whether the record has no value."""
-
     def test(self, record: Record) -> bool:
         return record.value is None
 
@@ -109,14 +101,14 @@ Step = Callable[[Record], Record | None]
 
 
 def chain_of(config: Mapping[str, str]) -> list[tuple[str, Step]]:
-    """The transforms of a connector with their names, in order; ConfigError, PluginError."""
+    """In order, with their names; ConfigError, PluginError."""
     names = _names(config, "transforms")
     predicates = {name: _predicate(config, name) for name in _names(config, "predicates")}
     return [(name, _step(with_prefix(config, f"transforms.{name}."), name, predicates)) for name in names]
 
 
 def is_built_in(config: Mapping[str, str]) -> bool:
-    """Whether all transforms and predicates come with Penstock; PluginError."""
+    """PluginError."""
     kinds = {"transforms": (TRANSFORMS, "transform"), "predicates": (PREDICATES, "predicate")}
     return all(
         find_class(config.get(f"{key}.{name}.type", ""), built_in, kind) in built_in.values()

@@ -10,7 +10,7 @@ _TRUTH: Final = {"true": True, "false": False}
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be used; the text names each wrong key with the reason."""
+    """The text names each wrong key with the reason."""
 
     def __init__(self, errors: Mapping[str, Sequence[str]]) -> None:
         super().__init__("; ".join(reason for reasons in errors.values() for reason in reasons))
@@ -40,7 +40,7 @@ TYPES: Final[Mapping[str, Callable[[str], Any]]] = {
 
 
 class ConfigKey(Value):
-    """One key. One without a default (`required`) has to be given; `choices` are all that is allowed."""
+    """A key without a default (`required`) has to be given; `choices` are all that is allowed."""
 
     name: str
     type: str = "string"
@@ -52,7 +52,7 @@ class ConfigKey(Value):
     importance: str = "medium"
 
     def parse(self, text: str | None) -> Any:
-        """The value; ValueError says what is wrong."""
+        """ValueError says what is wrong."""
         if text is None:
             if self.required:
                 raise ValueError(f"{self.name} is missing: {self.documentation}")
@@ -71,7 +71,7 @@ class ConfigKey(Value):
 
 
 def parse(keys: Sequence[ConfigKey], config: Mapping[str, str]) -> dict[str, Any]:
-    """The values of all keys; ConfigError names everything that is wrong. Other keys are let be."""
+    """ConfigError names everything that is wrong. Other keys are ignored."""
     values: dict[str, Any] = {}
     errors: dict[str, list[str]] = {}
     for key in keys:
@@ -85,5 +85,5 @@ def parse(keys: Sequence[ConfigKey], config: Mapping[str, str]) -> dict[str, Any
 
 
 def with_prefix(config: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """The keys that begin with this, without it."""
+    """The keys with this prefix, without it."""
     return {key[len(prefix) :]: value for key, value in config.items() if key.startswith(prefix)}

@@ -1,7 +1,7 @@
 """Records between a task and its topics: transforms, converters, and what happens when one of them fails.
 
-What is built in runs on the worker's event loop, some milliseconds at a time. A transform, predicate or converter of
-somebody else's may block: where there is one, all are called in the task's own thread.
+What is built in runs on the worker's event loop, some milliseconds at a time. A user's transform, predicate or
+converter may block: where there is one, all are called in the task's own thread.
 """
 
 import asyncio
@@ -22,15 +22,13 @@ from penstock.work.connect.headers import HeaderConverter, header_converter_of
 from penstock.work.connect.headers import is_built_in as headers_built_in
 
 SLICE_S: Final = 0.002
-"""So long what is built in may hold the event loop."""
+"""How long built-in steps may hold the event loop."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Made = TypeVar("Made", bound=Record)
 
 
 class OutgoingRecord(NamedTuple):
-    """A record for a topic, in bytes."""
-
     record: Record
     key: bytes | None
     value: bytes | None
@@ -38,15 +36,13 @@ class OutgoingRecord(NamedTuple):
 
 
 class StageError(Exception):
-    """A record failed on its way."""
-
     def __init__(self, failure: Failure) -> None:
         super().__init__(str(failure.error))
         self.failure = failure
 
 
 class Steps(Value, kw_only=True):
-    """What the records of a task go through. `may_block`: not all of it is built in."""
+    """`may_block`: not all steps are built in."""
 
     key: Converter
     value: Converter
@@ -55,12 +51,12 @@ class Steps(Value, kw_only=True):
     may_block: bool
 
     def to_topic(self, record: Record) -> OutgoingRecord | None:
-        """A record that a source has read; None if a transform drops it. StageError."""
+        """None if a transform drops it; StageError."""
         changed = self._changed(record)
         return None if changed is None else self.in_bytes(changed)
 
     def in_bytes(self, record: Record) -> OutgoingRecord:
-        """The same without transforms; StageError."""
+        """Without transforms; StageError."""
         topic = record.topic
         key = _stage("KEY_CONVERTER", self.key, self.key.to_bytes, topic, record.key_schema, record.key)
         value = _stage("VALUE_CONVERTER", self.value, self.value.to_bytes, topic, record.value_schema, record.value)
@@ -72,7 +68,7 @@ class Steps(Value, kw_only=True):
         return OutgoingRecord(record, key, value, headers)
 
     def from_topic(self, one: ConsumedRecord) -> SinkRecord | None:
-        """A record of a topic as a sink gets it; None if a transform drops it. StageError."""
+        """None if a transform drops it; StageError."""
         topic = one.topic
         key_schema, key = _stage("KEY_CONVERTER", self.key, self.key.from_bytes, topic, one.key)
         value_schema, value = _stage("VALUE_CONVERTER", self.value, self.value.from_bytes, topic, one.value)
@@ -108,7 +104,7 @@ class Steps(Value, kw_only=True):
 
 
 def steps_of(config: Mapping[str, str], defaults: Mapping[str, str]) -> Steps:
-    """Those of a connector's configuration, else of its worker's; ConfigError, PluginError."""
+    """From the connector's configuration, else from its worker's; ConfigError, PluginError."""
     key, value = (converter_of(config, defaults, kind) for kind in ("key.converter", "value.converter"))
     headers = header_converter_of(config, defaults)
     are_ours = (
@@ -121,7 +117,7 @@ def steps_of(config: Mapping[str, str], defaults: Mapping[str, str]) -> Steps:
 
 
 class Conversion:
-    """Lets records go through the steps, in their order, and asks the policy about those that fail."""
+    """Passes records through the steps, in their order, and asks the policy about those that fail."""
 
     def __init__(self, may_block: bool, calls: Calls, errors: ErrorPolicy) -> None:
         self._may_block = may_block
@@ -131,7 +127,7 @@ class Conversion:
     async def of(
         self, items: Sequence[Item], step: Callable[[Item], Result | None]
     ) -> AsyncIterator[tuple[Item, Result | None]]:
-        """Each item with what became of it; None if it was dropped or left out. What is not tolerated is raised."""
+        """Each item with its result; None if it was dropped or left out. Errors that are not tolerated are raised."""
         done = 0
         retries = self._errors.retries()
         while done < len(items):
@@ -166,7 +162,7 @@ class Conversion:
 
 
 def convert(items: Sequence[Item], start: int, step: Callable[[Item], Result | None], until_s: float) -> list[Any]:
-    """What became of the items from `start` on, until that time or one to be tried again: results or Failures."""
+    """Results or Failures of the items from `start` on, until that time or until one must be tried again."""
     outcomes: list[Any] = []
     for item in islice(items, start, None):
         try:

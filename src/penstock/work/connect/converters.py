@@ -15,20 +15,20 @@ from penstock.work.connect.schemas import Schema, SchemaError, from_json, schema
 
 
 class ConversionError(ValueError):
-    """Bytes that are not what they should be, or a value that cannot become bytes."""
+    pass
 
 
 class Converter(Protocol):
-    """What makes bytes of keys or values, and back. A pair is a schema (None: there is none) and a value."""
+    """Keys or values as bytes, and back. A pair is a schema (or None) and a value."""
 
     def configure(self, config: Mapping[str, str], is_key: bool) -> None:
-        """Take the keys that begin with `key.converter.` or `value.converter.`, without that."""
+        """The keys behind `key.converter.` or `value.converter.`."""
 
     def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """What the record holds; None is a tombstone. ConversionError."""
+        """None is a tombstone. ConversionError."""
 
     def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        """What the connector gets; ConversionError."""
+        """ConversionError."""
 
 
 class JsonConverter:
@@ -89,15 +89,10 @@ class StringConverter:
 
 
 class _Fixed:
-    """What has no settings."""
-
-    def configure(self, config: Mapping[str, str], is_key: bool) -> None:
-        """There is nothing to configure."""
+    def configure(self, config: Mapping[str, str], is_key: bool) -> None: ...
 
 
 class ByteArrayConverter(_Fixed):
-    """Bytes as they are."""
-
     def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         if value is None or isinstance(value, bytes):
             return value
@@ -168,7 +163,7 @@ CONVERTERS: Final[Mapping[str, type[Any]]] = {
 
 
 def converter_of(config: Mapping[str, str], defaults: Mapping[str, str], kind: str) -> Converter:
-    """The converter `key.converter` or `value.converter` of a connector, else that of its worker; PluginError."""
+    """From the key `key.converter` or `value.converter` of a connector, else of its worker; PluginError."""
     chosen = config if kind in config else defaults
     name = chosen.get(kind, "org.apache.kafka.connect.json.JsonConverter")
     converter = find_class(name, CONVERTERS, "converter")()

@@ -38,22 +38,20 @@ logger = logging.getLogger(__name__)
 
 
 class Failure(Value):
-    """Why a record was left out."""
-
     stage: str
     component: str
     error: Exception
 
 
 class Skipped(Exception):  # noqa: N818 - it is no error: the record is left out
-    """The record is left out."""
+    pass
 
 
 Report = Callable[[Failure, ConsumedRecord | None], Awaitable[None]]
 
 
 class Retries:
-    """How often one record is tried again: with longer and longer pauses, for so long after it failed first."""
+    """Tries one record again with longer and longer pauses, until a time after its first failure."""
 
     def __init__(self, limit_ms: int, longest_delay_ms: int) -> None:
         self._limit_ms = limit_ms
@@ -62,7 +60,7 @@ class Retries:
         self._deadline: float | None = None
 
     async def wait(self) -> bool:
-        """Pause before the next try; False at once if there is to be none."""
+        """Pause before the next try; False at once if there is none."""
         now = asyncio.get_running_loop().time()
         if self._deadline is None:
             self._deadline = now + self._limit_ms / 1000
@@ -75,7 +73,7 @@ class Retries:
 
 
 class ErrorPolicy:
-    """What a connector says about records that fail. `left_out` counts records; `report` is told of each."""
+    """`left_out` counts records; `report` is called with each."""
 
     def __init__(self, settings: Mapping[str, Any], name: str, report: Report | None = None) -> None:
         self._settings = settings
@@ -84,7 +82,6 @@ class ErrorPolicy:
         self.left_out = 0
 
     def retries(self) -> "Retries":
-        """For a record that may have to be tried again."""
         return Retries(self._settings["errors.retry.timeout"], self._settings["errors.retry.delay.max.ms"])
 
     async def give_up(self, failure: Failure, record: ConsumedRecord | None) -> NoReturn:

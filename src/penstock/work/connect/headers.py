@@ -1,6 +1,6 @@
 """Header converters: what headers are between a connector and the bytes of a topic.
 
-One of one's own is named as `module:Class`, is made without arguments, gets `configure(config)`, and has the methods of
+A user's is named as `module:Class`, is made without arguments, gets `configure(config)`, and has the methods of
 `HeaderConverter`; all converters of keys and values are header converters as well.
 """
 
@@ -21,24 +21,21 @@ _NUMBER: Final = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 _QUOTED: Final = re.compile(r'"([^"\\]|\\.)*"', re.DOTALL)
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 LONGEST_NUMBER: Final = 400
-"""So many digits may a number have; what is longer is text."""
+"""How many digits a number may have; what is longer is text."""
 
 
 class HeaderConverter(Protocol):
-    """What makes bytes of headers, and values of bytes."""
-
     def to_header(self, topic: str, name: str, value: Any) -> bytes | None:
-        """What the header holds; ConversionError."""
+        """ConversionError."""
 
     def from_header(self, topic: str, name: str, data: bytes | None) -> Any:
-        """What the connector gets; ConversionError."""
+        """ConversionError."""
 
 
 class SimpleHeaderConverter:
     """Text, as Connect's: what looks like a number, a truth value, a list or a map is read as such."""
 
-    def configure(self, config: Mapping[str, str]) -> None:
-        """There is nothing to configure."""
+    def configure(self, config: Mapping[str, str]) -> None: ...
 
     def to_header(self, topic: str, name: str, value: Any) -> bytes | None:
         return None if value is None else _text(value, embedded=False).encode()
@@ -54,8 +51,6 @@ class SimpleHeaderConverter:
 
 
 class _AsHeader:
-    """A converter of keys and values, for headers."""
-
     def __init__(self, converter: Converter) -> None:
         self._converter = converter
 
@@ -70,7 +65,7 @@ HEADER_CONVERTERS: Final[Mapping[str, type[Any]]] = {SIMPLE: SimpleHeaderConvert
 
 
 def header_converter_of(config: Mapping[str, str], defaults: Mapping[str, str]) -> HeaderConverter:
-    """The converter `header.converter` of a connector, else that of its worker; PluginError, ConfigError."""
+    """From the key `header.converter` of a connector, else of its worker; PluginError, ConfigError."""
     kind = "header.converter"
     chosen = config if kind in config else defaults
     name = chosen.get(kind, SIMPLE)
@@ -86,13 +81,13 @@ def header_converter_of(config: Mapping[str, str], defaults: Mapping[str, str]) 
 
 
 def is_built_in(converter: HeaderConverter) -> bool:
-    """Whether it comes with Penstock and never blocks."""
+    """A built-in converter never blocks."""
     inner = converter._converter if isinstance(converter, _AsHeader) else converter
     return type(inner) in HEADER_CONVERTERS.values()
 
 
 def parsed(text: str) -> Any:
-    """The value that a text stands for. Moments stay text."""
+    """Moments stay text."""
     if text in _WORDS:
         return _WORDS[text]
     if len(text) <= LONGEST_NUMBER and _NUMBER.fullmatch(text):

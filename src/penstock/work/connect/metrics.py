@@ -14,7 +14,7 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 class Metric(Value):
-    """A figure, called without the prefix. Labels say of what it is, beside the connector and the task."""
+    """A figure, named without the prefix. Labels say what it is about, beside the connector and the task."""
 
     name: str
     value: float
@@ -22,7 +22,7 @@ class Metric(Value):
 
 
 def page(figures: Iterable[Metric]) -> str:
-    """All of them, those of a name together."""
+    """Figures of one name stand together."""
     by_name: dict[str, list[Metric]] = {}
     for figure in figures:
         by_name.setdefault(figure.name, []).append(figure)

@@ -12,11 +12,11 @@ from typing import Any
 
 
 class PluginError(ValueError):
-    """There is no such plugin, or it cannot be loaded."""
+    pass
 
 
 def find_class(name: str, built_in: Mapping[str, type[Any]], kind: str) -> type[Any]:
-    """The class of that name; PluginError names what is near."""
+    """PluginError names similar plugins."""
     if ":" in name:
         return _loaded(name, kind)
     short = {key.rpartition(".")[2]: key for key in built_in}

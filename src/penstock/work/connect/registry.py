@@ -1,6 +1,6 @@
 """A schema registry by Confluent's REST interface, and what its clients put before values: a zero byte and an id.
 
-It is asked within the call: whoever may not wait calls from a thread.
+Calls block until the registry answers: coroutines must call from a thread.
 """
 
 import base64
@@ -25,7 +25,7 @@ MEDIA_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 
 
 class RegistryError(ConversionError):
-    """The registry does not do it; its `status` is 404 for what it does not have."""
+    """`status` is 404 where the registry has no such schema or subject."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -33,31 +33,29 @@ class RegistryError(ConversionError):
 
 
 class Schemas(Protocol):
-    """What hands out schemas, as documents of Confluent's: `schema`, `schemaType`, `references`."""
+    """Schemas as documents of Confluent's: `schema`, `schemaType`, `references`."""
 
     def schema(self, number: int, form: str = "") -> Any:
-        """What is known of the schema of that id; RegistryError."""
+        """By id; RegistryError."""
 
     def version(self, subject: str, version: str = "latest", form: str = "") -> Any:
-        """What is known of a version of a subject, with its id; RegistryError."""
+        """A version of a subject, with its id; RegistryError."""
 
 
 class Registry(Value):
-    """Schemas by their ids, and ids of schemas; RetriableError if none of the addresses answers, else RegistryError."""
+    """RetriableError if none of the addresses answers, else RegistryError."""
 
     urls: tuple[str, ...]
     user_info: str | None = None
 
     def schema(self, number: int, form: str = "") -> Any:
-        """What is known of the schema of that id."""
         return self._ask(f"/schemas/ids/{number}{_query(form)}")
 
     def version(self, subject: str, version: str = "latest", form: str = "") -> Any:
-        """What is known of a version of a subject, with its id."""
         return self._ask(f"/subjects/{quote(subject, '')}/versions/{version}{_query(form)}")
 
     def id_of(self, subject: str, schema: Any, *, registers: bool) -> int:
-        """The id of a schema of Avro, which is registered where it is not known."""
+        """The id of an Avro schema, which is registered if it is unknown."""
         path = f"/subjects/{quote(subject, '')}" + ("/versions" if registers else "")
         return int(self._ask(path, {"schema": json.dumps(schema)})["id"])
 
@@ -92,7 +90,7 @@ def schema_id(data: bytes) -> int:
 
 
 def references_of(registry: Schemas, answer: Mapping[str, Any], form: str = "") -> dict[str, Any]:
-    """What is known of all that a schema refers to, by its names for them; what one needs stands before it."""
+    """All that a schema refers to, by the names it uses; a schema stands behind those that it needs."""
     found: dict[str, Any] = {}
     for reference in answer.get("references") or ():
         if reference["name"] not in found:

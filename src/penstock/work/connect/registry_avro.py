@@ -13,7 +13,7 @@ INNER: Final = {"array": "items", "map": "values"}
 
 
 def avro_of(registry: Schemas, answer: Mapping[str, Any], name: str) -> Any:
-    """The schema of Avro that the registry has told, whole; ConversionError."""
+    """The schema with all that it refers to; ConversionError."""
     others = [_avro(other, place) for place, other in references_of(registry, answer).items()]
     avro = _avro(answer, name)
     return _Whole(others).of(avro, "") if others else avro
@@ -26,7 +26,7 @@ def _avro(answer: Mapping[str, Any], name: str) -> Any:
 
 
 class _Whole:
-    """One schema while it is put together: what others define, and what stands in it already."""
+    """A schema while it is put together: definitions of others, and which of them it has already."""
 
     def __init__(self, others: Iterable[Any]) -> None:
         self._defined: dict[str, tuple[Any, str]] = {}
@@ -35,7 +35,7 @@ class _Whole:
             self._note(other, "")
 
     def of(self, avro: Any, namespace: str) -> Any:
-        """The same with definitions for names."""
+        """Definitions in place of names."""
         if isinstance(avro, list):
             return [self.of(one, namespace) for one in avro]
         if isinstance(avro, str):
@@ -63,7 +63,6 @@ class _Whole:
         return {**avro, "name": full, "namespace": inner} | ({"fields": fields} if "fields" in avro else {})
 
     def _note(self, avro: Any, namespace: str) -> None:
-        """Remember all that is defined in it."""
         if isinstance(avro, list):
             for one in avro:
                 self._note(one, namespace)

@@ -18,7 +18,7 @@ class SchemaError(ValueError):
 
 
 def schema_of(value: Any) -> dict[str, Any] | None:
-    """The schema that a value has by itself; None for None. Every field is optional."""
+    """The schema that a value's type implies; None for None. Every field is optional."""
     match value:
         case None:
             return None
@@ -46,7 +46,7 @@ def schema_of(value: Any) -> dict[str, Any] | None:
 
 
 def to_json(value: Any, schema: Schema | None) -> Any:
-    """What JSON can hold of a value: bytes are written in base64. SchemaError if it is not what the schema says."""
+    """Bytes become base64. SchemaError if the value does not fit the schema."""
     if schema is None:
         return _plain(value)
     if value is None:
@@ -71,7 +71,6 @@ def to_json(value: Any, schema: Schema | None) -> Any:
 
 
 def from_json(value: Any, schema: Schema | None) -> Any:
-    """The value that JSON stands for."""
     if schema is None or value is None:
         return value
     kind = schema.get("type")

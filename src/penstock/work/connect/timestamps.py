@@ -17,7 +17,7 @@ _TOKEN: Final = re.compile(r"'([^']*)'|([A-Za-z])\2*|[^A-Za-z']+")
 
 
 def java_format(text: str) -> str:
-    """Such a format for `formatted` and `strptime`; ValueError names the part that is not known."""
+    """A layout for `formatted` and `strptime`; ValueError names the unknown part."""
     parts: list[str] = []
     for match in _TOKEN.finditer(text):
         token = match.group()
@@ -33,7 +33,7 @@ def java_format(text: str) -> str:
 
 
 def formatted(moment: datetime, layout: str) -> str:
-    """The moment, which is in UTC, in a layout that `java_format` made."""
+    """The moment is in UTC, the layout from `java_format`."""
     filled = layout.replace("{ms}", f"{moment.microsecond // 1000:03}").replace("{zone}", "Z").replace("{z}", "Z")
     return moment.strftime(filled)
 
@@ -54,7 +54,7 @@ def read_timestamp(value: Any, layout: str, precision: str) -> int | None:
 
 
 def write_timestamp(time_ns: int, target: str, layout: str, precision: str) -> Any:
-    """The time in that form; ValueError."""
+    """ValueError."""
     if target == "unix":
         return time_ns // _UNITS[precision]
     if target == "string":

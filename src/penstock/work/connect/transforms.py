@@ -1,6 +1,6 @@
 """Single message transforms: Kafka Connect's, by its names.
 
-A transform of one's own is named as `module:Class`, is made without arguments, and has `configure(config)` and
+A user's transform is named as `module:Class`, is made without arguments, and has `configure(config)` and
 `apply(record)`, which returns a record or None for one that is to be dropped.
 """
 
@@ -18,31 +18,29 @@ COPY, MOVE = "copy", "move"
 
 
 class TransformError(ValueError):
-    """A record that a transform cannot work on."""
+    pass
 
 
 class Transform(Protocol):
-    """What changes records, one by one."""
-
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take the keys behind `transforms.<name>.`."""
+        """The keys behind `transforms.<name>.`."""
 
     def apply(self, record: Record) -> Record | None:
-        """The record as it goes on; None drops it."""
+        """None drops the record."""
 
 
 class Configured:
-    """What has `keys` and reads them into `settings`."""
+    """Reads `keys` into `settings`."""
 
     keys: ClassVar[tuple[ConfigKey, ...]] = ()
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take the keys; ConfigError."""
+        """ConfigError."""
         self.settings = parse(self.keys, config)
 
 
 class OfKeyOrValue(Configured):
-    """A transform of a record's key or of its value: the last part of its name, behind the $, says which."""
+    """The last part of the class name, behind the $, says which."""
 
     part: ClassVar[str] = "value"
 
@@ -50,14 +48,14 @@ class OfKeyOrValue(Configured):
         return getattr(record, self.part)
 
     def fields(self, record: Record) -> dict[str, Any]:
-        """The same, which has to be an object with fields."""
+        """The content, which has to be an object."""
         content = self.content(record)
         if not isinstance(content, Mapping):
             raise TransformError(f"{type(self).__name__} needs a {self.part} with fields, and this one is {content!r}")
         return dict(content)
 
     def with_content(self, record: Record, content: Any) -> Record:
-        """The record with another key or value; what had a schema keeps one, field by field."""
+        """Replaces the key or value; content with a schema keeps one, field by field."""
         schema: Schema | None = getattr(record, f"{self.part}_schema")
         if schema is not None:
             known = {field["field"]: field for field in schema.get("fields", ())}
@@ -69,7 +67,7 @@ class OfKeyOrValue(Configured):
 
 
 class OfFields(OfKeyOrValue):
-    """A transform of the fields of an object. A tombstone stays one."""
+    """A tombstone stays one."""
 
     def apply(self, record: Record) -> Record:
         if self.content(record) is None:
@@ -77,12 +75,11 @@ class OfFields(OfKeyOrValue):
         return self.with_content(record, self.changed(record, self.fields(record)))
 
     def changed(self, record: Record, fields: dict[str, Any]) -> Any:
-        """What is there instead of these fields of the record."""
         raise NotImplementedError
 
 
 def _kept(known: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A field's schema of before, as long as its value is of that kind still."""
+    """The old schema of a field, as long as its value is of that kind still."""
     if known is None or (known.get("type") != new.get("type") and not _is_number(known, new)):
         return new
     return known
@@ -93,8 +90,6 @@ def _is_number(known: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 class InsertField(OfFields):
-    """Adds fields from what is known of the record, or with a fixed value."""
-
     keys = (
         ConfigKey("topic.field"),
         ConfigKey("partition.field"),
@@ -120,8 +115,6 @@ class InsertField(OfFields):
 
 
 class ReplaceField(OfFields):
-    """Keeps, leaves out and renames fields."""
-
     keys = (
         ConfigKey("include", "list", (), "The fields to keep; all, if none is named."),
         ConfigKey("exclude", "list", (), "The fields to leave out."),
@@ -139,7 +132,7 @@ class ReplaceField(OfFields):
 
 
 class MaskField(OfFields):
-    """Puts the empty value of its type in the place of a field's, or a replacement."""
+    """Replaces a field's value by the empty value of its type, or by a fixed one."""
 
     keys = (
         ConfigKey("fields", "list", required=True, documentation="the fields to mask"),
@@ -156,8 +149,6 @@ class MaskField(OfFields):
 
 
 class ValueToKey(OfKeyOrValue):
-    """Makes the key of some fields of the value."""
-
     keys = (ConfigKey("fields", "list", required=True, documentation="the fields of which the key is made"),)
 
     def apply(self, record: Record) -> Record:
@@ -172,8 +163,6 @@ class ValueToKey(OfKeyOrValue):
 
 
 class HoistField(OfKeyOrValue):
-    """Wraps the whole into one field."""
-
     keys = (ConfigKey("field", required=True, documentation="the name of the field"),)
 
     def apply(self, record: Record) -> Record:
@@ -181,8 +170,6 @@ class HoistField(OfKeyOrValue):
 
 
 class ExtractField(OfFields):
-    """Takes one field out of the whole."""
-
     keys = (ConfigKey("field", required=True, documentation="the field to take"),)
 
     def changed(self, record: Record, fields: dict[str, Any]) -> Any:
@@ -193,7 +180,7 @@ class ExtractField(OfFields):
 
 
 class Flatten(OfFields):
-    """Makes one level of nested fields, whose names are joined by the delimiter."""
+    """Nested fields become one level, with names joined by the delimiter."""
 
     keys = (ConfigKey("delimiter", default="."),)
 
@@ -224,7 +211,7 @@ CASTS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 class Cast(OfFields):
-    """Turns fields, or the whole, into another type: `spec` has pairs field:type, or one type."""
+    """`spec` has pairs field:type, or one type for the whole."""
 
     keys = (ConfigKey("spec", "list", required=True, documentation="pairs field:type, or one type for the whole"),)
 
@@ -254,7 +241,7 @@ class Cast(OfFields):
 
 
 class TimestampConverter(OfFields):
-    """Turns a time into another form: text, unix (a number), Date, Time or Timestamp (milliseconds)."""
+    """A time is text, unix (a number), Date, Time or Timestamp (milliseconds)."""
 
     keys = (
         ConfigKey("field", default="", documentation="The field; the whole, if none is named."),
@@ -288,8 +275,6 @@ class TimestampConverter(OfFields):
 
 
 class RegexRouter(Configured):
-    """Renames the topic where its whole name matches."""
-
     keys = (
         ConfigKey("regex", required=True, documentation="what the whole name matches"),
         ConfigKey("replacement", required=True, documentation="the new name; $1 stands for the first group"),
@@ -309,8 +294,6 @@ class RegexRouter(Configured):
 
 
 class TimestampRouter(Configured):
-    """Names the topic after the record's time."""
-
     keys = (
         ConfigKey("topic.format", default="${topic}-${timestamp}"),
         ConfigKey("timestamp.format", default="yyyyMMdd", documentation="As Java's SimpleDateFormat has it."),
@@ -329,15 +312,12 @@ class TimestampRouter(Configured):
 
 
 class Filter(Configured):
-    """Drops every record; with a predicate, those to which it applies."""
+    """With a predicate: drops the records to which it applies."""
 
-    def apply(self, record: Record) -> None:
-        """None: the record is dropped."""
+    def apply(self, record: Record) -> None: ...
 
 
 class InsertHeader(Configured):
-    """Adds a header with a fixed value."""
-
     keys = (
         ConfigKey("header", required=True, documentation="its name"),
         ConfigKey("value.literal", required=True, documentation="its value"),
@@ -348,8 +328,6 @@ class InsertHeader(Configured):
 
 
 class DropHeaders(Configured):
-    """Leaves headers out."""
-
     keys = (ConfigKey("headers", "list", required=True, documentation="their names"),)
 
     def apply(self, record: Record) -> Record:
@@ -358,7 +336,7 @@ class DropHeaders(Configured):
 
 
 class HeaderFrom(OfKeyOrValue):
-    """Makes headers of fields, which are copied or moved."""
+    """Fields are copied or moved."""
 
     keys = (
         ConfigKey("fields", "list", required=True, documentation="the fields"),
@@ -383,8 +361,6 @@ class HeaderFrom(OfKeyOrValue):
 
 
 class SetSchemaMetadata(OfKeyOrValue):
-    """Gives the schema a name, a version, or both."""
-
     keys = (
         ConfigKey("schema.name", documentation="The name."),
         ConfigKey("schema.version", "int", None, "The version."),

@@ -14,8 +14,6 @@ KEYS = (ConfigKey("file", documentation="The file to append to; the standard out
 
 
 class FileStreamSinkTask(SinkTask):
-    """Appends one line for each record's value."""
-
     _file: TextIO | None = None
 
     def start(self, config: Mapping[str, str], context: SinkContext) -> None:

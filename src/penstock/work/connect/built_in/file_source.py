@@ -20,8 +20,6 @@ _STRING = {"type": "string", "optional": False}
 
 
 class FileStreamSourceTask(SourceTask):
-    """Reads the file from where it was left."""
-
     _file: BufferedReader | None = None
 
     def start(self, config: Mapping[str, str], context: SourceContext) -> None:
@@ -31,7 +29,7 @@ class FileStreamSourceTask(SourceTask):
         self._position = int(stored["position"]) if stored else 0
 
     def poll(self) -> Sequence[SourceRecord]:
-        """A file that is not there yet has nothing."""
+        """A file that does not exist yet has no records."""
         if self._file is None and not self._open():
             return []
         assert self._file is not None

@@ -40,8 +40,6 @@ _MOMENTS: Final[Mapping[str, Any]] = {
 
 
 class FileRow(Value):
-    """A record, ready to be written."""
-
     record: SinkRecord
     cells: Mapping[str, Any]
     line: bytes
@@ -49,7 +47,7 @@ class FileRow(Value):
 
 
 class Format(ABC):
-    """What files of one kind hold. `columns` are those of COLUMNS that are wanted."""
+    """`columns` are those of COLUMNS that are wanted."""
 
     extension: str
 
@@ -59,10 +57,10 @@ class Format(ABC):
 
     @abstractmethod
     def row(self, record: SinkRecord) -> FileRow:
-        """A record as it is written; ValueError."""
+        """ValueError."""
 
     def refused(self, rows: Sequence[FileRow]) -> list[tuple[FileRow, Exception]]:
-        """Those that fit into no file, and why."""
+        """Rows that fit into no file, and why."""
         return []
 
     @abstractmethod
@@ -70,7 +68,6 @@ class Format(ABC):
         """A file, and how many of the rows are in it: the first ones, as far as they fit into one file."""
 
     def _origin(self, record: SinkRecord) -> dict[str, Any]:
-        """Where it came from, in the columns that are wanted."""
         all_of_them = {
             "key": record.key,
             "offset": record.offset,
@@ -82,8 +79,6 @@ class Format(ABC):
 
 
 class JsonLines(Format):
-    """A line of JSON for each record."""
-
     def __init__(self, columns: Sequence[str], compression: str) -> None:
         super().__init__(columns, compression)
         self.extension = ".json.gz" if compression == "gzip" else ".json"
@@ -158,7 +153,7 @@ class Parquet(Format):
 
 
 def _type_of(rows: Sequence[FileRow]) -> Any:
-    """The type that the schemas of all rows come to; None if one of them has none."""
+    """The type that fits the schemas of all rows; None if one of them has none."""
     schemas: list[Schema] = []
     for row in rows:
         schema = row.record.value_schema

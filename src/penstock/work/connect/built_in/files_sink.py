@@ -12,7 +12,7 @@ A file is called by the topic, the partition and the offset of its first record:
 
 Where it ends is a matter of the records alone: after `flush.size` of them, after `flush.bytes`, before one that is
 `rotate.interval.ms` later than the first, or whose columns or topic do not go with those before. Only what is in files
-is committed. So whoever goes on after a crash writes the same files once more, under the same names.
+is committed. So the task that goes on after a crash writes the same files once more, under the same names.
 
 `rotate.schedule.interval.ms` ends files by the clock, so that quiet partitions have theirs as well. A crash between
 such a file and its commit replaces it by another one that begins at the same record.
@@ -53,7 +53,7 @@ KEYS: Final = (
 
 @dataclass(slots=True)
 class Page:
-    """What a partition has that is in no file yet; the first `looked` rows of it go into the next one."""
+    """The rows of a partition that are in no file yet; the first `looked` of them go into the next one."""
 
     rows: list[FileRow] = field(default_factory=list)
     looked: int = 0
@@ -63,8 +63,6 @@ class Page:
 
 
 class FilesSinkTask(SinkTask):
-    """Gathers the records of some partitions, and writes them when they are a file."""
-
     def start(self, config: Mapping[str, str], context: SinkContext) -> None:
         self._settings = parse(KEYS, config)
         self._context = context
@@ -137,7 +135,6 @@ class FilesSinkTask(SinkTask):
             return None
 
     def _advance(self, partition: TopicPartition, page: Page) -> None:
-        """Write all files that are full."""
         while True:
             if self._is_full(page):
                 self._write(partition, page, page.looked)
@@ -163,7 +160,7 @@ class FilesSinkTask(SinkTask):
         return interval_ms > 0 and (self.clock() - page.begun_s) * 1000 >= interval_ms
 
     def _write(self, partition: TopicPartition, page: Page, count: int) -> None:
-        """Write a file of at most so many rows; OSError, and everything is as it was."""
+        """A file of at most `count` rows; OSError leaves everything as it was."""
         first = page.rows[0].record
         try:
             data, written = self._format.encode(page.rows[:count])
@@ -183,7 +180,7 @@ class FilesSinkTask(SinkTask):
 
 
 def _format(config: Mapping[str, str]) -> Format:
-    """What files hold; ConfigError."""
+    """ConfigError."""
     settings = parse(KEYS, config)
     unknown = set(settings["kafka.columns"]) - set(COLUMNS)
     if unknown:
@@ -195,7 +192,7 @@ def _format(config: Mapping[str, str]) -> Format:
 
 
 class FilesSinkConnector(SinkConnector):
-    """As many tasks as are allowed: they share the partitions of the topics."""
+    """As many tasks as are allowed: the partitions are spread over them."""
 
     config_keys = KEYS
     task_class: ClassVar[type[SinkTask]] = FilesSinkTask

@@ -21,7 +21,7 @@ class Store:
         self._life = uuid4().hex
 
     def write(self, folder: str, name: str, data: bytes) -> None:
-        """Write a file in place of what has its name, under a name that readers pass over until it is whole."""
+        """Replace a file; until it is whole it has a name that readers pass over."""
         directory = f"{self._root}/{folder}"
         self._fs.makedirs(directory, exist_ok=True)
         beside, path = f"{directory}/.{name}.{self._life}", f"{directory}/{name}"
@@ -39,7 +39,7 @@ class Store:
             self._sync_names(folder)
 
     def clean(self, folder: str, prefix: str) -> None:
-        """Take away what earlier lives have not finished writing: then they cannot finish it any more either."""
+        """Remove what earlier tasks have not finished writing: then they cannot finish it any more either."""
         directory = f"{self._root}/{folder}"
         self._fs.invalidate_cache(directory)
         try:

@@ -23,8 +23,6 @@ KEYS = (
 
 
 class FunctionTask(SinkTask):
-    """Calls the function for each record."""
-
     def start(self, config: Mapping[str, str], context: SinkContext) -> None:
         self._settings = parse(KEYS, config)
         self._function = function_named(self._settings["function"])
@@ -54,7 +52,7 @@ class FunctionTask(SinkTask):
 
 
 def function_named(name: str) -> Callable[[SinkRecord], Any]:
-    """The function `module:function`; ConfigError."""
+    """ConfigError. The name is `module:function`."""
     module, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)
@@ -66,7 +64,7 @@ def function_named(name: str) -> Callable[[SinkRecord], Any]:
 
 
 class FunctionConnector(SinkConnector):
-    """As many tasks as are allowed: they share the partitions of the topics."""
+    """As many tasks as are allowed: the partitions are spread over them."""
 
     config_keys = KEYS
     task_class: ClassVar[type[SinkTask]] = FunctionTask

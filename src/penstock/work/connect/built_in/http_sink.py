@@ -59,19 +59,17 @@ LATER: Final = (408, 425, 429)
 ONE_IS_BAD: Final = (400, 413, 422)
 LONGEST_PAUSE_MS: Final = 60_000
 SHOWN: Final = 300
-"""So many characters of an answer are told."""
+"""How many characters of an answer are logged."""
 
 
 class RefusedError(Exception):
-    """The server does not want these records."""
-
     def __init__(self, status: int, words: str) -> None:
         super().__init__(f"the server said {status}: {words}")
         self.status = status
 
 
 class LaterError(Exception):
-    """The server may want them later; `after_ms` is what it says itself."""
+    """`after_ms` is what the server asks for."""
 
     def __init__(self, words: str, after_ms: int = 0) -> None:
         super().__init__(words)
@@ -79,8 +77,6 @@ class LaterError(Exception):
 
 
 class HttpSinkTask(SinkTask):
-    """Sends records."""
-
     _session: ClientSession | None = None
 
     async def start(self, config: Mapping[str, str], context: SinkContext) -> None:
@@ -97,7 +93,7 @@ class HttpSinkTask(SinkTask):
         )
 
     async def put(self, records: Sequence[SinkRecord]) -> None:
-        """What has been taken is not sent again with the rest."""
+        """A retry leaves out what has been taken."""
         size = self._settings["batch.max.size"] if self._settings["batching.enabled"] else 1
         try:
             for url, some in groupby(records[self._taken :], self._url):
@@ -117,7 +113,7 @@ class HttpSinkTask(SinkTask):
             await self._session.close()
 
     async def _send(self, url: str, records: Sequence[SinkRecord]) -> None:
-        """Send these; LaterError. What is refused is reported."""
+        """LaterError. What is refused is reported."""
         try:
             await self._request(url, self._body(records))
         except (RefusedError, ValueError) as error:
@@ -154,7 +150,7 @@ class HttpSinkTask(SinkTask):
         return text.replace("${topic}", quote(record.topic, "")).replace("${key}", quote(str(key), ""))
 
     def _body(self, records: Sequence[SinkRecord]) -> bytes:
-        """The records as a request has them: text and bytes as they are, all else as JSON; ValueError."""
+        """Text and bytes as they are, all else as JSON; ValueError."""
         bodies = [_content(record) for record in records]
         return b"[" + b",".join(bodies) + b"]" if self._settings["batching.enabled"] else bodies[0]
 
@@ -171,7 +167,7 @@ def _content(record: SinkRecord) -> bytes:
 
 
 def _ms_of(wanted: str) -> int:
-    """What a header Retry-After asks for, within limits; 0 if nothing."""
+    """What a Retry-After header asks for, within limits; 0 if nothing."""
     try:
         seconds = float(wanted) if wanted.isdecimal() else _seconds_until(wanted)
     except (TypeError, ValueError):
@@ -205,7 +201,7 @@ def _additional(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _checked(config: Mapping[str, str]) -> dict[str, Any]:
-    """The settings; ConfigError."""
+    """ConfigError."""
     settings = parse(KEYS, config)
     missing = [key for key in NEEDED[settings["http.authorization.type"]] if settings[key] is None]
     if missing:
@@ -220,7 +216,7 @@ def _checked(config: Mapping[str, str]) -> dict[str, Any]:
 
 
 class HttpSinkConnector(SinkConnector):
-    """As many tasks as are allowed: they share the partitions of the topics."""
+    """As many tasks as are allowed: the partitions are spread over them."""
 
     config_keys = KEYS
     task_class: ClassVar[type[SinkTask]] = HttpSinkTask

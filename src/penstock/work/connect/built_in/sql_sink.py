@@ -55,8 +55,6 @@ LONGEST_KEY: Final = 255
 
 
 class SqlSinkTask(SinkTask):
-    """Writes records to a database."""
-
     def start(self, config: Mapping[str, str], context: SinkContext) -> None:
         self._settings = parse(KEYS, config)
         self._context = context
@@ -154,13 +152,13 @@ class SqlSinkTask(SinkTask):
 
 
 class SqlSinkConnector(SinkConnector):
-    """As many tasks as are allowed: they share the partitions of the topics."""
+    """As many tasks as are allowed: the partitions are spread over them."""
 
     config_keys = KEYS
     task_class: ClassVar[type[SinkTask]] = SqlSinkTask
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Rows that are looked for need a key."""
+        """`upsert` and deletion need a key."""
         super().start(config)
         settings = parse(KEYS, config)
         needs_key = settings["insert.mode"] == "upsert" or settings["delete.enabled"]
@@ -174,14 +172,14 @@ class SqlSinkConnector(SinkConnector):
 
 
 def _stored(row: Row) -> Row:
-    """What is no value of a column goes there as JSON."""
+    """Values that no column type holds become JSON."""
     return {
         column: json.dumps(content) if isinstance(content, dict | list) else content for column, content in row.items()
     }
 
 
 def _by_columns(rows: list[Row]) -> dict[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Rows that can be written by one statement."""
+    """Rows grouped so that one statement can write each group."""
     found: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}
     for row in rows:
         found.setdefault(tuple(row), []).append(tuple(row.values()))

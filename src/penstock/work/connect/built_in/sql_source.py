@@ -51,8 +51,6 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class SqlSourceTask(SourceTask):
-    """Reads some tables."""
-
     def start(self, config: Mapping[str, str], context: SourceContext) -> None:
         self._settings = parse(KEYS, config)
         self._engine = create_engine(self._settings["connection.url"])
@@ -104,7 +102,7 @@ class SqlSourceConnector(SourceConnector):
     task_class: ClassVar[type[SourceTask]] = SqlSourceTask
 
     def start(self, config: Mapping[str, str]) -> None:
-        """The columns that the mode needs must be named."""
+        """Checks that the columns that the mode needs are named."""
         super().start(config)
         settings = parse(KEYS, config)
         missing = [key for key in NEEDED[settings["mode"]] if not settings[key]]
@@ -119,7 +117,7 @@ class SqlSourceConnector(SourceConnector):
 
 
 def plain(content: Any) -> Any:
-    """A value as records have it: moments as ISO 8601, other kinds as text."""
+    """Moments as ISO 8601, other kinds as text."""
     if content is None or isinstance(content, bool | int | float | str | bytes):
         return content
     if isinstance(content, date | datetime):

@@ -34,7 +34,7 @@ KEYS: Final = (
 
 
 class Storage(Value):
-    """One of the three topics, as it is made if it is not there."""
+    """One of the three topics, as it is created if missing."""
 
     topic: str
     partitions: int
@@ -55,7 +55,7 @@ def storage_of(store: str, settings: Mapping[str, Any], config: Mapping[str, str
 
 
 def parse_settings(config: Mapping[str, str]) -> dict[str, Any]:
-    """The values of all keys; ConfigError names everything that is wrong."""
+    """ConfigError names everything that is wrong."""
     settings = parse(KEYS, config)
     for store in STORES:
         storage_of(store, settings, config)

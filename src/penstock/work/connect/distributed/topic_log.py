@@ -1,4 +1,4 @@
-"""A compacted topic that several workers write and each of them reads from the beginning: what they all know.
+"""A compacted topic that several workers write and each of them reads from the beginning.
 
 Records are written in the order in which they are handed in. What one worker has written, it reads like the others.
 """
@@ -29,11 +29,11 @@ Result = TypeVar("Result")
 
 
 class TopicError(Exception):
-    """The topic cannot be used, and what to do about it."""
+    pass
 
 
 class TopicLog:
-    """One worker's view of such a topic: `start`, `put` or `post`, and `stop` at the end."""
+    """`start`, `put` or `post`, and `stop` at the end."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class TopicLog:
         on_record: OnRecord,
         on_read: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_read` is called after some records, so that what follows from them is worked out once."""
+        """`on_read` is called once after a batch of records."""
         self.storage = storage
         self.end = 0
         self._bootstrap = bootstrap_servers
@@ -61,7 +61,7 @@ class TopicLog:
         self._is_open = False
 
     async def start(self) -> None:
-        """Make the topic if it is not there, and read what it has; TopicError, and what the cluster says."""
+        """Create the topic if it is missing, and read it; TopicError, and errors of the cluster."""
         await self._make()
         await self._producer.start()
         await self._consumer.start()
@@ -77,7 +77,7 @@ class TopicLog:
         await self.read_to_end()
 
     async def stop(self) -> None:
-        """Write what was posted, as far as that is quick, and close everything."""
+        """Write what was posted, as far as that is quick."""
         try:
             async with asyncio.timeout(PAUSE_S):
                 await self._posted.join()
@@ -91,15 +91,15 @@ class TopicLog:
         await self._producer.close(timeout_ms=1_000)
 
     async def put(self, key: bytes, value: bytes | None) -> RecordMetadata:
-        """Write a record, and wait until it is safe."""
+        """Returns when the record is safe."""
         return await self._producer.send_and_wait(self.storage.topic, value, key=key)
 
     def post(self, key: bytes, value: bytes | None) -> None:
-        """Write a record some time, behind all that were posted before."""
+        """Write a record later, behind all that were posted before."""
         self._posted.put_nowait((key, value))
 
     async def read_to_end(self) -> None:
-        """Wait until everything was read that is there now; TimeoutError."""
+        """Wait until everything that is there now was read; TimeoutError."""
         async with asyncio.timeout(READ_LIMIT_S):
             ends = await _when_known(self._consumer.cluster, lambda: self._consumer.end_offsets(list(self._positions)))
             async with self._progress:
@@ -169,5 +169,5 @@ class TopicLog:
 
 
 async def _when_known(cluster: ClusterClient, ask: Callable[[], Awaitable[Result]]) -> Result:
-    """What is asked of a topic that was just made: not every broker has heard of it when the controller has made it."""
+    """Repeats a question about a topic that was just created until the broker has heard of the topic."""
     return await cluster.retrying(ask, passing=topic_may_come)

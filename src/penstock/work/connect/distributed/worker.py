@@ -1,6 +1,6 @@
 """A worker that shares connectors with others, by Kafka's `connect-distributed.properties`.
 
-What it knows is in three topics; the group says who runs which task, and who leads.
+What it knows is in three topics; the group says which worker runs a task, and which one leads.
 """
 
 import asyncio
@@ -25,8 +25,6 @@ logger = logging.getLogger(__name__)
 
 
 class DistributedWorker(ConnectWorker):
-    """One of the workers that share connectors."""
-
     config_log: TopicLog
 
     def __init__(self, config: Mapping[str, str], worker_id: str) -> None:
@@ -84,7 +82,7 @@ class DistributedWorker(ConnectWorker):
         await asyncio.gather(*(log.stop() for log in (self.config_log, self._status_log, self.offsets.log)))
 
     async def ended(self) -> Exception:
-        """Wait for what ends the membership for good, a group of somebody else's for instance."""
+        """Wait for what ends the membership for good, for instance that the group has another protocol."""
         await self._failed.wait()
         assert self.group.failure is not None
         return self.group.failure

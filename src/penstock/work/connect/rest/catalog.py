@@ -31,7 +31,7 @@ Errors = dict[str, list[str]]
 
 
 def plugins(*, connectors_only: bool) -> list[dict[str, str]]:
-    """All that are built in or offered by an entry point; `module:Class` finds others as well."""
+    """Built-in plugins and those of entry points; `module:Class` finds others as well."""
     found: list[dict[str, str]] = []
     for kind, built_in in KINDS.items():
         if connectors_only and kind != "connector":
@@ -43,12 +43,11 @@ def plugins(*, connectors_only: bool) -> list[dict[str, str]]:
 
 
 def type_of(kind: type[Any]) -> str:
-    """Whether a connector is a source or a sink."""
     return "source" if is_source(kind) else "sink"
 
 
 def definitions(name: str) -> list[dict[str, Any]]:
-    """The keys that a plugin understands; RestError."""
+    """RestError."""
     for kind, built_in in KINDS.items():
         try:
             plugin = find_class(name, built_in, kind)
@@ -60,7 +59,7 @@ def definitions(name: str) -> list[dict[str, Any]]:
 
 
 def keys_of(kind: Kind) -> list[ConfigKey]:
-    """The keys of a connector: its own, then what all have."""
+    """The connector's own keys, then the common ones."""
     common = (*KEYS, *(SINK_KEYS if issubclass(kind, SinkConnector) else ()))
     own = {key.name: key for key in kind.config_keys}
     return [*own.values(), *(key for key in common if key.name not in own)]
@@ -69,7 +68,7 @@ def keys_of(kind: Kind) -> list[ConfigKey]:
 def validated(
     config: Mapping[str, str | None], defaults: Mapping[str, str], group_id: str | None, plugin: str | None = None
 ) -> dict[str, Any]:
-    """What each key says and what is wrong with it; RestError if there is no such connector."""
+    """What each key says and what is wrong with it; RestError for an unknown connector."""
     name = config.get("connector.class")
     if name is None:
         raise bad_request("the configuration has no connector.class")
@@ -134,7 +133,7 @@ def _offered(kind: str) -> Iterator[tuple[str, type[Any]]]:
         try:
             yield point.name, point.load()
         except Exception:
-            continue  # it cannot be loaded: whoever names it is told why
+            continue  # it cannot be loaded: a request that names it gets the reason
 
 
 def _definition(key: ConfigKey, order: int) -> dict[str, Any]:

@@ -1,18 +1,16 @@
-"""What goes wrong with a request: the status code and the words, or the worker that has to be asked instead."""
+"""What goes wrong with a request: the status code and the words, or the worker to ask instead."""
 
 from http import HTTPStatus
 
 
 class RestError(Exception):
-    """The answer is this status with this message."""
-
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
         self.status = status
 
 
 class ElsewhereError(Exception):
-    """Another worker has to do it; None: nobody knows which one at the moment."""
+    """Another worker has to do it; None: it is not known which one at the moment."""
 
     def __init__(self, url: str | None) -> None:
         super().__init__(f"ask {url}")
@@ -20,15 +18,13 @@ class ElsewhereError(Exception):
 
 
 def not_found(message: str) -> RestError:
-    """There is no such thing."""
     return RestError(HTTPStatus.NOT_FOUND, message)
 
 
 def bad_request(message: str) -> RestError:
-    """The request cannot be right."""
     return RestError(HTTPStatus.BAD_REQUEST, message)
 
 
 def conflict(message: str) -> RestError:
-    """Not now, or not beside what is there."""
+    """The state at the moment does not allow it."""
     return RestError(HTTPStatus.CONFLICT, message)

@@ -23,19 +23,16 @@ Json = Any
 
 
 class Herder:
-    """Connectors and their tasks."""
-
     def __init__(self, worker: ConnectWorker) -> None:
         self.worker = worker
 
     # Looking
 
     def server_info(self) -> Json:
-        """Who answers, and for which cluster."""
         return {"version": __version__, "commit": "penstock", "kafka_cluster_id": self.worker.cluster_id}
 
     def connectors(self, expand: Sequence[str]) -> Json:
-        """The names of all, or what is asked of each."""
+        """All names, or what `expand` asks of each."""
         names = sorted(self.worker.state.connectors)
         if not expand:
             return names
@@ -65,11 +62,10 @@ class Herder:
         ]
 
     def tasks_config(self, name: str) -> Json:
-        """The same in an older form."""
+        """`tasks` in an older form."""
         return {f"{name}-{number}": dict(config) for number, config in enumerate(self.known(name).tasks)}
 
     def status(self, name: str) -> Json:
-        """How it and its tasks are, and where they run."""
         status = self.worker.statuses.connector(name)
         if status is None:
             self.known(name)
@@ -90,7 +86,7 @@ class Herder:
         return {"id": number, **_state(status)}
 
     def task_report(self, name: str, number: int) -> Json:
-        """What one task tells of itself; the worker that has it knows."""
+        """What one task tells of itself; only its worker knows."""
         task = self._own(name, number)
         return {"id": number, "worker_id": self.worker.worker_id, "report": self.worker.tasks.report(task)}
 
@@ -106,7 +102,7 @@ class Herder:
     # Changing
 
     async def create(self, name: str, config: Mapping[str, str | None], target: Target | None) -> Json:
-        """A connector that is not there yet."""
+        """The connector must not exist yet."""
         good = await self._checked(config)
         self.lead()
         if name in self.worker.state.connectors:
@@ -115,7 +111,7 @@ class Herder:
         return self.info(name)
 
     async def put_config(self, name: str, config: Mapping[str, str | None]) -> tuple[bool, Json]:
-        """A connector's configuration as a whole; whether it is a new connector."""
+        """Replaces a connector's configuration; whether the connector is new."""
         good = await self._checked(config)
         self.lead()
         is_new = name not in self.worker.state.connectors
@@ -123,7 +119,7 @@ class Herder:
         return is_new, self.info(name)
 
     async def patch_config(self, name: str, changes: Mapping[str, str | None]) -> Json:
-        """Single keys of it; null takes one away."""
+        """Changes single keys; null removes one."""
         self.lead()
         changed = {**self.known(name).config, **changes}
         return (await self.put_config(name, {key: value for key, value in changed.items() if value is not None}))[1]
@@ -143,7 +139,7 @@ class Herder:
             await self._write(lambda: leading.set_target(name, target))
 
     async def restart(self, name: str, *, include_tasks: bool, only_failed: bool) -> Json:
-        """Start it again; what it is then, if more than the connector was meant (KIP-745)."""
+        """The status after the restart, if more than the connector was meant (KIP-745)."""
         self.known(name)
         self.lead()
         if not include_tasks and not only_failed:
@@ -159,15 +155,15 @@ class Herder:
         return status
 
     async def restart_task(self, name: str, number: int) -> None:
-        """Start one task again, on the worker that has it."""
+        """Sent on to the worker that has the task."""
         self.worker.tasks.restart(self._own(name, number))
 
     async def set_cluster_level(self, logger: str, level: str) -> None:
-        """Change a log level on all workers (KIP-976)."""
+        """Applies to all workers (KIP-976)."""
         await self.worker.config_log.put(f"{LOGGER}{logger}".encode(), encode({"level": level}))
 
     async def validate(self, config: Mapping[str, str | None], plugin: str | None = None) -> Json:
-        """What is wrong with a configuration. Plugins are loaded for that, in a thread of its own."""
+        """Plugins are loaded in a thread of its own."""
         calls = Calls("validation")
         worker = self.worker
         try:
@@ -183,14 +179,14 @@ class Herder:
     # How it is done
 
     def known(self, name: str) -> Known:
-        """The connector; RestError if there is none."""
+        """RestError if there is none."""
         known = self.worker.state.connectors.get(name)
         if known is None:
             raise not_found(f"connector {name} not found")
         return known
 
     def _own(self, name: str, number: int) -> TaskId:
-        """A task that this worker has; RestError, ElsewhereError."""
+        """RestError; ElsewhereError if another worker has it."""
         task = TaskId(name, number)
         self.known(name)
         if task not in self.worker.state.task_ids(name):

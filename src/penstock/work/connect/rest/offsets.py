@@ -20,8 +20,6 @@ Changes = list[tuple[dict[str, Any], dict[str, Any] | None]]
 
 
 class ConnectorOffsets:
-    """What requests may ask about offsets."""
-
     def __init__(self, herder: Herder) -> None:
         self._herder = herder
         self._worker = herder.worker
@@ -44,7 +42,7 @@ class ConnectorOffsets:
         return {"offsets": rows}
 
     async def alter(self, name: str, document: Any) -> dict[str, str]:
-        """Go on from elsewhere; only while the connector is stopped."""
+        """Only while the connector is stopped."""
         known = await self._stopped(name)
         changes = _parsed(document)
         if is_source(kind_of(known.config)):
@@ -55,7 +53,7 @@ class ConnectorOffsets:
         return {"message": f"the offsets of {name} that the worker keeps have been altered"}
 
     async def reset(self, name: str) -> dict[str, str]:
-        """Begin anew; only while the connector is stopped."""
+        """Only while the connector is stopped."""
         known = await self._stopped(name)
         if is_source(kind_of(known.config)):
             await self._worker.offsets.log.read_to_end()

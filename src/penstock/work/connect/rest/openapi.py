@@ -8,7 +8,6 @@ from penstock.work.connect.rest.routes import ROUTES, Route
 
 
 def document() -> dict[str, Any]:
-    """OpenAPI 3.1."""
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.verb.lower()] = _operation(route)

@@ -18,8 +18,6 @@ NOTHING: Final = object()
 
 
 class RestRequest(Value):
-    """A request. `body` is its JSON, None if it has none."""
-
     path: Mapping[str, str]
     query: Mapping[str, list[str]]
     body: Any
@@ -30,24 +28,21 @@ class RestRequest(Value):
 
     @property
     def task(self) -> int:
-        """The task's number; RestError."""
+        """RestError."""
         text = self.path["task"]
         if not text.isdecimal():
             raise not_found(f"{text} is no number of a task")
         return int(text)
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """A parameter that is true or false."""
         return self.query.get(name, [str(default)])[0].lower() == "true"
 
     def words(self) -> dict[str, str | None]:
-        """The body as an object of texts; numbers and truth values count as such. RestError."""
+        """The body as an object of strings; numbers and booleans are converted. RestError."""
         return texts(self.body)
 
 
 class RestAnswer(Value):
-    """What is answered: a status and JSON, or the text of another `kind`."""
-
     body: Any = NOTHING
     status: HTTPStatus = HTTPStatus.OK
     location: str = ""
@@ -55,8 +50,6 @@ class RestAnswer(Value):
 
 
 class Served(Value):
-    """What the answers come from."""
-
     herder: Herder
     offsets: ConnectorOffsets
 
@@ -65,7 +58,7 @@ Handle = Callable[[Served, RestRequest], Awaitable[RestAnswer]]
 
 
 class Route(Value):
-    """One verb of one path. `parameters` are those of the query, with what they are for."""
+    """A verb of a path. `parameters` are those of the query, with their meaning."""
 
     verb: str
     path: str
@@ -77,7 +70,7 @@ class Route(Value):
 
 
 def texts(document: Any) -> dict[str, str | None]:
-    """A configuration in JSON; RestError."""
+    """RestError."""
     if not isinstance(document, dict):
         raise bad_request("the body must be an object of JSON")
     for key, value in document.items():
@@ -93,7 +86,7 @@ def _text(value: Any) -> str | None:
 
 
 def _named(name: str, config: dict[str, str | None]) -> dict[str, str | None]:
-    """The configuration with the connector's name in it, which must not be another one; RestError."""
+    """Adds the connector's name; RestError if the configuration has another one."""
     if config.setdefault("name", name) != name:
         raise bad_request(f"the configuration is of {config['name']}, and the request about {name}")
     return config
@@ -107,7 +100,7 @@ async def _root(served: Served, asked: RestRequest) -> RestAnswer:
 
 
 async def _health(served: Served, asked: RestRequest) -> RestAnswer:
-    """The request has come through the worker's event loop, so that works."""
+    """The request has passed the worker's event loop, which therefore works."""
     if not served.herder.worker.is_ready:
         return RestAnswer(
             {"status": "starting", "message": "the worker reads its topics, or joins its group"},

@@ -20,7 +20,7 @@ Kind = TypeVar("Kind", bound=ConnectWorker)
 
 
 class RunningWorker(Generic[Kind]):
-    """A worker and its REST interface; `async with` starts and ends it. ConfigError, then what `start` raises."""
+    """`async with` starts and ends both. ConfigError, then what `start` raises."""
 
     def __init__(self, kind: type[Kind], config: Mapping[str, str]) -> None:
         self._kind = kind
@@ -59,7 +59,7 @@ class RunningWorker(Generic[Kind]):
 
 
 async def run_distributed(config: Mapping[str, str], say: Callable[[str], None]) -> None:
-    """Run a worker that shares connectors until SIGINT or SIGTERM."""
+    """Runs until SIGINT or SIGTERM."""
     async with RunningWorker(DistributedWorker, config) as running:
         worker = running.worker
         assert worker is not None
@@ -75,7 +75,7 @@ async def run_distributed(config: Mapping[str, str], say: Callable[[str], None])
 async def run_standalone(
     config: Mapping[str, str], jobs: Sequence[Mapping[str, str]], say: Callable[[str], None]
 ) -> None:
-    """Run a worker that has its connectors for itself, these to begin with, until SIGINT or SIGTERM."""
+    """Runs until SIGINT or SIGTERM, with these connectors to begin with."""
 
     def tell(name: str, status: Status) -> None:
         if status.state != RunState.UNASSIGNED.value:
@@ -95,7 +95,7 @@ async def run_standalone(
 
 
 async def _until_told(work: Coroutine[Any, Any, None]) -> None:
-    """Work until SIGINT or SIGTERM, or until that raises."""
+    """Until SIGINT or SIGTERM, or until the work raises."""
     working = asyncio.create_task(work)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, working.cancel)

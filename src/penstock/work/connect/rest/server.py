@@ -1,6 +1,6 @@
 """The REST interface over HTTP: requests in, JSON out, and on to another worker where that one has to do it.
 
-A page of a browser may not ask unless `access.control.allow.origin` says so: whoever may create a connector runs code.
+A page of a browser may not ask unless `access.control.allow.origin` says so: to create a connector is to run code.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ from penstock.work.connect.rest.tls import Tls
 
 LARGEST_BODY: Final = 16 * 1024 * 1024
 SIMPLE_METHODS: Final = ("GET", "POST", "HEAD")
-"""What a page that is allowed may do by default, as in Connect."""
+"""What an allowed page may do by default, as in Connect."""
 REBALANCE_LIMIT_S: Final = 10.0
-"""How long a request waits while workers rebalance; then its answer is 409, and whoever asks may ask again."""
+"""How long a request waits while workers rebalance; then it is answered with 409 and may be repeated."""
 REBALANCE_PAUSE_S: Final = 0.02
 HTTPS: Final = "https"
 ANYWHERE: Final = ("", "0.0.0.0", "::")
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class RestServer:
-    """The REST interface: it listens from `start` on, and answers 503 until `served` is set."""
+    """Listens from `start` on, and answers 503 until `served` is set."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class RestServer:
         self._session: ClientSession | None = None
 
     async def start(self) -> None:
-        """Listen; ConfigError says where that cannot be."""
+        """ConfigError names the address."""
         app = web.Application(client_max_size=LARGEST_BODY)
         app.on_response_prepare.append(self._allow_origin)
         for route in ROUTES:
@@ -86,7 +86,7 @@ class RestServer:
             await self._runner.cleanup()
 
     def advertised(self, host: str | None, port: int | None) -> str:
-        """The host and port at which other workers reach this one."""
+        """The host and port for other workers."""
         first = urlsplit(self.urls[0])
         listens_at = self._listeners[0][1]
         name = host or (socket.getfqdn() if listens_at in ANYWHERE else listens_at)
@@ -114,7 +114,7 @@ class RestServer:
         return handle
 
     async def _answer_when_known(self, route: Route, request: web.Request) -> web.Response:
-        """Wait a while if it is not known who has to do it, or not agreed: workers rebalance, nothing has been done."""
+        """Wait while the leader or owner is unknown or workers rebalance: nothing has been done yet."""
         until = asyncio.get_running_loop().time() + REBALANCE_LIMIT_S
         while True:
             try:
@@ -137,7 +137,7 @@ class RestServer:
             return _response(await route.handle(self.served, asked))
 
     async def _forward(self, request: web.Request, url: str | None) -> web.Response:
-        """Let the right worker answer; a request goes on twice at most."""
+        """Let the right worker answer; a request is forwarded twice at most."""
         hops = request.query.get("forward")
         if hops == "false":
             return _error(HTTPStatus.CONFLICT, "the workers do not agree on who has to do this: they rebalance")
@@ -164,7 +164,7 @@ class RestServer:
             )
 
     async def _catch_up(self) -> None:
-        """Who asks this worker next is to see what another one has just changed."""
+        """The next request to this worker has to see what another worker has just changed."""
         if self.served is not None:
             try:
                 await self.served.herder.worker.config_log.read_to_end()
@@ -191,7 +191,7 @@ class RestServer:
                 response.headers["Access-Control-Max-Age"] = "1800"
 
     async def _no_such_path(self, request: web.Request) -> web.Response:
-        """A path that is not there, a verb that it does not have, or the question which verbs it has."""
+        """Unknown paths, unknown verbs, and OPTIONS."""
         path = request.path.rstrip("/")
         verbs = sorted({route.verb for route in ROUTES if _matches(route.path, path)})
         if request.method == "OPTIONS" and verbs:

@@ -1,6 +1,6 @@
 """Key stores and trust stores by Java's keys: a file of PKCS12 or PEM, or PEM that stands in the configuration itself.
 
-What a file is, its first bytes say, as Java's own reader goes by them. From here on everything is PEM.
+A file's first bytes tell its format, as for Java's own reader. From here on everything is PEM.
 """
 
 import re
@@ -43,7 +43,7 @@ class Key(Value):
 
 
 def key_of(settings: Settings) -> Key | None:
-    """The key to show to others; None if there is none. ConfigError."""
+    """The key to present; None if there is none. ConfigError."""
     location, chain = "ssl.keystore.location", "ssl.keystore.certificate.chain"
     key, password = settings["ssl.keystore.key"], settings["ssl.key.password"] or ""
     if (key is None) != (settings[chain] is None):
@@ -66,7 +66,7 @@ def key_of(settings: Settings) -> Key | None:
 
 
 def trusted_of(settings: Settings) -> str | None:
-    """The certificates of those who are trusted, as PEM; None: those whom the system trusts. ConfigError."""
+    """Trusted certificates as PEM; None: those of the system. ConfigError."""
     location, inline = "ssl.truststore.location", "ssl.truststore.certificates"
     if settings[inline] is not None:
         _check_inline(settings, "truststore", inline)
@@ -122,7 +122,7 @@ def _certificates(certificates: Iterable[x509.Certificate]) -> str:
 
 
 def _lines(text: str, key: str) -> str:
-    """PEM in lines, as OpenSSL wants it: in a file of properties it is often a single one."""
+    """Breaks PEM into lines for OpenSSL: a file of properties often has it in one."""
     blocks = [
         f"-----BEGIN {kind}-----\n{_wrapped(body)}\n-----END {kind}-----\n" for kind, body in _BLOCK.findall(text)
     ]

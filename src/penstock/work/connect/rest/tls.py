@@ -1,4 +1,4 @@
-"""TLS of the REST interface by Connect's keys: those of `ssl.`, of which `listeners.https.ssl.` changes single ones.
+"""TLS of the REST interface by Connect's keys: those of `ssl.`, single ones replaced by `listeners.https.ssl.`.
 
 Workers ask each other with the same ones, and so does `penstock connect`.
 """
@@ -23,14 +23,12 @@ KEYS: Final = (
 
 
 class Tls(Value):
-    """How a worker listens, and how it asks other workers."""
-
     listening: ssl.SSLContext
     asking: ssl.SSLContext
 
 
 def tls_of(config: Mapping[str, str]) -> Tls:
-    """Who listens needs a key; ConfigError with what cannot be used."""
+    """A listener needs a key; ConfigError."""
     settings = _settings(config)
     key = stores.key_of(settings)
     if key is None:
@@ -42,7 +40,7 @@ def tls_of(config: Mapping[str, str]) -> Tls:
 
 
 def asking_of(config: Mapping[str, str]) -> ssl.SSLContext:
-    """How a worker is asked, with a key or without: who has a trust store trusts nobody else. ConfigError."""
+    """For clients, with a key or without; with a trust store only its certificates are trusted. ConfigError."""
     settings = _settings(config)
     trusted = stores.trusted_of(settings)
     asking = ssl.create_default_context() if trusted is None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -72,7 +70,7 @@ def _load(context: ssl.SSLContext, key: stores.Key | None, trusted: str | None) 
 
 def _load_key(context: ssl.SSLContext, key: stores.Key) -> None:
     """Python loads keys from files only."""
-    with TemporaryDirectory() as folder:  # nobody else may look into it
+    with TemporaryDirectory() as folder:  # other users may not read it
         file = Path(folder, "key.pem")
         file.write_text(key.pem, encoding="ascii")
         context.load_cert_chain(file, password=key.password)

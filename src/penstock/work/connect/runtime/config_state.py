@@ -1,6 +1,6 @@
 """What the config topic says, as a machine: records go in, in the order of the topic, and the state comes out.
 
-Configurations of tasks wait for their commit, so that nobody runs half of what a leader has written. Compaction may
+Configurations of tasks wait for their commit, so that no worker runs half of what a leader has written. Compaction may
 take some of them away before it takes the commit: such a connector is `inconsistent`, and the leader writes them anew.
 """
 
@@ -27,7 +27,7 @@ Config = Mapping[str, str]
 
 
 class RestartRequest(Value):
-    """Somebody wants a connector started again (KIP-745)."""
+    """A connector is to start again (KIP-745)."""
 
     connector: str
     include_tasks: bool
@@ -35,19 +35,19 @@ class RestartRequest(Value):
 
 
 class LoggerLevel(Value):
-    """Somebody wants another log level on all workers (KIP-976)."""
+    """All workers are to have another log level (KIP-976)."""
 
     logger: str
     level: str
 
 
 News = RestartRequest | LoggerLevel
-"""What is an order and no state: it counts for those who are there when it comes."""
+"""An order, not a state: it counts for workers that are there when it comes."""
 
 
 @dataclass(slots=True)
 class Known:
-    """One connector. `applied` is the configuration that it had when its tasks were committed."""
+    """`applied` is the configuration that the connector had when its tasks were committed."""
 
     config: Config
     target: Target = Target.STARTED
@@ -57,26 +57,24 @@ class Known:
 
 
 class ConfigState:
-    """What the records so far say."""
-
     def __init__(self) -> None:
         self.connectors: dict[str, Known] = {}
         self._uncommitted: dict[str, dict[int, Config]] = {}
         self._targets: dict[str, Target] = {}
 
     def apply(self, key: str, value: bytes | None) -> News | None:
-        """Take a record; an order is returned."""
+        """Returns an order, if the record is one."""
         for prefix, take in _KINDS.items():
             if key.startswith(prefix):
                 return take(self, key.removeprefix(prefix), decode(value), value is None)
         return None
 
     def task_names(self) -> list[str]:
-        """All tasks that somebody has to run, by the keys of their configurations, sorted."""
+        """Tasks that are to run, by the keys of their configurations, sorted."""
         return sorted(f"{TASK}{name}-{number}" for name, number, _ in self._tasks())
 
     def task_config(self, name: str) -> Config | None:
-        """What a task runs with: its connector's configuration when it was committed, and its own on top."""
+        """The connector's configuration when the task was committed, with the task's own on top."""
         task = parse_task(name.removeprefix(TASK))
         known = self.connectors.get(task.connector) if task else None
         if known is None or task is None or task.number >= len(known.tasks):

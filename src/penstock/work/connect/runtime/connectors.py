@@ -13,7 +13,7 @@ TaskConfigs = list[dict[str, str]]
 
 
 class RunningConnector:
-    """One life of a connector; `publish` is told what its tasks are to be."""
+    """One run of a connector; `publish` gets the configurations of its tasks."""
 
     def __init__(
         self, config: Mapping[str, str], attempt: Attempt, publish: Callable[[TaskConfigs], Awaitable[None]]
@@ -36,18 +36,12 @@ class RunningConnector:
 
 
 class ConnectorHost(Protocol):
-    """What connectors that run ask of the worker that leads."""
+    def tell(self, connector: str, state: RunState, trace: str) -> None: ...
 
-    def tell(self, connector: str, state: RunState, trace: str) -> None:
-        """A connector is like this now."""
-
-    async def publish(self, connector: str, config: Mapping[str, str], configs: TaskConfigs) -> None:
-        """A connector with this configuration wants these tasks."""
+    async def publish(self, connector: str, config: Mapping[str, str], configs: TaskConfigs) -> None: ...
 
 
 class ConnectorSupervisor(Supervisor[RunningConnector]):
-    """Runs one connector."""
-
     def __init__(self, name: str, patience_s: float, host: ConnectorHost) -> None:
         super().__init__(f"connector {name}", patience_s)
         self._connector = name

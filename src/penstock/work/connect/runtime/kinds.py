@@ -32,7 +32,7 @@ Kind = type[SourceConnector] | type[SinkConnector]
 
 
 def kind_of(config: Mapping[str, str]) -> Kind:
-    """The connector's class; ConfigError, PluginError."""
+    """ConfigError, PluginError."""
     name = parse(KEYS, config)["connector.class"]
     kind = find_class(name, CONNECTORS, "connector")
     if not issubclass(kind, SourceConnector | SinkConnector):
@@ -41,7 +41,7 @@ def kind_of(config: Mapping[str, str]) -> Kind:
 
 
 def checked(config: Mapping[str, str]) -> Kind:
-    """The connector's class, if all of the configuration is good; ConfigError, PluginError."""
+    """The class, if all of the configuration is good; ConfigError, PluginError."""
     kind = kind_of(config)
     parse(kind.config_keys, config)
     if issubclass(kind, SinkConnector) and (wrong := topic_errors(config)):
@@ -51,7 +51,7 @@ def checked(config: Mapping[str, str]) -> Kind:
 
 
 def topic_errors(config: Mapping[str, str]) -> dict[str, list[str]]:
-    """What is wrong with the topics of a sink: it reads those of one key, and not what it has left out itself."""
+    """What is wrong with the topics of a sink: one key names them, without the topic of records that it leaves out."""
     sink = parse(SINK_KEYS, config)
     topics, pattern, left_out = sink["topics"], sink["topics.regex"], config.get(errors.LEFT_OUT, "").strip()
     if bool(topics) == (pattern is not None):
@@ -68,7 +68,7 @@ def topic_errors(config: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def checked_task_configs(made: Any, config: Mapping[str, str]) -> list[dict[str, str]]:
-    """What a connector's `task_configs` has returned, if it is what it should be; ConfigError."""
+    """What a connector's `task_configs` has returned; ConfigError if it is not what it should be."""
     name, most = config["name"], parse(KEYS, config)["tasks.max"]
     if not isinstance(made, list | tuple) or not all(isinstance(one, Mapping) for one in made):
         raise ConfigError(
@@ -80,5 +80,4 @@ def checked_task_configs(made: Any, config: Mapping[str, str]) -> list[dict[str,
 
 
 def is_source(kind: type[Connector]) -> bool:
-    """Whether it brings records into Kafka."""
     return issubclass(kind, SourceConnector)

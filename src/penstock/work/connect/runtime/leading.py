@@ -1,6 +1,6 @@
 """What the worker that leads does: it runs the connectors, and writes down which tasks each of them wants.
 
-Nobody else writes to the config topic. A worker that cannot know any more that it leads writes nothing.
+Only the leader writes to the config topic. A worker that cannot be sure that it leads writes nothing.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ Rows = Mapping[str, bytes | None]
 
 
 class NotLeadingError(Exception):
-    """This worker does not lead, or cannot know that it still does."""
+    """This worker does not lead, or cannot be sure that it still does."""
 
 
 class Leading:
-    """A worker as the leader that it is, or may become. `may_write` says whether it leads at this moment."""
+    """`may_write` says whether the worker leads at this moment."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Leading:
         self.leads = False
 
     async def lead(self) -> None:
-        """Begin to lead: what the last leader wrote is known first; NotLeadingError, TimeoutError."""
+        """Read what the last leader wrote, then run connectors; NotLeadingError, TimeoutError."""
         await self._log.read_to_end()
         if not self._may_write():
             raise NotLeadingError("another worker leads")
@@ -66,13 +66,12 @@ class Leading:
         self.look()
 
     async def retire(self) -> None:
-        """Lead no more: another worker runs the connectors, or will."""
+        """Another worker runs the connectors, or will."""
         self.leads = False
         connectors, self._connectors = self._connectors, {}
         await asyncio.gather(*(supervisor.give_up() for supervisor in connectors.values()))
 
     def look(self) -> None:
-        """The config topic says something new."""
         if not self.leads:
             return
         for name in [name for name in self._connectors if name not in self._state.connectors]:
@@ -108,7 +107,7 @@ class Leading:
     # What is written
 
     async def _publish(self, name: str, config: Config, configs: TaskConfigs) -> None:
-        """A connector with this configuration wants these tasks, which are written if they are new; NotLeadingError."""
+        """Writes the tasks of a connector if they are new; NotLeadingError."""
         complete = [_with_class(one, config) for one in configs]
         async with self._writing:
             known = self._state.connectors.get(name)
@@ -118,7 +117,7 @@ class Leading:
                 await self._write(_task_rows(name, complete))
 
     async def put_connector(self, name: str, config: Config, target: Target | None) -> None:
-        """There is such a connector from now on, or it has another configuration."""
+        """Creates a connector, or replaces its configuration."""
         wanted = {} if target is None else {f"{TARGET_STATE}{name}": target_state(target)}
         await self._change({**wanted, f"{CONNECTOR}{name}": properties(config)})
 
@@ -137,7 +136,7 @@ class Leading:
             await self._write(rows)
 
     async def _write(self, rows: Rows) -> None:
-        """All of them or none: who is told that another worker leads asks that one for the whole again."""
+        """All of them or none: a caller that is sent to another leader repeats the whole there."""
         if not self._may_write():
             raise NotLeadingError("another worker leads")
         for key, value in rows.items():

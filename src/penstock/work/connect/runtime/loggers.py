@@ -18,24 +18,22 @@ ROOT: Final = "root"
 
 
 class Loggers:
-    """All loggers of this process."""
-
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._modified_ms: dict[str, int] = {}
 
     def all(self) -> dict[str, Any]:
-        """Those that have a level of their own."""
+        """Loggers with a level of their own."""
         own = {name: logger for name, logger in _known().items() if logger.level != logging.NOTSET}
         return {name: self._shown(name, own[name]) for name in sorted(own)}
 
     def one(self, name: str) -> dict[str, Any] | None:
-        """One of them, with the level that counts for it; None if there is no such logger."""
+        """With its effective level; None if there is no such logger."""
         logger = _known().get(_named(name))
         return None if logger is None else self._shown(_named(name), logger)
 
     def set(self, name: str, level: str) -> list[str]:
-        """Change a logger and all below it; their names. KeyError for a level that is none."""
+        """Change a logger and all below it; returns their names. KeyError for an unknown level."""
         number = LEVELS[level_named(level)]
         top, known = _named(name), _known()
         if top not in known:
@@ -54,7 +52,7 @@ class Loggers:
 
 
 def level_named(name: str) -> str:
-    """The level as Connect calls it; KeyError."""
+    """Connect's name of the level; KeyError."""
     upper = OTHER_NAMES.get(name.upper(), name.upper())
     if upper not in LEVELS:
         raise KeyError(name)

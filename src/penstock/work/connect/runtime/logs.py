@@ -4,20 +4,18 @@ from collections.abc import Callable
 from typing import Protocol
 
 OnRecord = Callable[[bytes, bytes | None, int], None]
-"""Told of each record: its key, its value and its offset."""
+"""Called with each record's key, value and offset."""
 
 
 class WorkerLog(Protocol):
-    """Records by keys, the last one of each of which counts; whoever writes one reads it as well."""
+    """Records by keys, of which the last one counts; their writer reads them as well."""
 
-    async def start(self) -> None:
-        """Read what there is."""
+    async def start(self) -> None: ...
 
-    async def stop(self) -> None:
-        """Write and read no more."""
+    async def stop(self) -> None: ...
 
     async def put(self, key: bytes, value: bytes | None) -> object:
-        """Write a record, and wait until it is safe."""
+        """Returns when the record is safe."""
 
     async def read_to_end(self) -> None:
-        """Wait until everything was read that is there now; TimeoutError."""
+        """Wait until everything that is there now was read; TimeoutError."""

@@ -12,7 +12,7 @@
 | | `status-topic-TOPIC:connector-NAME` | `{"topic": {"name": …, "connector": …, "task": …, "discoverTimestamp": …}}` |
 | offset | `["NAME", {…}]` | `{…}` |
 
-No value at all takes a key away. What is neither of these (`session-key`, `tasks-fencing-NAME`) is let be.
+No value at all takes a key away. Other keys (`session-key`, `tasks-fencing-NAME`) are ignored.
 """
 
 import json
@@ -35,16 +35,12 @@ _OF_CONNECTOR: Final = ":connector-"
 
 
 class Target(Enum):
-    """What somebody wants of a connector."""
-
     STARTED = "STARTED"
     PAUSED = "PAUSED"
     STOPPED = "STOPPED"
 
 
 class TaskId(Value):
-    """One task of a connector."""
-
     connector: str
     number: int
 
@@ -53,7 +49,7 @@ class TaskId(Value):
 
 
 class Status(Value):
-    """The state of a connector or a task, who said it, and in which generation of the workers."""
+    """Of a connector or a task: its state, the worker that said it, and in which generation."""
 
     state: str
     trace: str | None
@@ -62,8 +58,6 @@ class Status(Value):
 
 
 class TopicUse(Value):
-    """A connector has used a topic."""
-
     topic: str
     connector: str
     task: int
@@ -76,7 +70,7 @@ def encode(document: object) -> bytes:
 
 
 def decode(data: bytes | None) -> dict[str, Any] | None:
-    """The object in a value; None if there is none, or if it is no object: somebody else's record harms nobody."""
+    """None if the value is no object: foreign records are ignored."""
     try:
         document = json.loads(data) if data is not None else None
     except ValueError:
@@ -91,13 +85,11 @@ def parse_task(text: str) -> TaskId | None:
 
 
 def is_of(connector: str, name: str) -> bool:
-    """Whether the key of a task's configuration is of this connector's."""
     task = parse_task(name.removeprefix(TASK))
     return task is not None and task.connector == connector
 
 
 def properties(config: Mapping[str, str]) -> bytes:
-    """The configuration of a connector or a task."""
     return encode({"properties": dict(config)})
 
 
@@ -108,7 +100,7 @@ def target_state(target: Target) -> bytes:
 
 
 def read_target(document: Mapping[str, Any]) -> Target:
-    """What is unknown is STARTED."""
+    """Unknown values count as STARTED."""
     for field in ("state.v2", "state"):
         word = document.get(field)
         if isinstance(word, str) and word in Target.__members__:
@@ -117,12 +109,10 @@ def read_target(document: Mapping[str, Any]) -> Target:
 
 
 def status(one: Status) -> bytes:
-    """The value of a status."""
     return encode({"state": one.state, "trace": one.trace, "worker_id": one.worker_id, "generation": one.generation})
 
 
 def read_status(document: Mapping[str, Any]) -> Status | None:
-    """None if it is none."""
     try:
         trace = document.get("trace")
         return Status(
@@ -136,7 +126,6 @@ def read_status(document: Mapping[str, Any]) -> Status | None:
 
 
 def topic_key(topic: str, connector: str) -> str:
-    """Where the use of a topic by a connector is kept."""
     return f"{TOPIC_STATUS}{topic}{_OF_CONNECTOR}{connector}"
 
 
@@ -147,13 +136,11 @@ def parse_topic_key(key: str) -> tuple[str, str]:
 
 
 def topic_use(use: TopicUse) -> bytes:
-    """The value of a topic's use."""
     words = {"name": use.topic, "connector": use.connector, "task": use.task, "discoverTimestamp": use.since_ms}
     return encode({"topic": words})
 
 
 def offset_key(connector: str, partition: Mapping[str, Any]) -> bytes:
-    """The key of an offset."""
     return encode([connector, dict(partition)])
 
 

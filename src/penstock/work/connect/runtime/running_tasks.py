@@ -37,14 +37,12 @@ from penstock.work.connect.metrics import Metric
 from penstock.work.connect.runtime.supervisor import Attempt, pause
 
 IDLE_S: Final = 0.1
-"""How long a source that has nothing is left alone."""
+"""How long a source without records is left alone."""
 RETRY_S: Final = 0.5
 POLL_MS: Final = 500
 
 
 class Environment(Value, kw_only=True):
-    """What all tasks of a worker share."""
-
     bootstrap_servers: str
     config: Mapping[str, str]
     flush_interval_ms: int
@@ -53,26 +51,21 @@ class Environment(Value, kw_only=True):
 
 
 class TaskHost(Protocol):
-    """What a task that runs asks of its worker."""
-
-    def owned_until_s(self) -> float:
-        """Until when the task is this worker's."""
+    def owned_until_s(self) -> float: ...
 
     def uses(self, topic: str) -> None:
-        """The task reads or writes this topic; told for the first time only."""
+        """Told for the first time only."""
 
     async def offsets_known(self) -> None:
         """Wait until `offset` knows what other workers have stored so far."""
 
-    def offset(self, partition: Position) -> Position | None:
-        """How far that partition of a source was read."""
+    def offset(self, partition: Position) -> Position | None: ...
 
-    async def store(self, offsets: Sequence[tuple[Position, Position]]) -> None:
-        """Store how far partitions of a source were read."""
+    async def store(self, offsets: Sequence[tuple[Position, Position]]) -> None: ...
 
 
 class TaskSetting(Value, kw_only=True):
-    """Which task runs: its connector's configuration with its own on top, and how records are changed."""
+    """The task's configuration is the connector's with its own on top."""
 
     number: int
     config: Mapping[str, str]
@@ -86,7 +79,6 @@ class TaskSetting(Value, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The task as it is called in logs."""
         return f"{self.connector}-{self.number}"
 
     def client(self, kind: str) -> dict[str, str]:
@@ -95,7 +87,7 @@ class TaskSetting(Value, kw_only=True):
 
 
 class RunningTask(ABC):
-    """One life of a task, until it is to stop, or until it fails with what the task raised."""
+    """One run of a task: it ends when told to, or fails with what the task raised."""
 
     def __init__(self, setting: TaskSetting, task: Task, host: TaskHost, attempt: Attempt) -> None:
         self.setting = setting
@@ -114,8 +106,7 @@ class RunningTask(ABC):
         return [Metric("connect_task_records_total", self.records), *self._reporting.metrics()]
 
     @abstractmethod
-    async def run(self) -> None:
-        """Raises what the task raised."""
+    async def run(self) -> None: ...
 
     def _new_producer(self) -> Producer:
         settings = ProducerSettings(client_id=f"connector-producer-{self.setting.name}")
@@ -143,14 +134,12 @@ class RunningTask(ABC):
             self._host.uses(topic)
 
     async def _delivered(self) -> None:
-        """Wait until all that was sent is in Kafka."""
+        """Wait until all records are in Kafka."""
         sent, self._sent = self._sent, []
         await asyncio.gather(*sent)
 
 
 class RunningSource(RunningTask):
-    """Reads a source into topics."""
-
     def __init__(self, setting: TaskSetting, task: SourceTask, host: TaskHost, attempt: Attempt) -> None:
         super().__init__(setting, task, host, attempt)
         self._task = task
@@ -195,7 +184,7 @@ class RunningSource(RunningTask):
                 self.records += 1
 
     async def _flush(self) -> None:
-        """All that was sent is in Kafka, then its offsets are stored."""
+        """All records are in Kafka before their offsets are stored."""
         await self._delivered()
         offsets, self._offsets = self._offsets, {}
         if offsets:
@@ -204,7 +193,7 @@ class RunningSource(RunningTask):
 
 
 class RunningSink(RunningTask, RebalanceListener):
-    """Writes topics to a sink, as a member of the group `connect-<connector>`."""
+    """A member of the group `connect-<connector>`."""
 
     def __init__(self, setting: TaskSetting, task: SinkTask, host: TaskHost, attempt: Attempt) -> None:
         super().__init__(setting, task, host, attempt)
@@ -276,7 +265,7 @@ class RunningSink(RunningTask, RebalanceListener):
         return records
 
     async def _put(self, consumer: Consumer) -> None:
-        """Give the sink what it has not taken, until it takes it, the task is to stop, or others have got all of it."""
+        """Offer records until the sink takes them, the task is to stop, or all partitions were revoked."""
         while self._untaken and not self._attempt.stopping.is_set():
             try:
                 await self._call(self._task.put, self._untaken)
@@ -302,14 +291,13 @@ class RunningSink(RunningTask, RebalanceListener):
             await consumer.poll(min(POLL_MS, math.ceil(left_s * 1000)))
 
     def _give_back(self, partitions: Sequence[TopicPartition]) -> None:
-        """What was not taken of these comes again to whoever goes on with them."""
+        """The next owner of these partitions gets what was not taken."""
         for record in self._untaken:
             if record.original in partitions:
                 self._done[record.original] = min(self._done.get(record.original, record.offset), record.offset)
         self._untaken = [record for record in self._untaken if record.original not in partitions]
 
     async def _leave_out_reported(self, consumed: list[ConsumedRecord]) -> None:
-        """What the sink itself has said that it cannot take."""
         reported, self._context.reported = self._context.reported, []
         by_place = {(one.topic_partition, one.offset): one for one in consumed} if reported else {}
         for record, error in reported:
@@ -320,7 +308,6 @@ class RunningSink(RunningTask, RebalanceListener):
                 pass
 
     async def _send_outgoing(self) -> None:
-        """What the sink itself writes to topics."""
         assert self._producer is not None
         outgoing, self._context.outgoing = self._context.outgoing, []
         async for _, made in self._conversion.of(outgoing, self.setting.steps.in_bytes):
@@ -328,7 +315,7 @@ class RunningSink(RunningTask, RebalanceListener):
                 await self._send(self._producer, made)
 
     async def _flush(self, partitions: Sequence[TopicPartition]) -> None:
-        """The sink makes safe what it has, then the positions are committed."""
+        """Positions are committed after the sink has flushed."""
         offsets = {
             partition: OffsetAndMetadata(self._done[partition]) for partition in partitions if partition in self._done
         }
@@ -345,7 +332,6 @@ class RunningSink(RunningTask, RebalanceListener):
                     del self._done[partition]
 
     async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Another task goes on with these."""
         if self._is_over:
             return
         self._give_back(partitions)
@@ -354,7 +340,7 @@ class RunningSink(RunningTask, RebalanceListener):
         await self._call(self._task.close, partitions)
 
     async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Another task has gone on with these: nothing of theirs is committed."""
+        """Another task has these partitions: nothing of them is committed."""
         if self._is_over:
             return
         self._give_back(partitions)
@@ -367,7 +353,6 @@ class RunningSink(RunningTask, RebalanceListener):
             self._committed.pop(partition, None)
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """This task goes on with these."""
         assert self._consumer is not None
         self._context.assignment = tuple(self._consumer.assignment)
         if self._is_holding:
@@ -375,7 +360,7 @@ class RunningSink(RunningTask, RebalanceListener):
         await self._call(self._task.open, partitions)
 
     async def _report(self, failure: Failure, record: ConsumedRecord | None) -> None:
-        """Give what was left out to the dead letter queue."""
+        """Send what was left out to the dead letter queue."""
         topic = self.setting.errors["errors.deadletterqueue.topic.name"]
         if not topic or record is None:
             return
@@ -387,7 +372,7 @@ class RunningSink(RunningTask, RebalanceListener):
 
 
 def _safe(made: Any, offered: Safe) -> Safe:
-    """What a sink lets be committed; ValueError if that is more than it was given."""
+    """What a sink allows to be committed; ValueError if that is more than it was given."""
     if made is None:
         return offered
     if not isinstance(made, Mapping) or any(

@@ -1,4 +1,4 @@
-"""How far sources have been read: whoever runs a task goes on where the last one has ended."""
+"""How far sources have been read: the next worker of a task goes on where the last one has ended."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from penstock.work.connect.runtime.records import encode, offset_key, parse_offs
 
 
 class SourceOffsets:
-    """The offsets of all sources. A partition keeps the bytes of its first key, for compaction goes by them."""
+    """Of all connectors. A partition keeps the bytes of its first key, because compaction compares bytes."""
 
     def __init__(self, new_log: Callable[[OnRecord], WorkerLog]) -> None:
         self.log = new_log(self._read)
@@ -21,11 +21,10 @@ class SourceOffsets:
         return found[2] if found else None
 
     def all_of(self, connector: str) -> list[tuple[Position, Position]]:
-        """The partitions of a connector, and how far each was read."""
         return [(partition, offset) for _, partition, offset in self._offsets.get(connector, {}).values()]
 
     async def write(self, connector: str, offsets: Sequence[tuple[Position, Position | None]]) -> None:
-        """Store these; None forgets a partition."""
+        """None forgets a partition."""
         known = self._offsets.get(connector, {})
         await asyncio.gather(
             *(

@@ -1,7 +1,7 @@
 """How connectors and tasks are, and which topics they use: what the status topic says, and how it is told.
 
-A worker that lets something go says UNASSIGNED only if nobody has said anything later: of two workers the one in the
-later generation is right.
+A worker that lets something go says UNASSIGNED only if no later status is known: of two workers the one in the later
+generation is right.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ Found = TypeVar("Found")
 
 
 class Statuses:
-    """What is known of all, and what this worker tells. `post` writes a record some time, without waiting."""
+    """What all workers have told, and what this one tells. `post` writes a record without waiting."""
 
     def __init__(self, worker_id: str, post: Callable[[bytes, bytes | None], None]) -> None:
         self.worker_id = worker_id
@@ -46,19 +46,16 @@ class Statuses:
         return self._connectors.get(name)
 
     def connectors(self) -> list[str]:
-        """All of which something is known."""
         found = [*self._connectors, *(name for table in (self._tasks, self._topics) for name in table if table[name])]
         return list(dict.fromkeys(found))
 
     def tasks(self, connector: str) -> dict[int, Status]:
-        """How its tasks are, by their numbers."""
         return dict(sorted(self._tasks.get(connector, {}).items()))
 
     def topics(self, connector: str) -> list[str]:
         return list(self._topics.get(connector, {}))
 
     def read(self, key: bytes, value: bytes | None, _: int = 0) -> None:
-        """Take a record of the topic."""
         text = key.decode("utf-8", "replace")
         document = decode(value)
         found = read_status(document) if document is not None else None
@@ -92,13 +89,12 @@ class Statuses:
         self._say(f"{CONNECTOR_STATUS}{connector}".encode(), None)
 
     def forget_tasks(self, connector: str, count: int) -> None:
-        """The connector has no more than so many tasks."""
+        """The connector has at most `count` tasks."""
         for number in self.tasks(connector):
             if number >= count:
                 self._say(f"{TASK_STATUS}{connector}-{number}".encode(), None)
 
     def forget_topics(self, connector: str) -> None:
-        """Look anew which topics it uses."""
         for topic in self.topics(connector):
             self._say(topic_key(topic, connector).encode(), None)
 

@@ -4,8 +4,8 @@ UNASSIGNED --start--> RUNNING --(it raises)--> FAILED --(back-off, while restart
                          |                        |
                          +----- (another goal) ---+--> PAUSED, STOPPED, or UNASSIGNED and so on
 
-What runs ends before what is to run instead starts, and only if that is something else. It may hang in code that others
-wrote: then it is left behind, and nothing that it still says is told.
+What runs ends before what is to run instead starts, and only if that is something else. It may hang in a plugin's code:
+then it is left behind, and what it still reports is ignored.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ from penstock.work.connect.runtime.records import Target
 FIRST_RESTART_S: Final = 1.0
 LONGEST_RESTART_S: Final = 60.0
 WELL_AGAIN_S: Final = 600.0
-"""A task that ran for so long has all its restarts again. A cluster that cannot be reached costs none."""
+"""After so long a run all restarts are available again. A cluster that cannot be reached costs none."""
 logger = logging.getLogger(__name__)
 
 
 class RunState(Enum):
-    """How a task or a connector is. PAUSED is what is to run later, DESTROYED what is no more."""
+    """PAUSED is to run later, DESTROYED is no more."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
@@ -43,7 +43,7 @@ class RunState(Enum):
 
 
 class Goal(Value):
-    """What is to be. `restarts` are those that were asked for."""
+    """`restarts` counts the requested ones."""
 
     config: Mapping[str, str]
     target: Target
@@ -51,7 +51,7 @@ class Goal(Value):
 
 
 class Attempt(Value):
-    """What a supervisor gives to what runs: it is to end when `stopping` is set, and says when it has `begun`."""
+    """Given to each run: it ends when `stopping` is set, and reports when it has `begun`."""
 
     calls: Calls
     stopping: asyncio.Event
@@ -59,7 +59,7 @@ class Attempt(Value):
 
 
 class Runnable(Protocol):
-    """What can be supervised: `run` lasts until it is to stop, or raises."""
+    """`run` lasts until it is to stop, or raises."""
 
     async def run(self) -> None: ...
 
@@ -68,13 +68,13 @@ Running = TypeVar("Running", bound=Runnable)
 
 
 class Supervisor(ABC, Generic[Running]):
-    """Brings one task or connector to what is wanted.
+    """Brings one task or connector to its goal.
 
     What is fenced belongs to another worker by now: nothing of it may be stored or told.
     """
 
     def __init__(self, name: str, patience_s: float) -> None:
-        """`patience_s` is how long it may take to end in good order (task.shutdown.graceful.timeout.ms)."""
+        """`patience_s` is how long an orderly end may take (task.shutdown.graceful.timeout.ms)."""
         self.current: Running | None = None
         """What runs, or has failed and may be started again."""
         self.is_fenced = False
@@ -92,18 +92,16 @@ class Supervisor(ABC, Generic[Running]):
 
     @abstractmethod
     def make(self, config: Mapping[str, str], attempt: Attempt) -> Running:
-        """What is to run, each time anew, in a thread of its own."""
+        """Called for each run, in a thread of its own."""
 
     @abstractmethod
-    def tell(self, state: RunState, trace: str = "") -> None:
-        """It is like this now."""
+    def tell(self, state: RunState, trace: str = "") -> None: ...
 
     def want(self, config: Mapping[str, str] | None, target: Target = Target.STARTED) -> None:
-        """Bring it there; None: it is not known yet what is to be."""
+        """None: the goal is not known yet."""
         self._set_wanted(None if config is None else Goal(config, target, self._restarts))
 
     def restart(self) -> None:
-        """Start it again, whatever it does."""
         self._restarts += 1
         self.tell(RunState.RESTARTING)
         if self._wanted is not None:
@@ -115,7 +113,7 @@ class Supervisor(ABC, Generic[Running]):
             self._news.set()
 
     async def give_up(self, last: RunState | None = None) -> None:
-        """End it in good order, and say that it is so now (None: say nothing)."""
+        """End in good order, then report that state (None: report nothing)."""
         self._is_over = True
         self._news.set()
         await asyncio.wait([self._supervising])
@@ -123,12 +121,12 @@ class Supervisor(ABC, Generic[Running]):
             self.tell(last)
 
     def fence(self) -> None:
-        """End it at once, for others may have it already."""
+        """End at once: another worker may run it already."""
         self.is_fenced = True
         self._supervising.cancel()
 
     async def fenced(self) -> None:
-        """Wait until what was fenced has ended, or is left behind."""
+        """Wait until the fenced run has ended, or is left behind."""
         await asyncio.wait([self._supervising])
         if self._life is not None:
             self._stopping.set()
@@ -141,7 +139,7 @@ class Supervisor(ABC, Generic[Running]):
             self._news.clear()
             if self._goal != self._is:
                 await self._end()
-                self._is = self._goal  # it may have changed meanwhile
+                self._is = self._goal  # the goal may have changed meanwhile
                 if self._is is not None:
                     self._begin(self._is)
             if self._is_over:
@@ -212,7 +210,7 @@ class Supervisor(ABC, Generic[Running]):
         self._say(stopping, self._state, f"{method} has not returned for {LONG_S:g} s" if method else "")
 
     def _say(self, stopping: asyncio.Event, state: RunState, trace: str = "") -> None:
-        """Tell it, unless the life that says it, known by what stops it, is over or left behind."""
+        """Ignored from a run, known by its `stopping`, that is over or left behind."""
         if self._life is not None and stopping is self._stopping:
             self._state = state
             self.tell(state, trace)
@@ -227,7 +225,7 @@ def _most_restarts(config: Mapping[str, str]) -> int:
 
 
 async def pause(stopping: asyncio.Event, seconds: float) -> None:
-    """Wait, but not when it is to stop."""
+    """Ends early when `stopping` is set."""
     try:
         async with asyncio.timeout(seconds):
             await stopping.wait()

@@ -31,20 +31,16 @@ class FencedError(Exception):
 
 
 class GroupMembership(Protocol):
-    """The worker's place among those that share tasks."""
-
     def owned_until_s(self) -> float:
-        """Until when its tasks are its own, as far as it can know."""
+        """Until when the tasks are this worker's, as far as it can know."""
 
-    def task_ended(self, task: str) -> None:
-        """A task has been let go."""
+    def task_ended(self, task: str) -> None: ...
 
-    def complain(self, reason: str) -> None:
-        """Something is wrong with the membership."""
+    def complain(self, reason: str) -> None: ...
 
 
 class TaskSupervisor(Supervisor[RunningTask]):
-    """Runs one task, and is what it asks of its worker (a TaskHost)."""
+    """Runs one task, and is its TaskHost."""
 
     def __init__(
         self,
@@ -105,8 +101,6 @@ class TaskSupervisor(Supervisor[RunningTask]):
 
 
 class Tasks:
-    """The runner of the worker's group."""
-
     def __init__(
         self,
         state: ConfigState,
@@ -173,12 +167,11 @@ class Tasks:
         return f"{TASK}{task}" in self._supervisors
 
     def report(self, task: TaskId) -> Mapping[str, Any]:
-        """What a task that this worker has tells of itself."""
         running = self._supervisors[f"{TASK}{task}"].current
         return running.report() if running is not None else {}
 
     def metrics(self) -> list[Metric]:
-        """The figures of all tasks that run here, with the task among their labels."""
+        """Of all tasks that run here, with the task among the labels."""
         figures: list[Metric] = []
         for task, supervisor in self._supervisors.items():
             of = {"connector": _id_of(task).connector, "task": str(_id_of(task).number)}

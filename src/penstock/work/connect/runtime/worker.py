@@ -27,7 +27,7 @@ from penstock.work.connect.runtime.tasks import Tasks
 
 
 class ConnectWorker(ABC):
-    """One that shares connectors or has them all. `worker_id` is the host and port at which others reach it."""
+    """`worker_id` is the host and port for other workers."""
 
     def __init__(self, config: Mapping[str, str], worker_id: str) -> None:
         self.config = dict(config)
@@ -55,35 +55,32 @@ class ConnectWorker(ABC):
     @staticmethod
     @abstractmethod
     def parse(config: Mapping[str, str]) -> dict[str, Any]:
-        """The values of all keys; ConfigError."""
+        """ConfigError."""
 
-    # What depends on who shares connectors
+    # What depends on how connectors are shared
 
     @abstractmethod
     async def start(self) -> None:
-        """Read what there is, then begin; what goes wrong with files, topics and the cluster."""
+        """Raises errors of files, topics and the cluster."""
 
     @abstractmethod
-    async def stop(self) -> None:
-        """End everything in good order."""
+    async def stop(self) -> None: ...
 
     @property
     @abstractmethod
-    def is_ready(self) -> bool:
-        """Whether it can do what it is for."""
+    def is_ready(self) -> bool: ...
 
     @abstractmethod
     def may_lead(self) -> bool:
-        """Whether it leads at this moment, as far as it can know."""
+        """At this moment, as far as the worker can know."""
 
     @property
     @abstractmethod
     def leader_url(self) -> str | None:
-        """Where the leader is reached; None if that is not known."""
+        """None if the leader is not known."""
 
     @abstractmethod
-    def owner_url(self, task: TaskId) -> str | None:
-        """Where the worker is reached that has a task."""
+    def owner_url(self, task: TaskId) -> str | None: ...
 
     @abstractmethod
     async def until_ended(self, connector: str) -> None:
@@ -100,7 +97,7 @@ class ConnectWorker(ABC):
 
     @abstractmethod
     def owned_until_s(self) -> float:
-        """A part of GroupMembership, as are the next two."""
+        """Part of GroupMembership, as are the next two."""
 
     @abstractmethod
     def task_ended(self, task: str) -> None: ...
@@ -109,17 +106,15 @@ class ConnectWorker(ABC):
     def complain(self, reason: str) -> None: ...
 
     @abstractmethod
-    def _share_out(self) -> None:
-        """What tasks there are may have changed."""
+    def _share_out(self) -> None: ...
 
     # What does not
 
     def url_of(self, worker: str) -> str:
-        """All workers listen in the same way."""
+        """All workers use the same scheme."""
         return f"{urlsplit(self.settings['listeners'][0]).scheme}://{worker}/"
 
     async def request_restart(self, request: RestartRequest) -> None:
-        """Let all workers start again what they have of a connector."""
         words = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
         await self.config_log.put(f"{RESTART}{request.connector}".encode(), encode(words))
 

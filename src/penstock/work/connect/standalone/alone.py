@@ -7,7 +7,7 @@ from penstock.work.wire import Runner
 
 
 class Alone:
-    """What stands in the place of a group. The runner tells `ended` of each task that has ended."""
+    """Stands in for a group. The runner reports each task that has ended to `ended`."""
 
     def __init__(self, runner: Runner) -> None:
         self.in_hand: set[str] = set()
@@ -17,7 +17,7 @@ class Alone:
         self._news = asyncio.Event()
 
     def set_tasks(self, tasks: Collection[str]) -> None:
-        """These are to run, and no others."""
+        """Tasks that are not named stop."""
         self._wanted = frozenset(tasks)
         self._look()
 

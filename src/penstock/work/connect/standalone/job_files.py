@@ -7,11 +7,11 @@ from typing import Any
 
 
 class JobFileError(ValueError):
-    """A connector's file cannot be read."""
+    pass
 
 
 def read_job(path: Path, read_properties: Callable[[Path], dict[str, str]]) -> dict[str, str]:
-    """The configuration of a connector: properties, or JSON with or without `name` and `config` around it."""
+    """Properties, or JSON with or without `name` and `config` around it."""
     if path.suffix != ".json":
         return read_properties(path)
     try:

@@ -1,4 +1,4 @@
-"""What a worker knows that asks nobody: in its memory until it ends, or in a file for the next one."""
+"""What a standalone worker knows: in its memory until it ends, or in a file for the next one."""
 
 import asyncio
 import json
@@ -18,11 +18,9 @@ class MemoryLog:
         self._on_read = on_read
         self._is_due = False
 
-    async def start(self) -> None:
-        """There is nothing to read."""
+    async def start(self) -> None: ...
 
-    async def stop(self) -> None:
-        """Nothing is open."""
+    async def stop(self) -> None: ...
 
     async def put(self, key: bytes, value: bytes | None) -> None:
         self._on_record(key, value, 0)
@@ -40,13 +38,13 @@ class MemoryLog:
 
 
 class FileLogError(Exception):
-    """The file cannot be read."""
+    pass
 
 
 class FileLog:
-    """Objects of JSON in a file, by keys that are JSON. A crash leaves it as it was, or as it is to be.
+    """Objects of JSON in a file, by keys that are JSON. A crash leaves the old file or the new one.
 
-    Whoever writes while another one does is written together with those who come meanwhile.
+    Writers that come while another one writes are written together.
     """
 
     def __init__(self, path: Path, on_record: OnRecord) -> None:
@@ -68,8 +66,7 @@ class FileLog:
         for key, value in self._records.items():
             self._on_record(key.encode(), encode(value), 0)
 
-    async def stop(self) -> None:
-        """Nothing is open."""
+    async def stop(self) -> None: ...
 
     async def put(self, key: bytes, value: bytes | None) -> None:
         """OSError."""
@@ -87,7 +84,7 @@ class FileLog:
         self._on_record(key, value, 0)
 
     async def read_to_end(self) -> None:
-        """What is written was read at once."""
+        """Each write was read at once."""
 
     def _write(self, text: str) -> None:
         beside = self._path.with_name(f"{self._path.name}.tmp")

@@ -25,16 +25,14 @@ KEYS: Final = (
 DEFAULT_ID: Final = "127.0.0.1:8083"
 STATUS: Final = "status-"
 OnStatus = Callable[[str, Status], None]
-"""Told of a connector or task, `task lines-0` for instance, and how it is."""
+"""Called with a connector or task, `task lines-0` for instance, and its state."""
 
 
 class NotStartedError(Exception):
-    """A connector does not start, and why."""
+    pass
 
 
 class StandaloneWorker(ConnectWorker):
-    """The only worker."""
-
     def __init__(self, config: Mapping[str, str], worker_id: str = DEFAULT_ID) -> None:
         super().__init__(config, worker_id)
         self._on_status: OnStatus = lambda *_: None
@@ -53,7 +51,7 @@ class StandaloneWorker(ConnectWorker):
         return FileLog(Path(self.settings["offset.storage.file.filename"]), on_record)
 
     async def start(self) -> None:
-        """Read the file of offsets; FileLogError, ClientError, KafkaError."""
+        """FileLogError, ClientError, KafkaError."""
         await self._look_at_cluster()
         await self.offsets.log.start()
         self._is_started = True
@@ -65,14 +63,14 @@ class StandaloneWorker(ConnectWorker):
         await self._alone.stop()
 
     async def begin(self, jobs: Sequence[Mapping[str, str]], on_status: OnStatus) -> None:
-        """Create what runs from the beginning, as `create` does; `on_status` is told how all of it is from now on."""
+        """Create the first connectors; `on_status` gets all states from now on."""
         self._on_status = on_status
         for job in jobs:
             await self.create(job)
         self._has_begun = True
 
     async def create(self, config: Mapping[str, str]) -> None:
-        """Start a connector, and wait until it has started; ConfigError, PluginError, NotStartedError."""
+        """Returns when the connector has started; ConfigError, PluginError, NotStartedError."""
         await asyncio.to_thread(checked, config)
         name = config["name"]
         await self.leading.put_connector(name, config, None)
@@ -87,7 +85,7 @@ class StandaloneWorker(ConnectWorker):
         return self._is_started and self._has_begun
 
     def may_lead(self) -> bool:
-        """There is nobody else."""
+        """There is no other worker."""
         return True
 
     @property
@@ -107,8 +105,7 @@ class StandaloneWorker(ConnectWorker):
     def task_ended(self, task: str) -> None:
         self._alone.ended(task)
 
-    def complain(self, reason: str) -> None:
-        """No group complains of a worker that is alone."""
+    def complain(self, reason: str) -> None: ...
 
     def _share_out(self) -> None:
         self._alone.set_tasks(self.state.task_names())
