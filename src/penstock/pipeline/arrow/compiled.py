@@ -1,7 +1,7 @@
 """The bridge to numba: how our kernels are compiled, and the one thing numba lacks, a copy by LLVM's memcpy.
 
 Kernels get read-only `uint8` arrays for what they read, so that each kernel is compiled for one set of types only.
-Numba checks no bounds: whoever calls `copy_bytes` has checked both ranges before.
+Numba checks no bounds: callers of `copy_bytes` check both ranges before.
 """
 
 from collections.abc import Callable
@@ -21,12 +21,12 @@ __all__ = ["Bytes", "Integer", "Integers", "Kernel", "Offsets", "compiled", "cop
 Bytes = npt.NDArray[np.uint8]
 Integer = int | np.int64
 Offsets = npt.NDArray[np.int32]
-"""Arrow's offsets of a column of bytes, texts or lists."""
+"""Of a column of bytes, texts or lists."""
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
 def compiled(function: Kernel) -> Kernel:
-    """Compile at first use and keep the machine code on disk, next to the source or in the user's cache directory."""
+    """At first use; the machine code is kept on disk, next to the source or in the user's cache directory."""
     try:
         return cast("Kernel", numba.njit(cache=True, nogil=True)(function))
     except RuntimeError:  # no directory that could hold the cache: compile in each process

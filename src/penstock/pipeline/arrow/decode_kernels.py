@@ -55,7 +55,7 @@ def read_field(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, n
 
 @compiled
 def to_microseconds(base: Integer, delta: Integer) -> Integer:
-    """Their sum (modulo 2^64, as Java adds) in microseconds, kept within what 64 bits can say."""
+    """Their sum (modulo 2^64, as Java adds) in microseconds, within 64 bits."""
     total = np.int64(np.uint64(base) + np.uint64(delta))
     if total > LARGEST_MILLISECONDS:
         return np.int64(LARGEST_MILLISECONDS * 1000)

@@ -18,7 +18,7 @@ UNKNOWN_EPOCH = -1
 
 
 class EncodeSettings(Value):
-    """How batches are made. `max_bytes` bounds the records of one batch before compression."""
+    """`max_bytes` bounds the records of one batch before compression."""
 
     compression: Compression
     max_bytes: int

@@ -12,7 +12,7 @@ from penstock.pipeline.arrow.compiled import Bytes, Integer, Integers, Offsets, 
 Presence = npt.NDArray[np.bool_]
 Column = tuple[Bytes, Offsets, Presence]
 Columns = tuple[Column, Column, Offsets, Column, Column]
-"""Of records: keys, values, and the headers: where each record's begin, and their names and contents."""
+"""Keys, values, and headers: where those of each record begin, their names and contents."""
 
 MURMUR_SEED, MURMUR_FACTOR = 0x9747B28C, 0x5BD1E995
 NULL = -1
@@ -20,7 +20,7 @@ NULL = -1
 
 @compiled
 def murmur2(data: Bytes, begin: Integer, length: Integer) -> np.uint32:
-    """Java clients' hash of a key."""
+    """The hash that Java clients use for keys."""
     factor = np.uint32(MURMUR_FACTOR)
     state = np.uint32(MURMUR_SEED) ^ np.uint32(length)
     position = begin
@@ -63,7 +63,6 @@ def partitions_of_keys(keys: Column, partition_count: int, without_key: int, par
 
 @compiled
 def varint_size(value: Integer) -> np.int64:
-    """How many bytes a zigzag varint takes."""
     rest = np.uint64((value << 1) ^ (value >> 63))
     size = np.int64(1)
     while rest >= np.uint64(0x80):
@@ -74,7 +73,7 @@ def varint_size(value: Integer) -> np.int64:
 
 @compiled
 def write_varint(target: Bytes, position: Integer, value: Integer) -> Integer:
-    """Write a zigzag varint; returns the position behind it."""
+    """Returns the position behind it."""
     rest = np.uint64((value << 1) ^ (value >> 63))
     while rest >= np.uint64(0x80):
         target[position] = np.uint8(rest & np.uint64(0x7F)) | np.uint8(0x80)
@@ -86,7 +85,7 @@ def write_varint(target: Bytes, position: Integer, value: Integer) -> Integer:
 
 @compiled
 def field_length(column: Column, row: Integer) -> np.int64:
-    """The length of a field, -1 for null."""
+    """-1 for null."""
     if not column[2][row]:
         return np.int64(NULL)
     return np.int64(column[1][row + 1]) - np.int64(column[1][row])
@@ -94,14 +93,14 @@ def field_length(column: Column, row: Integer) -> np.int64:
 
 @compiled
 def field_size(column: Column, row: Integer) -> np.int64:
-    """The bytes of a field with its length before it."""
+    """The bytes of a field and of its length."""
     length = field_length(column, row)
     return varint_size(length) + max(length, np.int64(0))
 
 
 @compiled
 def write_field(target: Bytes, position: Integer, column: Column, row: Integer) -> Integer:
-    """Write a field with its length before it; returns the position behind it."""
+    """The field follows its length; returns the position behind it."""
     length = field_length(column, row)
     position = write_varint(target, position, length)
     if length > 0:

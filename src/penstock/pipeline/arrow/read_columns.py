@@ -28,7 +28,7 @@ READ_SCHEMA_WITH_HEADERS = READ_SCHEMA.append(pa.field("headers", HEADERS_TYPE))
 
 
 class DecodedRecords(Value):
-    """What a decoder makes of a chunk: Arrow arrays of one length; `headers` is None when nobody asked for them."""
+    """Arrow arrays of one length; `headers` is None when the read leaves them out."""
 
     key: pa.Array
     value: pa.Array

@@ -31,20 +31,18 @@ ABORT_MARKER = 0
 
 
 class Chunk(Value):
-    """Some batches that are decoded in one go. `spans` has a line per batch and 8 columns."""
+    """Batches that are decoded in one go. `spans` has a line per batch and 8 columns."""
 
     buffer: memoryview
     spans: Integers
 
     @property
     def record_count(self) -> int:
-        """How many records its batches hold, before any trimming."""
+        """Of its batches, before any trimming."""
         return int(self.spans[:, RECORD_COUNT].sum())
 
 
 class LocatedBatch(Value):
-    """A whole batch and where it lies in the response."""
-
     position: int
     header: BatchHeader
 
@@ -100,7 +98,7 @@ def _is_abort_marker(batch: LocatedBatch, records: memoryview) -> bool:
 
 
 class _ChunkBuilder:
-    """Collects spans over one buffer: the response itself, or what its compressed batches unpack to."""
+    """Spans over one buffer: the response itself, or what its compressed batches unpack to."""
 
     def __init__(self, response: memoryview) -> None:
         self._response = response

@@ -14,7 +14,7 @@ from penstock.protocol.value import Value
 
 
 class WriteColumns(Value):
-    """What some rows become. `header_lists` are Arrow offsets into the two header columns."""
+    """`header_lists` are Arrow offsets into the two header columns."""
 
     key: pa.Array
     value: pa.Array
@@ -25,7 +25,7 @@ class WriteColumns(Value):
 
 
 class EncodedRecords(Value):
-    """The records of one batch, uncompressed and without its header."""
+    """Of one batch, uncompressed and without its header."""
 
     records: memoryview
     count: int
@@ -49,14 +49,14 @@ def write_columns(batch: pa.RecordBatch, now_ms: int) -> WriteColumns:
 
 
 def as_binary(array: pa.Array) -> pa.Array:
-    """Strings as the bytes that they are; binary as it is."""
+    """Strings become their UTF-8 bytes."""
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), pa.binary())
     return array if array.type == pa.binary() else array.cast(pa.binary())
 
 
 def partition_numbers(batch: pa.RecordBatch) -> Integers:
-    """The `partition` column, -1 where it is null and so leaves the choice to us."""
+    """-1 where the column `partition` is null or missing: the writer chooses."""
     if "partition" not in batch.schema.names:
         return np.full(batch.num_rows, -1, np.int64)
     numbers = batch.column("partition").cast(pa.int64())

@@ -16,13 +16,11 @@ from penstock.pipeline.options.source import SourceOptions
 
 @dataclass
 class RangePartition(InputPartition):
-    """One task's work."""
-
     ranges: tuple[OffsetRange, ...]
 
 
 class PenstockBatchReader(DataSourceReader):
-    """Plans on the driver, reads on the executors. It is pickled, so it holds plain data only."""
+    """Planned on the driver, read on the executors: it is pickled, so it holds plain data only."""
 
     def __init__(self, source: SourceOptions) -> None:
         self._source = source
@@ -52,7 +50,7 @@ class PenstockBatchReader(DataSourceReader):
 
 
 def tasks_of(source: SourceOptions, ranges: list[OffsetRange]) -> list[RangePartition]:
-    """Large ranges are cut, small ones are put together, but for a user who says how large a task may be."""
+    """Large ranges are cut and small ones put together, unless the user has set a size of tasks."""
     parts = split_ranges(ranges, source.min_partitions, source.max_records_per_partition)
     most = 1 if source.max_records_per_partition else source.max_partitions_per_task
     return [RangePartition(task) for task in pack_ranges(parts, source.min_partitions, most)]

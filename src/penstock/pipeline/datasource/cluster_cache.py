@@ -15,7 +15,7 @@ _idle: dict[tuple[int, ClusterSettings], BlockingCluster] = {}
 
 @contextmanager
 def borrowed_cluster(settings: ClusterSettings) -> Iterator[BlockingCluster]:
-    """A cluster for the time of a task; it is closed instead of kept if the task fails."""
+    """For the time of a task; the cluster is closed instead of kept if the task fails."""
     key = (os.getpid(), settings)
     cluster = _idle.pop(key, None) or BlockingCluster(settings)
     try:

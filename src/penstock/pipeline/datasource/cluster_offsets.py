@@ -21,13 +21,13 @@ LOOKS_AT_A_STEP_BACK, STEP_BACK_PAUSE_MS = 3, 1_000
 
 
 class SourceCluster:
-    """A cluster as one source sees it. Where data may be lost, topics that vanish meanwhile are left out."""
+    """A cluster as one source sees it. With failOnDataLoss=false, topics that vanish meanwhile are left out."""
 
     def __init__(self, cluster: BlockingCluster, source: SourceOptions) -> None:
         self._cluster, self._source = cluster, source
 
     def partitions(self, *, may_be_missing: bool = False) -> list[TopicPartition]:
-        """What the subscription is about now; an error for what is missing, unless it may be."""
+        """Of the subscription, as it is now; an error for missing ones, unless they may be missing."""
         subscription = self._source.subscription
         if subscription.pattern is not None or may_be_missing:
             topics = self._cluster.all_topics(with_internal=subscription.pattern is None)
@@ -41,14 +41,13 @@ class SourceCluster:
         return list(subscription.partitions)
 
     def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, UUID]:
-        """The ids that the topics had in the last answer of the cluster."""
         return ids_of(partitions, self._cluster.topic_ids)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return self._listed(dict.fromkeys(partitions, EARLIEST))
 
     def latest(self, partitions: Iterable[TopicPartition], known: Offsets | None = None) -> Offsets:
-        """High watermarks; last stable offsets for who reads committed records only. `known` are earlier ones."""
+        """High watermarks; last stable offsets for readers of committed records. `known` are earlier ones."""
         wanted = dict.fromkeys(partitions, LATEST)
         found = self._listed(wanted)
         for _ in range(LOOKS_AT_A_STEP_BACK - 1):
@@ -74,7 +73,6 @@ class SourceCluster:
     # Boundaries
 
     def at_boundary(self, partitions: list[TopicPartition], where: Boundary, *, is_start: bool) -> Offsets:
-        """The offset of a boundary in each partition."""
         if isinstance(where, AtOffsets):
             return self._at_offsets(partitions, where, is_start)
         if isinstance(where, AtTimestamps):

@@ -19,7 +19,7 @@ from penstock.pipeline.errors import PipelineError, plain_errors
 
 
 class PenstockDataSource(DataSource):
-    """Reads from and writes to any Kafka cluster, in batches and streams."""
+    """For any Kafka cluster, in batches and streams."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         from penstock.pipeline.options.table import read_options
@@ -55,7 +55,7 @@ class PenstockDataSource(DataSource):
             return PenstockBatchReader(source_options(self._options, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """A streaming read. Spark hides what is raised here, so a reader is returned that raises it when it is used."""
+        """Spark hides what is raised here, so a reader is returned that raises it when it is used."""
         from penstock.pipeline.datasource.stream_reader import PenstockStreamReader, RefusedStreamReader
         from penstock.pipeline.options.source import source_options
 
@@ -66,7 +66,7 @@ class PenstockDataSource(DataSource):
             return RefusedStreamReader(str(error))
 
     def _check_columns(self, schema: StructType) -> None:
-        """PipelineError for columns of a user's own, which Spark hands over instead of ours."""
+        """PipelineError for columns of a user's own, which Spark passes instead of ours."""
         types = {field.name: field.dataType.simpleString() for field in schema.fields}
         expected = READ_COLUMN_TYPES if self._options.boolean("includeHeaders", False) else READ_COLUMN_TYPES[:-1]
         if list(types.items()) != list(expected):
@@ -74,7 +74,7 @@ class PenstockDataSource(DataSource):
             raise PipelineError(f'The columns of format("penstock") are always {names}; leave .schema(…) out.')
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A batch write; it can only append."""
+        """It can only append."""
         from penstock.pipeline.datasource.writer import PenstockBatchWriter, check_topic
         from penstock.pipeline.options.sink import sink_options
 
@@ -86,7 +86,7 @@ class PenstockDataSource(DataSource):
             return PenstockBatchWriter(sink)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        """A streaming write in any output mode: each row becomes a record."""
+        """In any output mode: each row becomes a record."""
         from penstock.pipeline.datasource.writer import PenstockStreamWriter, check_topic
         from penstock.pipeline.options.sink import sink_options
 

@@ -15,7 +15,7 @@ TASKS_UNSHARED = 32
 
 
 class OffsetRange(Value):
-    """Records of one partition from `start` to before `end`. `topic_id` is whose they are, where that is known."""
+    """Records of one partition from `start` to before `end`. `topic_id` may be unknown."""
 
     topic: str
     partition: int
@@ -29,7 +29,7 @@ class OffsetRange(Value):
 
     @property
     def size(self) -> int:
-        """How many offsets; with compaction and transactions there are fewer records."""
+        """The number of offsets; with compaction and transactions there are fewer records."""
         return self.end - self.start
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class OffsetRange(Value):
 def ranges_between(
     start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], topic_ids: Mapping[str, UUID]
 ) -> list[OffsetRange]:
-    """The ranges that are not empty, in the order of topics and partitions; only of partitions that both know."""
+    """Ranges that are not empty, in the order of topics and partitions; only of partitions in both."""
     return [
         OffsetRange(topic, partition, start[topic, partition], end[topic, partition], topic_ids.get(topic))
         for topic, partition in sorted(end)
@@ -64,8 +64,7 @@ def pack_ranges(
 ) -> list[tuple[OffsetRange, ...]]:
     """Tasks: a large range is one of its own, small ones share some, as a task costs Spark more than a small range.
 
-    Up to `TASKS_UNSHARED` tasks nothing is shared, so that a few partitions are worked on side by side whatever is done
-    with their records.
+    Up to `TASKS_UNSHARED` tasks nothing is shared, so that a few partitions are processed in parallel.
     """
     large = [(whole,) for whole in ranges if whole.size >= SMALL_OFFSETS]
     small = sorted((whole for whole in ranges if whole.size < SMALL_OFFSETS), key=lambda whole: -whole.size)
@@ -103,5 +102,5 @@ def _part_way(start: int, end: int, fraction: float) -> int:
 
 
 def lag(start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> int:
-    """How many offsets are between them, over all partitions."""
+    """The number of offsets between them, over all partitions."""
     return sum(max(0, end - start.get(partition, end)) for partition, end in latest.items())

@@ -36,7 +36,7 @@ OF_ANOTHER_TOPIC = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
 
 
 def read_ranges(source: SourceOptions, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch]:
-    """The ranges, one after the other, as Arrow record batches of about 4 MB."""
+    """The ranges in order, as Arrow record batches of about 4 MB."""
     with borrowed_cluster(source.settings) as cluster:
         for wanted in ranges:
             yield from _read_range(cluster, source, wanted)
@@ -100,7 +100,7 @@ class RangeFetcher:
         self._connection = connection
 
     def _accept(self, fetched: FetchedRecords) -> list[LocatedBatch]:
-        """Check an answer, go on behind it, and ask for more before anybody decodes this."""
+        """Check an answer, go on behind it, and send the next request before this one is decoded."""
         if fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._jump_over_lost()
             return []
@@ -131,7 +131,7 @@ class RangeFetcher:
         try:
             self._ask()
         except (OSError, KafkaError):
-            self._connection = None  # what came is good all the same; asking again finds out what is wrong
+            self._connection = None  # this answer is good all the same; the next request finds out what is wrong
 
     def _jump_over_lost(self) -> None:
         begin = list_offsets(self._cluster, {self._partition: EARLIEST})[self._partition].offset

@@ -15,7 +15,7 @@ SAMPLE_BYTES = 64 << 10
 SAMPLE_WAIT_MS = 100
 SAMPLE_LIFE_MS = 30_000
 LARGEST_RECORD_BYTES = 1 << 20
-"""Kafka's limit unless somebody raises it: so many records of this size surely fit, and no sample is needed."""
+"""Kafka's default limit: at least so many records of this size fit, and no sample is needed."""
 UNKNOWN_BYTES = 1_000.0
 
 
@@ -44,7 +44,7 @@ class RecordSizes:
         if now_ms - taken_ms >= SAMPLE_LIFE_MS:
             try:
                 size = cluster.retried(lambda: self._sample(cluster, partition, offset))
-            except UnknownTopicError:  # deleted since it was listed: whoever plans the batch finds out
+            except UnknownTopicError:  # deleted since it was listed: the planner of the batch finds out
                 return UNKNOWN_BYTES
             self._samples[partition] = (now_ms, size)
         return size

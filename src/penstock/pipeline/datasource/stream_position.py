@@ -20,13 +20,12 @@ PositionJson = dict[str, Any]
 
 
 class StreamPosition(Value):
-    """Offsets, and the ids of the topics that tell one; a checkpoint of an older Penstock has no ids."""
+    """Offsets and ids of topics; a checkpoint of an older Penstock has no ids."""
 
     offsets: Offsets
     topic_ids: Mapping[str, UUID] = fresh(dict)
 
     def recreated(self, topic_ids: Mapping[str, UUID]) -> set[str]:
-        """The topics that have another id there."""
         return {
             topic for topic, topic_id in self.topic_ids.items() if topic in topic_ids and topic_ids[topic] != topic_id
         }
@@ -38,7 +37,6 @@ class StreamPosition(Value):
 
 
 def ids_of(partitions: Iterable[TopicPartition], topic_ids: Mapping[str, UUID]) -> dict[str, UUID]:
-    """The ids of the topics of these partitions, in the order of their names."""
     return {topic: topic_ids[topic] for topic in sorted({topic for topic, _ in partitions}) if topic in topic_ids}
 
 
@@ -53,7 +51,6 @@ def to_json(position: StreamPosition) -> PositionJson:
 
 
 def from_json(nested: Mapping[str, Mapping[str, int | str]]) -> StreamPosition:
-    """What `to_json` made, or the JVM connector."""
     return StreamPosition(
         {
             (topic, int(partition)): int(offset)
@@ -71,5 +68,5 @@ def with_beginning(end: StreamPosition, begin: StreamPosition) -> PositionJson:
 
 
 def beginning_in(end: PositionJson) -> StreamPosition | None:
-    """The beginning of a first batch; None where an older Penstock has not stored it."""
+    """None where an older Penstock has not stored it."""
     return from_json(end[FROM]) if FROM in end else None

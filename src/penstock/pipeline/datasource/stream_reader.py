@@ -50,14 +50,12 @@ NO_LIMIT = (1 << 63) - 1
 
 
 class Listing(Value):
-    """What a subscription is about at one moment."""
-
     partitions: list[TopicPartition]
     topic_ids: Mapping[str, UUID]
 
 
 class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans on the driver, reads on the executors."""
+    """Planned on the driver, read on the executors."""
 
     def __init__(self, source: SourceOptions) -> None:
         self._source = source
@@ -143,7 +141,6 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._opened.close()
 
     def _first_position(self) -> StreamPosition:
-        """Where a new query begins, found once."""
         if self._first is None:
             partitions = self._seen.partitions()
             topic_ids = self._seen.topic_ids(partitions)
@@ -153,12 +150,12 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._first
 
     def _listing(self, *, is_restart: bool) -> Listing:
-        """What the subscription is about now; topics that were there at the start may be gone where that is allowed."""
+        """With failOnDataLoss=false, topics that were there at the start may be gone."""
         partitions = self._seen.partitions(may_be_missing=is_restart and not self._source.fail_on_data_loss)
         return Listing(partitions, self._seen.topic_ids(partitions))
 
     def _end(self, begin: StreamPosition, takes_all: bool, *, waits: bool) -> StreamPosition | None:
-        """The ends of all partitions, None if there is not enough to do."""
+        """The ends of all partitions; None if there is not enough to read."""
         if not self._is_available_now:
             return self._ends(begin, takes_all, waits=waits)
         if self._available is None:
@@ -176,7 +173,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 again = self._listing(is_restart=is_restart)
                 if again == listing:
                     return self._latest
-                listing = again  # a topic came, went or was created again meanwhile: whose ends were these?
+                listing = again  # a topic came, went or was created again meanwhile: the ends may be of another topic
             elif takes_all or not waits:
                 return None
             if _now_ms() >= deadline_ms:
@@ -206,7 +203,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _commit_to_group(self, position: StreamPosition) -> None:
-        """A query must not fail because its group cannot be told: the checkpoint is what counts."""
+        """A failed commit must not fail the query: the checkpoint is what counts."""
         source = self._source
         if not source.commits_offsets or source.group is None or position.offsets == self._committed:
             return
@@ -222,13 +219,13 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class RefusedStreamReader(PenstockStreamReader):
-    """Stands for a reader whose options are wrong: Spark tells only of what is raised when the reader is used."""
+    """A reader with wrong options: Spark reports only errors that are raised when the reader is used."""
 
     def __init__(self, why: str) -> None:
         self._why = why
 
     def getDefaultReadLimit(self) -> NoReturn:  # noqa: N802 - Spark's name
-        """What Spark calls first: it raises what is wrong with the options."""
+        """Spark's first call: it raises what is wrong with the options."""
         with plain_errors():
             raise PipelineError(self._why)
 

@@ -31,14 +31,10 @@ _identities: dict[tuple[int, ClusterSettings], ProducerIdentity] = {}
 
 @dataclass
 class WrittenRecords(WriterCommitMessage):
-    """What a task did."""
-
     count: int
 
 
 class _Writer:
-    """What writers of both kinds do on an executor."""
-
     def __init__(self, sink: SinkOptions) -> None:
         self._sink = sink
 
@@ -47,31 +43,27 @@ class _Writer:
 
 
 class PenstockBatchWriter(_Writer, DataSourceArrowWriter):
-    """`df.write.format("penstock")`."""
-
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Nothing is left to do: what was written is there."""
+        """Nothing is left to do: the records are stored."""
 
 
 class PenstockStreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """`df.writeStream.format("penstock")`."""
-
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Nothing is left to do: what was written is there."""
+        """Nothing is left to do: the records are stored."""
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Nothing can be done: what was written stays."""
+        """Nothing can be undone: the records stay."""
 
 
 def check_topic(sink: SinkOptions) -> None:
-    """On the driver, before anything runs: the topic of the option exists, or the cluster creates it now."""
+    """On the driver, before anything runs: the topic exists, or the cluster creates it now."""
     if sink.topic is not None:
         with borrowed_cluster(sink.settings) as cluster:
             cluster.partitions_of([sink.topic], may_create=True)
 
 
 def write_rows(sink: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WrittenRecords:
-    """Write and wait until all is stored."""
+    """Returns when all records are stored."""
     chunks = in_chunks(batches)
     first = next(chunks, None)
     if first is None:
@@ -93,7 +85,7 @@ def write_rows(sink: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WrittenR
 
 
 def in_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Join Spark's small batches, so that those of a partition are large."""
+    """Joins Spark's small batches, so that batches of a partition are large."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -111,7 +103,7 @@ def _joined(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class RowWriter:
-    """Encodes chunks of rows and sends them; partitions of rows without a key take turns."""
+    """Encodes and sends chunks of rows; rows without a key go to the partitions in turn."""
 
     def __init__(self, cluster: BlockingCluster, sink: SinkOptions, identity: ProducerIdentity) -> None:
         self._cluster, self._sink, self._identity = cluster, sink, identity
@@ -121,7 +113,7 @@ class RowWriter:
         self._partition_counts: dict[str, int] = {}
 
     def write(self, chunk: pa.RecordBatch) -> int:
-        """Send a chunk; returns its number of rows."""
+        """Returns the number of rows."""
         encoded: dict[tuple[str, int], list[EncodedRecords]] = {}
         now_ms = wall_clock_ms()
         for topic, rows in self._by_topic(chunk):

@@ -15,7 +15,7 @@ from typing import IO, Any, Final, Protocol
 from penstock.pipeline.jobs import guardian
 
 MARGIN_S: Final = 0.5
-"""So long before others may have the task the process has ended."""
+"""How long before another worker may have the task the process has ended."""
 LOOK_EVERY_S: Final = 0.05
 STOP_S: Final = 3.0
 """How long it may take to end in good order; then it is killed."""
@@ -23,7 +23,7 @@ LAST_LINES_S: Final = 1.0
 
 
 class Listener(Protocol):
-    """Told, in threads of their own, what a process prints."""
+    """Called in threads of their own."""
 
     def event(self, said: dict[str, Any]) -> None:
         """A line of JSON."""
@@ -33,7 +33,7 @@ class Listener(Protocol):
 
 
 class GuardedProcess:
-    """Such a process. `owned_until_s` says until when it may run, by time.monotonic()."""
+    """`owned_until_s` says until when the process may run, by time.monotonic()."""
 
     def __init__(
         self, command: Sequence[str], given: str, owned_until_s: Callable[[], float], listener: Listener
@@ -67,17 +67,16 @@ class GuardedProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether anything of it can still do anything."""
+        """Whether any process of its group is alive."""
         return self._process.poll() is None
 
     def renew(self) -> None:
-        """Let it run for as long as is known now."""
         until_s = self._until_s()
         if until_s != self._told_until_s:
             self._say({"until": until_s})
 
     async def stop(self) -> None:
-        """End it: in good order if there is time for that. It has ended when this returns, cancelled or not."""
+        """In good order if there is time. It has ended when this returns, cancelled or not."""
         try:
             if self.is_alive and time.monotonic() < self._until_s():
                 self._say({"stop": True})
@@ -87,7 +86,7 @@ class GuardedProcess:
         await self.last_words()
 
     async def last_words(self) -> None:
-        """Wait until all that an ended process has said was read; what outlives it may keep a pipe open."""
+        """Wait until all output of an ended process was read; a process that outlives it may keep a pipe open."""
         deadline_s = time.monotonic() + LAST_LINES_S
         while any(reader.is_alive() for reader in self._readers) and time.monotonic() < deadline_s:
             await asyncio.sleep(LOOK_EVERY_S)
@@ -119,7 +118,7 @@ class GuardedProcess:
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
         except (OSError, ValueError):
-            pass  # it has ended: whoever looks will see it
+            pass  # it has ended: `is_alive` will tell
 
     def _read(self, pipe: IO[str], take: Callable[[str], None]) -> None:
         with pipe:

@@ -37,7 +37,7 @@ KEYS: Final = (
 
 
 class PipelineTask(SourceTask):
-    """Some sinks of a pipeline. It brings no records itself; what is asked of it is whether its process lives."""
+    """Some sinks of a pipeline. It reads no records itself: it watches its process."""
 
     async def start(self, config: Mapping[str, str], context: SourceContext) -> None:
         self._report = JobReport(tuple(json.loads(config[SINKS])))
@@ -83,7 +83,7 @@ class PipelineConnector(SourceConnector):
 
 
 def sinks_of(config: Mapping[str, str]) -> list[str]:
-    """The names of the pipeline's sinks; ConfigError with what cannot be right."""
+    """The names of the pipeline's sinks; ConfigError."""
     settings = parse(KEYS, config)
     text, file, root = settings["pipeline"], settings["pipeline.file"], settings["checkpoint.root"]
     if (text is None) == (file is None):
@@ -102,7 +102,6 @@ def sinks_of(config: Mapping[str, str]) -> list[str]:
 
 
 def child_command(config: Mapping[str, str]) -> list[str]:
-    """What runs the sinks of a task."""
     settings = parse(KEYS, config)
     file = "-" if settings["pipeline"] is not None else settings["pipeline.file"]
     command = [sys.executable, "-m", "penstock", "pipeline", "run", file, "--json", "--master", settings["master"]]

@@ -1,4 +1,4 @@
-"""Runs a command, and ends it with all that it has started when nobody says any more that it may go on.
+"""Runs a command, and ends it with all that it has started when its permission to run expires.
 
 A program of its own that needs Python's library only, so that neither the command nor a worker that was killed, stopped
 or cut off can keep it from that. It leads the process group of all. On its standard input come lines of JSON:
@@ -55,7 +55,7 @@ def guard(command: Sequence[str]) -> None:
 
 
 def read_messages(descriptor: int) -> Iterator[dict[str, Any]]:
-    """What has come, and {} each time when nothing has for a moment; it ends with the input."""
+    """Messages as they come, and {} whenever none has come for a moment; ends with the input."""
     rest = b""
     while True:
         if not select.select([descriptor], [], [], LOOK_EVERY_S)[0]:

@@ -16,7 +16,7 @@ TAIL: Final = 20
 
 
 class JobReport:
-    """What one process has said. What it is told comes from threads; each change is a single step."""
+    """What one process has said. Its calls come from threads; each change is a single step."""
 
     def __init__(self, sinks: tuple[str, ...]) -> None:
         self.state = "starting"
@@ -40,7 +40,6 @@ class JobReport:
                 self.state = "done"
 
     def line(self, line: str) -> None:
-        """Anything else that it printed."""
         self._lines.append(line[:LINE_LENGTH])
 
     def as_json(self, pid: int) -> dict[str, Any]:
@@ -54,7 +53,6 @@ class JobReport:
         }
 
     def metrics(self) -> list[Metric]:
-        """For Prometheus: of each query what is known."""
         figures = [Metric("pipeline_running", int(self.state == "running"))]
         for name, query in self._queries.items():
             last: Mapping[str, Any] = query["last"]
@@ -72,7 +70,7 @@ class JobReport:
         return figures
 
     def failed(self, exit_code: int | None) -> str:
-        """The process has ended without being told to: what it has died of."""
+        """The process has ended without being told to; returns the cause."""
         self.state = "failed"
         if self.error:
             return self.error

@@ -17,16 +17,12 @@ from penstock.protocol.value import Value
 
 
 class Word(Enum):
-    """A boundary that needs no number."""
-
     EARLIEST = "earliest"
     LATEST = "latest"
     COMMITTED = "committed"
 
 
 class AtOffsets(Value):
-    """An offset for each partition."""
-
     offsets: Mapping[TopicPartition, int]
 
 
@@ -48,14 +44,12 @@ class Subscription(Value):
     partitions: tuple[TopicPartition, ...] = ()
 
     def has(self, partition: TopicPartition) -> bool:
-        """Whether it names this partition: itself, its topic, or by the pattern."""
         if self.pattern is not None:
             return re.search(self.pattern, partition[0]) is not None
         return partition[0] in self.topics or partition in self.partitions
 
 
 def subscription(options: Options) -> Subscription:
-    """What to read."""
     given = [name for name in ("subscribe", "subscribePattern", "assign") if options.text(name) is not None]
     if len(given) != 1:
         found = " and ".join(given) if given else "none of them"

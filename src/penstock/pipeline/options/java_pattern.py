@@ -41,7 +41,7 @@ WITHOUT_MEANING = "dmuU"
 
 
 def python_pattern(java: str) -> str:
-    """The same for the names of topics; PipelineError says what is wrong or has no counterpart."""
+    """For the names of topics; PipelineError says what is wrong or has no counterpart."""
     translated = _Translation(java).whole()
     try:
         re.compile(translated)
@@ -51,7 +51,7 @@ def python_pattern(java: str) -> str:
 
 
 class _Translation:
-    """Goes through a pattern once. `_ignores_case` holds for the group that is open, with those around it below."""
+    """One pass over a pattern. `_ignores_case` holds for the open group, with those of outer groups below it."""
 
     def __init__(self, java: str) -> None:
         self._java, self._at = java, 0
@@ -141,7 +141,6 @@ class _Translation:
         return self._java[begin:] if end < 0 else self._java[begin:end]
 
     def _escaped_characters(self) -> frozenset[str]:
-        """What an escape stands for, in a class or outside of one."""
         self._at += 1
         character = self._java[self._at : self._at + 1]
         code = CODE.match(self._java, self._at)

@@ -22,13 +22,13 @@ from penstock.protocol.compression import Compression
 from penstock.protocol.value import Value
 
 BATCH_BYTES = 1_000_000
-"""A little below the largest batch that brokers take unless somebody raises it."""
+"""A little below the default of the largest batch that brokers take."""
 DELIVERY_TIMEOUT_MS = 120_000
 TEXT_OR_BYTES = (StringType, BinaryType, NullType)
 
 
 class SinkOptions(Value):
-    """Where to write and how. `topic` None: the column `topic` says it."""
+    """With `topic` None each row names its topic."""
 
     settings: ClusterSettings
     topic: str | None
@@ -40,7 +40,7 @@ class SinkOptions(Value):
 
 
 def sink_options(options: Options, schema: StructType) -> SinkOptions:
-    """Check all values and columns; PipelineError names the first that is wrong."""
+    """PipelineError names the first value or column that is wrong."""
     topic = options.text("topic")
     _check_columns(schema, topic)
     codec = choice(

@@ -17,7 +17,7 @@ BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 
 
 class SourceOptions(Value):
-    """What to read, from where to where, how much at once, and how. Limits of 0 mean that there is none."""
+    """Limits of 0 mean that there is none."""
 
     settings: ClusterSettings
     subscription: Subscription
@@ -41,7 +41,7 @@ class SourceOptions(Value):
 
 
 def source_options(options: Options, *, streaming: bool) -> SourceOptions:
-    """Check all values; PipelineError names the first option that is wrong."""
+    """PipelineError names the first option that is wrong."""
     starting, ending = _boundaries(options, streaming)
     group = options.text("group.id")
     if Word.COMMITTED in (starting, ending) and group is None:

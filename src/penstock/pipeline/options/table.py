@@ -18,7 +18,7 @@ PREFIX = "kafka."
 
 
 class OptionText(Value):
-    """What `docs/spark.md` says of an option: its default in words, and what it does."""
+    """An option in `docs/spark.md`: its default in words, and what it does."""
 
     default: str
     meaning: str
@@ -100,7 +100,7 @@ WITHOUT_EFFECT = (
     "reconnect.backoff.max.ms", "reconnect.backoff.ms", "retries", "retry.backoff.max.ms", "retry.backoff.ms",
     "send.buffer.bytes", "session.timeout.ms", "socket.connection.setup.timeout.max.ms", "transaction.timeout.ms",
 )  # fmt: skip
-"""What has nothing to act on here (a reader of ours has no group of its own); taken so that moving is easy."""
+"""Options without effect here (a reader of ours has no group of its own); taken so that moving is easy."""
 _BYTES = "keys and values are bytes; change them with functions of the DataFrame"
 _PARTITIONS = "a row goes where its column partition says, else where murmur2 of its key says, as in Java"
 REFUSED = {
@@ -115,12 +115,12 @@ REFUSED = {
     "value.deserializer": _BYTES,
     "value.serializer": _BYTES,
 }
-"""What changes a result in the Java clients and cannot here, and why."""
+"""Options that change results in the Java clients but cannot here, and why."""
 SPARK_OPTIONS = (
     "asyncProgressTrackingCheckpointIntervalMs", "asyncProgressTrackingEnabled", "checkpointLocation", "comment",
     "external", "is_managed_location", "location", "outputMode", "owner", "path", "provider", "queryName",
 )  # fmt: skip
-"""What Spark itself puts among the options of a query or a table."""
+"""Options that Spark itself adds to a query or a table."""
 TABLE_OPTION = "option."
 """Before an option that Spark repeats among the properties of a table."""
 SECURITY_PREFIXES = ("sasl.", "ssl.", "security.")
@@ -131,12 +131,9 @@ PLAINTEXT = "PLAINTEXT"
 
 
 class Options(Value):
-    """Options by their proper names, without the prefix."""
-
     values: Mapping[str, str]
 
     def text(self, name: str) -> str | None:
-        """What was set, None if nothing was."""
         return self.values.get(name)
 
     def number(self, name: str, default: int, at_least: int = 0) -> int:
@@ -150,7 +147,7 @@ class Options(Value):
 
 
 def read_options(given: Mapping[str, str]) -> Options:
-    """Check the names of all options; PipelineError for one that nobody knows or that is set twice."""
+    """PipelineError for an option that is unknown or set twice."""
     values: dict[str, str] = {}
     for given_name, value in given.items():
         lower = given_name.lower().removeprefix(TABLE_OPTION)
@@ -182,7 +179,6 @@ def shown(name: str) -> str:
 
 
 def cluster_settings(options: Options) -> ClusterSettings:
-    """The settings of the client that connects to the cluster."""
     servers = options.text("bootstrap.servers")
     if not set(options.values).difference(SPARK_OPTIONS):
         raise PipelineError(

@@ -15,7 +15,6 @@ ASSIGN_FORM = '{"topic": [0, 1]}'
 
 
 def number(name: str, text: str, at_least: int = 0) -> int:
-    """A whole number of at least so much."""
     try:
         value = int(text)
     except ValueError:

@@ -15,14 +15,14 @@ from penstock.pipeline.running.run import in_a_sentence
 from penstock.pipeline.spec.pipeline import FOREACH_BATCH, PENSTOCK, PipelineSpec, SinkSpec, SourceSpec
 
 POSITIONS = ("starting", "ending")
-"""How the names of options begin that say where a read starts and ends."""
+"""Prefixes of the options that say where a read starts and ends."""
 STREAMS_ONLY = ("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay", "maxbytespertrigger")
 
 
 def run_backfill(
     spec: PipelineSpec, start_ms: int, end_ms: int | None = None, *, session: SparkSession
 ) -> dict[str, str]:
-    """Where each query has written; PipelineError says in a sentence what is wrong."""
+    """Where each query has written; PipelineError."""
     if end_ms is not None and end_ms <= start_ms:
         raise PipelineError("There is nothing in this time: it ends before it begins.")
     places: dict[str, str] = {}
@@ -48,7 +48,7 @@ def _batch_of(session: SparkSession, start_ms: int, end_ms: int | None) -> Raw:
 
 
 def _says_what(option: str) -> bool:
-    """Whether an option says what is read, and not from where to where."""
+    """Whether an option says what is read, not from where to where."""
     name = option.lower().removeprefix("kafka.")
     return not name.startswith(POSITIONS) and name not in STREAMS_ONLY
 

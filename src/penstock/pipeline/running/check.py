@@ -25,7 +25,7 @@ from penstock.pipeline.spec.user_code import described
 
 
 def problems_of(session: SparkSession, spec: PipelineSpec) -> list[str]:
-    """A sentence for each thing that is wrong; what depends on something wrong is not looked at."""
+    """One sentence per problem; parts that depend on a wrong one are not checked."""
     check = _Check(session, spec)
     check.sources()
     check.sinks(check.result())
@@ -62,7 +62,7 @@ class _Check:
         return None
 
     def sinks(self, result: DataFrame | None) -> None:
-        """The sinks, and whether Spark can do it as a stream."""
+        """Includes whether Spark can run them as a stream."""
         for sink in self._spec.sinks:
             if sink.format == PENSTOCK:
                 self._check_names(f"sink {sink.name}", sink.options)
@@ -90,7 +90,7 @@ class _Check:
         )
 
     def _stream(self, name: str, source: SourceSpec) -> DataFrame:
-        """A stream with the columns that the source has; that of a topic has no rows."""
+        """A stream with the source's columns; without rows, for a topic."""
         if source.format != PENSTOCK:
             return stream_of(self._session)(name, source)
         has_headers = source.options.get("includeHeaders", "false").lower() == "true"

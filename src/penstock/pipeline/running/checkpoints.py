@@ -1,7 +1,7 @@
 """Where each sink of a pipeline remembers how far it came, and the two cases in which Spark would lose data silently.
 
 A sink's checkpoint is CHECKPOINT/NAME, however many sinks there are. Pipelines with one sink once had it in CHECKPOINT
-itself. Such a pipeline goes on from there; with more sinks nobody can tell whose it was, so a person must move it.
+itself. Such a pipeline goes on from there; with more sinks it is not known whose it was, so a person must move it.
 
 Spark's file sinks skip every batch whose number is in the `_spark_metadata` of their output. A sink without checkpoint
 counts from 0, so all that it reads first would be skipped: that is refused.
@@ -39,7 +39,7 @@ def checkpoints_of(spec: PipelineSpec, list_files: ListFiles) -> dict[str, str]:
 
 
 def file_lister(session: SparkSession) -> ListFiles:
-    """Lists as Spark itself does, on any file system; a session of Spark Connect has only the local one to offer."""
+    """Lists as Spark does, on any file system; a session of Spark Connect has only the local one."""
     try:
         paths = session._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
         configuration = session._jsparkSession.sessionState().newHadoopConf()
@@ -55,13 +55,11 @@ def file_lister(session: SparkSession) -> ListFiles:
 
 
 def local_files(path: str) -> list[str]:
-    """Lists a directory of this machine."""
     folder = Path(path.removeprefix("file://"))
     return [item.name for item in folder.iterdir()] if folder.is_dir() else []
 
 
 def _batches(log: str, list_files: ListFiles) -> list[int]:
-    """The batches that a directory of Spark's knows."""
     return [int(name.partition(".")[0]) for name in list_files(log) if BATCH_FILE.fullmatch(name)]
 
 

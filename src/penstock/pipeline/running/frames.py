@@ -21,19 +21,18 @@ from penstock.pipeline.spec.pipeline import (
 )
 
 Raw = Callable[[str, SourceSpec], DataFrame]
-"""What makes the frame of a source, by its name, before anything is parsed."""
+"""Makes the frame of a source, by its name, before anything is parsed."""
 RECORD_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
 WRITTEN_BESIDE_VALUE = ("key", "topic", "partition", "headers")
-"""What is no part of the value that is made of all other columns; a column `timestamp` may be one of the user's own."""
+"""Columns that are not part of the value made of all other columns; `timestamp` may be one of the user's own."""
 
 
 def stream_of(session: SparkSession) -> Raw:
-    """Sources as streams."""
     return lambda _, source: session.readStream.format(source.format).options(**source.options).load()
 
 
 def rows_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
-    """What a source has. Where it says what its values are their fields become columns, beside those of the record.
+    """The rows of a source. Where it declares its values their fields become columns, beside those of the record.
 
     A value that is no such object has no fields, or is left out where there is a dead letter queue.
     """
@@ -51,7 +50,7 @@ def rows_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
 
 
 def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame | None:
-    """With the value as a struct, without what is none if that goes elsewhere; None where nobody says what it is."""
+    """The value is a struct; bad ones are left out if they go elsewhere. None where the source does not declare it."""
     if source.json is not None and source.dead_letter is None:
         return frame.withColumn("value", sf.from_json(sf.col("value").cast("string"), source.json))
     if source.json is None and source.typed is None:
@@ -61,7 +60,7 @@ def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame | None:
 
 
 def dead_letters(frame: DataFrame, source: SourceSpec) -> DataFrame:
-    """The records whose values are not what the source says, with where they were, as Connect writes them."""
+    """Records whose values do not match the source's declaration, with their positions, as Connect writes them."""
     said: dict[str, Column] = {
         **{name: sf.col(name).cast("string") for name in ("topic", "partition", "offset") if name in frame.columns},
         "stage": sf.lit("VALUE_CONVERTER"),
@@ -79,7 +78,7 @@ def dead_letters(frame: DataFrame, source: SourceSpec) -> DataFrame:
 def transformed(
     session: SparkSession, spec: PipelineSpec, raw: Raw, tables: Mapping[str, DataFrame] | None = None
 ) -> DataFrame:
-    """The sources after the pipeline's own part; of `tables` that are given none is read."""
+    """The sources after the pipeline's own part; of the given `tables` none is read."""
     frames = {name: rows_of(raw(name, source), source) for name, source in spec.sources.items()}
     given = tables or {}
     looked_up = {name: given[name] if name in given else table_of(session, one) for name, one in spec.tables.items()}
@@ -87,7 +86,6 @@ def transformed(
 
 
 def combined(session: SparkSession, spec: PipelineSpec, frames: Mapping[str, DataFrame]) -> DataFrame:
-    """The pipeline's own part, given the rows of each source and table."""
     if spec.transform is None:
         return next(iter(frames.values()))
     if isinstance(spec.transform, str):
@@ -101,14 +99,12 @@ def combined(session: SparkSession, spec: PipelineSpec, frames: Mapping[str, Dat
 
 
 def table_of(session: SparkSession, table: TableSpec) -> DataFrame:
-    """What rows are looked up in."""
     return session.read.format(table.format).options(**table.options).load()
 
 
 def frames_of_sinks(
     session: SparkSession, spec: PipelineSpec, raw: Raw, tables: Mapping[str, DataFrame] | None = None
 ) -> Iterator[tuple[SinkSpec, DataFrame]]:
-    """Each sink that is run, with the rows that go there."""
     main: DataFrame | None = None
     for sink in spec.running:
         if sink.dead_letter_of is not None:
@@ -137,7 +133,7 @@ def sink_frame(frame: DataFrame, sink: SinkSpec) -> DataFrame:
 
 
 def function_of(sink: SinkSpec) -> Callable[[DataFrame, int], None]:
-    """What gets the batches of this sink; it may be in a pipeline's own file, whose module has the file's name."""
+    """The sink's function for batches; it may be in a pipeline's own file, whose module has the file's name."""
     name = sink.option("function") or ""
     module, _, function = name.partition(":")
     if not (module and function):
@@ -150,7 +146,7 @@ def function_of(sink: SinkSpec) -> Callable[[DataFrame, int], None]:
 
 
 def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec, checkpoint: str) -> DataStreamWriter:
-    """A query that is ready to be started, of what `frames_of_sinks` has made."""
+    """A query that is ready to be started, from a frame of `frames_of_sinks`."""
     writer = frame.writeStream.queryName(spec.query_name(sink)).outputMode(sink.mode)
     writer = writer.foreachBatch(function_of(sink)) if sink.format == FOREACH_BATCH else writer.format(sink.format)
     writer = writer.options(**sink.options).option("checkpointLocation", checkpoint)

@@ -1,4 +1,4 @@
-"""Values of a source as structs, and of those that are not what the source says, why."""
+"""Values of a source as structs, and of bad ones the reason."""
 
 from typing import Final
 
@@ -12,14 +12,13 @@ from penstock.pipeline.values.typed_values import broken_rules, columns_and_sche
 from penstock.work.connect.registry import HEAD
 
 RAW: Final = "_penstock_raw"
-"""The value as it was."""
 WHY: Final = "_penstock_why"
-"""Why it is none, else null: no value at all is a tombstone, and no mistake."""
+"""Why a value is bad, else null: no value at all is a tombstone, and no mistake."""
 CORRUPT, READ = "_penstock_corrupt", "_penstock_read"
 
 
 def judged(frame: DataFrame, source: SourceSpec) -> DataFrame:
-    """With the value as a struct, null if it is none; PipelineError where its schema cannot be had."""
+    """Adds the value as a struct, null if it is bad; PipelineError where its schema is not available."""
     frame = frame.withColumn(RAW, sf.col("value"))
     if source.typed is None:
         assert source.json is not None
@@ -36,7 +35,7 @@ def judged(frame: DataFrame, source: SourceSpec) -> DataFrame:
 
 
 def _from_json(frame: DataFrame, text: Column, columns: str, said: str) -> DataFrame:
-    """What Spark reads of it; `said` is why where it cannot and nobody has said before why."""
+    """Parsed by Spark; `said` is the reason where Spark fails and no earlier one is known."""
     declared = StructType.fromDDL(columns)
     assert isinstance(declared, StructType)
     schema = StructType([*declared.fields, StructField(CORRUPT, StringType())])

@@ -12,7 +12,7 @@ from penstock.protocol.value import Value
 
 
 class BatchProgress(Value):
-    """One finished batch. `lags` are how many records wait in each partition, None where no source says it."""
+    """One finished batch. `lags` are how many records wait in each partition, None where no source reports it."""
 
     query: str
     batch_id: int
@@ -24,12 +24,10 @@ class BatchProgress(Value):
 
     @property
     def lag(self) -> int | None:
-        """How many records wait in all sources."""
         return None if self.lags is None else sum(self.lags.values())
 
     @property
     def rows_per_second(self) -> float:
-        """The rate within the batch."""
         return self.input_rows * 1000 / self.duration_ms if self.duration_ms else 0.0
 
 
@@ -49,7 +47,6 @@ class ProgressFeed:
 
 
 def batch_progress(progress: StreamingQueryProgress) -> BatchProgress:
-    """What a person wants to know of a batch, from what Spark says of it."""
     return BatchProgress(
         query=progress.name or "",
         batch_id=progress.batchId,

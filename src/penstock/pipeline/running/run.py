@@ -27,8 +27,6 @@ OnProgress = Callable[[BatchProgress], None]
 
 
 class PipelineResult(Value):
-    """What a run did, per sink: batches and rows that went in."""
-
     batches: Mapping[str, int]
     input_rows: Mapping[str, int]
     was_stopped: bool
@@ -71,8 +69,6 @@ def run_pipeline(
 
 
 class _Run:
-    """The queries of a run, and what they have done so far."""
-
     def __init__(self, queries: list[StreamingQuery], on_progress: OnProgress | None) -> None:
         self._queries = {query.name: query for query in queries}
         self._feeds = [ProgressFeed(query) for query in queries]
@@ -81,12 +77,11 @@ class _Run:
         self._rows = dict.fromkeys(self._queries, 0)
 
     def is_active(self) -> bool:
-        """Whether there is anything to wait for; one query that failed ends all."""
+        """Whether to wait on; one query that failed ends all."""
         queries = self._queries.values()
         return any(query.isActive for query in queries) and not any(query.exception() for query in queries)
 
     def report(self) -> None:
-        """Tell of the batches that have ended."""
         for feed in self._feeds:
             for batch in feed.new_batches():
                 self._batches[batch.query] += 1
@@ -95,7 +90,7 @@ class _Run:
                     self._on_progress(batch)
 
     def stop_all(self) -> None:
-        """Stop what still runs; a batch in its midst is done again at the next start."""
+        """A batch in progress is done again at the next start."""
         for query in self._queries.values():
             query.stop()
 
@@ -111,7 +106,7 @@ class _Run:
 
 @contextmanager
 def in_a_sentence(file: Path | None) -> Iterator[None]:
-    """Spark's errors, and those of a person's own file, as PipelineError with Spark's own as the cause."""
+    """Spark's errors, and those of a user's file, as PipelineError with the original as the cause."""
     try:
         yield
     except PipelineError:
@@ -124,14 +119,14 @@ def in_a_sentence(file: Path | None) -> Iterator[None]:
 
 
 def plain_message(error: Exception) -> str:
-    """Our own sentence within Spark's text if there is one, else the first line of that."""
+    """Our own sentence within Spark's text if there is one, else its first line."""
     text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return message_in(text) or (lines[0] if lines else type(error).__name__)
 
 
 def keep_in_log(error: BaseException, log_file: Path | None) -> None:
-    """Add what Spark said to the log: it is told to print no errors of queries, as those are raised."""
+    """Adds Spark's error to the log: Spark prints no errors of queries, as those are raised."""
     if error.__cause__ is None:
         return
     if log_file is None:

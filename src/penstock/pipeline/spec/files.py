@@ -27,8 +27,6 @@ FUNCTION = "pipeline"
 
 
 class SessionSpec(Value):
-    """What Spark must know at its start."""
-
     name: str
     spark: Mapping[str, str]
 
@@ -41,7 +39,7 @@ class Declared(Value):
 
 
 def session_spec(path: Path) -> SessionSpec:
-    """The name of a pipeline and its settings of Spark; a YAML file is checked as a whole."""
+    """A YAML file is checked as a whole."""
     if path.suffix == ".py" and path.is_file():
         return _session_spec_of_python(path)
     spec = load_spec(path)
@@ -49,7 +47,7 @@ def session_spec(path: Path) -> SessionSpec:
 
 
 def declared_in(path: Path) -> Declared:
-    """The sinks of the pipeline in a file. Python code is not run: its sinks must be literals."""
+    """Python code is not run: its sinks must be literals."""
     if path.suffix != ".py" or not path.is_file():
         return _declared(load_spec(path))
     literals = {name.lower(): value for name, value in _literals(path).items() if name.lower() in PARTS}
@@ -66,7 +64,6 @@ def _not_run(**_: object) -> "DataFrame":
 
 
 def declared_in_yaml(text: str, name: str) -> Declared:
-    """The sinks of a pipeline in YAML."""
     return _declared(load_yaml(text, name))
 
 
@@ -75,7 +72,7 @@ def _declared(spec: PipelineSpec) -> Declared:
 
 
 def load_spec(path: Path) -> PipelineSpec:
-    """PipelineError for a file that is not there, is no pipeline, or whose Python code fails."""
+    """PipelineError for a missing file, for one that is no pipeline, and for Python code that fails."""
     if not path.is_file():
         raise PipelineError(f"There is no file {path}.")
     if path.suffix == ".py":
@@ -90,7 +87,7 @@ def _from_yaml(path: Path) -> PipelineSpec:
 
 
 def text_in(path: Path) -> str:
-    """What a file of YAML says; PipelineError where it cannot be read."""
+    """PipelineError where the file cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -98,7 +95,7 @@ def text_in(path: Path) -> str:
 
 
 def load_yaml(text: str, name: str, place: str = "the pipeline") -> PipelineSpec:
-    """A pipeline in YAML, which has this name if it does not say another one; PipelineError names the `place`."""
+    """`name` is the default; PipelineError names the `place`."""
     try:
         import yaml
     except ImportError:
@@ -134,7 +131,7 @@ def _session_spec_of_python(path: Path) -> SessionSpec:
 
 
 def _literals(path: Path) -> dict[str, object]:
-    """What the file declares without being run; what is no literal is left out."""
+    """The file's constants, without running it; only literals."""
     declared: dict[str, object] = {}
     with _own_errors(path):
         statements = ast.parse(path.read_text(encoding="utf-8"), str(path)).body
@@ -147,7 +144,7 @@ def _literals(path: Path) -> dict[str, object]:
 
 @contextmanager
 def _own_errors(path: Path) -> Iterator[None]:
-    """Say in which line of the file an error arose."""
+    """Adds the line of the file where an error arose."""
     try:
         yield
     except PipelineError:

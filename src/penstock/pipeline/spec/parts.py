@@ -1,4 +1,4 @@
-"""From the parts that a file declares to a pipeline; all that is wrong is told at once."""
+"""From the parts that a file declares to a pipeline; all errors are reported at once."""
 
 import difflib
 import json
@@ -23,12 +23,11 @@ from penstock.pipeline.values.kinds import AVRO, JSON_SCHEMA, PROTOBUF, TypedVal
 PARTS = ("name", "source", "sources", "tables", "sql", "sink", "trigger", "checkpoint", "spark")
 TYPED = (JSON_SCHEMA, AVRO, PROTOBUF)
 VALUES = ("json", *TYPED)
-"""What says in a source what its values are."""
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
 def pipeline_spec(name: str, parts: Mapping[str, object], transform: Transform | None = None) -> PipelineSpec:
-    """Check the parts that a file declares; PipelineError has a line for each that is wrong."""
+    """PipelineError has a line for each part that is wrong."""
     reader = _Reader()
     spec = reader.pipeline(str(parts.get("name", name)), parts, transform)
     if reader.problems:
@@ -46,7 +45,7 @@ def texts(name: str, part: str, declared: object) -> dict[str, str]:
 
 
 class _Reader:
-    """Reads part by part; what is wrong is noted, and something harmless stands in for it."""
+    """Reads part by part; errors are noted, and a harmless value stands in."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []

@@ -44,8 +44,6 @@ Transform = Callable[..., "DataFrame"]
 
 
 class SourceSpec(Value):
-    """Where rows come from."""
-
     options: Mapping[str, str]
     format: str = PENSTOCK
     json: str | None = None
@@ -55,14 +53,14 @@ class SourceSpec(Value):
 
 
 class TableSpec(Value):
-    """What rows are looked up in: it is read anew for each batch of a query."""
+    """For look-ups: read anew for each batch of a query."""
 
     options: Mapping[str, str]
     format: str
 
 
 class SinkSpec(Value):
-    """Where rows go. One with `dead_letter_of` gets the values of that source that are not what they should be."""
+    """A sink with `dead_letter_of` gets that source's bad values."""
 
     options: Mapping[str, str]
     format: str = PENSTOCK
@@ -72,18 +70,18 @@ class SinkSpec(Value):
 
     @property
     def name(self) -> str:
-        """What people call it: the topic, the last part of the path, or the format."""
+        """The topic, the last part of the path, or the format."""
         return self.options.get("topic") or Path(self.options.get("path", self.format)).name
 
     def option(self, name: str) -> str | None:
-        """One of its options, in whatever case it was written."""
+        """Without regard to case."""
         return next((value for key, value in self.options.items() if key.lower() == name.lower()), None)
 
 
 class PipelineSpec(Value):
-    """A whole pipeline. `transform` is SQL about the views, or a function; None passes the rows of the source on.
+    """`transform` is SQL about the views, or a function; None passes the rows of the source on.
 
-    `file` is the Python file that the function is from. `chosen` are the names of the sinks that are run.
+    `file` is the Python file of the function. `chosen` are the names of the sinks that run.
     """
 
     name: str
@@ -98,8 +96,6 @@ class PipelineSpec(Value):
     chosen: tuple[str, ...] = ()
 
     def with_bootstrap_servers(self, servers: str) -> "PipelineSpec":
-        """The same pipeline on another cluster."""
-
         def moved(options: Mapping[str, str]) -> dict[str, str]:
             return {name: value for name, value in options.items() if not is_bootstrap(name)} | {BOOTSTRAP: servers}
 
@@ -114,7 +110,7 @@ class PipelineSpec(Value):
         )
 
     def only(self, sinks: Collection[str]) -> "PipelineSpec":
-        """The same pipeline, of which these sinks are run; PipelineError if there is no such sink."""
+        """The pipeline with these sinks only; PipelineError if there is no such sink."""
         names = [sink.name for sink in self.sinks]
         for sink in sinks:
             if sink not in names:
@@ -123,7 +119,6 @@ class PipelineSpec(Value):
 
     @property
     def running(self) -> tuple[SinkSpec, ...]:
-        """The sinks that are run."""
         return tuple(sink for sink in self.sinks if not self.chosen or sink.name in self.chosen)
 
     def query_name(self, sink: SinkSpec) -> str:
@@ -139,5 +134,4 @@ class PipelineSpec(Value):
 
 
 def is_bootstrap(option: str) -> bool:
-    """Whether an option says where the cluster is."""
     return option.lower().removeprefix("kafka.") == BOOTSTRAP

@@ -35,7 +35,7 @@ MOST_DIGITS: Final = 38
 
 
 def avro_schema(text: bytes) -> Any:
-    """What is written in a schema; SchemaError."""
+    """SchemaError."""
     try:
         schema = _without_others(json.loads(text))
         fastavro.parse_schema(schema)
@@ -52,7 +52,7 @@ def avro_columns(schema: Any) -> str:
 
 
 class AvroReader:
-    """Reads values: with a registry those of any schema that can be read as this one."""
+    """With a registry: values of any schema that can be read as this one."""
 
     def __init__(self, schema: Any, registry: Schemas | None) -> None:
         self._schema = fastavro.parse_schema(schema)
@@ -61,7 +61,7 @@ class AvroReader:
         self._writers: dict[int, Any] = {}
 
     def __call__(self, data: bytes) -> Mapping[str, Any]:
-        """The fields of a value; ConversionError."""
+        """ConversionError."""
         writer = self._schema if self._registry is None else self._writer(self._registry, data)
         stream = BytesIO(data if self._registry is None else data[HEAD.size :])
         try:
@@ -82,7 +82,7 @@ class AvroReader:
 
 
 class _Columns:
-    """One schema while it is read: what names stand for, and which are being read."""
+    """One schema while it is read: named types, and those that are being read."""
 
     def __init__(self) -> None:
         self._named: dict[str, str] = {}
@@ -133,7 +133,7 @@ def _plain(avro: Any, kind: str) -> str:
 
 
 def _without_others(avro: Any) -> Any:
-    """The same schema with those logical types alone that Spark has."""
+    """Without the logical types that Spark lacks."""
     if isinstance(avro, list):
         return [_without_others(part) for part in avro]
     if not isinstance(avro, dict):

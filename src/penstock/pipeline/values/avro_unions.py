@@ -1,7 +1,7 @@
 """Unions of several types of Avro: a struct with a member for each, as Spark's `from_avro` makes it.
 
 `member0` is of the first type beside null, and so on; of all members one is not null. Of int and long in one union, and
-of float and double, the wider one has the value: which was written nobody can tell from it.
+of float and double, the wider one has the value: which one was written is lost.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,28 +18,26 @@ PYTHON: Final = {
     "record": dict, "error": dict, "enum": str, "fixed": bytes, "int": int, "float": float, "boolean": bool,
     "long": int, "double": float, "bytes": bytes, "string": str, "array": list, "map": dict,
 }  # fmt: skip
-"""What values are; of several types with the same the last one counts, for those that have names come with them."""
+"""Python types of values; of several types with the same the last one counts, for named types come with their names."""
 ORDER: Final = tuple(PYTHON)
 LOGICAL: Final = {"date": date, "decimal": Decimal}
 
 
 def branches_of(union: list[Any]) -> list[Any]:
-    """The types beside null that a union has columns for: one that is wider than the other stands for both."""
+    """The types beside null that have columns: of two numbers the wider stands for both."""
     kinds = [one for one in union if kind_of(one) != "null"] or ["null"]
     wider = WIDER.get(frozenset(kinds)) if all(isinstance(one, str) for one in kinds) else None
     return kinds if wider is None else [wider]
 
 
 def member_structs(schema: Any) -> Convert | None:
-    """What makes such structs in values that are read with the names of types; None where there is no such union."""
+    """Adds such structs to values that are read with the names of types; None where there is no such union."""
     made = _Converting()
     convert = made.of(schema, "")
     return convert if made.has_members else None
 
 
 class _Converting:
-    """One schema while it is read: what names stand for."""
-
     def __init__(self) -> None:
         self.has_members = False
         self._named: dict[str, tuple[str, Convert]] = {}
@@ -70,7 +68,6 @@ class _Converting:
         return self._named[name][1]
 
     def _known(self, name: str, namespace: str) -> tuple[str, Convert]:
-        """The kind of a type, and what to do with its values."""
         return self._named.get(f"{namespace}.{name}") or self._named.get(name) or (name, _same)
 
     def _union(self, union: list[Any], namespace: str) -> Convert:

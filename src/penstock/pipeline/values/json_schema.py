@@ -21,7 +21,7 @@ SIMPLE: Final = {"integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN", 
 FORMATS: Final = {"date": "DATE", "date-time": "TIMESTAMP"}
 DEEPEST: Final = 32
 BASE: Final = "json-schema:///"
-"""Where a schema lies that does not say it: the names of others are relative to it."""
+"""The base of a schema without an id: other names are relative to it."""
 MOST_TOLD: Final = 3
 MOST_LETTERS: Final = 200
 
@@ -35,7 +35,7 @@ DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
 
 
 class JsonSchema:
-    """A schema that holds, with those that it refers to by name; SchemaError says where it does not."""
+    """A valid schema, with those that it refers to by name; SchemaError says where it is invalid."""
 
     def __init__(self, schema: bytes, references: Iterable[tuple[str, bytes]] = ()) -> None:
         self.document = _document(schema, "")
@@ -69,7 +69,7 @@ class JsonSchema:
 
 
 class JsonReader:
-    """Reads values, with a registry those alone before which the id of any of its JSON Schemas stands."""
+    """With a registry: only values that begin with the id of one of its JSON Schemas."""
 
     def __init__(self, schema: JsonSchema, registry: Schemas | None) -> None:
         self._schema = schema
@@ -77,7 +77,7 @@ class JsonReader:
         self._known: set[int] = set()
 
     def __call__(self, data: bytes) -> Any:
-        """What the value is; ConversionError says which rules it breaks."""
+        """ConversionError names the broken rules."""
         try:
             text = str(data if self._registry is None else self._body(self._registry, data), "utf-8")
             value = DECODER.decode(text)
@@ -97,7 +97,7 @@ class JsonReader:
 
 
 def json_of(answer: Mapping[str, Any], name: str) -> bytes:
-    """The JSON Schema that a registry has told; ConversionError."""
+    """From a registry's answer; ConversionError."""
     if answer.get("schemaType") != JSON:
         raise ConversionError(f"{name} is no JSON Schema")
     return str(answer["schema"]).encode()
@@ -118,7 +118,6 @@ def _document(schema: bytes, place: str) -> dict[str, Any]:
 
 
 def _told(error: Exception) -> str:
-    """What is wrong, and where: in a value, or in a schema."""
     if not isinstance(error, jsonschema_rs.ValidationError):
         return str(error)
     words = error.message if len(error.message) <= MOST_LETTERS else f"{error.message[:MOST_LETTERS]}…"
@@ -159,7 +158,7 @@ def _type(given: Any, resolver: Any, place: str, depth: int) -> str:
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
-    """Its type; what may be of several types is text, but integer beside number is number."""
+    """Several types become text, but integer beside number is number."""
     declared = schema.get("type", "object" if "properties" in schema else "string")
     kinds = [kind for kind in (declared if isinstance(declared, list) else [declared]) if kind != "null"]
     if set(kinds) == {"integer", "number"}:
@@ -168,7 +167,7 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 
 def _resolved(given: Any, resolver: Any, place: str, depth: int) -> tuple[Mapping[str, Any], Any]:
-    """What a `$ref` is about, and the one choice beside null of `anyOf` and `oneOf`; and what resolves those in it."""
+    """Follows `$ref`, and the one choice beside null of `anyOf` and `oneOf`; with the resolver of references in it."""
     if depth > DEEPEST:
         raise UnfitSchemaError(f"{place:.60}: it is more than {DEEPEST} levels deep, or part of itself.")
     if not isinstance(given, Mapping):

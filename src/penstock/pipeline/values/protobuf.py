@@ -68,7 +68,7 @@ SPECIAL: Final[Mapping[str, tuple[str, Convert]]] = {
 
 
 def message_type(schema: bytes, name: str) -> Descriptor:
-    """The type of that name, or the first of the last file where there is none; SchemaError."""
+    """The type of that name, or the first of the last file without a name; SchemaError."""
     files = FileDescriptorSet()
     try:
         files.ParseFromString(schema)
@@ -102,7 +102,7 @@ def protobuf_columns(kind: Descriptor) -> str:
 
 
 def descriptors_of(registry: Schemas, answer: Mapping[str, Any], name: str) -> bytes:
-    """The set of descriptors of a schema, given in its serialized form, and of all it refers to; ConversionError."""
+    """The set of descriptors of a schema, in its serialized form, and of all its references; ConversionError."""
     files = FileDescriptorSet()
     for place, one in (*references_of(registry, answer, SERIALIZED).items(), (name, answer)):
         file = _file_of(one, place)
@@ -113,7 +113,7 @@ def descriptors_of(registry: Schemas, answer: Mapping[str, Any], name: str) -> b
 
 
 class ProtobufReader:
-    """Reads messages of a type; with a registry those alone of which it says that they are of the type's name."""
+    """With a registry: only messages whose schema there has the type's name."""
 
     def __init__(self, kind: Descriptor, registry: Schemas | None) -> None:
         self._kind = kind
@@ -123,7 +123,7 @@ class ProtobufReader:
         self._files: dict[int, FileDescriptorProto] = {}
 
     def __call__(self, data: bytes) -> Mapping[str, Any]:
-        """The fields of a value; ConversionError."""
+        """ConversionError."""
         body = data if self._registry is None else self._body(self._registry, data)
         try:
             message = self._class.FromString(body)
@@ -147,7 +147,7 @@ class ProtobufReader:
 
 
 def _add_all(files: Mapping[str, FileDescriptorProto], pool: DescriptorPool) -> None:
-    """Each file behind those that it imports; TypeError names one that is not there."""
+    """Each file after its imports; TypeError names a missing one."""
     added: set[str] = set()
 
     def add(name: str) -> None:
@@ -188,7 +188,7 @@ def _fields(kind: Descriptor, between: str, outer: tuple[str, ...]) -> str:
 
 
 def _is_empty(field: FieldDescriptor, outer: tuple[str, ...] = ()) -> bool:
-    """Whether nothing can be in it: there is no column for a message without fields."""
+    """There is no column for a message without fields."""
     kind = field.message_type
     if kind is None or kind.full_name in SPECIAL or kind.full_name in outer:
         return False
@@ -219,7 +219,7 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 
 def _reader(kind: Descriptor) -> Read:
-    """What makes a row of a message; a field that may be missing, and is, is None."""
+    """Makes a row of a message; a field that may be missing, and is, is None."""
     fields = [(field.name, field.has_presence, _converter(field)) for field in kind.fields if not _is_empty(field)]
 
     def read(message: Message) -> dict[str, Any]:
@@ -263,7 +263,7 @@ def _file_of(answer: Mapping[str, Any], name: str) -> FileDescriptorProto:
 
 
 def _indexes(data: bytes, place: int) -> tuple[int, list[int]]:
-    """Where the message begins, and which it is of the file: the index of the outermost one, then of those in it."""
+    """Where the message begins, and its type in the file: the index of the outermost one, then of nested ones."""
     count, place = _zigzag(data, place)
     if count == 0:
         return place, [0]  # written short, as nearly all are the first

@@ -20,7 +20,7 @@ Reader = Callable[[bytes], Any]
 
 
 def typed_values(kind: str, options: dict[str, str]) -> TypedValues:
-    """What the options of a source say, which are taken out; SchemaError. A registry is not asked."""
+    """Takes its options out; SchemaError. A registry is not asked."""
     given = options.pop(kind)
     urls = tuple(filter(None, (url.strip() for url in options.pop("schema.registry.url", "").split(","))))
     user_info = options.pop("basic.auth.user.info", None)
@@ -41,7 +41,7 @@ def typed_values(kind: str, options: dict[str, str]) -> TypedValues:
 
 
 def settled(typed: TypedValues) -> TypedValues:
-    """The same with a schema: the latest of its subject if there is none. PipelineError."""
+    """With the latest schema of the subject if there is none; PipelineError."""
     if typed.schema is not None:
         return typed
     assert typed.registry is not None
@@ -60,7 +60,7 @@ def settled(typed: TypedValues) -> TypedValues:
 
 
 def columns_of(typed: TypedValues) -> str:
-    """The fields of values with a schema that is settled, as DDL; SchemaError."""
+    """The fields as DDL, of a settled schema; SchemaError."""
     assert typed.schema is not None
     if typed.kind == AVRO:
         return avro_columns(avro_schema(typed.schema))
@@ -70,7 +70,7 @@ def columns_of(typed: TypedValues) -> str:
 
 
 def reader_of(typed: TypedValues) -> Reader:
-    """What reads values with a schema that is settled: ConversionError for a value that is none."""
+    """For a settled schema; the reader raises ConversionError for a bad value."""
     assert typed.schema is not None
     if typed.kind == AVRO:
         return AvroReader(avro_schema(typed.schema), typed.registry)

@@ -25,12 +25,12 @@ from penstock.work.connect.registry import RegistryError
 MOST_READERS: Final = 100
 UNKNOWN: Final = 404
 Read = tuple[Any, str | None]
-"""A value, or why it is none."""
+"""A value, or why it is bad."""
 
 
 @lru_cache(MOST_READERS)
 def columns_and_schema(typed: TypedValues) -> tuple[str, TypedValues]:
-    """The fields of values as DDL, and the same with its schema; PipelineError where it cannot be had."""
+    """The fields as DDL, and `typed` with its schema; PipelineError where it is not available."""
     known = settled(typed)
     try:
         return columns_of(known), known
@@ -39,7 +39,7 @@ def columns_and_schema(typed: TypedValues) -> tuple[str, TypedValues]:
 
 
 def read_values(values: Column, typed: TypedValues, columns: str) -> Column:
-    """Of each a struct: the `value` with these columns, or `why` it is none."""
+    """A struct for each: the `value` with these columns, or `why` it is bad."""
     kind = StructType().add("value", StructType.fromDDL(columns)).add("why", StringType())
     form = kind.json()
 
@@ -51,7 +51,7 @@ def read_values(values: Column, typed: TypedValues, columns: str) -> Column:
 
 
 def broken_rules(values: Column, typed: TypedValues) -> Column:
-    """Which rules each breaks; null if it is good, or nothing at all."""
+    """Per value; null if it is good or missing."""
 
     def check(array: pa.Array) -> pa.Array:
         return pa.array([why for _, why in _all_read(array, typed)], pa.string())
@@ -66,7 +66,7 @@ def _over_arrow(function: Callable[[pa.Array], pa.Array], kind: DataType, values
 
 
 def structs_of(array: Any, typed: TypedValues, form: str) -> Any:
-    """The values of an array as structs of this form (Spark's JSON); PipelineError if the registry fails."""
+    """Structs of this form (Spark's JSON); PipelineError if the registry fails."""
     kind = _arrow(form)
     rows = [{"value": value, "why": why} for value, why in _all_read(array, typed)]
     try:
@@ -76,7 +76,7 @@ def structs_of(array: Any, typed: TypedValues, form: str) -> Any:
 
 
 def _all_read(array: Any, typed: TypedValues) -> Iterator[Read]:
-    """One after the other: keeping what was read of JSON takes more time than reading it."""
+    """One at a time: keeping parsed JSON takes more time than reading it."""
     reader = _reader(typed)
     for value in array.to_pylist():
         yield (None, None) if value is None else _read(reader, value)
