@@ -17,7 +17,6 @@ __all__ = ["Cluster"]
 
 
 def __getattr__(name: str) -> object:
-    """Import `Cluster` when it is asked for."""
     if name == "Cluster":
         from penstock.testing.cluster import Cluster
 

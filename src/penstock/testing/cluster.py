@@ -66,7 +66,7 @@ class Cluster:
         dynamic_voters: bool = False,
         network: bool = False,
     ) -> None:
-        """Prepare a cluster; nothing runs yet. Raises ValueError for numbers of nodes that make no cluster."""
+        """Nothing runs yet. Raises ValueError for numbers of nodes that make no cluster."""
         self._config = dict(config or {})
         layout = None
         if nodes != 1 or brokers is not None or controllers is not None:
@@ -77,7 +77,7 @@ class Cluster:
         self._temporary = None if directory is not None else tempfile.TemporaryDirectory(prefix="penstock-")
         self._directory = Path(directory if directory is not None else self._made_directory())
         self.nodes: tuple[ClusterNode, ...]
-        """The nodes, in the order of their ids."""
+        """In the order of their ids."""
         if layout is None:
             self.nodes = (self._single_node(process),)
         else:
@@ -114,7 +114,7 @@ class Cluster:
         return self.nodes[0].pid
 
     def node(self, node_id: int | None) -> ClusterNode:
-        """The node of this id. Raises KeyError."""
+        """Raises KeyError."""
         for node in self.nodes:
             if node.id == node_id:
                 return node
@@ -122,7 +122,7 @@ class Cluster:
 
     @property
     def active_controller(self) -> int | None:
-        """The id of the node that leads the metadata quorum now, asked through the wire; None while nobody does."""
+        """The id of the node that leads the metadata quorum now, asked over the wire; None while there is no leader."""
         asked = [node for node in self.nodes if node.is_running and not node.is_paused]
         addresses = (node.controller_address or node.address for node in asked if self._is_asked(node))
         return active_controller(address for address in addresses if address is not None)
@@ -155,7 +155,7 @@ class Cluster:
         return self
 
     def stop(self) -> None:
-        """Stop all nodes cleanly. What they have stored stays until the `with` statement ends."""
+        """Stops cleanly. The data stays until the `with` statement ends."""
         running = [node for node in self.nodes if node.is_running]
         brokers = [node for node in running if node.address is not None]
         _together(brokers, ClusterNode.stop)  # first: they tell a controller that they go
@@ -175,7 +175,7 @@ class Cluster:
         self.node(node_id).pause()
 
     def resume(self, node_id: int) -> None:
-        """Let a paused node go on where it was (SIGCONT)."""
+        """The node goes on where it was (SIGCONT)."""
         self.node(node_id).resume()
 
     def cut(self, node_id: int) -> None:
@@ -183,16 +183,14 @@ class Cluster:
         self._network_of(node_id).cut(node_id)
 
     def heal(self, node_id: int) -> None:
-        """Let a node that was cut off reach the others again."""
         self._network_of(node_id).heal(node_id)
 
     def restart(self) -> None:
-        """Stop the nodes, if they run, and start them again with the same data on the same ports."""
+        """Stop running nodes, and start all with the same data on the same ports."""
         self.stop()
         self.start()
 
     def close(self) -> None:
-        """Stop the nodes and delete their temporary directory."""
         try:
             self.stop()
         finally:
@@ -204,7 +202,7 @@ class Cluster:
                 self._temporary.cleanup()
 
     def __enter__(self) -> Self:
-        """Start; a cluster that does not start leaves nothing behind."""
+        """A cluster that does not start leaves nothing behind."""
         try:
             return self.start()
         except BaseException:
@@ -214,17 +212,14 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stop and clean up."""
         self.close()
 
     async def __aenter__(self) -> Self:
-        """Start without blocking the event loop."""
         return await asyncio.to_thread(self.__enter__)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stop and clean up without blocking the event loop."""
         await asyncio.to_thread(self.close)
 
     def _pid_of(self, node_id: int) -> int | None:
@@ -233,7 +228,7 @@ class Cluster:
     def _network_of(self, node_id: int) -> Network:
         if self._network is None:
             raise RuntimeError("only with Cluster(network=True, process=True) a node can be cut off")
-        self.node(node_id)  # KeyError for one that is not there
+        self.node(node_id)  # KeyError for an unknown id
         return self._network
 
     def _made_directory(self) -> str:
@@ -246,10 +241,10 @@ class Cluster:
         node_id = settings.get("node.id", settings.get("broker.id", "1")).strip()
         return ClusterNode(
             int(node_id) if node_id.isdecimal() else -1, settings, directory=directory, process=process
-        )  # what is no id is for the node itself to refuse
+        )  # the node itself refuses what is no id
 
     def _is_asked(self, node: ClusterNode) -> bool:
-        """Whether a node can lead: a broker that is no controller only passes the question on."""
+        """Whether a node can lead: a broker that is no controller only forwards the question."""
         return len(self.nodes) == 1 or node.controller_address is not None
 
     def _wait_until_acquainted(self) -> None:
@@ -266,7 +261,7 @@ class Cluster:
 
 
 def _together(nodes: Sequence[ClusterNode], act: Callable[[ClusterNode], None]) -> None:
-    """Do it to all of them at the same time, to the end; the first failure is raised."""
+    """In parallel, to the end; the first failure is raised."""
     if len(nodes) == 1:
         act(nodes[0])
     elif nodes:

@@ -18,7 +18,7 @@ ANY_PORT = ":0"
 
 
 class ClusterNode:
-    """See the module. `Cluster.nodes` has them; `id` is the node's id, `directory` has its data."""
+    """`Cluster.nodes` has the nodes; `id` is the node's id, `directory` has its data."""
 
     def __init__(
         self,
@@ -31,11 +31,11 @@ class ClusterNode:
         address: str | None = None,
         controller_address: str | None = None,
     ) -> None:
-        """Prepare a node; nothing runs yet. Without an address it takes what the system gives it, once for all."""
+        """Nothing runs yet. Without an address the node takes a free one, once for all."""
         self.id = node_id
         self.directory = directory
         self.controller_address = controller_address
-        """Where its peers reach it as a controller, `host:port`; None if it has no such listener."""
+        """The `host:port` for its peers; None without a controller listener."""
         self._address = address
         self._settings = dict(settings)
         self._process = process
@@ -48,31 +48,26 @@ class ClusterNode:
 
     @property
     def address(self) -> str | None:
-        """Where clients reach it, `host:port`; None for a controller that is no broker, and before the first start."""
+        """The `host:port` for clients; None for a controller that is no broker, and before the first start."""
         return self._address
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and neither stopped nor killed; a paused one counts."""
+        """Started and neither stopped nor killed; a paused node counts."""
         return self._node is not None
 
     @property
     def is_paused(self) -> bool:
-        """Whether it was stopped in the middle of what it did, by `pause`."""
         return self._is_paused
 
     @property
     def pid(self) -> int | None:
-        """Its process; None where it is a thread of this one or does not run."""
+        """None where the node is a thread of this process or does not run."""
         return self._node.pid if isinstance(self._node, ProcessNode) else None
 
     def start(self) -> None:
-        """Start it and return when it answers.
-
-        One of several nodes answers only when a majority of the controllers runs.
-
-        Raises:
-            RuntimeError: It did not start; the text says why.
+        """Returns when the node answers: of several, only when a majority of the controllers runs. RuntimeError says
+        why not.
         """
         if self._node is not None:
             raise RuntimeError(f"node {self.id} runs already")
@@ -88,34 +83,31 @@ class ClusterNode:
             self._address = address
 
     def stop(self) -> None:
-        """Stop it cleanly, if it runs."""
         node, self._node = self._node, None
         if node is not None:
             self._wake(node)
             node.stop()
 
     def kill(self) -> None:
-        """End it at once, without any chance to clean up. Only a process."""
+        """At once, without any chance to clean up. Only a process."""
         node = self._running_process("killed")
         self._node, self._is_paused = None, False
         node.kill()
 
     def restart(self) -> None:
-        """Stop it, if it runs, and start it again with the same data on the same ports."""
+        """With the same data on the same ports, running or not."""
         self.stop()
         self.start()
 
     def pause(self) -> None:
-        """Let it do nothing at all from now on (SIGSTOP): for its peers it hangs. Only a process."""
+        """The node does nothing from now on (SIGSTOP): for its peers it hangs. Only a process."""
         os.kill(self._running_process("paused").pid, signal.SIGSTOP)
         self._is_paused = True
 
     def resume(self) -> None:
-        """Let a paused one go on where it was (SIGCONT)."""
         self._wake(self._running_process("resumed"))
 
     def give_back(self) -> None:
-        """Give back its ports: it is not started again."""
         for port in self._ports:
             port.release()
 
@@ -130,7 +122,7 @@ class ClusterNode:
         return self._node
 
     def _start(self, settings: Mapping[str, str]) -> str:
-        """Where the node listens, when it does; its process is known before that."""
+        """Returns the listener's address; the process is known before that."""
         if self._process:
             self._node = process = ProcessNode(settings)
             try:

@@ -7,7 +7,8 @@ Write down what each producer was told and what each consumer was given, while t
     history.polled("c0", ("clicks", 0), 17, "v1")
     assert not history.anomalies()
 
-Values must be unique. Consumers together should have read to the end, for a record that nobody read is an anomaly.
+Values must be unique. Consumers together should have read to the end, for a record that none of them read is an
+anomaly.
 
 | anomaly             | what was seen                                                                     |
 | ------------------- | --------------------------------------------------------------------------------- |
@@ -44,12 +45,12 @@ class Outcome(Enum):
 
     ACKNOWLEDGED = "acknowledged"
     REFUSED = "refused"
-    """It is certain that it was not written, or its transaction was aborted."""
+    """Certainly not written, or its transaction was aborted."""
     UNKNOWN = "unknown"
 
 
 class Anomaly(Value):
-    """What is wrong: `kind` as in the table of the module, `text` for people."""
+    """`kind` as in the table of the module, `text` for people."""
 
     kind: str
     text: str
@@ -77,8 +78,6 @@ class _Step(Value):
 
 
 class History:
-    """What clients were told, in the order in which each of them was told it."""
-
     def __init__(self) -> None:
         self._sent: list[_Sent] = []
         self._polled: dict[Partition, dict[int, object]] = {}
@@ -100,7 +99,6 @@ class History:
         self._sent.append(_Sent(producer, partition, value, outcome, offset, idempotent))
 
     def polled(self, consumer: str, partition: Partition, offset: int, value: object) -> None:
-        """A consumer was given a record."""
         before = self._positions.get((consumer, partition))
         if before is not None:
             self._steps.append(_Step(consumer, partition, before, offset))
@@ -117,7 +115,6 @@ class History:
             self._positions[consumer, partition] = offset - 1
 
     def anomalies(self) -> list[Anomaly]:
-        """All that is wrong with the history."""
         found = list(self._conflicts)
         places = self._places(found)
         found += self._lost()
@@ -131,7 +128,7 @@ class History:
         self._conflicts.append(Anomaly("inconsistent offset", text))
 
     def _places(self, found: list[Anomaly]) -> dict[Partition, dict[int, object]]:
-        """Every offset that is known to hold a record: it was polled or acknowledged."""
+        """Every offset that is known to hold a record, polled or acknowledged."""
         places = {partition: dict(seen) for partition, seen in self._polled.items()}
         for sent in self._sent:
             if sent.outcome is Outcome.ACKNOWLEDGED and sent.offset != ANYWHERE:

@@ -56,13 +56,11 @@ OWN_KEYS: Final = (
 
 
 class Layout(Value):
-    """The roles of each node, by its id."""
-
     roles: Mapping[int, tuple[str, ...]]
 
     @classmethod
     def of(cls, nodes: int, brokers: int | None, controllers: int | None, config: Mapping[str, str]) -> Layout:
-        """What the arguments of `Cluster` say. Raises ValueError."""
+        """From the arguments of `Cluster`. Raises ValueError."""
         for key in OWN_KEYS:
             if key in config:
                 raise ValueError(f"config: {key} is what the cluster sets itself for each of its nodes")
@@ -123,9 +121,7 @@ class Layout(Value):
 
 
 def replica_settings(brokers: int) -> dict[str, str]:
-    """As many replicas of each partition as there are brokers, up to three; two of three must have what is sent with
-    acks=all.
-    """
+    """As many replicas of each partition as brokers, up to three; two of three must have what is sent with acks=all."""
     replicas, in_sync = str(min(brokers, MOST_REPLICAS)), "2" if brokers >= MOST_REPLICAS else "1"
     return {
         "default.replication.factor": replicas,
@@ -139,7 +135,6 @@ def replica_settings(brokers: int) -> dict[str, str]:
 
 
 def voters_settings(controllers: Mapping[int, str], *, dynamic: bool) -> dict[str, str]:
-    """The keys that tell a node where the controllers are, by their ids and addresses."""
     if dynamic:
         own = {BOOTSTRAP_KEY: ",".join(controllers.values())}
     else:
@@ -148,7 +143,6 @@ def voters_settings(controllers: Mapping[int, str], *, dynamic: bool) -> dict[st
 
 
 def _ports(roles: tuple[str, ...]) -> Iterator[tuple[str, ReservedPort]]:
-    """A port for each listener, by its name."""
     if "broker" in roles:
         yield "PLAINTEXT", ReservedPort()
     if "controller" in roles:
@@ -156,14 +150,14 @@ def _ports(roles: tuple[str, ...]) -> Iterator[tuple[str, ReservedPort]]:
 
 
 def _reached(node_id: int, ports: Mapping[str, ReservedPort], network: Network | None) -> dict[str, str]:
-    """Where others find each listener of a node."""
+    """The address that others use for each listener of a node."""
     if network is None:
         return {name: port.address for name, port in ports.items()}
     return {name: f"{LOOPBACK}:{network.open(node_id, port.port)}" for name, port in ports.items()}
 
 
 def format_as_one_cluster(directories: Mapping[int, Path], first_voters: Mapping[int, str] | None = None) -> str:
-    """Make them directories of one cluster, by node id; those that are from an earlier time stay what they are.
+    """By node id; directories that are formatted already stay as they are.
 
     With `first_voters` (addresses by node id) voters may change later (KIP-853), and these are the first ones. Returns
     the cluster's id. Raises LogDirectoryError where the directories cannot belong together, DecodeError for damage.
@@ -190,7 +184,7 @@ def format_as_one_cluster(directories: Mapping[int, Path], first_voters: Mapping
 def _voters(
     disk: Disk, random: SystemRandom, known: Collection[str], first_voters: Mapping[int, str]
 ) -> dict[int, InitialController]:
-    """Who is to be told of as the first voters: nobody when a node has run already.
+    """The first voters to write down: none when a node has run already.
 
     A directory that is missing then is a lost disk, which has forgotten its votes: with a new id it is no voter.
     """

@@ -30,13 +30,13 @@ class TooHardError(Exception):
 
 @dataclass(slots=True)
 class Operation:
-    """A read or a write of one key. `returned` None: there was no answer, and what became of it is unknown."""
+    """A read or a write of one key. `returned` None: there was no answer, and its outcome is unknown."""
 
     client: str
     key: str
     is_write: bool
     value: str | None
-    """What is written, or was read; None is a key without a value."""
+    """Written or read; None is a key without a value."""
     called: int
     returned: int | None = None
 
@@ -47,25 +47,24 @@ class Operation:
 
 @dataclass(slots=True)
 class History:
-    """Gathers operations as they are called and return, on one thread: the order of these events is their time."""
+    """Operations as they are called and return, on one thread: the order of these events is their time."""
 
     operations: list[Operation] = field(default_factory=list)
     _now: int = 0
 
     def call(self, client: str, key: str, *, write: str | None = None) -> Operation:
-        """A client begins to write a value or, without one, to read."""
+        """A write of this value or, without one, a read."""
         operation = Operation(client, key, write is not None, write, self._tick())
         self.operations.append(operation)
         return operation
 
     def returned(self, operation: Operation, read: str | None = None) -> None:
-        """Note that it was answered; a read, with this value."""
         operation.returned = self._tick()
         if not operation.is_write:
             operation.value = read
 
     def refused(self, operation: Operation) -> None:
-        """Note that it was refused: it was surely not carried out."""
+        """A refused operation was surely not carried out."""
         self.operations.remove(operation)
 
     def _tick(self) -> int:
@@ -74,7 +73,7 @@ class History:
 
 
 def violations(operations: Iterable[Operation]) -> list[str]:
-    """What was found, for each key that no order explains; none for a linearizable history. Raises TooHardError."""
+    """One text for each key that no order explains; none for a linearizable history. Raises TooHardError."""
     by_key: dict[str, list[Operation]] = {}
     for operation in operations:
         if operation.is_write or operation.returned is not None:
@@ -85,8 +84,6 @@ def violations(operations: Iterable[Operation]) -> list[str]:
 
 @dataclass(slots=True)
 class _Place:
-    """How far a search has come."""
-
     done: int
     """One bit for each operation that has its moment."""
     value: str | None
@@ -97,21 +94,18 @@ class _Place:
 
 
 class _Search:
-    """For the order of the operations of one key."""
-
     def __init__(self, operations: list[Operation]) -> None:
         self._all = operations
         answered = [operation for operation in operations if operation.returned is not None]
         read = {operation.value for operation in answered if not operation.is_write}
         lost = [operation for operation in operations if operation.returned is None and operation.value in read]
-        # Writes without an answer that nobody has seen explain nothing. The others stand last.
+        # Writes without an answer that no read has seen explain nothing. The others stand last.
         self._operations = sorted(answered, key=lambda operation: operation.called) + lost
         self._answered = len(answered)
         self._goal = (1 << self._answered) - 1
         self._furthest = 0
 
     def violation(self) -> str | None:
-        """What is wrong, or None."""
         tried: set[tuple[int, str | None]] = set()
         places = [self._place(0, None, 0)]
         for _ in range(MAX_STEPS):
@@ -131,7 +125,6 @@ class _Search:
         raise TooHardError(f"{len(self._all)} operations of one key: no end after {MAX_STEPS} steps")
 
     def _place(self, done: int, value: str | None, earliest: int) -> _Place:
-        """Where the search is when all reads are done that fit now."""
         while True:
             while done >> earliest & 1:
                 earliest += 1
@@ -146,7 +139,7 @@ class _Search:
         return _Place(done, value, earliest, iter([n for n in possible if self._operations[n].is_write]))
 
     def _possible(self, done: int, earliest: int) -> list[int]:
-        """Those that were called before any other that is not done has returned; the first to return come first."""
+        """Operations called before any other that is not done has returned; the first to return come first."""
         possible, first_return = [], None
         for number in range(earliest, self._answered):
             operation = self._operations[number]

@@ -1,10 +1,10 @@
 """The network between the nodes of a cluster for tests, and between them and clients: it can be cut for each node.
 
-In front of each listener stands a proxy, and everybody is told the proxy's address. While a node is cut off, no byte
-passes between it and anybody else, in either direction, and no connection ends or begins: as with a cable that is out,
-whoever waits for an answer waits. After `heal` what was under way arrives, as TCP would bring it.
+In front of each listener stands a proxy, and nodes and clients get the proxy's address. While a node is cut off, no
+byte passes between it and any other host, in either direction, and no connection ends or begins: as with a cable that
+is out, requests wait for their answers. After `heal` what was under way arrives, as TCP would bring it.
 
-Who is at the other end of a connection is asked of the system, which needs Linux: its port leads to its socket, and
+The system tells which process is at the other end of a connection, which needs Linux: its port leads to its socket, and
 the node's process has that socket open. A connection of a node to itself is never cut.
 """
 
@@ -25,7 +25,7 @@ Found = TypeVar("Found")
 
 
 class Network:
-    """See the module. `pid_of` says which process a node is now, None while it does not run."""
+    """`pid_of` tells a node's process, None while it does not run."""
 
     def __init__(self, pid_of: Callable[[int], int | None]) -> None:
         if sys.platform != "linux":
@@ -40,7 +40,7 @@ class Network:
         self._thread.start()
 
     def open(self, node_id: int, port: int) -> int:
-        """A proxy in front of a node's port; its own port, which stays the same until `close`."""
+        """Starts a proxy in front of a node's port; returns its own port, which stays the same until `close`."""
         return self._call(self._open(node_id, port))
 
     def cut(self, node_id: int) -> None:
@@ -48,11 +48,10 @@ class Network:
         self._call(self._change(self._cut | {node_id}))
 
     def heal(self, node_id: int) -> None:
-        """What this node and the others send to each other arrives again."""
+        """What this node and the others have sent to each other arrives."""
         self._call(self._change(self._cut - {node_id}))
 
     def close(self) -> None:
-        """End all connections."""
         if not self._loop.is_closed():
             self._call(self._end())
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -60,11 +59,10 @@ class Network:
             self._loop.close()
 
     def is_cut(self, link: _Link) -> bool:
-        """Whether the two ends of a connection cannot reach each other."""
         return link.source != link.target and (link.source in self._cut or link.target in self._cut)
 
     def owner(self, port: int, to_port: int) -> int | None:
-        """The node whose process connected from this port to that one; None for a client."""
+        """The node whose process connected from `port` to `to_port`; None for a client."""
         inode = next((inode for own, peer, inode in _connections() if own == port and peer == to_port), None)
         if inode is None:
             return None
@@ -103,7 +101,7 @@ class Network:
 
 
 class _Link:
-    """One connection through a proxy: `near` is who connected, `far` is the node."""
+    """One connection through a proxy: `near` has connected, `far` is the node."""
 
     def __init__(self, network: Network, target: int, port: int) -> None:
         self.source: int | None = None
@@ -116,7 +114,6 @@ class _Link:
         self._connecting: asyncio.Task[None] | None = None
 
     def begin(self, transport: asyncio.Transport) -> None:
-        """Somebody has connected: connect to the node."""
         transport.pause_reading()
         from_port, to_port = (transport.get_extra_info(name)[1] for name in ("peername", "sockname"))
         self.source = self._network.owner(from_port, to_port)
@@ -137,13 +134,12 @@ class _Link:
             end.read_if(not is_cut and end.other.takes_more)
 
     def ended(self, end: _End) -> None:
-        """One end has closed: so does the other, when it has what was sent to it."""
+        """One end has closed: the other closes when it has what was sent to it."""
         self._network.forget(self)
         if end.other.transport is not None:
             end.other.transport.close()
 
     def abort(self) -> None:
-        """End it at once."""
         self._network.forget(self)
         for end in (self.near, self.far):
             if end.transport is not None:
@@ -151,8 +147,6 @@ class _Link:
 
 
 class _End(asyncio.Protocol):
-    """One end of a connection; what it receives is sent by the other."""
-
     other: _End
 
     def __init__(self, link: _Link) -> None:
@@ -162,11 +156,9 @@ class _End(asyncio.Protocol):
 
     @property
     def takes_more(self) -> bool:
-        """Whether it is connected, and its peer reads what it is sent."""
         return self.transport is not None and not self._is_full
 
     def read_if(self, wanted: bool) -> None:
-        """Read on, or pause."""
         if self.transport is None or self.transport.is_closing():
             return
         if wanted:
@@ -198,7 +190,7 @@ class _End(asyncio.Protocol):
 
 
 def _connections() -> Iterator[tuple[int, int, str]]:
-    """Each TCP connection of this machine: its port, its peer's, and the inode of its socket."""
+    """Of this machine: each connection's port, its peer's, and the inode of its socket."""
     with Path("/proc/net/tcp").open() as lines:
         next(lines)
         for line in lines:
@@ -207,7 +199,7 @@ def _connections() -> Iterator[tuple[int, int, str]]:
 
 
 def _has_open(pid: int, inode: str) -> bool:
-    """Whether a process has this socket open; False for one that has just ended."""
+    """False for a process that has just ended."""
     folder = f"/proc/{pid}/fd"
     try:
         return any(_link_of(f"{folder}/{name}") == f"socket:[{inode}]" for name in os.listdir(folder))

@@ -30,7 +30,7 @@ CREATE_TIME: Final = 0
 
 
 class Message(Value):
-    """A record of a topic, where more than its value matters. An object or a list becomes JSON."""
+    """A record of a topic with more than its value. An object or a list becomes JSON."""
 
     value: Any
     key: str | bytes | None = None

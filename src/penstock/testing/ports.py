@@ -1,4 +1,4 @@
-"""Ports that are ours before anybody listens on them: nodes of a quorum must know each other's ports to start."""
+"""Ports that are ours before a node listens on them: nodes of a quorum must know each other's ports to start."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Elsewhere the port has to be given back just before the node takes it."""
 
 
 class ReservedPort:
-    """A free port of the loopback address that nobody else is given as long as this holds it, even while no node runs.
+    """A free port of the loopback address that the system gives to no other process while this object holds it.
 
-    A socket is bound to it and never listens: who connects is refused, and the system chooses other ports for others.
+    A bound socket that never listens holds it: connections are refused, and the system chooses other ports for others.
     """
 
     def __init__(self, port: int = 0) -> None:
-        """Take this port, or any free one for 0. Raises OSError if it is in use."""
+        """0 takes any free port. Raises OSError if the port is in use."""
         self._socket: socket.socket | None = socket.socket()
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -36,7 +36,7 @@ class ReservedPort:
         return f"{LOOPBACK}:{self.port}"
 
     def make_way(self) -> None:
-        """Release the port where a socket that holds it would keep a node from listening on it."""
+        """Releases the port where the bound socket would keep a node from listening on it."""
         if not MAY_HOLD:
             self.release()
 

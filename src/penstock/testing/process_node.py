@@ -20,15 +20,13 @@ _ADDRESS = re.compile(r"listens on\s+\w+://([^\s,]+)")
 
 
 class ProcessNode:
-    """A node that runs until `stop` or `kill`. Making one starts it."""
+    """Runs from its creation until `stop` or `kill`."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        """Start the node."""
         command = [sys.executable, "-m", "penstock", "start"]
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
         self.output: deque[str] = deque(maxlen=KEPT_LINES)
-        """The last lines that the node has written."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)}
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
@@ -39,15 +37,10 @@ class ProcessNode:
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
         return self._process.pid
 
     def stop(self) -> None:
-        """Stop the node cleanly with SIGTERM and wait until it has stopped.
-
-        Raises:
-            RuntimeError: It ended with an error, or had to be killed; the text is what it said.
-        """
+        """With SIGTERM. RuntimeError with the output if the node ended with an error, or had to be killed."""
         self._process.terminate()
         try:
             code = self._process.wait(STOP_SECONDS)
@@ -59,17 +52,12 @@ class ProcessNode:
             raise RuntimeError(f"the node ended with exit code {code}: {''.join(self.output)}")
 
     def kill(self) -> None:
-        """End the node at once with SIGKILL."""
         self._process.kill()
         self._process.wait(STOP_SECONDS)
         self._finish()
 
     def wait_until_it_listens(self) -> str:
-        """Where it listens, when it answers there.
-
-        Raises:
-            RuntimeError: It did not start; the text is what it said.
-        """
+        """The address, when the node answers there; RuntimeError with the output if it did not start."""
         try:
             return self._announced.result(START_SECONDS)
         except TimeoutError:

@@ -32,7 +32,7 @@ def penstock_nodes() -> int:
 
 @pytest.fixture(scope="session")
 def penstock_cluster(penstock_config: Mapping[str, str], penstock_nodes: int) -> Iterator[Cluster]:
-    """Start one cluster for the whole session; topics that tests make stay until its end."""
+    """One cluster for the whole session; topics that tests make stay until its end."""
     # Not at the top: every run of pytest imports this plugin, and few need a cluster, 60 ms of CPU.
     from penstock.testing.cluster import Cluster
 
@@ -42,5 +42,5 @@ def penstock_cluster(penstock_config: Mapping[str, str], penstock_nodes: int) ->
 
 @pytest.fixture(scope="session")
 def penstock_bootstrap_servers(penstock_cluster: Cluster) -> str:
-    """The addresses of the session's cluster, `host:port` with commas between."""
+    """`host:port` with commas between."""
     return penstock_cluster.bootstrap_servers

@@ -1,4 +1,4 @@
-"""What a cluster for tests asks its nodes: who leads the metadata quorum, and whom a broker knows."""
+"""What a cluster for tests asks its nodes: the leader of the metadata quorum, and the brokers that a broker knows."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Found = TypeVar("Found")
 
 
 def active_controller(addresses: Iterable[str]) -> int | None:
-    """The node that says of itself that it leads the quorum, the one of the newest epoch; None if nobody does."""
+    """The node that claims to lead the quorum in the newest epoch; None without a claim."""
     claims = [claim for address in addresses if (claim := _claim(address)) is not None]
     return max(claims)[1] if claims else None
 
 
 def known_brokers(address: str) -> set[int]:
-    """The brokers that are in service, as this one sees it; none if it does not answer."""
+    """Brokers in service, as this one sees them; none if it does not answer."""
     try:
         connection = _connect(address)
     except (OSError, KafkaError):
@@ -48,9 +48,9 @@ def known_brokers(address: str) -> set[int]:
 
 
 def wait_until(look: Callable[[], Found | None], seconds: float, what: str) -> Found:
-    """Look again and again until there is something. Raises TimeoutError, which says what did not come about.
+    """Repeats until there is a result. Raises TimeoutError, which names what was awaited.
 
-    It pauses for longer than the look took, so that what it waits for gets the processor meanwhile.
+    The pauses are longer than the looks, so that the processor is free for the others.
     """
     began = time.monotonic()
     deadline = began + seconds

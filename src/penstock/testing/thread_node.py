@@ -19,14 +19,9 @@ STOP_SECONDS = 30
 
 
 class ThreadNode:
-    """A node that runs until `stop`. Making one starts it, and returns when it answers.
-
-    Raises:
-        RuntimeError: It did not start; the text says why.
-    """
+    """Runs until `stop`. Creation returns when it answers. RuntimeError says why it did not start."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        """Start the node."""
         self._ready: Future[str] = Future()
         self._stop = asyncio.Event()
         self._starting: asyncio.Future[RunningNode] | None = None
@@ -47,10 +42,7 @@ class ThreadNode:
             raise RuntimeError(f"the node did not start within {START_SECONDS} seconds") from None
 
     def stop(self) -> None:
-        """Stop the node cleanly and wait until it has stopped; one that still starts gives up.
-
-        Raises RuntimeError, also where it had to stop by itself.
-        """
+        """A node that still starts gives up. Raises RuntimeError, also where it had to stop by itself."""
         with suppress(RuntimeError):  # its loop has ended
             self._loop.call_soon_threadsafe(self._stop_now)
         self._thread.join(STOP_SECONDS)

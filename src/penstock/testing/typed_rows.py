@@ -29,18 +29,16 @@ UNKNOWN: Final = 404
 
 
 class MemoryRegistry(Value):
-    """Subjects and what is known of the one version of each, as JSON; the ids are 1, 2, …"""
+    """Subjects with the one version of each, as JSON; the ids are 1, 2, …"""
 
     known: tuple[tuple[str, str], ...]
 
     def schema(self, number: int, form: str = "") -> Any:
-        """See Schemas."""
         if not 1 <= number <= len(self.known):
             raise RegistryError(UNKNOWN, f"there is no schema {number} in this test")
         return json.loads(self.known[number - 1][1])
 
     def version(self, subject: str, version: str = LATEST, form: str = "") -> Any:
-        """See Schemas."""
         for number, (name, document) in enumerate(self.known, 1):
             if name == subject:
                 return json.loads(document) | {"id": number}
@@ -48,7 +46,7 @@ class MemoryRegistry(Value):
 
 
 def in_memory(sources: Mapping[str, SourceSpec], schemas: Mapping[str, Any]) -> dict[str, SourceSpec]:
-    """The same with registries in memory: of these schemas, which may refer to those before them, or of their own."""
+    """With registries in memory: of these schemas, which may refer to those before them, or of their own."""
     subjects = {source.typed.subject for source in sources.values() if source.typed is not None}
     shared = {name: schema for name, schema in schemas.items() if name not in subjects}
     return {name: _in_memory(source, schemas, shared) for name, source in sources.items()}
@@ -73,7 +71,7 @@ def _in_memory(source: SourceSpec, schemas: Mapping[str, Any], shared: Mapping[s
 
 
 def encoder_of(typed: TypedValues) -> Encode:
-    """What makes a value of a row, as a producer would; ValueError and TypeError for one that is none."""
+    """Encodes a row as a producer would; ValueError and TypeError for an unfit one."""
     typed = settled(typed)
     assert typed.schema is not None
     head = b""
@@ -104,7 +102,7 @@ def _text(schema: Any) -> str:
 
 
 def _files(schema: bytes, typed: TypedValues) -> list[tuple[str, str]]:
-    """All files of a set, that with the message behind the others and under its subject."""
+    """The message's file comes last, under its subject."""
     of_message = message_type(schema, typed.message).file.name
     files = FileDescriptorSet.FromString(schema).file
     listed = sorted(files, key=lambda file: file.name == of_message)
@@ -118,7 +116,7 @@ def _files(schema: bytes, typed: TypedValues) -> list[tuple[str, str]]:
 
 
 def _indexes(kind: Descriptor) -> bytes:
-    """Which message it is of its file, as Confluent's clients write it: a count and indexes, or 0 for the first."""
+    """The message's place in its file, as Confluent's clients write it: a count and indexes, or 0 for the first."""
     path: list[int] = []
     at: Descriptor | None = kind
     while at is not None:
@@ -138,7 +136,7 @@ def _zigzag(number: int) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no form for, in that which Protobuf's JSON and formats of JSON Schema have for it."""
+    """Values in the forms of Protobuf's JSON and JSON Schema, where JSON has none."""
     if isinstance(value, datetime):
         return value.isoformat() + ("" if value.tzinfo else "Z")
     if isinstance(value, date):
@@ -153,7 +151,7 @@ def _plain(value: Any) -> Any:
 
 
 def encoded(name: str, source: SourceSpec, rows: list[Any]) -> list[Any]:
-    """The values of a source's rows; objects become values of its type, text and bytes stay. PipelineError."""
+    """A source's rows as values; objects are encoded, text and bytes stay. PipelineError."""
     if source.typed is None or not any(isinstance(row, Mapping) for row in rows):
         return rows
     encode = encoder_of(source.typed)

@@ -15,7 +15,7 @@ RETRY_S: Final = 0.5
 
 
 class AdminClient(ABC):
-    """See the module. After a failure it goes on with another `Admin`."""
+    """After a failure it goes on with another `Admin`."""
 
     def __init__(self, world: World, name: str, random: Random, mean_pause_s: float) -> None:
         self.name = name
@@ -37,8 +37,7 @@ class AdminClient(ABC):
                 await asyncio.sleep(RETRY_S)
 
     @abstractmethod
-    async def _act(self, admin: Admin) -> None:
-        """Do one thing."""
+    async def _act(self, admin: Admin) -> None: ...
 
     def _failed(self, error: Exception) -> None:
         self._note(f"failed: {error!r}")

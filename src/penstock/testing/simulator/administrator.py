@@ -18,9 +18,8 @@ from penstock.testing.simulator.promised_topics import CONFIG_KEY, TopicPromises
 MAX_PARTITIONS = 6
 SMALLEST_VALUE = 100_000
 SHORTEST_BACKOFF_S = 0.08
-"""A client waits at least so long before it tries again."""
 EXISTS = (ErrorCode.TOPIC_ALREADY_EXISTS,)
-"""The names are its own: an earlier attempt of its own made the topic."""
+"""Names are unique to this client: an earlier attempt of its own made the topic."""
 HAS_SO_MANY = (ErrorCode.INVALID_PARTITIONS,)
 IS_GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
 NO_BROKERS = ErrorCode.INVALID_REPLICATION_FACTOR
@@ -28,7 +27,7 @@ NO_BROKERS = ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 class AdministratingClient(AdminClient):
-    """See the module. Each operation is told to the ledger before it begins and when it is acknowledged."""
+    """The ledger hears of each operation before it begins and when it is acknowledged."""
 
     def __init__(self, world: World, name: str, random: Random, groups: Sequence[str], plan: Plan) -> None:
         super().__init__(world, name, random, plan.admin_pause_s)
@@ -91,7 +90,7 @@ class AdministratingClient(AdminClient):
         self._promises.deleted(name)
 
     async def _do(self, what: str, work: Awaitable[None], as_good: Sequence[ErrorCode] = ()) -> bool:
-        """Errors in `as_good` tell that it was done before. Whether one try was enough."""
+        """Errors in `as_good` tell that it was done before. Returns whether one try was enough."""
         self._note(what)
         before = self._world.loop.time()
         try:

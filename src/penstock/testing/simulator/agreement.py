@@ -4,7 +4,7 @@
 | ---------------------------- | ---- |
 | an epoch of the quorum       | has one leader, and one active controller |
 | a node's epoch               | never goes back, not even over a restart; nor does its high watermark while it runs |
-| the image at an offset       | is the same wherever and whenever somebody is there |
+| the image at an offset       | is the same wherever and whenever a node is there |
 | a batch of the metadata log  | of one offset and epoch is the same everywhere, and so is what precedes it |
 | a broker epoch, a producer id | is given once |
 """
@@ -18,7 +18,7 @@ from penstock.metadata.image import ClusterImage
 
 
 class Agreement:
-    """Keeps what was seen anywhere; `violated` is told what does not go together."""
+    """Keeps what was seen anywhere; `violated` is told of contradictions."""
 
     def __init__(self, violated: Callable[[str], None]) -> None:
         self._violated = violated
@@ -32,23 +32,21 @@ class Agreement:
         self.committed = -1
         """The highest offset that was applied anywhere."""
         self.newest: ClusterImage | None = None
-        """The image of whoever has applied that."""
+        """The image with the highest offset."""
 
     def in_epoch(self, node: str, epoch: int) -> None:
-        """The node stands in this epoch of the quorum."""
         before = self._epochs.get(node, 0)
         if epoch < before:
             self._violated(f"{node} goes back from epoch {before} to {epoch}")
         self._epochs[node] = epoch
 
     def leads(self, node: str, epoch: int) -> None:
-        """Note that this node leads the quorum in this epoch; another one must not."""
+        """No other node may lead in this epoch."""
         leader = self._leaders.setdefault(epoch, node)
         if leader != node:
             self._violated(f"{leader} and {node} lead epoch {epoch}")
 
     def controls(self, node: str, epoch: int) -> None:
-        """The node is the active controller."""
         controller = self._controllers.setdefault(epoch, node)
         if controller != node:
             self._violated(f"{controller} and {node} are the active controller in epoch {epoch}")
@@ -78,7 +76,6 @@ class Agreement:
             before = epoch
 
     def producer_id(self, producer_id: int, owner: str) -> None:
-        """A producer was given an id."""
         first = self._producer_ids.setdefault(producer_id, owner)
         if first != owner:
             self._violated(f"producer id {producer_id} was given to {first} and to {owner}")

@@ -11,7 +11,6 @@ from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.testing.history import History, Outcome
 
 READER = "reader"
-"""Who reads everything in the end."""
 
 
 class ClientHistory:
@@ -25,15 +24,12 @@ class ClientHistory:
     def sent(
         self, producer: str, where: TopicPartition, value: bytes, outcome: Outcome, offset: int, *, idempotent: bool
     ) -> None:
-        """A producer was told what became of a record, or nothing."""
-
         def tell(history: History) -> None:
             history.sent(producer, _place(where), value, outcome, offset=offset, idempotent=idempotent)
 
         self._events.append((where.topic, tell))
 
     def polled(self, consumer: str, record: ConsumedRecord) -> None:
-        """A consumer was given a record."""
         where, offset, value = record.topic_partition, record.offset, record.value
         if consumer == READER:
             self._left[where, offset] = None
@@ -42,11 +38,10 @@ class ClientHistory:
         self._events.append((where.topic, lambda history: history.polled(consumer, _place(where), offset, value)))
 
     def moved(self, consumer: str, where: TopicPartition) -> None:
-        """A consumer's position was set anew."""
         self._events.append((where.topic, lambda history: history.moved(consumer, _place(where))))
 
     def anomalies(self, topics: Collection[str]) -> Iterator[str]:
-        """All that is wrong, of the topics that are still there."""
+        """Of the topics that still exist."""
         history = History()
         for topic, tell in self._events:
             if topic in topics:

@@ -1,4 +1,4 @@
-"""Those who write and read in a simulation: real clients, each a process of its own on a host of its own."""
+"""Producers and consumers in a simulation: real clients, each a process of its own on a host of its own."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ class World:
         self.ledger = ledger
         self.trace = trace
         self.is_over = False
-        """Whether the faults are over and nobody should cause more trouble."""
         self.stopping = False
 
     def bootstrap(self, random: Random) -> str:
@@ -42,7 +41,7 @@ class World:
         return ",".join(random.sample(self._addresses, len(self._addresses)))
 
     def common(self, name: str, random: Random) -> dict[str, Any]:
-        """Settings of every client: time-outs that fit the length of a simulation."""
+        """For every client: time-outs that fit the length of a simulation."""
         return {
             "client_id": name,
             "now_ms": self.loop.now_ms,
@@ -153,7 +152,7 @@ class ConsumingClient(RebalanceListener):
         commits_by_itself: bool = False,
         may_stay: bool = False,
     ) -> None:
-        """`may_stay`: it is alone in its group, and no fault strikes. It has no reason to join for what it has."""
+        """`may_stay`: alone in its group, without faults. It has no reason to join for what it has."""
         self.name = name
         self.group = group
         self._commits_by_itself = commits_by_itself
@@ -212,7 +211,7 @@ class ConsumingClient(RebalanceListener):
                 last.clear()
 
     def _note_losses(self, consumer: Consumer) -> None:
-        """What a poll tells of was given after this, unless the member was on its way into a generation already."""
+        """The partitions of a poll were given after this, unless the member was already joining a generation."""
         rebalances = consumer._preparation._rebalances
         if rebalances is None or not rebalances.is_joining:
             self._losses = self._world.ledger.lossy_crashes
@@ -231,7 +230,6 @@ class ConsumingClient(RebalanceListener):
                 self._world.ledger.commit_acknowledged(self.group, partition, offset)
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """This member reads these partitions from now on."""
         assert self._consumer is not None
         membership = self._consumer._preparation._group
         generation = -1 if membership is None else membership.membership.generation

@@ -1,4 +1,4 @@
-"""What the replicas of a compacted partition must agree upon, whoever has compacted how far and crashed in between.
+"""What the replicas of a compacted partition must agree upon, whichever has compacted how far and crashed in between.
 
 | what                           | rule                                                                              |
 | ------------------------------ | --------------------------------------------------------------------------------- |
@@ -16,7 +16,7 @@
 | a key, after unclean elections | may be missing in any replica for that reason, or live on as its tombstone is     |
 |                                | gone: of a history that `began_late` only the values count that there are         |
 
-What is committed is known although compaction may be faster than whoever looks: all that was ever written to a segment
+What is committed is known although compaction may be faster than the observer: all that was ever written to a segment
 is noted, and in one epoch of the partition one leader gives each offset once.
 """
 
@@ -50,37 +50,35 @@ class CompactedHistory:
     """By offset and leader epoch: time and pair of each record that was ever written."""
     records: dict[int, Pair] = field(default_factory=dict)
     times: dict[int, int] = field(default_factory=dict)
-    """Of the records."""
     end_offset: int = 0
-    """Up to where leaders were looked at."""
+    """The end of what was seen of leaders."""
     lost_to: int = 0
-    """Up to where leaders were looked at when power cuts took some of it."""
+    """The end of what was seen of leaders when power cuts took some of it."""
     looked: dict[str, tuple[PartitionLog, int, int]] = field(default_factory=dict)
-    """By node: the log, up to where it was compacted, and up to where it was looked at."""
+    """By node: the log, the end of its compacted part, and the end of what was seen."""
     gone: dict[bytes | None, tuple[int, int]] = field(default_factory=dict)
-    """Keys with a record that power cuts may have taken, but need not: it may have taken those before it away.
+    """Keys with a record that power cuts may have taken: with it compaction may have removed older ones.
 
     With the epoch in which the log ended then, and the offset of the newest such record.
     """
     tombstones: dict[str, set[int]] = field(default_factory=dict)
-    """By node: where tombstones were seen."""
+    """By node: offsets of tombstones."""
     began_late: bool = False
-    """Nobody looked while outdated replicas could lead."""
+    """The history misses the time in which outdated replicas could lead."""
 
     def note(self, batches: bytes) -> None:
-        """These batches were written to a segment of a replica."""
         for position, header in iterate_batches(batches):
             epoch = header.partition_leader_epoch
             try:
                 records = list(iterate_records(batches, position, header))
             except DecodeError:
-                continue  # it is damaged, as whoever compares it says
+                continue  # it is damaged, as the comparison of replicas will tell
             for record in records:
                 known = self.written.setdefault(record.offset, {})
                 known[epoch] = record.timestamp_ms, (record.key, record.value)
 
     def forget_node(self, name: str) -> None:
-        """Its process ended: what it has is looked at anew."""
+        """Its process ended: its replicas are compared anew."""
         self.looked.pop(name, None)
         self.tombstones.pop(name, None)
 
@@ -103,7 +101,7 @@ class CompactedHistory:
     def compare(
         self, name: str, partition: Partition, *, leads: bool, now_ms: int, violated: Callable[[str], None]
     ) -> None:
-        """Look at what is new since the last look, and at all of a log that was compacted or read in since.
+        """Compares what is new since the last look, and all of a log that was compacted or read in since.
 
         `now_ms`: no clock is further.
         """
@@ -138,10 +136,10 @@ class CompactedHistory:
         self.looked[name] = log, log.cleaned_to, max(end, begin)
 
     def _committed(self, epochs: LeaderEpochs, end: int) -> Iterator[Seen]:
-        """What a leader has committed since leaders were looked at last, were it not compacted.
+        """Records that a leader has committed since the last look at leaders, but for compaction.
 
         A follower of a compacted log knows less well where epochs began: of what is looked at again after power cuts, a
-        record between two of its epochs may be of either. If both wrote there, nobody knows which one it was.
+        record between two of its epochs may be of either. If both wrote there, it is unknown which one it was.
         """
         for offset in range(self.end_offset, end):
             epoch = epochs.epoch_at(offset)
@@ -162,7 +160,6 @@ class CompactedHistory:
                 self.times[offset] = timestamp_ms
 
     def _is_whole(self, name: str, table: dict[bytes | None, bytes], end: int, retention_ms: int) -> bool:
-        """Whether a replica gives this table with reason."""
         history = [(offset, self.records[offset]) for offset in sorted(self.records) if offset < end]
         whole = _table(history)
         differing = {key for key in table.keys() | whole.keys() if table.get(key) != whole.get(key)}
@@ -186,7 +183,7 @@ def _table(records: Iterable[tuple[int, Pair]]) -> dict[bytes | None, bytes]:
 
 
 def _records(partition: Partition, offset: int, end: int) -> Iterator[Seen]:
-    """The records of the batches from an offset on that end before another one."""
+    """Of the batches from an offset on that end before `end`."""
     while offset < end:
         data = partition.log.read(offset, READ_BYTES, upper_offset=end).read()
         if not data:

@@ -23,7 +23,7 @@ DISK_BYTES = 1 << 34
 
 @dataclass(slots=True)
 class DiskConditions:
-    """What goes wrong now. Shares are of calls."""
+    """Faults in force. Shares are of calls."""
 
     full: bool = False
     dead: frozenset[str] = frozenset()
@@ -35,8 +35,6 @@ class DiskConditions:
 
 @dataclass(slots=True)
 class HostDisk:
-    """What is on the disk of one host."""
-
     loop: VirtualLoop
     random: Random
     root: Directory = field(default_factory=Directory)
@@ -46,24 +44,24 @@ class HostDisk:
     error_in: int | None = None
     on_crash: Callable[[], None] = lambda: None
     on_write: Callable[[str, bytes], None] = lambda path, content: None
-    """Told of each write to an open file, by the path that it was opened by, whatever becomes of it."""
+    """Told of each write to an open file with the path that it was opened by, whatever its outcome."""
     calls: int = 0
 
     def sync(self) -> None:
-        """All of it outlives a power cut."""
+        """Everything outlives a power cut."""
         _sync_below(self.root)
 
     @property
     def has_lost(self) -> bool:
-        """Whether a sync failed: the next process does not find what it was to bring to the disk."""
+        """Whether a sync failed: the next process does not find what was to be synced."""
         return any(file.has_lost for file in self.root.files())
 
     def lose_power(self) -> None:
-        """What was not synced is at the mercy of chance."""
+        """Unsynced data is kept or lost by chance."""
         self.root.lose_power(self.random)
 
     def check(self, process: Process, root: str) -> None:
-        """OSError if nothing can be had of that disk."""
+        """OSError if that disk is dead."""
         process.check_alive()
         if root in self.conditions.dead:
             raise _error(errno.EIO)
@@ -86,13 +84,11 @@ class HostDisk:
         return True
 
     def die(self, process: Process) -> None:
-        """The process ends here and now."""
         self.on_crash()
         assert not process.is_alive
         raise KilledError(process.host)
 
     def find(self, path: str) -> File | Directory | None:
-        """What is there under this name."""
         found: File | Directory = self.root
         for name in _names(path):
             if not isinstance(found, Directory) or name not in found.entries:
@@ -101,14 +97,13 @@ class HostDisk:
         return found
 
     def directory(self, path: str) -> Directory:
-        """A directory that must be there."""
+        """The directory must exist."""
         found = self.find(path)
         if not isinstance(found, Directory):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return found
 
     def parent(self, path: str) -> tuple[Directory, str]:
-        """The directory of a path, and its last name."""
         *above, name = _names(path)
         return self.directory("/".join(above)), name
 
@@ -122,8 +117,6 @@ def _root(path: str) -> str:
 
 
 class SimulatedFile(OpenFile):
-    """An open file of one process."""
-
     __slots__ = ("_file", "_host", "_lock", "_path", "_process", "_root")
 
     def __init__(self, host: HostDisk, process: Process, file: File, path: str, lock: str | None = None) -> None:
@@ -143,7 +136,7 @@ class SimulatedFile(OpenFile):
         return bytes(self._file.content[position : position + length])
 
     def write_at(self, data: bytes | bytearray | memoryview, position: int) -> None:
-        """Write all, or a part and OSError, or a part and die."""
+        """Writes all, or a part and raises OSError, or a part and dies."""
         content = bytes(data)
         self._host.on_write(self._path, content)
         try:
@@ -166,7 +159,7 @@ class SimulatedFile(OpenFile):
         self._file.truncate(size, self._host.loop.now_ms())
 
     def sync(self) -> None:
-        """All of the file outlives a power cut; who does this outside a thread holds everything up."""
+        """All of the file outlives a power cut; called outside a thread it holds up the whole process."""
         self._before_sync([self._file])
         _take_time(self._host, self._process)
         self._file.sync()
@@ -183,7 +176,7 @@ class SimulatedFile(OpenFile):
             raise SyncFailedError(error.errno, error.strerror) from error
 
     def forget_cache(self) -> None:
-        """What is read next comes from the disk."""
+        """The next read comes from the disk."""
         self._host.check(self._process, self._root)
         self._file.forget_cache()
 
@@ -196,7 +189,7 @@ class SimulatedFile(OpenFile):
         return len(self._file.content)
 
     def close(self) -> None:
-        """Release the lock, if the file is one."""
+        """Releases the lock, if the file is one."""
         lock, self._lock = getattr(self, "_lock", None), None
         if lock is not None and self._process.is_alive and self._host.locks.get(lock) is self._process:
             del self._host.locks[lock]
@@ -213,8 +206,6 @@ def _take_time(host: HostDisk, process: Process) -> None:
 
 
 class SimulatedDisk(Disk):
-    """The disk of a host as one process sees it."""
-
     __slots__ = ("_host", "_process")
 
     def __init__(self, host: HostDisk, process: Process) -> None:
@@ -222,7 +213,6 @@ class SimulatedDisk(Disk):
         self._process = process
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
-        """Open for reading and writing."""
         self._host.check(self._process, _root(path))
         found = self._host.find(path)
         if isinstance(found, Directory):
@@ -250,7 +240,7 @@ class SimulatedDisk(Disk):
         return self.open(path)
 
     def lock(self, path: str) -> OpenFile | None:
-        """Take a lock; the locks of dead processes are free."""
+        """The locks of dead processes are free."""
         self.open(path, create=True)
         owner = self._host.locks.get(path)
         if owner is not None and owner.is_alive:
@@ -261,7 +251,6 @@ class SimulatedDisk(Disk):
         return SimulatedFile(self._host, self._process, file, path, lock=path)
 
     def read_file(self, path: str) -> bytes | None:
-        """The content, or None."""
         self._host.check(self._process, _root(path))
         found = self._host.find(path)
         if self._host.random.random() < self._host.conditions.read_errors:
@@ -281,16 +270,14 @@ class SimulatedDisk(Disk):
             self.sync_directory(os.path.dirname(path))
 
     def file_size(self, path: str) -> int:
-        """The length; 0 if there is no such file."""
+        """0 if there is no such file."""
         found = self._host.find(path)
         return len(found.content) if isinstance(found, File) else 0
 
     def modified_ms(self, path: str) -> int:
-        """When it was last written."""
         return self._file(path).modified_ms
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """As if it was last written then."""
         self._file(path).modified_ms = modified_ms
 
     def _file(self, path: str) -> File:
@@ -300,20 +287,17 @@ class SimulatedDisk(Disk):
         return found
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a name."""
         return self._host.find(path) is not None
 
     def is_directory(self, path: str) -> bool:
-        """Whether it is a directory."""
         return isinstance(self._host.find(path), Directory)
 
     def has_directory(self, path: str) -> bool:
-        """Whether there is such a directory; another one can be made."""
         self._host.check(self._process, _root(path))
         return self.is_directory(path)
 
     def names(self, directory: str) -> list[str]:
-        """The names in a directory, sorted."""
+        """Sorted."""
         found = self._host.find(directory)
         return sorted(found.entries) if isinstance(found, Directory) else []
 
@@ -324,7 +308,7 @@ class SimulatedDisk(Disk):
         return iter([name for name, what in entries.items() if isinstance(what, Directory)])
 
     def sizes(self, directory: str) -> dict[str, int]:
-        """The names in a directory with the lengths of files; 0 for directories."""
+        """The lengths of files; 0 for directories."""
         self._host.check(self._process, _root(directory))
         entries = self._host.directory(directory).entries
         return {name: len(what.content) if isinstance(what, File) else 0 for name, what in entries.items()}
@@ -334,14 +318,12 @@ class SimulatedDisk(Disk):
         return [look(path) for path in paths]
 
     def bytes_of_files(self, directory: str, suffix: str) -> int:
-        """How many bytes all files have whose names end so."""
         found = self._host.find(directory)
         if not isinstance(found, Directory):
             return 0
         return sum(len(f.content) for n, f in found.entries.items() if n.endswith(suffix) and isinstance(f, File))
 
     def make_directory(self, path: str, *, parents: bool = False) -> None:
-        """Make it, unless it is there."""
         self._host.check(self._process, _root(path))
         names = _names(path)
         for depth in range(1 if parents else len(names), len(names) + 1):
@@ -365,14 +347,13 @@ class SimulatedDisk(Disk):
         directory.rename(old, new)
 
     def remove(self, path: str) -> None:
-        """Remove a file, if it is there."""
         if self._host.find(path) is not None:
             directory, name = self._host.parent(path)
             self._change(path)
             directory.unlink(name)
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory, file by file."""
+        """File by file."""
         found = self._host.find(path)
         if isinstance(found, Directory):
             for name in list(found.entries):

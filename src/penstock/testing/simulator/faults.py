@@ -1,4 +1,4 @@
-"""Brings about the faults of a plan, several at a time perhaps, and puts everything right in the end."""
+"""Causes the faults of a plan, several at a time perhaps, and heals everything in the end."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ Link = tuple[str, str]
 
 
 class Faults:
-    """Acts on the machines and the network."""
-
     def __init__(
         self,
         machines: Sequence[Machine],
@@ -68,7 +66,6 @@ class Faults:
         }
 
     async def run(self, kinds: Sequence[str], seconds: float, troubles: int = 1) -> None:
-        """Let things happen for so long, so many at a time."""
         await asyncio.gather(*(self._run(kinds, seconds) for _ in range(troubles)))
 
     async def _run(self, kinds: Sequence[str], seconds: float) -> None:
@@ -83,7 +80,7 @@ class Faults:
                 await self._happen(self._random.choice(list(kinds)))
 
     async def heal(self) -> None:
-        """From now on nothing goes wrong; whoever is down is started."""
+        """No faults from now on; machines that are down start."""
         self._trace.note("faults", "all is healed")
         self._network.heal()
         for machine in self._machines:
@@ -122,7 +119,7 @@ class Faults:
         await self._crash_all(power_lost=True)
 
     async def _crash_all(self, *, power_lost: bool) -> None:
-        """All at once; they come back one by one, in any order."""
+        """They come back one by one, in any order."""
         for machine in self._machines:
             machine.crash(power_lost=power_lost)
         for machine in self._random.sample(list(self._machines), len(self._machines)):
@@ -131,7 +128,9 @@ class Faults:
                 machine.launch()
 
     async def _power_and_a_stop(self, machine: Machine) -> None:
-        """One loses its power, another one stops cleanly before anybody has missed the first, which is back first."""
+        """One machine loses its power, another one stops cleanly before the controller misses the first, which is back
+        first.
+        """
         up = [other for other in self._machines if other is not machine and other.is_up and not other.is_paused]
         machine.crash(power_lost=True)
         if not up:
@@ -160,7 +159,7 @@ class Faults:
     # What lasts
 
     async def _stop_unheard(self, machine: Machine) -> None:
-        """It asks the controller to be let go, and hears no answer."""
+        """The node asks the controller to be let go, and hears no answer."""
         controllers = [other for other in self._machines if other.observer.leads and other is not machine]
         links = [(other.name, machine.name) for other in controllers]
         await asyncio.gather(machine.stop(), self._cut_links("stops unheard", links))
@@ -186,14 +185,13 @@ class Faults:
         await self._cut_links("isolated one way", self._random.choice(self._links_of(machine)))
 
     def _links_of(self, machine: Machine) -> tuple[list[Link], list[Link]]:
-        """From it to the other nodes, and back; now and then to the clients as well."""
+        """From the machine to the other nodes, and back; now and then to the clients as well."""
         others = [other.name for other in self._machines if other is not machine]
         if self._random.random() < 0.3:
             others += self._clients
         return [(machine.name, other) for other in others], [(other, machine.name) for other in others]
 
     def _other(self, machine: Machine) -> str:
-        """A client or another node."""
         names = [other.name for other in self._machines if other is not machine]
         return self._random.choice(names if names and self._random.random() < 0.6 else list(self._clients))
 
@@ -228,21 +226,21 @@ class Faults:
             self._mend_and_restart(machine)
 
     async def _sync_errors(self, machine: Machine) -> None:
-        """Nothing can be trusted after a sync that failed: the operator mends the disk and starts the node again."""
+        """After a failed sync nothing can be trusted: the operator mends the disk and starts the node again."""
         with _may_fail_to_start(machine):
             machine.disk.conditions.sync_errors = self._random.choice((0.1, 1))
             await self._last(f"sync errors: {machine.name}")
             self._mend_and_restart(machine)
 
     async def _an_error(self, machine: Machine) -> None:
-        """One call fails, whichever it is; the disk works again at once, and the node must not rely on it."""
+        """One call fails, of any kind; the disk works again at once, and the node must not rely on it."""
         with _may_fail_to_start(machine):
             machine.disk.error_in = self._random.randrange(1, MAX_CALLS_TO_A_CRASH)
             await self._last(f"an error: {machine.name}")
             self._mend_and_restart(machine)
 
     async def _a_dead_disk(self, machine: Machine) -> None:
-        """One of its disks does nothing any more, until somebody plugs it in again."""
+        """One disk does nothing any more, until it is plugged in again."""
         with _may_fail_to_start(machine):
             dead = self._random.choice(machine.data_paths).strip("/")
             machine.disk.conditions.dead = frozenset({dead})
@@ -250,9 +248,9 @@ class Faults:
             self._mend_and_restart(machine)
 
     async def _a_new_disk(self, machine: Machine) -> None:
-        """One of its disks is replaced by an empty one; not before all replicas are in sync, on the disks they have.
+        """One disk is replaced by an empty one; not before all replicas are in sync, on the disks they have.
 
-        The first disk has what makes it a voter of the quorum, and stays.
+        The first disk has what makes the node a voter of the quorum, and stays.
         """
         paths = machine.data_paths[1:]
         if not paths or not self._is_in_sync():
@@ -278,7 +276,6 @@ class Faults:
             machine.launch()
 
     def logs_of_groups(self, machine: Machine) -> list[str]:
-        """The directories of storage groups, and of partitions in them, that a machine has."""
         return [
             partition_directory(topic.name, index)
             for topic in machine.observer.image.topics.values()
@@ -301,7 +298,7 @@ class Faults:
         )
 
     def _mend_and_restart(self, machine: Machine) -> None:
-        """What failed stays offline until the node starts again."""
+        """A failed disk stays offline until the node starts again."""
         machine.heal_disk()
         machine.disk.error_in = None
         machine.crash(power_lost=self._random.random() < 0.3)

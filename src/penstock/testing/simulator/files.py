@@ -26,16 +26,14 @@ class File:
     changes: list[tuple[int, bytes | None]] = field(default_factory=list)
     modified_ms: int = 0
     has_lost: bool = False
-    """Whether a sync failed: what it was to bring to the disk is nowhere but in the page cache."""
+    """Whether a sync failed: what was to be synced is in the page cache only."""
 
     def write(self, data: bytes, position: int, now_ms: int) -> None:
-        """Put bytes into the page cache."""
         _put(self.content, data, position)
         self.changes.append((position, data))
         self.modified_ms = now_ms
 
     def truncate(self, size: int, now_ms: int) -> None:
-        """Cut the file, or make it longer."""
         _cut(self.content, size)
         self.changes.append((size, None))
         self.modified_ms = now_ms
@@ -56,18 +54,18 @@ class File:
         return left
 
     def forget_cache(self) -> None:
-        """What is read next comes from the disk."""
+        """The next read comes from the disk."""
         if self.has_lost:
             self.content = self._without_losses()
             self.has_lost = False
 
     def fail_to_sync(self) -> None:
-        """The page cache takes the changes for written, and the disk has none of them."""
+        """The page cache counts the changes as written, and the disk has none of them."""
         self.has_lost = self.has_lost or bool(self.changes)
         self.changes.clear()
 
     def lose_power(self, random: Random) -> None:
-        """Keep what was synced, and of the rest whatever chance says."""
+        """Keeps what was synced, and any part of the rest."""
         self.has_lost = False
         left = bytearray(self.durable)
         fate = random.choice(("none", "all", "prefix", "sectors"))
@@ -116,14 +114,13 @@ class Directory:
     changes: list[tuple[str, str, File | Directory | str | None]] = field(default_factory=list)
 
     def link(self, name: str, what: File | Directory) -> None:
-        """Enter a new file or directory."""
         self._change(("link", name, what))
 
     def unlink(self, name: str) -> None:
         self._change(("unlink", name, None))
 
     def rename(self, old: str, new: str) -> None:
-        """Give what is `old` the name `new`, at once."""
+        """Atomic."""
         self._change(("rename", old, new))
 
     def _change(self, change: tuple[str, str, File | Directory | str | None]) -> None:
@@ -137,7 +134,7 @@ class Directory:
             self.changes.clear()
 
     def lose_power(self, random: Random) -> None:
-        """Keep the names that were synced, and the first few changes after that."""
+        """Keeps the names that were synced, and the first few changes after that."""
         left = dict(self.durable)
         kept = random.choice((0, len(self.changes), random.randrange(len(self.changes) + 1)))
         for change in self.changes[:kept]:
@@ -149,7 +146,7 @@ class Directory:
             what.lose_power(random)
 
     def files(self) -> Iterator[File]:
-        """All files below."""
+        """In all directories below as well."""
         for what in self.entries.values():
             if isinstance(what, File):
                 yield what

@@ -21,7 +21,6 @@ class GivenUp:
         self._ends: dict[str, dict[PartitionHandOver, int]] = {}
 
     def look(self, host: str, hand_overs: Sequence[PartitionHandOver]) -> None:
-        """Something has happened on this host."""
         before = self._ends.pop(host, None)
         ends = {one: one.partition.log.log_end_offset for one in hand_overs if one.machine.state in HAS_ASKED}
         if not ends:

@@ -9,15 +9,13 @@ from penstock.node.storage_groups.group import StorageGroup
 
 
 class Host(Protocol):
-    """A host of the simulation (`Machine`)."""
-
     name: str
 
     def groups_led(self) -> dict[int, StorageGroup]:
-        """Those that its broker leads, as far as it knows."""
+        """As far as the broker knows."""
 
     def may_read(self, group: StorageGroup) -> bool:
-        """Whether its broker would answer about what is in it, by its own clock."""
+        """Whether the broker would answer reads of the group, by its own clock."""
 
 
 class GroupLeads:
@@ -29,7 +27,7 @@ class GroupLeads:
         self._told: dict[int, None] = {}
 
     def look(self, host: Host) -> None:
-        """Something has happened on this host; what others believe may have come to its end meanwhile."""
+        """Called after an event on this host; leases of other hosts may have run out meanwhile."""
         led = host.groups_led()
         for number, hosts in self._led.items():
             if number not in led:

@@ -1,7 +1,7 @@
-"""Who would answer as a leader: at each moment of the true time one broker for each partition, or none.
+"""Which broker would answer as a leader: at each moment of the true time one broker for each partition, or none.
 
 A broker that the controller has not fenced may not have heard yet that another one leads: that is a hand-over, and over
-when the metadata have come. One that is fenced by the newest metadata answers nobody, however late it hears of that.
+when the metadata have come. One that is fenced by the newest metadata answers no client, however late it hears of that.
 """
 
 from __future__ import annotations
@@ -18,16 +18,13 @@ Key = tuple[UUID, int]
 
 
 class Host(Protocol):
-    """A host of the simulation (`Machine`)."""
-
     name: str
 
     @property
-    def serving(self) -> Broker | None:
-        """The broker that would answer there now."""
+    def serving(self) -> Broker | None: ...
 
     def would_answer(self, partition: Partition) -> bool:
-        """Whether it would answer about that partition as its leader, by its own clock."""
+        """As the partition's leader, by the broker's own clock."""
 
 
 class LeaderClaims:
@@ -43,11 +40,9 @@ class LeaderClaims:
         self._told: dict[tuple[Key, str], int] = {}
 
     def watch(self, hosts: Sequence[Host]) -> None:
-        """These are the hosts of the simulation."""
         self._hosts = hosts
 
     def look(self, host: Host) -> None:
-        """Something has happened on this host."""
         if not self._hosts:
             return
         broker = host.serving
@@ -59,7 +54,7 @@ class LeaderClaims:
             self._check(key)
 
     def look_anew(self, host: Host) -> None:
-        """Find out what the broker there leads, as far as it knows, of all that has several replicas."""
+        """Which partitions with several replicas the broker leads, as far as it knows."""
         broker = host.serving
         self._led[host.name] = {
             (partition.topic_id, partition.index): partition

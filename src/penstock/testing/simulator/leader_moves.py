@@ -21,11 +21,10 @@ class LeaderMoves:
         self.seen = 0
 
     def applied(self, node_id: int, offset: int) -> None:
-        """A node has applied the metadata log so far."""
         self._applied[node_id] = max(self._applied.get(node_id, -1), offset)
 
     def look(self, state: ControllerState, now_s: float) -> None:
-        """See whether the active controller has begun another move, and whether it may."""
+        """Whether the active controller has begun another move, and may."""
         move, wait = state.balancer.move, state.balancer._wait
         if move is None or wait is None or (self._last is not None and self._last[:2] == (move, wait.offset)):
             return

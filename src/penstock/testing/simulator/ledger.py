@@ -17,7 +17,7 @@
 | a leader that hands over  | appends nothing once it has asked for its successor: see `given_up.py` |
 | a partition, a generation | belong to one member of a group |
 | a member without company  | stays as long as no fault strikes, wherever its coordinator goes: see `clients.py` |
-| a committed offset        | never goes back, but for who asks a coordinator that was replaced and does not know it |
+| a committed offset        | never goes back, but as a replaced coordinator tells it that does not know that yet |
 | a storage group           | has one leader that holds the lease, or none: see `group_leads.py` |
 | produces and reads        | of a storage group, or where brokers refuse without a lease, are linearizable: see       |
 |                           | `log_ends.py` |
@@ -49,8 +49,6 @@ from penstock.testing.simulator.wrong_clocks import WrongClocks
 
 
 class Ledger:
-    """Keeps the promises of one simulation; `violations` has what was broken."""
-
     def __init__(
         self,
         trace: Trace,
@@ -61,9 +59,9 @@ class Ledger:
         is_careless: bool = False,
         has_leases: bool = False,
     ) -> None:
-        """`is_careless`: outdated replicas may lead, so that no record is promised to anybody.
+        """`is_careless`: outdated replicas may lead, so no record is promised.
 
-        `has_leases`: no broker answers as a leader without one, if the partition has several replicas.
+        `has_leases`: of a partition with several replicas a broker answers as the leader only with a lease.
         """
         self.violations: list[str] = []
         self.promises = TopicPromises()
@@ -91,7 +89,8 @@ class Ledger:
         self._weak: dict[Key, dict[str, int]] = {}
         """Replicas that lost their power while they had all, and how much of them a flush had promised."""
         self._last_leaders: dict[Key, dict[str, int]] = {}
-        """The same of replicas that do not count any more, and may lead when nobody does; and the epochs of those."""
+        """As `_weak`, of replicas that count no more, and may lead when no other can; and the epochs in which they do.
+        """
         self._recovering: dict[Key, int] = {}
         self._lost: dict[Key, None] = {}
         """Partitions of which all replicas that had all are such, and that is noted."""
@@ -100,11 +99,11 @@ class Ledger:
 
     @property
     def topics(self) -> dict[str, int]:
-        """Topics that exist for sure, and how many partitions they have at least."""
+        """Topics that certainly exist, and their least number of partitions."""
         return self.promises.counts
 
     def violated(self, text: str) -> None:
-        """Note a broken rule, in the outcome and in the trace."""
+        """In the outcome and in the trace."""
         self.violations.append(text)
         self._trace.note("VIOLATION", text)
 
@@ -125,7 +124,7 @@ class Ledger:
         Its timestamp is at least `written_ms`; the partition went to `before` when it was sent.
         """
         if partition.topic not in self.topics:
-            return  # somebody deletes it
+            return  # its deletion is under way
         self.acks += 1
         if not self.is_by_consensus(partition.topic) and (self._is_careless or (self._replicas > 1 and not by_all)):
             return  # the next leader may not have it
@@ -137,7 +136,7 @@ class Ledger:
             self.violated(f"{partition} offset {offset} was given to {known[offset]!r} and to {value!r}")
 
     def is_by_consensus(self, topic: str) -> bool:
-        """Whether what is acknowledged there is on the disks of a majority, for good."""
+        """Whether acknowledged records are on the disks of a majority, for good."""
         known = None if self.agreement.newest is None else self.agreement.newest.topics.get(topic)
         return known is not None and known.by_consensus
 
@@ -146,10 +145,10 @@ class Ledger:
         return self.is_by_consensus(topic) or (self._has_leases and not self._is_careless)
 
     def promised_ends(self, name: str) -> dict[TopicPartition, int]:
-        """How far partitions go at least, if this node is asked now and answers.
+        """The least ends of partitions, if this node is asked now and answers.
 
-        Nothing is known of those of which it was taken out of the ISR while it was neither fenced nor asked to go: it
-        may not have heard of that, and answers as before.
+        Without the partitions from whose ISR it was removed while it was neither fenced nor asked to go: it may not
+        have heard of that, and answers as before.
         """
         ends, image = self.log_ends.reached(), self.agreement.newest
         brokers = () if image is None else image.brokers.values()
@@ -165,11 +164,11 @@ class Ledger:
         }
 
     def holds_since(self, topic: str, losses: int) -> bool:
-        """Whether what was asked for when `lossy_crashes` was that cannot have been taken meanwhile by a power cut."""
+        """Whether no power cut can have taken what was asked for when `lossy_crashes` was `losses`."""
         return losses == self.lossy_crashes or self.is_by_consensus(topic)
 
     def consumed(self, record: ConsumedRecord) -> None:
-        """Compare a record that a consumer was given with what was acknowledged."""
+        """A consumer's record must be the acknowledged one."""
         known = self.acknowledged.get(record.topic_partition, {}).get(record.offset, record.value)
         if known != record.value:
             self.violated(f"{record.topic_partition} offset {record.offset} is {record.value!r}, not {known!r}")
@@ -177,7 +176,7 @@ class Ledger:
             self.log_ends.goes_to(record.topic_partition, record.offset + 1)
 
     def owns(self, group: str, generation: int, member: str, partitions: Sequence[TopicPartition]) -> None:
-        """Check that nobody else has these partitions in the same generation."""
+        """No other member may have these partitions in the same generation."""
         if self._is_careless:
             return  # a group whose log is gone counts its generations from the beginning
         for partition in partitions:
@@ -186,15 +185,14 @@ class Ledger:
                 self.violated(f"{partition} belongs to {owner} and {member} in generation {generation} of {group}")
 
     def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int) -> None:
-        """Note an offset whose commit was acknowledged."""
         key = (group, partition)
         self.committed[key] = max(offset, self.committed.get(key, 0))
 
     def promised_offsets(self, group: str) -> dict[TopicPartition, int]:
-        """What a group's coordinator must know when it is asked now.
+        """The offsets that a group's coordinator must know when it is asked now.
 
-        Nothing while a node does not know yet that another one coordinates the group: it may be asked, and it knows
-        what it knew, as Kafka's coordinators do.
+        None while a node does not know yet that another one coordinates the group: it may be asked, and it knows what
+        it knew, as Kafka's coordinators do.
         """
         if self._has_deposed_coordinator(group):
             return {}
@@ -213,7 +211,7 @@ class Ledger:
         )
 
     def found_committed(self, group: str, partition: TopicPartition, offset: int, promised: int) -> None:
-        """The coordinator says so; `promised` is what was acknowledged before it was asked."""
+        """The coordinator's answer; `promised` was acknowledged before the question."""
         if self.lossy_crashes:
             return  # a reader whose position is behind the end that is left begins anew, and commits that
         if offset < promised and self.committed.get((group, partition), 0) >= promised:
@@ -222,7 +220,7 @@ class Ledger:
     # What befalls the node
 
     def crashing(self, name: str, node: RunningNode | None, *, power_lost: bool) -> None:
-        """Strike out what nobody promised to keep through this."""
+        """Removes what was not promised through such a crash."""
         self._note_homes()
         self._nodes.pop(name, None)
         self.replica_agreement.forget_node(name)
@@ -252,7 +250,7 @@ class Ledger:
         self._weaken(name, None)
 
     def _weaken(self, name: str, node: RunningNode | None) -> None:
-        """Of several replicas one lost its power: strike out what no other one is sure to have."""
+        """One of several replicas lost its power: removes what no other one is sure to have."""
         self.look_at_weak()
         image = self.agreement.newest
         for topic in () if image is None else [one for one in image.topics.values() if not one.by_consensus]:
@@ -270,7 +268,7 @@ class Ledger:
         self.look_at_weak()
 
     def _lose(self, key: Key, topic: str, offset: int) -> None:
-        """All that lies at this offset and behind it may be gone."""
+        """Records at this offset and behind it may be gone."""
         self.replica_agreement.lost(key, offset)
         where = TopicPartition(topic, key[1])
         self.log_ends.lost(where, offset)
@@ -305,7 +303,7 @@ class Ledger:
             self.committed.clear()
 
     def look_at_recoveries(self) -> None:
-        """Nobody was eligible, so the last leader leads again: what power cuts have taken from it is gone."""
+        """No replica was eligible, so the last leader leads again: what power cuts have taken from it is gone."""
         image = self.agreement.newest
         for topic in () if image is None else image.topics.values():
             for index, partition in topic.partitions.items():
@@ -323,14 +321,13 @@ class Ledger:
                     self.committed.clear()
 
     def look_at_replica(self, name: str, partition: Partition) -> None:
-        """Compare a replica that a node holds with the others."""
         if self._is_careless:
             return
         known = self._known(partition)
         is_in_sync = known is not None and name in _members(known)
         is_weak = not is_in_sync or name in self._weak.get((partition.topic_id, partition.index), ())
         is_current = known is not None and known.leader_epoch == partition.leader_epoch
-        if not partition.owns_log:  # it has nothing but what is committed, and nobody counts on its having all
+        if not partition.owns_log:  # it has only what is committed, and no rule counts on its having all
             is_weak = is_current = False
         self.replica_agreement.look(
             name,
@@ -348,20 +345,19 @@ class Ledger:
             self.replica_agreement = ReplicaAgreement(self.violated, begins_late=True)
 
     def _known(self, partition: Partition) -> PartitionImage | None:
-        """What the newest metadata say of a partition."""
         image = self.agreement.newest
         topic = None if image is None else image.topics_by_id.get(partition.topic_id)
         return None if topic is None else topic.partitions.get(partition.index)
 
     def _leads(self, name: str, partition: Partition) -> bool:
-        """Whether the newest metadata say so, too: a node that is behind may believe that it leads."""
+        """By the newest metadata, too: a node that is behind may believe that it leads."""
         known = self._known(partition)
         if partition.leader is None or known is None:
             return False
         return name == f"node{known.leader}" and known.leader_epoch == partition.leader_epoch
 
     def started(self, name: str, node: RunningNode, versions: dict[str, int]) -> None:
-        """Look at what a node has found after its start; `versions` are the promises of before it."""
+        """Checks what a node has found at its start; `versions` are the promises of before it."""
         if node.is_broker:  # a controller need not know what is committed to do its work
             for broken in self.promises.broken(image_of(node), versions):
                 self.violated(f"{name}: {broken}")
@@ -380,13 +376,12 @@ class Ledger:
                 self.violated(f"{partition} ends at {end}, offset {max(known)} was acknowledged")
 
     def stopped(self, name: str) -> None:
-        """A node has stopped as it should."""
         self._note_homes()
         self.replica_agreement.forget_node(name)
         self._nodes.pop(name, None)
 
     def _note_homes(self) -> None:
-        """Each partition has one replica, and it stays where it was made."""
+        """Partitions with one replica stay where they were made."""
         for name, node in self._nodes.items():
             for partition in partitions_of(node):
                 self._homes[TopicPartition(partition.topic, partition.index)] = name
@@ -410,13 +405,12 @@ class Ledger:
             self._check_order(partition, records, idempotent)
 
     def look_at_history(self) -> None:
-        """All partitions were read back: compare that with what clients saw, where no record may be gone."""
+        """After all partitions were read back: compares them with what clients saw, where no record may be gone."""
         if self._retention_ms is None:
             for anomaly in self.history.anomalies([topic for topic in self.topics if self.holds_since(topic, 0)]):
                 self.violated(anomaly)
 
     def _is_old(self, partition: TopicPartition, offset: int) -> bool:
-        """Whether retention may have deleted an acknowledged record."""
         if self._retention_ms is None:
             return False
         return self._written_ms[partition][offset] + self._retention_ms < self.clocks.latest_ms()

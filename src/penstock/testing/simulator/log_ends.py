@@ -2,7 +2,7 @@
 
 Each has its place: a produce its offset, and a read the end of the log that it saw. So the order is known, and what is
 left to check is that none stands before what was over when it began: such a produce would have been put between records
-that were there, and such a read is stale. Who asks takes `reached` with him.
+that were there, and such a read is stale. A request takes `reached` along.
 
 | partition                                      | produces | reads                                                    |
 | ---------------------------------------------- | -------- | -------------------------------------------------------- |
@@ -11,12 +11,13 @@ that were there, and such a read is stale. Who asks takes `reached` with him.
 |                                                |          | that has answered ListOffsets in the same epoch          |
 
 A leader with an ISR begins with a high watermark that may be older than what was acknowledged before it. Until it has
-reached the beginning of the leader's epoch, ListOffsets is refused (KIP-207), and Fetch gives less than there is: who
-polls sees the rest a moment later. From the first answer of ListOffsets on, the leader knows all that was acknowledged.
+reached the beginning of the leader's epoch, ListOffsets is refused (KIP-207), and Fetch gives less than there is: a
+consumer sees the rest a moment later. From the first answer of ListOffsets on, the leader knows all that was
+acknowledged.
 
 One read is not promised to be new: of a leader that was taken out of the ISR although the controller hears it, by a
-move to other replicas, or as it lags behind its successor. Nobody waits for it, and it answers until it hears of that,
-for as long as its lease lasts (`Ledger.promised_ends`).
+move to other replicas, or as it lags behind its successor. No commit waits for it, and it answers until it hears of
+that, for as long as its lease lasts (`Ledger.promised_ends`).
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from penstock.client.values import TopicPartition
 
 
 class LogEnds:
-    """How far somebody has been told that partitions go; `violated` is told of an answer that goes less far."""
+    """The furthest end of each partition in any answer; `violated` is told of an answer that goes less far."""
 
     def __init__(self, violated: Callable[[str], None]) -> None:
         self._violated = violated
         self._ends: dict[TopicPartition, int] = {}
 
     def reached(self) -> dict[TopicPartition, int]:
-        """Where partitions end at least, now; those that are not named, at 0."""
+        """The least ends of partitions now; 0 for missing ones."""
         return dict(self._ends)
 
     def produced(self, where: TopicPartition, offset: int, before: int) -> None:
@@ -44,15 +45,15 @@ class LogEnds:
         self.goes_to(where, offset + 1)
 
     def read(self, who: str, where: TopicPartition, end: int, before: int) -> None:
-        """Somebody answered that the partition ends there; `before` was reached when he was asked."""
+        """A broker answered with this end; `before` was reached when it was asked."""
         if end < before:
             self._violated(f"{who} answered that {where} ends at {end}, after somebody knew of {before}")
         self.goes_to(where, end)
 
     def goes_to(self, where: TopicPartition, end: int) -> None:
-        """Somebody was told so."""
+        """An answer had this end."""
         self._ends[where] = max(end, self._ends.get(where, 0))
 
     def lost(self, where: TopicPartition, end: int) -> None:
-        """Power cuts may have taken all that lies behind this."""
+        """Power cuts may have taken records behind this end."""
         self._ends[where] = min(end, self._ends.get(where, 0))

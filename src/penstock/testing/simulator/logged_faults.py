@@ -19,7 +19,7 @@ class _LogReader(logging.Handler):
 
 @contextmanager
 def faults_in_logs(violated: Callable[[str], None], *packages: str) -> Iterator[None]:
-    """Tell `violated` of each exception that these packages log, Penstock by default; nothing else of it is logged."""
+    """Tells `violated` of exceptions that these packages log, Penstock by default, and suppresses their logs."""
     handler, loggers = _LogReader(violated), [logging.getLogger(name) for name in packages or ("penstock",)]
     before = [(logger.propagate, logger.level) for logger in loggers]
     for logger in loggers:

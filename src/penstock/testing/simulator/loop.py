@@ -20,7 +20,7 @@ from typing import Any
 
 MAX_TURNS_AT_A_MOMENT = 100_000
 MAX_CANCELLED = 200
-"""So many timers that were cancelled may be kept."""
+"""How many cancelled timers may be kept."""
 EPOCH_MS = 1_700_000_000_000
 """The wall clock at the beginning of each simulation."""
 
@@ -28,12 +28,12 @@ _PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
 
 
 class KilledError(BaseException):
-    """Raised in a process that dies in the middle of what it does; nothing in it may catch this."""
+    """Raised in a process that dies in the middle of its work; the process must not catch it."""
 
 
 @dataclass(slots=True)
 class Clock:
-    """A host's clock: it goes at this rate for ever, and the wall clock stands wrong by so much now."""
+    """The rate stays for ever; the wall clock's error may change."""
 
     rate: float = 1.0
     wrong_by_ms: int = 0
@@ -56,13 +56,13 @@ class Process:
         self._held: list[_Handle | _TimerHandle] = []
 
     def kill(self) -> None:
-        """End the process: no callback of it runs any more."""
+        """No callback of the process runs any more."""
         self.is_alive = False
         self.watch = None
         self._held.clear()
 
     def pause(self) -> None:
-        """Nothing of it runs until `go_on`; it does not notice."""
+        """No callback runs until `go_on`; the process does not notice."""
         self.is_paused = True
 
     def go_on(self, loop: VirtualLoop) -> None:
@@ -73,48 +73,43 @@ class Process:
             loop.add_ready(handle)
 
     def check_alive(self) -> None:
-        """Raise KilledError in a process that is dead."""
+        """Raises KilledError in a dead process."""
         if not self.is_alive:
             raise KilledError(self.host)
 
     def spawn(self, loop: VirtualLoop, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run a coroutine as this process; the task belongs to the process as well."""
+        """The coroutine and its task belong to the process."""
         return self.context.run(loop.create_task, work)
 
     def keep(self, task: asyncio.Task[Any]) -> None:
-        """Refer to a task for as long as the process object lives, so that no memory is freed at a time by chance."""
+        """Keeps a reference for as long as the process object lives, so that no memory is freed at a time by chance."""
         self._tasks.append(task)
         if len(self._tasks) > 1000:
             self._tasks = [task for task in self._tasks if not task.done()]
 
     def hold(self, handle: _Handle | _TimerHandle) -> None:
-        """This is due while the process is paused."""
         self._held.append(handle)
 
 
 def current_process() -> Process | None:
-    """The process whose code runs now; None in the simulation's own."""
+    """None in the simulation's own code."""
     return _PROCESS.get()
 
 
 class _Handle(asyncio.Handle):
-    """A callback of a process."""
-
     __slots__ = ("process",)
     process: Process | None
 
 
 class _TimerHandle(asyncio.TimerHandle):
-    """A callback of a process, at a time."""
-
     __slots__ = ("process",)
     process: Process | None
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """See the module. `thread_delay_s(process)` says how long work in a thread takes.
+    """`thread_delay_s(process)` says how long work in a thread takes.
 
-    `moment` is the true time in seconds since the simulation began; each process has what its host's clock makes of it.
+    `moment` is the true time in seconds since the simulation began; a process sees its host's clock.
     """
 
     def __init__(self, random: Random) -> None:
@@ -126,29 +121,29 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.thread_delay_s: Callable[[Process | None], float] = lambda _: self._random.uniform(0.000_05, 0.01)
         self.failures: list[str] = []
         self._timers: list[tuple[float, int, _TimerHandle]] = []
-        """Of several at one moment the first that was asked for is the first."""
+        """Timers of one moment run in the order in which they were set."""
         self._cancelled = 0
         self._ready: deque[_Handle | _TimerHandle]
         self.set_exception_handler(self._note_failure)
         self.set_task_factory(_make_task)
 
     def time(self) -> float:
-        """Seconds since the simulation began, as the clock of the process counts them that asks."""
+        """Seconds since the simulation began, by the clock of the calling process."""
         process = _PROCESS.get()
         return self.moment if process is None else self.moment * process.clock.rate
 
     def now_ms(self) -> int:
-        """The wall clock, where it is right."""
+        """The true wall clock."""
         return EPOCH_MS + int(self.moment * 1000)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass without running anything: somebody holds the processor."""
+        """Time passes without running anything, as if a callback held the processor."""
         self.moment += seconds
 
-    # What asyncio does with sockets, locks and threads is of no use here.
+    # asyncio's sockets, locks and threads are of no use here.
 
     def _run_once(self) -> None:
-        """Run what is ready; if nothing is, let time pass."""
+        """Runs what is ready; if nothing is, lets time pass."""
         ready, timers = self._ready, self._timers
         while timers and timers[0][2].cancelled():
             heapq.heappop(timers)
@@ -182,13 +177,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # Callbacks belong to processes. What asyncio does to enter them is done here, with handles of our own.
 
     def add_ready(self, handle: _Handle | _TimerHandle) -> None:
-        """Run this as soon as what was entered before it has run."""
+        """In the order of the calls."""
         self._ready.append(handle)
 
     def call_soon(  # type: ignore[override]  # the arguments' types are of no use here
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        """Call back within the process whose context it is."""
+        """In the process whose context it is."""
         context = copy_context() if context is None else context
         handle = _Handle(callback, args, self, context)
         process = handle.process = context.get(_PROCESS)
@@ -201,7 +196,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_at(  # type: ignore[override]  # the same
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Call back later, within the process whose context it is; `when` is what the clock of who asks then shows."""
+        """In the process whose context it is; `when` is by the caller's clock."""
         process = _PROCESS.get()
         moment = when if process is None else when / process.clock.rate
         return self.call_at_moment(moment, callback, *args, context=context)
@@ -209,7 +204,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_at_moment(
         self, moment: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Call back at this moment of the true time."""
+        """At this moment of the true time."""
         context = copy_context() if context is None else context
         handle = _TimerHandle(moment, callback, args, self, context)
         process = handle.process = context.get(_PROCESS)
@@ -250,7 +245,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 
 def _run(handle: _Handle | _TimerHandle) -> None:
-    """Call back, if there is still somebody."""
+    """Not for dead processes."""
     process = handle.process
     if process is None:
         handle._run()

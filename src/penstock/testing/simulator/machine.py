@@ -35,7 +35,7 @@ LOOK_S = 0.01
 
 
 class Machine:
-    """One host. `node` is None unless a node serves there."""
+    """`node` is None unless a node serves there."""
 
     def __init__(
         self, node: NodePlan, plan: Plan, network: Network, random: Random, ledger: Ledger, trace: Trace
@@ -47,9 +47,8 @@ class Machine:
         self.process: Process | None = None
         self.power_fails_with_it = False
         self.may_fail_to_start = False
-        """Whether the world is such that it must not be blamed for that."""
+        """Whether a failed start is no violation."""
         self.away_since: float | None = 0.0
-        """The time since which it is down or paused."""
         self.disk_healed_at = 0.0
         self.observer = Observer(node, ledger, trace)
         self.observer.on_event = self._look
@@ -71,7 +70,6 @@ class Machine:
         self.disk.root.sync()
 
     def _look(self) -> None:
-        """Something has happened here."""
         self._ledger.leader_claims.look(self)
         self._ledger.group_leads.look(self)
         if self.node is not None:
@@ -79,56 +77,51 @@ class Machine:
 
     @property
     def address(self) -> str:
-        """The host and port at which clients reach it."""
         return f"{self.name}:{BROKER_PORT}"
 
     @property
     def data_paths(self) -> list[str]:
-        """Its log directories, each on a disk of its own; the first has the metadata log."""
+        """The log directories, each on a disk of its own; the first has the metadata log."""
         return self._settings.get("log.dirs", DATA).split(",")
 
     @property
     def has_offline_directory(self) -> bool:
-        """Whether the node that runs has a log directory that failed."""
         return self.node is not None and bool(self.node.parts.context.directories.roots.offline)
 
     def now_ms(self) -> int:
-        """What its wall clock shows."""
+        """By its wall clock."""
         return EPOCH_MS + self.clock.wrong_by_ms + int(self._network.loop.moment * self.clock.rate * 1000)
 
     @property
     def is_up(self) -> bool:
-        """Whether a process of it lives."""
         return self.process is not None and self.process.is_alive
 
     @property
     def is_paused(self) -> bool:
-        """Whether its process lives and does nothing."""
         return self.is_up and self.process is not None and self.process.is_paused
 
     @property
     def serving(self) -> Broker | None:
-        """The broker that would answer now."""
         return self.node.broker if self.node is not None and self.node.is_broker and not self.is_paused else None
 
     def would_answer(self, partition: Partition) -> bool:
-        """Whether its broker would answer about a partition as its leader, by its own clock."""
+        """As the partition's leader, by its broker's own clock."""
         broker, process = self.serving, self.process
         return broker is not None and process is not None and process.context.run(broker.may_lead, partition)
 
     def groups_led(self) -> dict[int, StorageGroup]:
-        """The storage groups that its broker leads, as far as it knows."""
+        """As far as its broker knows."""
         broker = self.serving
         groups = {} if broker is None else broker.storage_groups.by_number
         return {number: replica.group for number, replica in groups.items() if replica.leads}
 
     def may_read(self, group: StorageGroup) -> bool:
-        """Whether its broker would answer about what is in a group, by its own clock."""
+        """Whether its broker would answer reads of the group, by its own clock."""
         return self.process is not None and self.process.context.run(getattr, group, "can_be_read")
 
     @property
     def groups_are_whole(self) -> bool:
-        """Whether all storage groups that shall be here are, vote, and have what others know to be committed."""
+        """Whether all storage groups of this node are there, vote, and have all that is committed."""
         broker = self.serving
         if broker is None:
             return not self.plan.is_broker
@@ -144,11 +137,10 @@ class Machine:
 
     @property
     def has_bad_disk(self) -> bool:
-        """Whether its disk is full, slow or broken."""
         return self.disk.conditions != DiskConditions()
 
     def format(self, cluster_id: str, directory_id: UUID, first_snapshot: bytes | None) -> None:
-        """Give its disk its identity, as `penstock storage format` does, and perhaps tell it of the first voters."""
+        """As `penstock storage format` does, perhaps with the first voters."""
         self._cluster_id = cluster_id
         self._format({DATA: directory_id}, first_snapshot)
 
@@ -168,12 +160,12 @@ class Machine:
         self.disk.sync()
 
     def directory_ids(self) -> list[UUID]:
-        """Those of its log directories, as they are on its disks."""
+        """As they are on the disks."""
         found = identities(SimulatedDisk(self.disk, Process(self.name)), self.data_paths).values()
         return [one.directory_id for one in found if one is not None and one.directory_id is not None]
 
     def replace_disk(self, path: str) -> None:
-        """Somebody takes a disk out, whatever the node does, and puts an empty one in."""
+        """An empty disk takes its place, whatever the node does."""
         self._trace.note(self.name, f"has a new disk for {path}")
         self.crash(power_lost=False)
         self._ledger.disk_replaced(self.name)
@@ -182,8 +174,8 @@ class Machine:
         self._format({})
 
     def lose_logs(self, names: Collection[str]) -> None:
-        """The logs of these names lose records that were on the disk: all, or what comes behind some place. A group's
-        own loses all: nothing tells afterwards that there was more.
+        """Logs lose records that were on the disk: all, or those behind some offset. A group's own log loses all: it
+        does not tell afterwards that there was more.
         """
         self.crash(power_lost=False)
         for path in self.data_paths:
@@ -205,17 +197,16 @@ class Machine:
             directory.sync()
 
     async def start(self) -> None:
-        """Start the node and wait until it serves, or was killed before that."""
+        """Returns when the node serves, or was killed before that."""
         self.launch()
         await self.settled()
 
     async def settled(self) -> None:
-        """Wait until it is no longer starting."""
         if self._starting is not None:
             await asyncio.wait([self._starting])
 
     def launch(self) -> None:
-        """Start the node; it serves when `node` is there."""
+        """The node serves when `node` is set."""
         assert not self.is_up
         process = self.process = Process(self.name, self.clock)
         self._processes.append(process)
@@ -272,7 +263,7 @@ class Machine:
         self._end(process, power_lost=False)
 
     async def stop(self) -> None:
-        """Stop the node cleanly; it may be killed meanwhile."""
+        """Cleanly; the node may be killed meanwhile."""
         process, node = self.process, self.node
         if process is None or node is None or self._is_stopping or process.is_paused:
             return
@@ -292,7 +283,7 @@ class Machine:
             self._end(process, power_lost=False)
 
     def pause(self) -> None:
-        """Stop its processor: the process does not notice."""
+        """The process does not notice."""
         if self.process is not None and self.is_up:
             self._trace.note(self.name, "is paused")
             self.away_since = self._network.loop.moment
@@ -307,9 +298,9 @@ class Machine:
             self.process.go_on(self._network.loop)
 
     def crash(self, *, power_lost: bool) -> None:
-        """Kill the node now, in the middle of whatever it does; with the power, or without.
+        """Kills the node now, in the middle of whatever it does.
 
-        What a process that has ended left in the page cache goes with the power as well.
+        Without power the page cache is lost, also that of processes that have ended.
         """
         process = self.process
         is_alive = process is not None and process.is_alive
@@ -323,13 +314,12 @@ class Machine:
             self.disk.lose_power()
 
     def set_clock(self, wrong_by_ms: int) -> None:
-        """Somebody sets its wall clock; the time that its timers go by jumps never."""
+        """Sets the wall clock; the clock of timers never jumps."""
         self._trace.note(self.name, f"its clock is wrong by {wrong_by_ms} ms")
         self.clock.wrong_by_ms = wrong_by_ms
         self._ledger.clocks.is_set(wrong_by_ms)
 
     def heal_disk(self) -> None:
-        """Let the disk have room and work again."""
         self.disk.conditions = DiskConditions()
         self.disk_healed_at = self._network.loop.moment
 
@@ -344,7 +334,7 @@ class Machine:
 
 
 async def _has_ended(process: Process, task: asyncio.Task[Any]) -> bool:
-    """A task of a process that died never ends: look from outside."""
+    """A task of a dead process never ends: look from outside."""
     if process.is_alive and not task.done():
         await asyncio.sleep(LOOK_S)
     return not process.is_alive or task.done()

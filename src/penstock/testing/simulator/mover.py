@@ -23,19 +23,19 @@ LEADERS = "leader.replication.throttled.replicas"
 FOLLOWERS = "follower.replication.throttled.replicas"
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 BYTES_PER_S = (200, 5_000)
-"""A limit for moves: so little that it holds them back."""
+"""Limits for moves, low enough to hold them back."""
 UNLIMITED = 0.5
-"""So many moves leave limits as they are."""
+"""The share of moves that leave limits as they are."""
 CLEARED = 0.2
 GROUPS = 0.4
-"""So many moves are of storage groups, where there are any."""
+"""The share of moves of storage groups, where there are any."""
 CANCELLED = 0.25
 SMALLER = 0.1
-"""So many take all limits away."""
+"""The share of moves that take all limits away."""
 
 
 class MovingClient:
-    """Until all is healed; then what is under way comes to its end by itself, or is never done."""
+    """Moves until all is healed; then a move under way ends by itself, or never."""
 
     def __init__(self, world: World, name: str, random: Random, plan: Plan) -> None:
         self.name = name
@@ -94,7 +94,7 @@ class MovingClient:
             self._look_at(await admin.partitions.reassign({where: targets}))
 
     async def _move_group(self, admin: Admin, groups: TopicImage) -> None:
-        """A storage group gets other voters, one or all of them; or a move of one does not go on."""
+        """A storage group gets other voters, one or all of them; or its move is cancelled."""
         where = TopicPartition(groups.name, self._random.choice(list(groups.partitions)))
         if self._random.random() < CANCELLED:
             self._note(f"{where} shall stay")
@@ -107,7 +107,7 @@ class MovingClient:
         self._look_at(await admin.partitions.reassign({where: targets}))
 
     async def _limit(self, admin: Admin, where: TopicPartition, now: Sequence[int], then: Sequence[int]) -> None:
-        """Perhaps let this move, or none any more, take only so much of the network (KIP-73)."""
+        """Perhaps limits the bandwidth of this move, or of none any more (KIP-73)."""
         lot = self._random.random()
         if lot < UNLIMITED:
             return
@@ -128,7 +128,7 @@ class MovingClient:
         await self._alter_brokers(admin, None if rate is None else str(rate))
 
     async def _lift_limits(self, admin: Admin) -> None:
-        """As an administrator does whose moves are over."""
+        """As an administrator does when the moves are over."""
         if self._has_limited:
             await self._alter_brokers(admin, None)
 

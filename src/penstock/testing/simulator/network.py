@@ -25,7 +25,7 @@ MAX_PIECES = 4
 
 @dataclass(slots=True)
 class Conditions:
-    """How the network is now. `cut` has pairs (from, to); a name in `slow` multiplies its delays."""
+    """`cut` has pairs (from, to); a name in `slow` multiplies its delays."""
 
     delay_s: float = 0.001
     socket_bytes: int = 65_536
@@ -34,8 +34,6 @@ class Conditions:
 
 
 class Pipe(asyncio.Transport):
-    """One end of a connection."""
-
     def __init__(self, network: Network, process: Process, name: tuple[str, int], peer_name: tuple[str, int]) -> None:
         super().__init__({"peername": peer_name, "sockname": name})
         self.process = process
@@ -56,7 +54,7 @@ class Pipe(asyncio.Transport):
     # What protocols call
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send bytes; the protocol is paused when more are under way than sockets hold."""
+        """The protocol is paused when more bytes are under way than sockets hold."""
         if self._closing or not data:
             return
         content = bytes(data)
@@ -68,15 +66,13 @@ class Pipe(asyncio.Transport):
             self.protocol.pause_writing()
 
     def close(self) -> None:
-        """Close when everything is sent."""
+        """Closes when everything is sent."""
         self._end(None)
 
     def abort(self) -> None:
-        """Close at once."""
         self._end(None)
 
     def is_closing(self) -> bool:
-        """Whether it is closing or closed."""
         return self._closing
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -84,14 +80,12 @@ class Pipe(asyncio.Transport):
         self._high = 65_536 if high is None else high
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that wait."""
         return max(0, self._in_flight - self._network.conditions.socket_bytes)
 
     def pause_reading(self) -> None:
         self._reading = False
 
     def resume_reading(self) -> None:
-        """Deliver what has come meanwhile, and go on."""
         if not self._reading:
             self._reading = True
             self._network.loop.call_soon(self._deliver, context=self.process.context)
@@ -103,12 +97,11 @@ class Pipe(asyncio.Transport):
     # What the network calls
 
     def connected(self, protocol: asyncio.BaseProtocol) -> None:
-        """Tell the protocol that the connection is open."""
         self.protocol = protocol
         protocol.connection_made(self)
 
     def heal(self) -> None:
-        """The link is whole again: what was held back goes on its way."""
+        """Delivers what the cut link held back."""
         held, self._held = self._held, []
         for piece in held:
             self._send(piece)
@@ -137,7 +130,6 @@ class Pipe(asyncio.Transport):
         network.loop.call_at_moment(when, self.peer.arrived, piece, context=self.peer.process.context)
 
     def arrived(self, piece: bytes) -> None:
-        """Bytes have come from the other end."""
         if self.is_open:
             self._incoming.append(piece)
             self._deliver()
@@ -183,20 +175,16 @@ class Pipe(asyncio.Transport):
 
 
 class SimulatedSocket:
-    """An address that is bound."""
-
     def __init__(self, process: Process, address: tuple[str, int]) -> None:
         self.process = process
         self.address = address
         self.close: Callable[[], None] = lambda: None
 
     def listen(self, backlog: int) -> None:
-        """Nothing is to be done: the loop's server listens."""
+        """The loop's server listens."""
 
 
 class _Server:
-    """What `create_server` gives."""
-
     def __init__(self, close: Callable[[], None]) -> None:
         self.close = close
 
@@ -205,7 +193,7 @@ class _Server:
 
 
 class Network:
-    """Hosts have names; a process can be reached at (host, port) while it listens there."""
+    """A process is reached at (host, port) while it listens there."""
 
     def __init__(self, loop: VirtualLoop, random: Random, trace: Trace) -> None:
         self.loop = loop
@@ -222,14 +210,14 @@ class Network:
     # The shape of traffic
 
     def pieces(self, content: bytes) -> Iterable[bytes]:
-        """Cut what is written as TCP might."""
+        """Cuts a write as TCP might."""
         if len(content) < 2 or self._random.random() < 0.8:
             return (content,)
         marks = sorted(self._random.randrange(1, len(content)) for _ in range(self._random.randrange(1, MAX_PIECES)))
         return [content[a:b] for a, b in itertools.pairwise((0, *marks, len(content))) if a < b]
 
     def arrival(self, source: str, target: str, not_before: float) -> float:
-        """When something that is sent now arrives."""
+        """When a piece that is sent now arrives."""
         factor = self.conditions.slow.get(source, 1.0) * self.conditions.slow.get(target, 1.0)
         delay_s = self._random.expovariate(1 / self.conditions.delay_s) * factor + 0.000_01
         return max(self.loop.moment + delay_s, not_before + 1e-6)  # timers of the same moment have no order
@@ -237,7 +225,6 @@ class Network:
     # What processes do
 
     def bind(self, endpoint: Endpoint, **_: object) -> BoundListener:
-        """Take an address, as `BoundListener` does."""
         process = current_process()
         assert process is not None
         bound = BoundListener.__new__(BoundListener)
@@ -304,7 +291,7 @@ class Network:
                     self._reset_later(pipe)
 
     def break_some(self, share: float) -> int:
-        """Reset this share of all connections; how many."""
+        """Returns the number of connections that were reset."""
         count = 0
         for pipe in self._pipes:
             if pipe.is_open and pipe.peer.is_open and self._random.random() < share / 2:
@@ -319,7 +306,7 @@ class Network:
         self.loop.call_at_moment(when, pipe.reset, error, context=pipe.process.context)
 
     def mend(self, links: Iterable[tuple[str, str]]) -> None:
-        """Let packets pass between these hosts again."""
+        """Packets pass between these hosts again."""
         for link in links:
             self.conditions.cut.pop(link, None)
         for pipe in list(self._pipes):
@@ -327,6 +314,5 @@ class Network:
                 pipe.heal()
 
     def heal(self) -> None:
-        """All links are whole and as fast as at the beginning."""
         self.conditions.slow.clear()
         self.mend(list(self.conditions.cut))

@@ -17,7 +17,7 @@ READ_BYTES = 1 << 20
 
 
 class Observer:
-    """Watches one node, from process to process."""
+    """One node, over all its processes."""
 
     def __init__(self, node: NodePlan, ledger: Ledger, trace: Trace) -> None:
         self._name = node.name
@@ -31,14 +31,13 @@ class Observer:
         self._epoch = -1
         self._leader: int | None = None
         self.on_event: Callable[[], None] | None = None
-        """Called after each event of the node."""
         self.controls_since: float | None = None
         """Since when it is the active controller without a pause, as far as it knows."""
         self._high_watermark = 0
 
     @property
     def leads(self) -> bool:
-        """Whether it leads the quorum now, as far as it knows."""
+        """The quorum, as far as the node knows."""
         return self._parts is not None and self._parts.quorum.is_leader(self._epoch)
 
     @property
@@ -59,17 +58,16 @@ class Observer:
         self.controls_since = None
 
     def went_on(self) -> None:
-        """The process was paused: it counts as the active controller only from now on."""
+        """After a pause the process counts as the active controller only from now on."""
         if self.controls_since is not None:
             self.controls_since = self._trace.now()
 
     @property
     def has_failed(self) -> bool:
-        """Whether the directory of its metadata log is offline: the node is about to end."""
+        """Whether the directory of the metadata log is offline: the node is about to end."""
         return self._parts is not None and self._parts.context.directories.roots.why_unusable() is not None
 
     def check_log(self) -> None:
-        """Compare the metadata log with those of the others."""
         if self._parts is not None:
             self._agreement.log(self._name, _batches(self._parts.quorum._log))
 
@@ -81,7 +79,7 @@ class Observer:
         epoch, leader = quorum.epoch, quorum.leader_id
         if epoch != self._epoch or leader != self._leader:
             self._epoch, self._leader = epoch, leader
-            if quorum.is_running:  # what could not be written down was not told to anybody
+            if quorum.is_running:  # unwritten state was not sent to any peer
                 self._agreement.in_epoch(self._name, epoch)
             if quorum.is_leader(epoch):
                 self._agreement.leads(self._name, epoch)
@@ -106,7 +104,7 @@ class Observer:
         self._leader_moves.applied(self._node_id, image.offset)
 
     def _watch_image(self, image: ClusterImage) -> None:
-        """Look at it whenever the records of a batch or a snapshot were applied."""
+        """Called whenever the records of a batch or a snapshot were applied."""
         applied_to, become = image.applied_to, image.become
 
         def applied(offset: int) -> None:

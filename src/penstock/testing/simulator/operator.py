@@ -16,7 +16,7 @@ MEAN_PAUSE_S = 3.0
 
 
 class OperatingClient(AdminClient):
-    """See the module. Nothing that it does may cost more than a moment."""
+    """None of its acts may cost more than a moment."""
 
     def __init__(self, world: World, name: str, random: Random, plan: Plan) -> None:
         super().__init__(world, name, random, MEAN_PAUSE_S)

@@ -30,7 +30,7 @@ CONSENSUS = "consensus 29 "
 MOVING_GROUPS = "moving groups 9 "
 """The same for plans in which replicas move or disks die."""
 ASKS = "asks 2188 "
-"""Likewise whether somebody asks brokers with leases where partitions end."""
+"""Likewise whether a client asks brokers with leases where partitions end."""
 GROUPS = "groups "
 MOST_BALANCE_S = 5
 BROKER_PORT = 9092
@@ -38,8 +38,6 @@ CONTROLLER_PORT = 9093
 
 
 class NodePlan(Value):
-    """One node: `roles` as `process.roles` has them."""
-
     node_id: int
     roles: str = "broker,controller"
 
@@ -49,37 +47,33 @@ class NodePlan(Value):
 
     @property
     def is_broker(self) -> bool:
-        """Whether clients can talk to it."""
         return "broker" in self.roles
 
     @property
     def is_controller(self) -> bool:
-        """Whether it votes."""
         return "controller" in self.roles
 
 
 class Plan(Value, kw_only=True):
-    """All that a seed decides beforehand."""
-
     nodes: tuple[NodePlan, ...] = (NodePlan(1),)
     voters_may_change: bool = False
-    """Whether the voters stand in the metadata log instead of the configuration (KIP-853)."""
+    """The voters stand in the metadata log instead of the configuration (KIP-853)."""
     operates: bool = False
-    """Whether somebody makes leaders resign and changes voters."""
+    """An operator makes leaders resign and changes voters."""
     settings: dict[str, str]
     flushes_each: bool
     replicas: int = 1
     """Of each partition."""
     by_consensus: bool = False
-    """Whether storage groups replicate every other topic."""
+    """Storage groups replicate every other topic."""
     moves: bool = False
-    """Whether somebody moves replicas, between brokers and between log directories, storage groups, and leaders."""
+    """A client moves replicas, between brokers and between log directories, storage groups, and leaders."""
     asks: bool = False
-    """Whether somebody asks any broker where partitions end; of storage groups somebody always does."""
+    """A client asks any broker where partitions end; for storage groups there always is one."""
     clocks: tuple[float, ...] = ()
-    """How fast the clock of each node goes; all go right where nothing is said."""
+    """The rate of each node's clock; all are right where it is empty."""
     may_not_wait: bool = False
-    """Whether producers send with acks=0 now and then."""
+    """Producers send with acks=0 now and then."""
     producers: int
     consumers: int
     groups: int
@@ -87,15 +81,13 @@ class Plan(Value, kw_only=True):
     tables: int = 0
     """Compacted topics with small segments, each with a client that writes and reads it."""
     admin_pause_s: float = 1.0
-    """How long the administrator rests between two operations, in the mean."""
+    """The administrator's mean pause between two operations."""
     faults: tuple[str, ...]
     troubles: int = 1
-    """So many faults there may be at a time."""
     seconds: float
     delay_s: float
     socket_bytes: int
     max_open_segments: int | None = None
-    """How many segment files a node may have open at a time."""
 
     def __str__(self) -> str:
         return (
@@ -110,12 +102,10 @@ class Plan(Value, kw_only=True):
 
     @property
     def is_cluster(self) -> bool:
-        """Whether there is more than one node."""
         return len(self.nodes) > 1
 
     @property
     def session_s(self) -> float:
-        """How long a broker may be silent."""
         return int(self.settings.get("broker.session.timeout.ms", "9000")) / 1000
 
     @property
@@ -125,37 +115,35 @@ class Plan(Value, kw_only=True):
 
     @property
     def refuses_without_lease(self) -> bool:
-        """Whether no broker leads on that hears no controller."""
+        """Whether a broker that hears no controller stops leading."""
         return self.settings.get("leader.lease.on.quorum.loss") == "refuse"
 
     @property
     def has_leases(self) -> bool:
-        """Whether no broker answers without one as a leader of what has several replicas."""
+        """Whether brokers answer as leaders of replicated partitions only with a lease."""
         return self.refuses_without_lease and self.replicas > 1
 
     @property
     def commits_first(self) -> bool:
-        """Whether consumers commit before their coordinator is handed over, if they commit by themselves."""
+        """Whether consumers that commit by themselves commit before their coordinator is handed over."""
         return self.settings.get("handover.commit.first") == "true"
 
     @property
     def is_careless(self) -> bool:
-        """Whether an outdated replica may lead where no other one can."""
         return self.settings.get("unclean.leader.election.enable") == "true"
 
     @property
     def keeps_tombstones(self) -> bool:
-        """Whether they stay for as long as anybody may be away."""
+        """Whether tombstones stay for as long as a replica may be away."""
         return int(self.settings.get("log.cleaner.delete.retention.ms", "86400000")) > self.seconds * 10_000
 
     @property
     def retention_ms(self) -> int | None:
-        """After so long records may be deleted; None for never."""
+        """None for never."""
         retention_ms = int(self.settings.get("log.retention.ms", "-1"))
         return None if retention_ms < 0 else retention_ms
 
     def settings_of(self, node: NodePlan) -> dict[str, str]:
-        """The configuration of one node."""
         return self.settings | (dict(self._addresses(node)) if self.is_cluster else _alone(node))
 
     def _addresses(self, node: NodePlan) -> Iterator[tuple[str, str]]:
@@ -182,7 +170,7 @@ def _alone(node: NodePlan) -> dict[str, str]:
 
 
 def draw(random: Random, nodes: int | None = None) -> Plan:
-    """A plan by chance; with so many nodes, if that is given."""
+    """By chance; `nodes` fixes their number."""
     plan = _draw(random, _draw_nodes(random, random.choice((1, 3, 3, 5)) if nodes is None else nodes))
     if plan.is_cluster and Random(f"{LEASES}{plan}").random() < 0.5:
         plan = plan.replace(settings=plan.settings | {"leader.lease.on.quorum.loss": "refuse"})
@@ -261,7 +249,7 @@ def _draw(random: Random, nodes: tuple[NodePlan, ...]) -> Plan:
 
 
 def _draw_more(random: Random, plan: Plan) -> Plan:
-    """What plans of one node with one disk do not have: seeds that found something there find it again."""
+    """Parts that plans of one node with one disk lack: seeds that found something there find it again."""
     has_odd_clocks = random.random() < 0.3
     settings = plan.settings | {
         "leader.imbalance.check.interval.seconds": str(random.choice((1, MOST_BALANCE_S, 300))),
@@ -291,7 +279,7 @@ def _draw_compaction(random: Random) -> dict[str, str]:
 
 
 def _draw_logs(random: Random) -> dict[str, str]:
-    """Disks, and logs of many small segments: what is full first, or old, is the index."""
+    """Disks, and logs of many small segments, whose indexes fill up or get old first."""
     settings = {"log.dirs": ",".join(("/data", "/data2", "/data3")[: random.choice((1, 1, 2, 3))])}
     if random.random() < 0.7:
         settings |= {
@@ -331,7 +319,7 @@ def _draw_replication(random: Random, replicas: int) -> dict[str, str]:
 def quorum_settings(
     *, election_ms: int = 500, patience_ms: int = 1000, heartbeat_ms: int = 200, session_ms: int = 2000
 ) -> dict[str, str]:
-    """What the nodes of a cluster share: time-outs that fit the length of a simulation, and internal topics."""
+    """For all nodes of a cluster: time-outs that fit the length of a simulation, and internal topics."""
     return {
         "controller.quorum.election.timeout.ms": str(election_ms),
         "controller.quorum.election.backoff.max.ms": str(election_ms),
@@ -344,7 +332,7 @@ def quorum_settings(
 
 
 def replica_settings(replicas: int, min_in_sync: int) -> dict[str, str]:
-    """How many replicas there are of each partition, and how many must be in sync for acks=all."""
+    """`min_in_sync` is for acks=all."""
     return {
         "default.replication.factor": str(replicas),
         "min.insync.replicas": str(min_in_sync),

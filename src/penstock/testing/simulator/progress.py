@@ -29,7 +29,7 @@ async def look_for_progress(
     balances_leaders: bool,
 ) -> None:
     """One controller, all brokers serve, producers get acknowledgements, and groups catch up with a moment from now;
-    all moves and hand-overs end, and all is led by who should, where the controller sees to it.
+    all moves and hand-overs end, and preferred leaders lead, where the controller sees to it.
     """
     loop = asyncio.get_running_loop()
     before = [producer.acknowledged for producer in producers]
@@ -50,7 +50,7 @@ async def look_for_progress(
 
 
 async def until_committed(machines: Sequence[Machine], ledger: Ledger) -> None:
-    """Every partition has a leader, and followers that have told it how far they are: readers see all that is there."""
+    """Every partition has a leader, and followers that have told it their ends: readers see all that is there."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + PROGRESS_LIMIT_S
     while late := list(_uncommitted(machines)):
@@ -121,7 +121,7 @@ def _led_by_others(machines: Sequence[Machine]) -> Iterator[str]:
 
 
 def _handing_over(machines: Sequence[Machine]) -> Iterator[str]:
-    """What arrives is held: nobody appends it."""
+    """Arriving records are held, not appended."""
     for machine in machines:
         groups = (
             {} if machine.node is None or not machine.node.is_broker else machine.node.broker.storage_groups.by_number

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from penstock.metadata.image import ClusterImage, ResourceType
 
 CONFIG_KEY = "max.message.bytes"
-"""The setting that administrators change."""
 
 
 @dataclass(slots=True)
 class _Topic:
-    """The states in which a topic may be. Empty `values` stand for a setting that nobody ever made."""
+    """The possible states of a topic. Empty `values`: the setting was never made."""
 
     counts: set[int]
     may_exist: bool = True
@@ -30,55 +29,52 @@ class _Topic:
 
 
 class TopicPromises:
-    """All topics of one simulation; each has a name of its own for ever."""
+    """Topic names are unique for ever."""
 
     def __init__(self) -> None:
         self._topics: dict[str, _Topic] = {}
         self.counts: dict[str, int] = {}
-        """Topics that exist for sure, and how many partitions they have at least."""
+        """Topics that certainly exist, and their least number of partitions."""
 
     def creating(self, name: str, count: int) -> None:
-        """Note that a new topic is asked for: from now on it may be there."""
+        """From now on the topic may exist."""
         self._topics[name] = _Topic(counts={count})
 
     def created(self, name: str, *, at_once: bool) -> None:
-        """Note that a creation was acknowledged."""
         topic = self._changed(name)
         topic.may_miss = False
         topic.may_come_again = not at_once
         self.counts[name] = min(topic.counts)
 
     def enlarging(self, name: str, count: int) -> None:
-        """Note that more partitions are asked for: from now on there may be so many."""
+        """From now on there may be so many partitions."""
         self._changed(name).counts.add(count)
 
     def enlarged(self, name: str, count: int) -> None:
-        """Note that more partitions were acknowledged."""
         topic = self._changed(name)
         topic.counts = {one for one in topic.counts if one >= count}
         if name in self.counts:
             self.counts[name] = count
 
     def configuring(self, name: str, value: str) -> None:
-        """Note that a setting is asked for: from now on it may hold."""
+        """From now on the setting may hold."""
         topic = self._changed(name)
         topic.values.add(value)
         topic.doubtful.add(value)
 
     def configured(self, name: str, value: str, *, at_once: bool) -> None:
-        """It holds; those that were never acknowledged may still come."""
+        """The setting holds; unacknowledged ones may still come."""
         topic = self._changed(name)
         if at_once:
             topic.doubtful.discard(value)
         topic.values = {value, *topic.doubtful}
 
     def deleting(self, name: str) -> None:
-        """Somebody asks to delete a topic; nobody counts on it any more."""
+        """From now on the topic may be gone."""
         self._changed(name).may_miss = True
         self.counts.pop(name, None)
 
     def deleted(self, name: str) -> None:
-        """Note that a deletion was acknowledged."""
         topic = self._changed(name)
         topic.may_exist = topic.may_come_again
 
@@ -88,7 +84,7 @@ class TopicPromises:
         return topic
 
     def versions(self) -> dict[str, int]:
-        """To be handed to `broken`: what is promised at this moment."""
+        """For `broken`: what is promised at this moment."""
         return {name: topic.version for name, topic in self._topics.items()}
 
     def broken(self, image: ClusterImage, versions: dict[str, int] | None = None) -> Iterator[str]:

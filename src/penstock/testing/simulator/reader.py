@@ -1,8 +1,8 @@
-"""Who asks in a simulation how far partitions go: any broker, whether it leads or has led.
+"""A client of a simulation that asks how far partitions go: any broker, whether it leads or has led.
 
 Clients ask the leader of their metadata, and learn soon that it is another one. A leader that does not know yet that it
-was replaced, and a replica that never led, must refuse; who answers has all that anybody was told is there. What counts
-as an answer says `log_ends.py`.
+was replaced, and a replica that never led, must refuse; an answer covers all earlier answers. What counts as an answer
+says `log_ends.py`.
 """
 
 from __future__ import annotations
@@ -28,22 +28,20 @@ from penstock.testing.simulator.clients import FAILURES, World
 
 PAUSE_S: Final = 0.1
 LIMIT_S: Final = 1.0
-"""A broker that is away answers nobody; the next one is asked soon."""
+"""A broker that is away does not answer; the next one is asked soon."""
 MAX_BYTES: Final = 10_000
 CONSUMER: Final = -1
 LATEST: Final = -1
 
 
 class ReadingClient:
-    """See the module."""
-
     def __init__(self, world: World, name: str, random: Random) -> None:
         self.name = name
         self._world = world
         self._random = random
         self._connections: dict[str, Connection] = {}
         self._told: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
-        """In which epoch a broker has last said where a partition ends, and where."""
+        """The epoch and the end in a broker's last answer."""
 
     async def run(self) -> None:
         """Until the world stops."""
@@ -84,7 +82,7 @@ class ReadingClient:
                     self._world.ledger.log_ends.read(address, where, row.offset, before.get(where, 0))
 
     async def _fetch(self, connection: Connection, address: str, topics: Mapping[UUID, str]) -> None:
-        """Once more, of what it has led, and may lead no longer."""
+        """Once more from a broker that has led the partitions, and may lead no longer."""
         asked = [FetchTopic(topic_id=it, partitions=list(self._told_by(address, name))) for it, name in topics.items()]
         request = FetchRequest(topics=[topic for topic in asked if topic.partitions])
         before, losses = self._world.ledger.promised_ends(_host(address)), self._world.ledger.lossy_crashes

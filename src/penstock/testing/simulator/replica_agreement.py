@@ -28,13 +28,11 @@ DAMAGED = -1
 
 Key = tuple[UUID, int]
 Batch = tuple[int, int, int]
-"""Where a batch ends, its leader's epoch and its CRC."""
+"""A batch's end, leader epoch and CRC."""
 
 
 @dataclass(slots=True)
 class _Committed:
-    """What was seen below the high watermarks of one partition."""
-
     batches: dict[int, Batch] = field(default_factory=dict)
     high_watermark: int = 0
     leaders: dict[int, str] = field(default_factory=dict)
@@ -45,7 +43,7 @@ class _Committed:
 
 
 class ReplicaAgreement:
-    """Keeps what was seen anywhere; `violated` is told what does not go together."""
+    """Keeps what was seen anywhere; `violated` is told of contradictions."""
 
     def __init__(self, violated: Callable[[str], None], *, begins_late: bool = False) -> None:
         """`begins_late`: until now outdated replicas could lead."""
@@ -54,10 +52,10 @@ class ReplicaAgreement:
         self._committed: dict[Key, _Committed] = {}
         self._checked: dict[tuple[str, Key], tuple[PartitionLog | None, int]] = {}
         self._written: dict[str, list[bytes]] = {}
-        """By the name of a partition's directory: what was written to its segments since somebody looked."""
+        """By the name of a partition's directory: writes to its segments since the last look."""
 
     def written(self, path: str, content: bytes) -> None:
-        """Somebody wrote, or tried to write, this to an open file."""
+        """A process wrote, or tried to write, this to an open file."""
         if path.endswith(LOG_SUFFIX):
             name = path.split("/")[-2]
             if name.rpartition("-")[2].isdigit() and not name.startswith(CLUSTER_METADATA):
@@ -66,11 +64,10 @@ class ReplicaAgreement:
     def look(
         self, name: str, partition: Partition, *, leads: bool, is_weak: bool, is_current: bool, now_ms: int
     ) -> None:
-        """Look at the replica that a node holds. Reads its log: faults of the disk should not strike meanwhile.
+        """Reads the replica's log: faults of the disk should not strike meanwhile.
 
-        `leads`: it is the leader, as the newest metadata have it, too. `is_weak`: a power cut may have taken what this
-        replica knows as committed, and nobody has noticed. `is_current`: it knows of the epoch of the newest metadata.
-        `now_ms`: no clock is further.
+        `leads`: also by the newest metadata. `is_weak`: a power cut may have taken what this replica knows as
+        committed, unnoticed. `is_current`: it knows the epoch of the newest metadata. `now_ms`: no clock is further.
         """
         key = (partition.topic_id, partition.index)
         committed = self._committed.get(key)
@@ -94,7 +91,7 @@ class ReplicaAgreement:
             self._compare(name, key, partition, committed, leads=leads)
 
     def forget_node(self, name: str) -> None:
-        """Its process ended: what it has is looked at anew."""
+        """Its process ended: its replicas are compared anew."""
         for place in [place for place in self._checked if place[0] == name]:
             del self._checked[place]
         for committed in self._committed.values():
@@ -137,7 +134,7 @@ class ReplicaAgreement:
         committed.high_watermark = max(committed.high_watermark, high_watermark)
 
     def _compare(self, name: str, key: Key, partition: Partition, committed: _Committed, *, leads: bool) -> None:
-        """Compare what has come below the high watermark since the last look. What the leader has is right."""
+        """Compares what has come below the high watermark since the last look. The leader is right."""
         place, log = (name, key), partition.log
         known_log, checked = self._checked.get(place, (None, 0))
         if known_log is not log:
@@ -159,7 +156,7 @@ class ReplicaAgreement:
 
 
 def _batches(partition: Partition, offset: int) -> Iterator[tuple[int, Batch]]:
-    """Those from an offset on that end at the high watermark or before it."""
+    """From an offset on, up to the high watermark."""
     log, high_watermark = partition.log, partition.high_watermark
     while offset < high_watermark:
         data = log.read(offset, READ_BYTES, upper_offset=high_watermark).read()

@@ -18,7 +18,6 @@ class CleaningThreads:
         self._disk = disk
 
     async def run(self, work: Round, bytes_per_s: float) -> AsyncIterator[Step]:
-        """As `RoundRunner` says."""
         loop = asyncio.get_running_loop()
         steps: Iterator[Step] = run_round(work, PlainKeys(work.dedupe_bytes, work.load_factor), self._disk)
         while (step := await loop.run_in_executor(None, next, steps, None)) is not None:
@@ -27,5 +26,4 @@ class CleaningThreads:
             else:
                 yield step
 
-    async def rest(self) -> None:
-        """As `RoundRunner` says."""
+    async def rest(self) -> None: ...

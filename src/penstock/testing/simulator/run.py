@@ -42,7 +42,7 @@ ROUNDS_OF_CLEARING = 3
 
 
 class Outcome(Value, kw_only=True):
-    """What came of a seed. `violations` is empty if all rules held."""
+    """`violations` is empty if all rules held."""
 
     seed: int
     plan: Plan
@@ -54,7 +54,7 @@ class Outcome(Value, kw_only=True):
 
 
 def simulate(seed: int, nodes: int | None = None, plan: Plan | None = None) -> Outcome:
-    """Run the simulation that this seed decides, with so many nodes or with this plan if that is given."""
+    """By the seed, unless `nodes` or `plan` is given."""
     random = Random(seed)
     left: list[object] = []
     with _no_collection():
@@ -97,7 +97,7 @@ def _simulate(seed: int, random: Random, plan: Plan, left: list[object]) -> Outc
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """When cycles of memory are freed depends on what ran before, and coroutines among them have last things to do."""
+    """When cycles of memory are freed depends on earlier runs, and coroutines among them run their last code then."""
     was_enabled = gc.isenabled()
     gc.disable()
     gc.freeze()  # what was there before is not looked at each time
@@ -110,7 +110,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def _clear_away(left: list[object]) -> None:
-    """Free what processes left that were killed: their coroutines end in the middle, which nobody need hear of."""
+    """Frees what killed processes left: their coroutines end in the middle, without logs."""
     before = sys.unraisablehook, logging.root.manager.disable
     sys.unraisablehook = lambda _: None
     logging.disable()
@@ -229,7 +229,7 @@ class _Simulation:
             watchman.cancel()
             await self._end_clients(tasks)
         if watchman.done() and not watchman.cancelled():
-            watchman.result()  # an error that ended it: nobody has looked since
+            watchman.result()  # an error that ended it would go unseen
         if not self._ledger.violations:
             await self._look_at_everything()
 
@@ -271,7 +271,7 @@ class _Simulation:
             task.cancel()
 
     async def _look_at_everything(self) -> None:
-        """Once more from the disk: whatever was promised is there."""
+        """Once more from the disk: all promises hold."""
         await self._stop_all()
         await self._start_all()
         if not self._ledger.violations:
@@ -285,7 +285,7 @@ class _Simulation:
         await self._stop_all()
 
     def freeze(self) -> None:
-        """Let no callback run any more, not even one that freeing memory would cause."""
+        """No callback runs any more, not even one that freeing memory would cause."""
         for process in self._processes.values():
             process.kill()
         for machine in self._machines:

@@ -1,4 +1,4 @@
-"""Those who keep a table in a compacted topic: whoever reads it from the beginning ends with what they wrote last.
+"""Clients that keep a table in a compacted topic: reading it from the beginning gives what they wrote last.
 
 A table is a topic of one partition with small segments and one writer. For a while it is idempotent and waits for all
 replicas, for a while it waits for the leader alone, which so has much that the others have not, and may lose it. A
@@ -24,13 +24,13 @@ from penstock.testing.simulator.clients import FAILURES, World
 from penstock.testing.simulator.plan import Plan
 
 KEYS: Final = (6, 60)
-"""Few come again soon, of many a value that is gone wrongly is missed for long."""
+"""Few keys come again soon, many show for long that a value is gone wrongly."""
 PAD: Final = "." * 40
 
 
 @dataclass(slots=True)
 class _Key:
-    """What was written of one key: the last value that all have acknowledged, and those that may still come."""
+    """The last value that all replicas have acknowledged, and values that may still come."""
 
     value: bytes | None = None
     doubtful: dict[int, bytes | None] = field(default_factory=dict)
@@ -38,8 +38,6 @@ class _Key:
 
 
 class TableClient:
-    """See the module. `name` is that of the topic as well."""
-
     def __init__(self, world: World, name: str, random: Random, plan: Plan) -> None:
         self.name = name
         self.is_made = False
@@ -91,7 +89,6 @@ class TableClient:
             await asyncio.sleep(self._random.expovariate(10))
 
     async def _write_some(self, producer: Producer, count: int, *, by_all: bool) -> None:
-        """Several records at once, whose order is that in which they are sent."""
         sent = []
         for _ in range(count):
             self._written += 1
@@ -111,7 +108,7 @@ class TableClient:
                 raise result
 
     def compare(self, records: Iterable[ConsumedRecord]) -> None:
-        """What a reader was given, from the beginning to the end, makes the table."""
+        """All records of the topic must make the table."""
         found = {record.key: record.value for record in records}
         if self._world.ledger.lossy_crashes:
             return

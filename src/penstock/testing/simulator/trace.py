@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Trace:
-    """Lines with their virtual time. Bytes that travelled go into the hash alone."""
+    """Lines with their virtual time. Bytes on the network only go into the hash."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.lines: list[str] = []
@@ -15,20 +15,18 @@ class Trace:
         self._hash = hashlib.sha256()
 
     def now(self) -> float:
-        """The virtual time, in seconds."""
+        """Virtual seconds."""
         return self._clock()
 
     def note(self, who: str, what: str) -> None:
-        """Add a line."""
         line = f"{self._clock():11.6f} {who:<10} {what}"
         self.lines.append(line)
         self._hash.update(line.encode())
 
     def mix(self, data: bytes) -> None:
-        """Let the hash depend on these bytes, too."""
+        """Adds the bytes to the hash."""
         self._hash.update(data)
 
     @property
     def hash(self) -> str:
-        """A hash of all lines up to now."""
         return self._hash.hexdigest()

@@ -30,7 +30,7 @@ async def watch(machines: Sequence[Machine], ledger: Ledger, session_s: float) -
 
 
 def check_logs(machines: Sequence[Machine]) -> None:
-    """Compare the metadata logs of those that run; a node whose disk has failed is on its way out."""
+    """Of running nodes; one whose disk has failed is about to end."""
     for machine in machines:
         if machine.is_up and not machine.is_paused and not machine.observer.has_failed:
             with _whatever_the_disk_does(machine):
@@ -38,7 +38,6 @@ def check_logs(machines: Sequence[Machine]) -> None:
 
 
 def check_replicas(machines: Sequence[Machine], ledger: Ledger) -> None:
-    """Compare what the nodes hold of each partition."""
     ledger.look_at_weak()
     for machine in machines:
         ledger.leader_claims.look_anew(machine)
@@ -52,7 +51,7 @@ def check_replicas(machines: Sequence[Machine], ledger: Ledger) -> None:
 
 @contextmanager
 def _whatever_the_disk_does(machine: Machine) -> Iterator[None]:
-    """Who looks must not meet the faults of the disk: the node would learn of them by that."""
+    """A look must not meet the faults of the disk: the node would learn of them by that."""
     disk = machine.disk
     before = disk.conditions, disk.crash_in, disk.error_in
     disk.conditions, disk.crash_in, disk.error_in = DiskConditions(), None, None

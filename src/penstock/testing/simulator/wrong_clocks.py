@@ -6,7 +6,7 @@ from penstock.testing.simulator.loop import EPOCH_MS
 
 
 class WrongClocks:
-    """Told of each clock; `moment` is the true time in seconds."""
+    """`moment` is the true time in seconds."""
 
     def __init__(self, moment: Callable[[], float]) -> None:
         self._moment = moment
@@ -14,13 +14,10 @@ class WrongClocks:
         self._ahead_ms = 0
 
     def goes_at(self, rate: float) -> None:
-        """A node's clock goes so fast."""
         self._fastest = max(rate, self._fastest)
 
     def is_set(self, wrong_by_ms: int) -> None:
-        """A node's wall clock is wrong by so much."""
         self._ahead_ms = max(wrong_by_ms, self._ahead_ms)
 
     def latest_ms(self) -> int:
-        """The latest time that any of them may show now."""
         return EPOCH_MS + self._ahead_ms + int(self._moment() * self._fastest * 1000)
