@@ -9,7 +9,6 @@ from bench.questions import QUESTIONS
 
 
 def main() -> None:
-    """Ask, print, write."""
     parser = argparse.ArgumentParser(prog="python -m bench")
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each (5)")
     words = asked(parser, "question", QUESTIONS)

@@ -26,8 +26,6 @@ TURNS = 6
 
 
 def command_of(tree: Path) -> Command:
-    """How a node of a source tree is started; packages are those of the interpreter that runs."""
-
     def command(directory: Path, port: int, settings: Mapping[str, str]) -> tuple[Sequence[str], Mapping[str, str]]:
         arguments, environment = penstock_command(directory, port, settings)
         return arguments, {**environment, "PYTHONPATH": str(tree / "src")}
@@ -36,15 +34,13 @@ def command_of(tree: Path) -> Command:
 
 
 class Side:
-    """One of the checkouts: its node, and a connection to it."""
-
     def __init__(self, stack: ExitStack, tree: Path) -> None:
         self._node = stack.enter_context(running_node(AT_ONCE, command_of(tree)))
         self._requests = SmallRequests(self._node)
         stack.callback(self._requests.close)
 
     def turn(self, kind: str, at_once: int) -> tuple[CpuTimes, list[float]]:
-        """Send many requests of a kind: what they cost, and how long each lot took."""
+        """Many requests of a kind: their cost, and how long each lot took."""
         frames = REQUESTS_OF[kind](self._requests, TURN[at_once])
         before = self._node.cpu()
         trips = self._requests.round_trips_ms(frames, at_once)
@@ -52,7 +48,7 @@ class Side:
 
 
 def pair(sides: Sequence[Side], kind: str, at_once: int) -> Iterator[tuple[str, list[float]]]:
-    """Let the sides take turns: by what was measured, the figures of both in microseconds."""
+    """The sides take turns: each figure's name, and its values for both in microseconds."""
     used: list[list[CpuTimes]] = [[], []]
     trips: list[list[float]] = [[], []]
     for turn in range(2 * TURNS):
@@ -68,7 +64,6 @@ def pair(sides: Sequence[Side], kind: str, at_once: int) -> Iterator[tuple[str, 
 
 
 def measured(other: Path, pairs: int) -> dict[str, list[list[float]]]:
-    """The figures of all pairs, by what was measured."""
     found: dict[str, list[list[float]]] = {}
     with ExitStack() as stack:
         sides = Side(stack, other), Side(stack, HERE)
@@ -81,7 +76,6 @@ def measured(other: Path, pairs: int) -> dict[str, list[list[float]]]:
 
 
 def table(found: dict[str, list[list[float]]]) -> Table:
-    """All figures for people."""
     out = Table(title="This tree against the other: µs per request, medians")
     for heading in ("figure", "other", "this", "ratio", "least", "most"):
         out.add_column(heading, justify="left" if heading == "figure" else "right")
@@ -94,7 +88,6 @@ def table(found: dict[str, list[list[float]]]) -> Table:
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.against")
     parser.add_argument("tree", type=Path, help="the other checkout")
     parser.add_argument("--pairs", type=int, default=9, help="pairs that count (9)")

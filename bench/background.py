@@ -5,7 +5,7 @@ from typing import Self
 
 
 class Background:
-    """What `run` does goes on until the block ends, which sets `is_over`."""
+    """`run` lasts until the block ends, which sets `is_over`."""
 
     def __init__(self) -> None:
         self.is_over = threading.Event()

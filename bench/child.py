@@ -11,8 +11,6 @@ Result = TypeVar("Result")
 
 
 class Child(Generic[Result]):
-    """A process that was started for one call."""
-
     def __init__(self, work: Callable[Given, Result], *arguments: Given.args, **named: Given.kwargs) -> None:
         self._name = f"{work.__module__}.{work.__qualname__}"
         call = pickle.dumps((work, arguments, named)).hex()
@@ -21,7 +19,7 @@ class Child(Generic[Result]):
         )
 
     def result(self, limit_s: float = 300) -> Result:
-        """What the function returned; RuntimeError with what the process said where it failed."""
+        """RuntimeError with the output of the process where the function failed."""
         try:
             out, said = self._process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:

@@ -1,6 +1,6 @@
 """What compaction costs, with and without the compiled kernels, and what clients of the node feel of it.
 
-A compacted topic full of old values has segments that are compacted again and again by whoever is measured.
+A compacted topic full of old values has segments that are compacted again and again by the system under measurement.
 """
 
 import os
@@ -36,7 +36,7 @@ from penstock.protocol.records import Record, encode_batch
 
 TOPIC: Final = "table"
 TIMES_WRITTEN: Final = 10
-"""Each key, in the mean."""
+"""How often each key is written, in the mean."""
 SEGMENTS: Final = 10
 DIRTY_SHARE: Final = "min.cleanable.dirty.ratio"
 NEVER, ALWAYS = "1.0", "0.0"
@@ -46,7 +46,7 @@ BATCHES: Final[Settings] = {"linger.ms": 20, "batch.size": 16_384}
 
 
 class DirtyLog:
-    """The closed segments of one partition. What may be compacted ends at `end_offset` and has so many bytes."""
+    """The closed segments of one partition. Those before `end_offset`, of `size_bytes`, may be compacted."""
 
     def __init__(self, directory: Path, megabytes: int) -> None:
         self.directory = directory
@@ -62,9 +62,9 @@ class DirtyLog:
         return sum(path.stat().st_size for path in segments(self.directory)[:-1])
 
     def give(self, command: Command, directory: Path, topics: Sequence[str]) -> None:
-        """Let a broker make topics in its directory; then put these segments into the place of their empty ones.
+        """A broker makes topics in its directory; then these segments replace their empty ones.
 
-        Nobody writes into closed segments, so that all topics have the same ones; the other files are copied.
+        Closed segments are never written to, so that all topics share them; the other files are copied.
         """
         with running(command, directory) as broker:
             for topic in topics:
@@ -77,14 +77,14 @@ class DirtyLog:
             for path in self.directory.glob("0*"):
                 put = os.link if path in closed else shutil.copy2
                 put(path, target / path.name)
-        os.sync()  # so that nobody is measured beside its being written
+        os.sync()  # so that writing it does not disturb the measurement
 
     def read_in(self, broker: BrokerProcess, topic: str) -> None:
-        """Have the broker read what it was given, by one more record."""
+        """The broker reads what it was given when one more record comes."""
         produce(broker.address, topic, 1, 100, {}, keys=1)
 
     def let_clean(self, broker: BrokerProcess, topic: str) -> None:
-        """From now on anything that is dirty is enough."""
+        """From now on any dirty byte is enough for a round."""
         set_config(broker.address, topic, DIRTY_SHARE, ALWAYS)
 
     def is_clean(self, broker: BrokerProcess, topic: str) -> bool:
@@ -93,7 +93,6 @@ class DirtyLog:
 
 @contextmanager
 def dirty_log(megabytes: int, size: int) -> Iterator[DirtyLog]:
-    """A partition with so many MB of records of so many bytes."""
     with scratch() as directory:
         log = DirtyLog(directory / "data" / f"{TOPIC}-0", megabytes)
         records = megabytes * 1_000_000 // size
@@ -107,7 +106,7 @@ KINDS: Final[dict[str, Callable[[int, float], Keys]]] = {"compiled": CompiledKey
 
 
 def one_round(directory: Path, kind: str) -> float:
-    """How many MB were read in a second of the processor."""
+    """MB read in a second of CPU time."""
     disk, now_ms = Disk(), int(time.time() * 1000)
     config = LogConfig(cleanup_policy=frozenset({"compact"}))
     log = PartitionLog(OpenFiles(disk, 10), Removals(disk), str(directory), "table", 0, config, is_clean=True)
@@ -124,7 +123,6 @@ def one_round(directory: Path, kind: str) -> float:
 
 
 def _warm(keys: Keys) -> None:
-    """Load the kernels, if there are some: that is not part of a round."""
     batch = memoryview(encode_batch([Record(0, 0, b"key", b"value")]))
     header = read_header(batch, 0)
     keys.index(batch[HEADER_SIZE:], header, 0)
@@ -145,7 +143,7 @@ LOOK_EACH: Final = 20
 LIMIT_S: Final = 120.0
 REQUESTS: Final = ("produce", "fetch", "heartbeat")
 Trips = dict[str, list[float]]
-"""Round trips in milliseconds, by kind of request."""
+"""In milliseconds, by kind of request."""
 
 
 def compaction(runs: int) -> list[Measure]:
@@ -195,7 +193,7 @@ def _rounds(node: BrokerProcess, requests: SmallRequests, topics: list[str], log
 
 
 def _trips(requests: SmallRequests, is_over: Callable[[], bool]) -> Trips:
-    """Round trips, a few hundred a second, until it is over."""
+    """A few hundred a second."""
     frames = {kind: REQUESTS_OF[kind](requests, 1) for kind in REQUESTS}
     found: Trips = {kind: [] for kind in REQUESTS}
     limit_s = time.perf_counter() + LIMIT_S

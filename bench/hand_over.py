@@ -30,15 +30,15 @@ OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)
 REPLICAS = [1, 2, 3]
 SPREAD = [REPLICAS[at:] + REPLICAS[:at] for at in range(3)]
 IDLE = "idle"
-"""A topic that nobody writes to, of which each broker leads a partition: so followers sleep in long polls."""
+"""Without producers; each broker leads a partition of it: so followers sleep in long polls."""
 WATCHED_S = 3.0
-"""So long after each move waits count as its doing."""
+"""How long after each move waits count as its effect."""
 COMMITS_WATCHED_S = 5.0
-"""So long after each move commits do: the client hears of it with a heartbeat, every three seconds."""
+"""The same for commits: the client hears of a move with a heartbeat, every three seconds."""
 CALM_S = 2.0
 """Before each move of a coordinator, after each stop, and after each start."""
 UNDER_WAY_S = 0.2
-"""What was sent so long before a move may wait for it."""
+"""Records sent this long before a move may wait for it."""
 BUDGET_MS = 20
 PAUSE_S = 0.005
 """Between two commits."""
@@ -49,17 +49,16 @@ STOPS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "elected": ({"leader.handover.timeout.ms": "0"}, {}),
     "by consensus": ({}, {"replication.mode": "consensus"}),
 }
-"""What nodes and the topic have beside that where nodes stop and come back."""
+"""Settings of nodes and topic where nodes stop and come back."""
 Span = tuple[float, float]
 
 
 def orders(address: str) -> Stream:
-    """10,000 records of 100 B a second."""
     return Stream(address, TOPIC.topic, rate=10_000, size=100, linger_ms=5)
 
 
 async def prefer(admin: Admin, partition: TopicPartition, leader: int) -> None:
-    """That broker is to lead, but does not yet."""
+    """The broker is to lead, but does not yet."""
     await admin.partitions.reassign({partition: [leader, *(one for one in REPLICAS if one != leader)]})
 
 
@@ -101,7 +100,7 @@ def hand_over(runs: int) -> list[Measure]:
 
 
 async def _moves(bootstrap: str, runs: int) -> dict[str, list[float]]:
-    """When the partition got another leader, by the way in which."""
+    """When the partition got another leader, by the way it did."""
     found: dict[str, list[float]] = {way: [] for way in WAYS}
     leaders = cycle((2, 1))
     async with Admin(bootstrap) as admin:
@@ -119,7 +118,7 @@ async def _moves(bootstrap: str, runs: int) -> dict[str, list[float]]:
 
 
 class Committing(Background):
-    """A member of a group that commits again and again, and how long each commit takes until it is accepted."""
+    """A group member that commits again and again, with the time of each commit until it is accepted."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__()
@@ -166,7 +165,7 @@ class Committing(Background):
         return max(wait for asked_s, wait in self.waits if asked_s < to_s and asked_s + wait / 1000 > from_s)
 
     async def goes_on(self) -> None:
-        """A commit that is asked for from now on is accepted."""
+        """Until a commit that is asked for from now on is accepted."""
         now_s = time.perf_counter()
         while not self.waits or self.waits[-1][0] < now_s:
             await asyncio.sleep(PAUSE_S)
@@ -238,7 +237,6 @@ def _restarts(way: str, runs: int) -> list[Measure]:
 
 
 def _span(work: Callable[[], None]) -> Span:
-    """From when until when it mattered."""
     begun_s = time.perf_counter() - UNDER_WAY_S
     work()
     time.sleep(CALM_S)

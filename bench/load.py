@@ -18,19 +18,18 @@ CHUNK = 10_000
 STATISTICS_MS = 500
 Settings = dict[str, str | int]
 LARGE: Final[Settings] = {"linger.ms": 20, "batch.size": 1_000_000, "batch.num.messages": 1_000_000}
-"""Batches of 1 MB."""
 LARGE_FETCHES: Final[Settings] = {"fetch.queue.backoff.ms": 5, "queued.max.messages.kbytes": 1_000_000}
 """A consumer that always asks for more."""
 IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
 ONE_BY_ONE: Final[Settings] = {"linger.ms": 0, "batch.num.messages": 1, IN_FLIGHT: 50}
-"""One record a request, so that nodes are what is slow."""
+"""One record a request, so that the nodes are the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a client did: from its first record to the last acknowledgement, in seconds of the machine's clock.
+    """From the first record to the last acknowledgement, in seconds of the machine's clock.
 
-    `p50_ms` and `p99_ms` are of its requests' round trips as the client itself measures them; 0 where it was not asked.
+    `p50_ms` and `p99_ms` are the requests' round trips by the client's own measurement; 0 without it.
     """
 
     begun: float
@@ -59,13 +58,12 @@ class Load:
 
 
 def together(loads: Sequence[Load]) -> Load:
-    """Loads that ran at once, as one."""
     begun, ended = min(one.begun for one in loads), max(one.ended for one in loads)
     return Load(begun, ended, sum(one.records for one in loads), sum(one.size_bytes for one in loads))
 
 
 class RoundTrips:
-    """The round trips of a client's requests, out of the windows of its own statistics, weighted by their counts."""
+    """A client's round trips, from the windows of its own statistics, weighted by their counts."""
 
     def __init__(self) -> None:
         self._windows: list[tuple[int, float, float]] = []
@@ -159,10 +157,10 @@ def produce(
     keys: int = 0,
     round_trips: bool = False,
 ) -> Load:
-    """Produce so many values of so many bytes; all must be acknowledged.
+    """Returns when all records are acknowledged.
 
-    With `text` they compress as logs do; `keys` is how many keys there are, which are part of a record's size;
-    `round_trips` has the client measure its requests.
+    With `text` they compress as logs do; `keys` is the number of keys, which are part of a record's size; `round_trips`
+    has the client measure its requests.
     """
     return Child(_produce, address, topic, records, size, settings, text, keys, round_trips).result()
 
@@ -170,5 +168,4 @@ def produce(
 def start_consuming(
     address: str, topic: str, records: int, size: int, settings: Settings, partitions: Sequence[int] = (0,)
 ) -> Child[Load]:
-    """Consume so many records of these partitions from their beginning."""
     return Child(_consume, address, topic, records, size, settings, partitions)

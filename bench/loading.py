@@ -20,7 +20,7 @@ from penstock.testing.quorum_view import wait_until
 GROUPS: Final = 1_000
 PARTITIONS: Final = 100
 TIMES: Final = 100
-"""Each group commits its offset in all partitions so often: ten million commits."""
+"""How often each group commits its offset in all partitions: ten million commits."""
 TOPIC: Final = "read"
 COMMIT_VERSION, FETCH_VERSION = 7, 7
 AT_ONCE: Final = 50

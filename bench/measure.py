@@ -31,8 +31,6 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One line of the table: all runs of one figure."""
-
     name: str
     unit: str
     values: tuple[float, ...]
@@ -44,27 +42,27 @@ class Measure:
 
     @property
     def verdict(self) -> str:
-        """`met`, `missed`, or nothing where there is no budget."""
+        """`met`, `missed`, or empty without a budget."""
         if self.budget is None:
             return ""
         return "met" if self.budget.is_met(self.median) else "missed"
 
 
 def measure(name: str, unit: str, values: Iterable[float], budget: Budget | None = None) -> Measure:
-    """A measure of at least one run."""
+    """Of at least one run."""
     values = tuple(values)
     assert values, f"{name} was never measured"
     return Measure(name, unit, values, budget)
 
 
 class Figures:
-    """Measures that grow run by run, in the order in which they were first told of."""
+    """Measures that grow run by run, in the order of their first run."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[str, list[float], Budget | None]] = {}
 
     def add(self, name: str, unit: str, value: float, budget: Budget | None = None) -> float:
-        """One more run of a figure; the value, to be shown."""
+        """One more run of a figure; returns the value."""
         self._found.setdefault(name, (unit, [], budget))[1].append(value)
         return value
 
@@ -77,7 +75,6 @@ class Figures:
 
 
 def machine() -> dict[str, str | int | float]:
-    """What the figures depend on: processor, memory, system and versions."""
     return {
         "processor": _first_value("/proc/cpuinfo", "model name") or platform.processor(),
         "cores": len(os.sched_getaffinity(0)),
@@ -98,12 +95,12 @@ def _first_value(path: str, key: str) -> str | None:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The value that so many percent of them do not reach."""
+    """The value that `percent` of them do not reach."""
     return sorted(values)[int(len(values) * percent / 100)]
 
 
 def asked(parser: argparse.ArgumentParser, what: str, known: Collection[str]) -> argparse.Namespace:
-    """What the command line says; `names` are those of the known ones that it names, all if it names none."""
+    """`names` are the named ones, or all."""
     parser.add_argument("names", nargs="*", metavar=what.upper(), help=f"any of: {', '.join(known)} (all)")
     words = parser.parse_args()
     words.is_all = not words.names
@@ -120,7 +117,6 @@ def figure(value: float) -> str:
 
 
 def table(measures: Sequence[Measure], title: str) -> Table:
-    """All measures for people."""
     out = Table(title=title)
     for heading in ("figure", "median", "min", "max", "unit", "budget", ""):
         out.add_column(heading, justify="left" if heading in ("figure", "unit", "") else "right")
@@ -136,7 +132,7 @@ Row = dict[str, Any]
 
 
 def write(path: Path, measures: Sequence[Measure], *, is_all: bool) -> None:
-    """Put the rows of a run into the file; those of others stay, unless this run was about all that there is."""
+    """Replaces the rows of this run; other rows stay, unless `is_all`."""
     others = [] if is_all else rows(path)
     origin = {"when": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine()}
     path.parent.mkdir(exist_ok=True)
@@ -144,7 +140,7 @@ def write(path: Path, measures: Sequence[Measure], *, is_all: bool) -> None:
 
 
 def rows(path: Path) -> list[Row]:
-    """The rows of a file, if there is one. In files from before rows had an origin, the file has it."""
+    """In files from before rows had an origin, the file has it."""
     if not path.exists():
         return []
     document = json.loads(path.read_text())
@@ -153,6 +149,6 @@ def rows(path: Path) -> list[Row]:
 
 
 def merged(others: Sequence[Row], measures: Sequence[Measure], origin: Row) -> list[Row]:
-    """Each row where it was, and what is new behind them."""
+    """Each row where it was, and new ones behind them."""
     new = {one.name: asdict(one) | {"median": one.median} | origin for one in measures}
     return [new.pop(row["name"], row) for row in others] + list(new.values())

@@ -11,23 +11,19 @@ Points = Sequence[tuple[float, float]]
 
 
 def text(x: float, y: float, words: str, anchor: str = "start") -> str:
-    """Words at a place."""
     style = 'font-family="sans-serif" font-size="12" fill="#333"'
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {style}>{escape(words)}</text>'
 
 
 def line(x1: float, x2: float, y1: float, y2: float, colour: str = "#ddd") -> str:
-    """A thin line."""
     return f'<line x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}" stroke="{colour}"/>'
 
 
 def box(x: float, y: float, width: float, height: float, colour: str) -> str:
-    """A bar."""
     return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"/>'
 
 
 def drawing(width: int, height: int, parts: Sequence[str]) -> str:
-    """The whole file."""
     body = "\n".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">\n'
@@ -36,7 +32,7 @@ def drawing(width: int, height: int, parts: Sequence[str]) -> str:
 
 
 def curves(title: str, lines: Mapping[str, Points]) -> str:
-    """Figures over growing numbers: lines on two logarithmic axes, each with its name; all numbers are above 0."""
+    """Lines on two logarithmic axes, each with its name; all numbers are above 0."""
     spots = [spot for points in lines.values() for spot in points]
     low_x, high_x = _powers([x for x, _ in spots])
     low_y, high_y = _powers([y for _, y in spots])

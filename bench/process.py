@@ -17,7 +17,7 @@ from penstock.protocol.messages.api_versions import ApiVersionsRequest
 BOOT_LIMIT_S: Final = 900.0
 STOP_LIMIT_S: Final = 180.0
 Command = Callable[[Path, int, Mapping[str, str]], tuple[Sequence[str], Mapping[str, str] | None]]
-"""How a broker is started: (its directory, its port, settings by Kafka's names) to a command line and environment."""
+"""(directory, port, settings by Kafka's names) to the command line and environment of a broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +36,16 @@ class CpuTimes:
 
 
 def cpu_of(pid: int | None) -> CpuTimes:
-    """What a process has used since it began."""
     times = psutil.Process(pid).cpu_times()
     return CpuTimes(float(times.user), float(times.system))
 
 
 class CommandError(Exception):
-    """A command failed; the text is what it said."""
+    """The text is the command's output."""
 
 
 def said_by(command: Sequence[str], limit_s: float | None = None) -> str:
-    """What a command prints. Raises CommandError if it fails."""
+    """Raises CommandError if the command fails."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s)
     if done.returncode:
         raise CommandError(f"{' '.join(command[-8:])}: {done.stdout}{done.stderr}")
@@ -54,7 +53,7 @@ def said_by(command: Sequence[str], limit_s: float | None = None) -> str:
 
 
 class Process:
-    """A process that writes what it says into a file; what it says to stderr may go into another one."""
+    """Output goes to a file, stderr perhaps to another one."""
 
     def __init__(
         self, command: Sequence[str], said: Path, env: Mapping[str, str] | None = None, log: Path | None = None
@@ -77,7 +76,7 @@ class Process:
         return cpu_of(self.pid)
 
     def stop(self, limit_s: float = STOP_LIMIT_S) -> bool:
-        """Stop as an operator would; whether it did, for one that does not is killed."""
+        """As an operator would; False if the process had to be killed."""
         self._process.terminate()
         try:
             self._process.wait(limit_s)
@@ -95,12 +94,12 @@ class Process:
 
 
 class BrokerProcess(Process):
-    """A running broker. `boot_s` is the time from the start of the process to its first answered request."""
+    """`boot_s` is the time from the start of the process to its first answered request."""
 
     def __init__(
         self, command: Command, directory: Path, settings: Mapping[str, str], *, port: int = 0, is_alone: bool = True
     ) -> None:
-        """Start it and wait until it answers; one of several does so only when others run (`await_first_answer`)."""
+        """Waits until it answers; one of several does so only when others run (`await_first_answer`)."""
         self.address = f"127.0.0.1:{port or free_ports(1)[0]}"
         self.directory = directory
         arguments, environment = command(directory, int(self.address.rpartition(":")[2]), settings)
@@ -124,7 +123,7 @@ class BrokerProcess(Process):
 
 
 def free_ports(count: int, besides: Collection[int] = ()) -> list[int]:
-    """Ports that nothing listens on, and not those."""
+    """Ports without a listener, and not in `besides`."""
     with ExitStack() as stack:
         probes = [stack.enter_context(create_server(("127.0.0.1", 0))) for _ in range(count + len(besides))]
         found = [int(probe.getsockname()[1]) for probe in probes]

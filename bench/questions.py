@@ -129,7 +129,6 @@ def start(runs: int) -> list[Measure]:
 
 
 def starts_with(count: int, runs: int) -> list[Measure]:
-    """Starts after kill -9 and after a clean stop, in turns."""
     figures, part = Figures(), count / 50_000
     with scratch() as directory:
         node = BrokerProcess(penstock_command, directory, {})
@@ -199,7 +198,7 @@ QUESTIONS: dict[str, Question] = {
 def produced(
     node: BrokerProcess, runs: int, records: int, size: int, settings: Settings
 ) -> Iterator[tuple[Load, CpuTimes]]:
-    """Produce to a topic of one partition, once to warm up and then `runs` times; the topic of the last run stays."""
+    """To a topic of one partition, once to warm up and then `runs` times; the topic of the last run stays."""
     for number in range(runs + 1):
         topic = f"produced-{number}"
         create_topic(node.address, topic)
@@ -213,7 +212,7 @@ def produced(
 
 
 def fetched(node: BrokerProcess, runs: int, records: int, size: int) -> Iterator[tuple[Load, CpuTimes]]:
-    """Fetch what the last produce run left, once to warm up and then `runs` times."""
+    """From the last produce run, once to warm up and then `runs` times."""
     for number in range(runs + 1):
         before = node.cpu()
         load = start_consuming(node.address, f"produced-{runs}", records, size, {}).result()

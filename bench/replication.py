@@ -1,7 +1,7 @@
 """What replicas, nodes and clusters cost and bring, and what acks=all costs on three nodes by the way of replication.
 
-There producers wait for each answer before they send the next batch, which has one record of 1 KB. Leaders are all on
-one node, for a storage group has one. The three nodes, and who loads them, share the machine and its disk.
+Producers wait for each answer before they send the next batch, which has one record of 1 KB. Leaders are all on one
+node, for a storage group has one. The three nodes and their clients share the machine and its disk.
 """
 
 import asyncio
@@ -94,7 +94,7 @@ def scaling(runs: int) -> list[Measure]:
 
 
 def _rates(nodes: int, partitions: int, runs: int) -> list[float]:
-    """Requests a second, after one run that is not counted."""
+    """Requests a second, after a warm-up run."""
     found: list[float] = []
     with Cluster(nodes=nodes, process=True) as cluster:
         address = cluster.bootstrap_servers
@@ -109,7 +109,7 @@ def _rates(nodes: int, partitions: int, runs: int) -> list[float]:
 
 SECONDS: Final = 2.0
 BEFORE_S: Final = 0.5
-"""So long the load runs before it counts."""
+"""How long the load runs before it counts."""
 VALUE: Final = os.urandom(1000)
 LOADS: Final = ((1, 1), (1, 12), (12, 12), (12, 100))
 """Topics, and producers."""
@@ -143,7 +143,7 @@ def replication_modes(runs: int) -> list[Measure]:
 
 
 Load = tuple[list[float], float]
-"""How long each batch waited, in seconds; and how many records a proposal had, for consensus."""
+"""The wait of each batch, in seconds; and the records of a proposal, for consensus."""
 
 
 def _loads(cluster: Cluster, mode: str, load: tuple[int, int], runs: int) -> list[Load]:
@@ -197,7 +197,7 @@ async def _until_taken(address: str, frame: bytes) -> None:
 
 
 async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frame: bytes) -> ErrorCode:
-    """What became of the only partition: behind the topic's name are a count, an index, and then the error."""
+    """The error of the only partition: it stands behind the topic's name, a count and an index."""
     writer.write(frame)
     answer = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
     end_of_name = 6 + answer[6]
@@ -205,7 +205,7 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frame
 
 
 def _proposed(cluster: Cluster) -> tuple[int, int]:
-    """How many records and batches the log of the storage group has, as it lies on the disk of a node."""
+    """Records and batches in the log of the storage group, on the disk of a node."""
     counts = []
     with contextlib.suppress(IndexError, ValueError):
         for header, _ in batches(cluster.nodes[0].directory / "__storage_group-0"):
@@ -216,7 +216,7 @@ def _proposed(cluster: Cluster) -> tuple[int, int]:
 
 PARTITIONS: Final = 12
 SOON: Final = ProducerSettings(retry_backoff_ms=5, retry_backoff_max_ms=5)
-"""So often a client asks again that is told to wait."""
+"""How soon a client asks again that is told to wait."""
 IDLE: Final = 10_000
 LOOKED_AT_S: Final = 10.0
 
@@ -235,8 +235,8 @@ def ready_cluster(runs: int) -> list[Measure]:
 def _ready() -> tuple[float, float, float]:
     """Seconds until it has started, seconds until all is replicated, and the CPU time of that: nodes are threads here.
 
-    A topic is created, a record acknowledged by all replicas, and a group's offset committed, so that there is
-    `__consumer_offsets` as well; then each partition has all nodes in sync.
+    A topic is created, a record acknowledged by all replicas, and a group's offset committed, so that
+    `__consumer_offsets` exists as well; then each partition has all nodes in sync.
     """
     begun_s, used_s = time.perf_counter(), time.process_time()
     with Cluster(nodes=len(NODES)) as cluster:

@@ -28,9 +28,9 @@ VALUE = b"x" * 100
 
 
 class SmallRequests:
-    """A connection to a node, and what it takes to send requests of each kind over it.
+    """A connection to a node, and the cost of requests of each kind over it.
 
-    A topic takes what is produced, another has the one record that is fetched; a group has one member.
+    One topic is produced to, another has the one record that is fetched; a group has one member.
     """
 
     def __init__(self, node: BrokerProcess) -> None:
@@ -44,12 +44,12 @@ class SmallRequests:
         self._topic_id = found.topics[0].topic_id
 
     def round_trips_ms(self, frames: Sequence[bytes], at_once: int = 1) -> list[float]:
-        """Send requests, so many at once: how long each lot took until all of it was answered."""
+        """`at_once` requests in a lot: how long each lot took until all of it was answered."""
         lots = (frames[first : first + at_once] for first in range(0, len(frames), at_once))
         return [self._wire.round_trip_ms(b"".join(lot), len(lot)) for lot in lots]
 
     def _join(self, group: str) -> HeartbeatRequest:
-        """Become the only member of a group: what it says from now on."""
+        """Returns the heartbeat of a group's only member."""
         wish = JoinGroupRequest(
             group_id=group,
             session_timeout_ms=300_000,
@@ -67,14 +67,13 @@ class SmallRequests:
 
         return wait_until(look, JOINING_LIMIT_S, "the group")
 
-    # so many requests of one kind, framed
+    # lists of requests of one kind, framed
 
     def produces(self, count: int) -> list[bytes]:
         """Each brings one record of 100 B."""
         return [produce_frame("trips", VALUE)] * count
 
     def heartbeats(self, count: int) -> list[bytes]:
-        """The member says that it lives."""
         return [framed(self._member, HEARTBEAT_VERSION)] * count
 
     def fetches(self, count: int) -> list[bytes]:
@@ -82,7 +81,7 @@ class SmallRequests:
         return [framed(self._fetch(0, NO_SESSION), FETCH_VERSION)] * count
 
     def fetches_in_session(self, count: int) -> list[bytes]:
-        """The same in a session, whose requests name the partition each time, as those of a consumer that gets on do.
+        """In a session, whose requests name the partition each time, as a consumer's do that makes progress.
 
         The last one ends the session.
         """
@@ -117,24 +116,22 @@ PAUSE_S = 0.003
 
 
 def metadata_flood() -> bytes:
-    """A thousand small requests at once."""
     return framed(MetadataRequest(topics=None), 12) * 1000
 
 
 def late_look_up() -> bytes:
-    """The time of the last of very many records."""
     wanted = ListOffsetsPartition(partition_index=0, timestamp=PACKED_RECORDS)
     return framed(ListOffsetsRequest(topics=[ListOffsetsTopic(name=PACKED, partitions=[wanted])]), 7)
 
 
 def many_names() -> bytes:
-    """As many topics, none of which there is, as one request may ask for."""
+    """As many missing topics as a request may name."""
     topics = [MetadataRequestTopic(name=f"no-{number}") for number in range(NAMES)]
     return framed(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 9)
 
 
 def wide_fetch() -> bytes:
-    """Very many partitions, none of which there is."""
+    """Very many missing partitions."""
     partitions = [FetchPartition(partition=number, partition_max_bytes=1 << 20) for number in range(WIDE)]
     topics = [FetchTopic(topic=PACKED, partitions=partitions)]
     return framed(FetchRequest(max_bytes=1 << 20, session_epoch=-1, topics=topics), 12)
@@ -156,7 +153,7 @@ def pack_records(address: str) -> None:
 
 
 class Attack(Background):
-    """A connection sends the same again and again, as fast as it is answered, until the block ends."""
+    """Sends the same again and again, as fast as it is answered, until the block ends."""
 
     def __init__(self, address: str, frames: bytes) -> None:
         super().__init__()
@@ -183,7 +180,6 @@ def _drain(connection: socket.socket) -> None:
 
 
 def round_trips_beside_ms(address: str, attack: str, count: int) -> list[float]:
-    """The round trips of a small produce request beside an attack, in milliseconds."""
     frame, trips = produce_frame("trips", b"x" * 100), []
     with Attack(address, ATTACKS[attack]()), Wire(address) as wire:
         for _ in range(count):

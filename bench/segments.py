@@ -11,17 +11,16 @@ from penstock.protocol.records import Record, iterate_batches, iterate_records
 
 
 def segments(directory: Path) -> list[Path]:
-    """In their order; the last one is written to."""
+    """In order; the last one is active."""
     return sorted(directory.glob(f"*{LOG_SUFFIX}"))
 
 
 def active_offset(directory: Path) -> int:
-    """Where the segment begins that is written to: up to there a log may be compacted."""
+    """The base of the active segment: up to there a log may be compacted."""
     return int(segments(directory)[-1].stem)
 
 
 def batches(directory: Path) -> Iterator[tuple[BatchHeader, Iterator[Record]]]:
-    """All batches, and what is in each."""
     for segment in segments(directory):
         content = segment.read_bytes()
         for position, header in iterate_batches(content):
@@ -29,9 +28,8 @@ def batches(directory: Path) -> Iterator[tuple[BatchHeader, Iterator[Record]]]:
 
 
 def cleaned_to(directory: Path) -> int:
-    """Up to where the log is compacted."""
     topic, _, partition = directory.name.rpartition("-")
     try:
         return read_offsets(Disk(), str(directory.parent / CLEANED_OFFSETS)).get((topic, int(partition)), 0)
-    except (CorruptCheckpointError, OSError):  # Kafka begins with a file that is empty
+    except (CorruptCheckpointError, OSError):  # Kafka begins with an empty file
         return 0

@@ -1,8 +1,8 @@
 """Hold processes to a share of a processor, as if each ran on a small machine of its own. This needs Linux.
 
-The kernel does it, by a quota of a group of its own for each process, where groups may be made (root may, as a rule).
-Elsewhere a process that has had its share is stopped (SIGSTOP) until it may go on. That needs no rights, but stopping
-and waking costs a process as much as it has threads: a JVM gets no more than a third of its share done.
+The kernel does it, by a quota of a group of its own for each process, where groups may be created (root may, as a
+rule). Elsewhere a process that has had its share is stopped (SIGSTOP) until it may go on. That needs no rights, but
+stopping and waking costs a process as much as it has threads: a JVM gets no more than a third of its share done.
 """
 
 import os
@@ -24,7 +24,6 @@ PROCESSES: Final = "cgroup.procs"
 
 @contextmanager
 def held_to(share: float, pids: Sequence[int]) -> Iterator[None]:
-    """Hold each of these processes to this share of one processor, for as long as the block lasts."""
     folder = quota_folder()
     if folder is None:
         with _Governed(share, pids):
@@ -37,7 +36,7 @@ def held_to(share: float, pids: Sequence[int]) -> Iterator[None]:
 
 
 def quota_folder(groups: Path = GROUPS) -> Path | None:
-    """Where groups with quotas of processors can be made, if this process may: in cgroups of version 1, or of 2."""
+    """Where this process may create groups with quotas, in cgroups of version 1 or 2; None if nowhere."""
     first, controllers = groups / "cpu", groups / "cgroup.subtree_control"
     if first.is_dir():
         folder = first
@@ -73,13 +72,13 @@ def with_quota(folder: Path, share: float, pid: int) -> Iterator[None]:
 
 
 def _group_of(pid: int, *, is_first: bool) -> str:
-    """The group that a process is in, as the kernel tells it: lines of `number:controllers:group`."""
+    """From the kernel's lines of `number:controllers:group`."""
     lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
     return next(group for _, names, group in lines if ("cpu" in names.split(",") if is_first else not names))
 
 
 class Share:
-    """One process and what it may use: it owes what it used beyond its share, and saves for a period at most."""
+    """A process owes what it used beyond its share, and saves for a period at most."""
 
     def __init__(self, pid: int, share: float, now_s: float) -> None:
         self._pid = pid
@@ -90,7 +89,6 @@ class Share:
         self._is_stopped = False
 
     def enforce(self, now_s: float) -> None:
-        """Stop the process, or let it go on."""
         used_s = run_time_s(self._pid)
         owed_s = self._owed_s + used_s - self._used_s - self._share * (now_s - self._looked_s)
         self._owed_s = max(owed_s, -self._share * PERIOD_S)
@@ -106,7 +104,7 @@ class Share:
 
 
 def run_time_s(pid: int) -> float:
-    """How long all threads of a process have run, by its own clock."""
+    """The run time of all threads, by the process's own clock."""
     return time.clock_gettime((~pid << 3) | 2)
 
 

@@ -2,7 +2,7 @@
 
 A process runs ten members (librdkafka, a thread each), and a producer that gives each partition a record every few
 milliseconds. After each event there are two figures: the longest time in which no member was given any record, and the
-longest time in which one partition's records were given to nobody. An event is over when each partition has been read
+longest time in which one partition's records reached no member. An event is over when each partition has been read
 again by a member of the new group.
 """
 
@@ -26,7 +26,7 @@ RATE: Final = 2_000
 """Records a second: one for each partition every ten milliseconds."""
 LIMIT_S: Final = 60.0
 SETTLED_S: Final = 1.0
-"""An event is over when no partition has changed hands for so long."""
+"""An event is over when no partition has changed hands for this long."""
 SESSION_MS: Final = 6_000
 KINDS: Final[Mapping[str, Mapping[str, str]]] = {
     "eager": {"partition.assignment.strategy": "range"},
@@ -44,19 +44,19 @@ class Standstill(NamedTuple):
 
 
 def standstills(address: str, group: str, kind: str) -> dict[str, Standstill]:
-    """What each event costs a group of this kind; in a process of its own, on a topic of its own."""
+    """The cost of each event for a group of this kind; in a process of its own, on a topic of its own."""
     create_topic(address, group, PARTITIONS)
     return Child(_standstills, address, group, kind).result()
 
 
 def longest_pause_s(moments: list[float], begun: float, ended: float) -> float:
-    """The longest time without one of these moments between two points."""
+    """Between two points, without one of these moments."""
     within = [begun, *(moment for moment in sorted(moments) if begun < moment < ended), ended]
     return max(later - earlier for earlier, later in pairwise(within))
 
 
 class Deliveries:
-    """When and by whom records of each partition were taken, of all members together."""
+    """When and by which member records of each partition were taken."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -73,7 +73,6 @@ class Deliveries:
                 self.changed_at = now
 
     def standstill(self, begun: float) -> Standstill:
-        """What has happened since `begun`."""
         with self._lock:
             copies = [list(moments) for moments in self._moments]
         ended = min(moments[-1] for moments in copies)
@@ -84,8 +83,6 @@ class Deliveries:
 
 
 class Member(Background):
-    """A consumer that polls in a thread of its own until it is told to go."""
-
     def __init__(self, settings: Mapping[str, str | int], topic: str, deliveries: Deliveries) -> None:
         super().__init__()
         self._consumer = Consumer(dict(settings))
@@ -123,7 +120,7 @@ class Group:
         return Member(settings, self._topic, self.deliveries)
 
     def await_settled(self, members: int) -> None:
-        """Wait until all partitions are read, by so many members, and none has changed hands for a while."""
+        """Until so many members read all partitions, and none has changed hands for a while."""
 
         def are() -> bool | None:
             readers = set(self.deliveries.reader)
@@ -136,7 +133,7 @@ class Group:
         self.members.append(self._member(MEMBERS - 1))
 
     def restart(self) -> None:
-        """The tenth goes and comes back; a static member is expected back."""
+        """A static member is expected back."""
         self.leave()
         self.join()
 
@@ -145,7 +142,6 @@ class Group:
 
 
 def _standstills(address: str, topic: str, kind: str) -> dict[str, Standstill]:
-    """Each event in turn."""
     found: dict[str, Standstill] = {}
     with Stream(address, topic, PARTITIONS, rate=RATE, linger_ms=0, acks=1, enable_idempotence=False):
         group = Group(address, topic, kind)

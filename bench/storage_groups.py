@@ -53,12 +53,10 @@ HAND_OVERS: Final = 5
 PAUSE_S: Final = 0.6
 """The lease was renewed by then, and all is quiet."""
 KINDS: Final = ((1, 1, 0), (1, 12, 0), (12, 12, 0), (12, 12, 2), (12, 12, 10), (1, 100, 0), (12, 100, 0))
-"""Topics, producers that wait for each batch, and for how many milliseconds appends are collected."""
+"""Topics, producers that wait for each batch, and milliseconds for which appends are collected."""
 
 
 class Replica:
-    """One replica: its logs and its driver."""
-
     def __init__(self, node_id: int, path: Path, replicas: "dict[int, Replica]", settings: ProposalSettings) -> None:
         path.mkdir()
         self.directories = directories = _opened(path, node_id)
@@ -89,7 +87,7 @@ async def _nobody(node_id: int, partition: PartitionId, offset: int) -> tuple[in
 
 
 class Links(NoPeers):
-    """The other replicas, which are in the same process."""
+    """The other replicas, in the same process."""
 
     def __init__(self, replicas: dict[int, Replica]) -> None:
         self._replicas = replicas
@@ -161,7 +159,7 @@ def _flushed_one_by_one(path: Path) -> float:
 
 
 async def _produced(path: Path, topics: int, producers: int, linger_ms: int) -> tuple[list[float], float]:
-    """Milliseconds from append to acknowledgement of each batch, and how many shared a proposal."""
+    """Milliseconds from append to acknowledgement of each batch, and the batches of a proposal."""
     replicas = await _started(path, ProposalSettings(linger_ms=linger_ms))
     group, partitions = await _leader(replicas), [PartitionId(UUID(int=number), 0) for number in range(topics)]
     for partition in partitions:
@@ -199,8 +197,6 @@ async def _leader(replicas: dict[int, Replica]) -> StorageGroup:
 
 
 class Waiting:
-    """A batch that comes to a leader that hands over."""
-
     size = len(BATCH)
 
     def __init__(self) -> None:

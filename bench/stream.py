@@ -13,7 +13,7 @@ PATIENCE_S = 120.0
 
 
 class Stream(Background):
-    """Numbered records at an even rate, to the partitions in turn; idempotent and with acks=all, if not told else."""
+    """Numbered records at an even rate, to the partitions in turn; by default idempotent and with acks=all."""
 
     def __init__(
         self, address: str, topic: str, partitions: int = 1, *, rate: int, size: int = 0, **settings: str | int | bool
@@ -23,7 +23,6 @@ class Stream(Background):
         """When a record was sent, and how many ms it took."""
         self.sent = self.unanswered = 0
         self.refused: list[bytes] = []
-        """With an error."""
         self.last_sent_s = [0.0] * partitions
         """Of each partition, when the newest acknowledged record was sent."""
         self.topic = topic
@@ -48,14 +47,14 @@ class Stream(Background):
         while True:
             try:
                 return producer.produce(self.topic, value, partition=partition, on_delivery=self._told)
-            except BufferError:  # so much waits already that the client takes no more
+            except BufferError:  # the client's queue is full
                 producer.poll(TICK_S)
 
     def _value(self, number: int) -> bytes:
         return b"%0*d" % (self._size, number)
 
     def acknowledged(self) -> set[bytes]:
-        """All values but those that were refused. RuntimeError if some were never answered."""
+        """All values but the refused ones. RuntimeError if some were never answered."""
         if self.unanswered:
             raise RuntimeError(f"{self.unanswered} records were never answered")
         return {self._value(number) for number in range(self.sent)}.difference(self.refused)
@@ -70,7 +69,6 @@ class Stream(Background):
         self.last_sent_s[message.partition() or 0] = sent_s
 
     def longest_ms(self, from_s: float = 0.0, to_s: float = float("inf")) -> float:
-        """Of the records that were sent in between."""
         return max(wait for sent_s, wait in self.waits if from_s <= sent_s < to_s)
 
     def wait_for_more(self, count: int = 500) -> None:

@@ -1,4 +1,4 @@
-"""Topics, of whoever speaks the protocol: made, changed, deleted and looked at, by librdkafka's client."""
+"""Topics of any system that speaks the protocol: made, changed, deleted and looked at, by librdkafka's client."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,11 +14,11 @@ from penstock.testing.quorum_view import wait_until
 LIMIT_S = 120.0
 IN_SYNC_LIMIT_S = 300.0
 Partitions = dict[int, Any]
-"""The metadata of each partition of a topic, as librdkafka has them."""
+"""By partition, as librdkafka has the metadata."""
 
 
 def admin_of(address: str) -> AdminClient:
-    """A client, which keeps to itself that nodes are gone; its futures end with it."""
+    """Its logs of lost nodes are suppressed; its futures end with it."""
     return AdminClient({"bootstrap.servers": address, "log_level": 0})
 
 
@@ -32,28 +32,25 @@ def create_topic(
     places: Sequence[Sequence[int]] = (),
     limit_s: float = LIMIT_S,
 ) -> None:
-    """Create a topic and wait for it; with `places`, the replicas of each partition are on these nodes."""
+    """Returns when the topic exists; with `places`, the replicas of each partition are on these nodes."""
     placed = {"replica_assignment": [list(one) for one in places]} if places else {"replication_factor": replicas}
     new, client = NewTopic(topic, len(places) or partitions, config=dict(config or {}), **placed), admin_of(address)
     client.create_topics([new], request_timeout=limit_s)[topic].result(limit_s)
 
 
 def delete_topic(address: str, *topics: str) -> None:
-    """Delete topics and wait for it."""
     client = admin_of(address)
     for future in client.delete_topics(list(topics), request_timeout=LIMIT_S).values():
         future.result(LIMIT_S)
 
 
 def set_config(address: str, topic: str, key: str, value: str) -> None:
-    """Change one setting of a topic."""
     entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
     resource, client = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry]), admin_of(address)
     client.incremental_alter_configs([resource])[resource].result(LIMIT_S)
 
 
 def leaders_of(address: str, topic: str) -> dict[int, int]:
-    """The leader of each partition."""
     partitions: Partitions = admin_of(address).list_topics(topic, timeout=LIMIT_S).topics[topic].partitions
     return {index: one.leader for index, one in partitions.items()}
 
@@ -61,13 +58,13 @@ def leaders_of(address: str, topic: str) -> dict[int, int]:
 def wait_for_partitions(
     address: str, topic: str, is_so: Callable[[Partitions], bool], what: str, limit_s: float = IN_SYNC_LIMIT_S
 ) -> None:
-    """Until it is so of a topic's partitions. TimeoutError says how they are instead."""
+    """TimeoutError has the state of the partitions."""
     client, seen = admin_of(address), Partitions()
 
     def look() -> bool | None:
         try:
             seen.update(client.list_topics(topic, timeout=10).topics[topic].partitions)
-        except KafkaException:  # it asked one that is gone, or hangs
+        except KafkaException:  # the node that it asked is gone, or hangs
             return None
         return (bool(seen) and is_so(seen)) or None
 
@@ -100,7 +97,6 @@ def wait_led_by(address: str, topic: str, leaders: Sequence[int]) -> None:
 
 
 def wait_led_without(address: str, topic: str, node: int) -> None:
-    """Until other nodes than that one lead."""
     wait_for_partitions(
         address, topic, lambda found: all(one.leader not in (-1, node) for one in found.values()), f"others than {node}"
     )
@@ -129,7 +125,7 @@ def read_all(address: str, topic: str) -> list[tuple[bytes, bytes]]:
 
 
 def end_of(address: str, topic: str) -> Callable[[], int]:
-    """How far a topic's partitions have come, together, whenever that is called."""
+    """The sum of the partitions' ends, at each call."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": "none", "log_level": 0})
 
     def look() -> int:
@@ -144,7 +140,7 @@ def end_of(address: str, topic: str) -> Callable[[], int]:
 def fill(
     address: str, count: int, replicas: int = 1, *, first: int = 0, per_topic: int = 1_000, waits: bool = False
 ) -> None:
-    """Make so many partitions that nothing is written to; it may wait until each topic's replicas are in sync."""
+    """Partitions without records; `waits` until each topic's replicas are in sync."""
     client, numbers, per_request = admin_of(address), range(first, count, per_topic), max(1, 500 // per_topic)
     for begin in range(0, len(numbers), per_request):
         new = [
@@ -154,7 +150,7 @@ def fill(
         for topic, future in client.create_topics(new, request_timeout=600).items():
             try:
                 future.result(600)
-            except KafkaException as error:  # the client asks again when an answer takes long
+            except KafkaException as error:  # the client repeats a request whose answer takes long
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
             if waits:

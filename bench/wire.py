@@ -17,31 +17,26 @@ CREATE_VERSION = 5
 
 
 def framed(request: Message, version: int) -> bytes:
-    """A request as it goes over the wire."""
     return encode_request(request, version, 1, "bench")
 
 
 def produce_request(topic: str, batch: bytes, acks: int = 1) -> ProduceRequest:
-    """A produce request for partition 0, to be asked in `PRODUCE_VERSION`."""
+    """For partition 0, in `PRODUCE_VERSION`."""
     data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
     return ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[data])
 
 
 def one_record(value: bytes) -> bytes:
-    """A batch with one record of now."""
     return bytes(
         encode_batch([Record(offset=0, timestamp_ms=int(time.time() * 1000), key=None, value=value, headers=[])])
     )
 
 
 def produce_frame(topic: str, value: bytes, acks: int = 1) -> bytes:
-    """A produce request with one record for partition 0, framed."""
     return framed(produce_request(topic, one_record(value), acks), PRODUCE_VERSION)
 
 
 class Wire:
-    """The connection."""
-
     def __init__(self, address: str, limit_s: float | None = None) -> None:
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), limit_s)
@@ -52,7 +47,7 @@ class Wire:
         self._socket.sendall(frames)
 
     def answer(self) -> bytes:
-        """The next response, without its length."""
+        """Without its length."""
         if len(length := self._answers.read(4)) < 4:
             raise ConnectionResetError("the node has hung up")
         return self._answers.read(struct.unpack(">i", length)[0])
@@ -62,11 +57,10 @@ class Wire:
         return self.answer_to(request, version)
 
     def answer_to(self, request: Message, version: int) -> Any:
-        """The next response, to a request that was sent."""
         return decode_response(api_of_request(request).key, version, self.answer())[1]
 
     def round_trip_ms(self, frames: bytes, count: int = 1) -> float:
-        """Send so many requests at once: how long it took until all were answered."""
+        """`count` requests at once, until all were answered."""
         begun = time.perf_counter()
         self._socket.sendall(frames)
         for _ in range(count):
@@ -85,7 +79,7 @@ class Wire:
 
 
 def first_record_at(address: str, topic: str = "first", limit_s: float = 60.0) -> float:
-    """The moment (perf_counter) at which the first record is acknowledged; what fails is tried again."""
+    """The moment (perf_counter) of the first acknowledgement; failures are tried again."""
     create = CreateTopicsRequest(topics=[CreatableTopic(name=topic, num_partitions=1, replication_factor=1)])
     produce = produce_request(topic, one_record(b"x" * 100))
     until = time.perf_counter() + limit_s

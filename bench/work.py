@@ -28,7 +28,6 @@ JOBS: Final = {
 
 
 def shouted(record: object) -> str:
-    """What the function does with each record."""
     value: str = record.value  # type: ignore[attr-defined]
     return value.upper()
 

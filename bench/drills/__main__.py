@@ -11,11 +11,10 @@ from bench.measure import RESULTS, Measure, asked, table, write
 
 
 def main() -> None:
-    """Drill, print, write."""
     parser = argparse.ArgumentParser(prog="python -m bench.drills")
     parser.add_argument("--rounds", type=int, help="rounds of each, instead of its own number")
     words = asked(parser, "drill", DRILLS)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts behind itself ignores it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console, measures = Console(), list[Measure]()
     for name in words.names:

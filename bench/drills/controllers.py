@@ -35,7 +35,7 @@ TOPICS = 1000
 
 
 class Creations:
-    """Creates topics of three partitions, several at a time; each is asked for again until it is acknowledged."""
+    """Of three partitions, several at a time; each is repeated until it is acknowledged."""
 
     def __init__(self, bootstrap_servers: str, prefix: str, count: int) -> None:
         self.names = [f"{prefix}-{number}" for number in range(count)]
@@ -47,7 +47,7 @@ class Creations:
         self._open: set[Future[None]] = {self._workers.submit(self._create, name) for name in self.names}
 
     def wait_for(self, acknowledged: int) -> None:
-        """Wait until so many topics are acknowledged. RuntimeError, which names it, for a topic that never is."""
+        """RuntimeError names a topic that never is acknowledged."""
         while len(self.names) - len(self._open) < acknowledged:
             done, self._open = wait(self._open, PATIENCE_S, FIRST_COMPLETED)
             for future in done:
@@ -60,7 +60,7 @@ class Creations:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop; creations that are not done yet are given up."""
+        """Creations that are not done yet are given up."""
         self._is_over = True
         self._workers.shutdown(cancel_futures=True)
 
@@ -76,18 +76,18 @@ class Creations:
             except KafkaException as error:
                 code: KafkaError = error.args[0]
                 if code.code() == KafkaError.TOPIC_ALREADY_EXISTS and tries > 1:
-                    return  # an earlier try had no answer, but it had its effect
+                    return  # an earlier try without an answer had its effect
                 if self._is_over or time.monotonic() > deadline:
                     raise RuntimeError(f"{name} was not created within {PATIENCE_S:g} s: {code}") from error
                 self.repeated += 1
                 time.sleep(PAUSE_S)
-                # librdkafka waits for the broker that it once was named as the controller until it comes back.
+                # librdkafka waits for the broker that it once took for the controller until that comes back.
                 self._own.client = None
 
 
 @contextmanager
 def creations_on(cluster: Cluster, number: int) -> Iterator[Creations]:
-    """A round's creations: some are acknowledged when the block begins, all are there, whole, when it has ended."""
+    """Some are acknowledged when the block begins, all are there, whole, when it has ended."""
     with Creations(cluster.bootstrap_servers, f"round-{number}", TOPICS) as creations:
         creations.wait_for(TOPICS // 4)
         yield creations
@@ -108,7 +108,6 @@ def _expect_no_flaws(cluster: Cluster, names: list[str]) -> None:
 
 
 def topics_of(bootstrap_servers: str) -> dict[str, int]:
-    """All topics, with the number of their partitions."""
     topics = admin_of(bootstrap_servers).list_topics(timeout=60).topics
     return {name: len(topic.partitions) for name, topic in topics.items()}
 
@@ -117,7 +116,7 @@ FETCH_TIMEOUT_S: Final = 2.0
 FEW, MANY = 100, 10_000
 SNAPSHOTS: Final = {"metadata.log.max.record.bytes.between.snapshots": "1000000"}
 REFUSALS: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT)
-"""What a controller that leads no longer may say: it was never decided, or nobody knows."""
+"""What a replaced controller may answer: it was never decided, or that is unknown."""
 COUNTS: Final = (1_000, 10_000, 100_000)
 FIRST_RECORD_S: Final = 600.0
 PLOT: Final = Path(__file__).parents[2] / "docs" / "performance" / "partitions.svg"
@@ -225,7 +224,6 @@ def full_node(drill: Drill) -> None:
 
 
 def _alone(count: int) -> dict[tuple[str, str], float]:
-    """Made, held and started on a node that is alone."""
     found = {}
     with scratch() as directory:
         with running(penstock_command, directory) as node:
@@ -253,7 +251,6 @@ def _fail_over(count: int) -> float:
 
 
 def _until_created(address: str, prefix: str) -> float:
-    """Seconds until somebody creates a topic."""
     begun = time.monotonic()
     with Creations(address, prefix, 1) as creation:
         creation.finish()

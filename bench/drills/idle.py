@@ -29,8 +29,6 @@ class IdleTask(SourceTask):
 
 
 class Idle(SourceConnector):
-    """`tasks.max` of them."""
-
     task_class = IdleTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:

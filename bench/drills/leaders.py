@@ -47,7 +47,6 @@ class LeaderMove(Value):
 
 
 def moves_in_log(cluster: Cluster, controller: int) -> list[LeaderMove]:
-    """All of them, in the order of a controller's metadata log."""
     found: list[LeaderMove] = []
     names: dict[object, str] = {}
     for header, records in batches(cluster.node(controller).directory / partition_directory(CLUSTER_METADATA, 0)):
@@ -98,7 +97,7 @@ def balanced_again(drill: Drill) -> None:
 
 
 class HandOvers:
-    """All partitions are on their way from one broker to another one, one after the other."""
+    """All partitions move from one broker to another one, one after the other."""
 
     controllers: Final = (4, 5, 6)
 
@@ -107,7 +106,7 @@ class HandOvers:
         self.giver, self.taker, self.bystander = (BROKERS[(number + at) % len(BROKERS)] for at in range(3))
 
     def stop_in_the_middle(self) -> None:
-        """They begin. Then the third replica sleeps, so one that is under way has to wait for it."""
+        """The third replica sleeps soon after the beginning, so a hand-over under way has to wait for it."""
         before = self._moves()
         self.prefer(self.taker, self.giver, self.bystander)
         wait_until(lambda: self._moves() >= before + MOVED_BEFORE or None, SECONDS, "the first moves")
@@ -124,7 +123,7 @@ class HandOvers:
         wait_led_by(self.cluster.bootstrap_servers, TOPIC, [broker] * PARTITIONS)
 
     def prefer(self, *replicas: int) -> None:
-        """The first one is to lead all, and will."""
+        """The first replica becomes the preferred leader of all partitions."""
 
         async def reassign() -> None:
             async with Admin(self.cluster.bootstrap_servers) as admin:
@@ -133,7 +132,7 @@ class HandOvers:
         asyncio.run(reassign())
 
     def _moves(self) -> int:
-        """As a controller's log has them that is neither active nor asleep."""
+        """From the log of a controller that is neither active nor asleep."""
         active = self.cluster.active_controller
         return len(moves_in_log(self.cluster, next(one for one in self.controllers if one != active)))
 

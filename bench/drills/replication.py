@@ -21,13 +21,13 @@ from penstock.testing import Cluster
 from penstock.testing.quorum_view import wait_until
 
 AS_STARTED: Final = KAFKA_DEFAULTS | {"group.initial.rebalance.delay.ms": "3000", "offsets.topic.num.partitions": "50"}
-"""As `penstock start` has it."""
+"""As in `penstock start`."""
 BY_CONSENSUS: Final = {"replication.mode": "consensus"}
 CHECKED_EVERY: Final = 10
 """Rounds after which the history so far is looked at."""
 TAIL: Final = 5
 ANSWERED_S: Final = 0.3
-"""What was asked of a node that does not sleep is answered by then."""
+"""Requests to a node that does not sleep are answered by then."""
 
 
 def killed_nodes(drill: Drill) -> None:
@@ -139,7 +139,7 @@ def paused_group_leader(drill: Drill) -> None:
 
 
 class _Waiting:
-    """Questions and records that wait for a leader that sleeps, and must be refused."""
+    """Requests and records that wait for a sleeping leader, and must be refused."""
 
     def __init__(self, cluster: Cluster, leader: int, number: int) -> None:
         self._leader = leader
@@ -151,7 +151,6 @@ class _Waiting:
             one.send()
 
     def refusals(self, traffic: Traffic) -> str:
-        """What it said to each."""
         answers = {what: one.answer() for what, one in self._requests.items()}
         traffic.seen.refused(self._values.values())
         told = ", ".join(f"{what} {code.name}" for what, code in answers.items())
@@ -184,7 +183,7 @@ def _pause_with_a_tail(cluster: Cluster, leader: int, number: int) -> list[bytes
 
 
 def _expect_cut(cluster: Cluster, follower: int, tail: Sequence[bytes]) -> None:
-    """Nobody has the tail, and the log of the follower that had it is the leader's."""
+    """No log has the tail, and the log of the follower that had it is the leader's."""
     leader = leaders_of(cluster.bootstrap_servers, TOPIC)[0]
     logs = {node.id: _log_of(cluster, node.id) for node in cluster.nodes}
     end = min(map(len, logs.values()))
@@ -204,7 +203,7 @@ def _written_alone(cluster: Cluster, leader: int, value: bytes) -> None:
 
 
 def _log_of(cluster: Cluster, node: int) -> list[bytes]:
-    """The values in a node's log of the first partition, as they lie on its disk."""
+    """The values in a node's log of the first partition, read from its disk."""
     directory = cluster.node(node).directory / f"{TOPIC}-0"
     return [record.value or b"" for _, records in batches(directory) for record in records]
 
@@ -213,12 +212,12 @@ BULK: Final = "bulk"
 BULK_BYTES: Final = 2 << 30
 RECORD_BYTES: Final = 100_000
 LIMIT_BYTES: Final = 20 << 20
-"""What a throttled node may take a second."""
+"""Of a throttled node, a second."""
 MANY: Final = 100
 MANY_BYTES: Final = 200 << 20
 SLOW_BYTES: Final = 4 << 20
 WINDOW_S: Final = 11.0
-"""So long quotas remember."""
+"""How long quotas remember."""
 LONG_S: Final = 900.0
 EVENLY: Final[Settings] = {
     "acks": "all",
@@ -248,7 +247,7 @@ def lost_data(drill: Drill) -> None:
 
 
 def _lose_and_fetch(cluster: Cluster, *, is_limited: bool) -> tuple[float, float]:
-    """How long a node took to fetch all again, and the most bytes a second that it took in any window."""
+    """How long a node took to fetch all again, and its highest rate in any window."""
     victim = cluster.node(3)
     victim.kill()
     wait_in_sync(cluster.bootstrap_servers, BULK, 2)
@@ -276,7 +275,7 @@ def _lose_and_fetch(cluster: Cluster, *, is_limited: bool) -> tuple[float, float
 
 
 def _peak(sizes: Sequence[tuple[float, int]]) -> float:
-    """The most bytes a second over any window."""
+    """Bytes a second, over any window."""
     peak, first = 0.0, 0
     for at, size in sizes:
         while at - sizes[first + 1][0] >= WINDOW_S:
@@ -295,7 +294,7 @@ def moved_partitions(drill: Drill) -> None:
             if not (moving := _penstock(cluster, "reassign-partitions", "--list").count("adding: 4")):
                 raise DrillError(f"nothing is on the move: {said}")
             _move(cluster, [4, 2, 3], action="--cancel")
-            _wait_for(cluster, [1, 2, 3], BULK)  # what has few bytes has moved already
+            _wait_for(cluster, [1, 2, 3], BULK)  # small topics have moved already
             traffic.wait_for_more()
             begun = time.monotonic()
             _move(cluster, [4, 2, 3])
@@ -338,7 +337,7 @@ def _penstock(cluster: Cluster, *words: str) -> str:
 
 @contextmanager
 def _with_bulk(count: int, partitions: int, size_bytes: int) -> Iterator[tuple[Cluster, Traffic]]:
-    """Traffic on the first three of so many nodes, where another topic has so many bytes."""
+    """On the first three of `count` nodes, beside another topic of that size."""
     places = [[(number + place) % 3 + 1 for place in range(3)] for number in range(partitions)]
     with under_traffic(places=places, nodes=count, config=AS_STARTED) as (cluster, traffic):
         address = cluster.bootstrap_servers

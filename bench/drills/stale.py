@@ -1,4 +1,4 @@
-"""A request that reaches a node while it sleeps, so that it is the first thing that it sees when it wakes up."""
+"""A request that reaches a node while it sleeps, so that the node sees it first when it wakes up."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -13,11 +13,11 @@ from penstock.protocol.schema import Message
 PATIENCE_S: Final = 60
 LATEST: Final = -1
 FETCH_VERSION, LIST_OFFSETS_VERSION, CREATE_VERSION = 11, 7, 7
-"""Of the first two, versions that name topics."""
+"""The first two are versions that name topics."""
 
 
 class Stale:
-    """A connection that is made while the node is awake, and one request."""
+    """A connection from before the sleep, and one request."""
 
     def __init__(self, address: str, request: Message, version: int, code_of: Callable[[Any], int]) -> None:
         self._wire, self._request, self._version, self._code_of = Wire(address, PATIENCE_S), request, version, code_of
@@ -26,27 +26,25 @@ class Stale:
         self._wire.send(framed(self._request, self._version))
 
     def answer(self) -> ErrorCode:
-        """What became of it; this ends the connection."""
+        """Ends the connection."""
         with self._wire:
             return ErrorCode(self._code_of(self._wire.answer_to(self._request, self._version)))
 
 
 def record(address: str, topic: str, value: bytes, acks: int) -> Stale:
-    """A record for the first partition of a topic."""
     request = produce_request(topic, one_record(value), acks)
     return Stale(address, request, PRODUCE_VERSION, lambda found: found.responses[0].partition_responses[0].error_code)
 
 
 def creation(controller_address: str, topic: str) -> Stale:
-    """A topic that is to be made, asked of a controller's own listener."""
     new = CreatableTopic(name=topic, num_partitions=1, replication_factor=1)
     request = CreateTopicsRequest(topics=[new], timeout_ms=PATIENCE_S * 1000)
     return Stale(controller_address, request, CREATE_VERSION, lambda found: found.topics[0].error_code)
 
 
 def questions_and_records(address: str, topic: str, values: dict[int, bytes]) -> dict[str, Stale]:
-    """What consumers ask of the first partition's leader, records from the beginning on and where the log ends; and
-    records, by their acks. Each on a connection of its own.
+    """Consumers' requests to the first partition's leader (records from the beginning, the log's end), and records by
+    their acks; each on a connection of its own.
     """
     wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     fetch = FetchRequest(max_bytes=1 << 20, topics=[FetchTopic(topic=topic, partitions=[wanted])])

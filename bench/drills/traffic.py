@@ -1,4 +1,4 @@
-"""Producers and a group of consumers, real clients, that go on whatever happens; what they see makes a history."""
+"""Producers and a group of consumers, real clients, that go on whatever happens; their results make a history."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KAFKA_DEFAULTS: Final = AS_INSTALLED | {
     "controller.quorum.election.backoff.max.ms": "1000",
     "broker.heartbeat.interval.ms": "2000",
 }
-"""A cluster for tests elects faster; here all time-outs are those of an installation."""
+"""Time-outs of an installation; a cluster for tests elects faster."""
 SESSION_S: Final = 9.0
 ELECTION_S: Final = 4.0
 """A quorum whose leader dies elects another one within two fetch time-outs, each of 2 s by default."""
@@ -41,8 +41,6 @@ class DrillError(Exception):
 
 
 class Drill(Figures):
-    """So many rounds, each of which is told of, and what they give."""
-
     def __init__(self, rounds: int, show: Callable[[str], None]) -> None:
         super().__init__()
         self.count, self._show, self._number = rounds, show, 0
@@ -57,13 +55,13 @@ class Drill(Figures):
 
 
 class Seen:
-    """What all clients were told, in one history; and every error that one of them was given."""
+    """The results of all clients in one history; and every error of theirs."""
 
     def __init__(self) -> None:
         self.history = History()
         self.errors: list[str] = []
         self.coordinator_errors: list[str] = []
-        """Nothing came of a request to the coordinator, a commit mostly, and not for a rebalance."""
+        """Failed requests to the coordinator, mostly commits, but for rebalances."""
         self.longest_s: dict[str, float] = {}
         self.acknowledged = 0
         self.values: set[bytes] = set()
@@ -88,7 +86,7 @@ class Seen:
             self.history.polled(client, (TOPIC, partition), offset, value)
 
     def was_assigned(self, client: str, partition: int) -> int:
-        """The last commit known of the partition."""
+        """Returns the last known commit of the partition."""
         with self.lock:
             self.history.moved(client, (TOPIC, partition))
             return self._committed.get(partition, 0)
@@ -104,7 +102,7 @@ class Seen:
 
 
 class _Client(Background):
-    """A client in a thread of its own: it does a little in each step; its end waits for what is under way."""
+    """Does a little in each step; its end waits for what is under way."""
 
     name: str
 
@@ -200,14 +198,12 @@ class PythonProducer(_Client):
 
 
 class _Consumer(_Client):
-    """Reads, and commits what it has read."""
-
     _consumer: Any
 
     def __init__(self, bootstrap: str, seen: Seen, partitions: int) -> None:
         super().__init__(bootstrap, seen, partitions)
         self._committed: dict[int, int] = {}
-        """Of partitions that nothing was read of since they were assigned."""
+        """Of partitions without a read record since they were assigned."""
 
     def close(self) -> None:
         self._consumer.close()
@@ -225,8 +221,6 @@ class _Consumer(_Client):
 
 
 class LibrdkafkaConsumer(_Consumer):
-    """confluent-kafka."""
-
     name = "confluent"
 
     def open(self) -> None:
@@ -269,7 +263,7 @@ REBALANCING: Final = (
     KafkaError._ASSIGNMENT_LOST,
     KafkaError.UNKNOWN_MEMBER_ID,
 )
-"""What a commit in the middle of a rebalance is told, on any broker: the partition is read again by whoever has it."""
+"""Answers of any broker to a commit during a rebalance: the partition's next owner reads again."""
 PYTHON_REBALANCING: Final = (
     "CommitFailedError",
     "RebalanceInProgressError",
@@ -279,8 +273,6 @@ PYTHON_REBALANCING: Final = (
 
 
 class PythonConsumer(_Consumer, kafka.ConsumerRebalanceListener):  # type: ignore[misc]
-    """kafka-python."""
-
     name = "kafka-python"
 
     def open(self) -> None:
@@ -306,7 +298,7 @@ class PythonConsumer(_Consumer, kafka.ConsumerRebalanceListener):  # type: ignor
     def step(self) -> None:
         try:
             found = self._consumer.poll(int(TICK_S * 1000), max_records=500)
-        except KafkaConnectionError as error:  # nobody at all listens; the next poll tries again
+        except KafkaConnectionError as error:  # no node listens; the next poll tries again
             self.seen.failed(self.name, repr(error), at_coordinator=True)
             return
         for record in itertools.chain(*found.values()):
@@ -324,7 +316,7 @@ class PythonConsumer(_Consumer, kafka.ConsumerRebalanceListener):  # type: ignor
 
 
 class Traffic:
-    """Two producers and two consumers of a group, each in a thread of its own, for as long as the block lasts."""
+    """Two producers and two consumers of a group, for as long as the block lasts."""
 
     def __init__(self, bootstrap: str, partitions: int) -> None:
         self.seen = seen = Seen()
@@ -338,7 +330,7 @@ class Traffic:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """All that is acknowledged must be read, and the checker be silent; unless the block has failed."""
+        """All acknowledged records must be read, and the checker be silent; unless the block has failed."""
         for producer in self._producing:
             producer.patience_s = PATIENCE_S if kind is None else 0.0
             producer.end()
@@ -350,12 +342,11 @@ class Traffic:
             self.expect_no_anomaly()
 
     def begin_round(self) -> None:
-        """What records wait for counts from now on."""
+        """Waits of records count from now on."""
         self.seen.longest_s.clear()
 
     @property
     def longest_s(self) -> float:
-        """How long a record has waited at most, in this round."""
         return max(self.seen.longest_s.values())
 
     def wait_for_more(self, count: int = 1000) -> None:
@@ -364,7 +355,7 @@ class Traffic:
         self._wait(lambda: seen.acknowledged >= acknowledged and len(seen.values) >= read, f"{count} more records")
 
     def expect_no_error(self, *, coordinator_may_fail: bool = True) -> None:
-        """No client was given an error; a commit may fail whose coordinator was killed, and what else it was asked."""
+        """No client had an error; requests to a killed coordinator may fail."""
         found = self.seen.errors + ([] if coordinator_may_fail else self.seen.coordinator_errors)
         if found:
             raise DrillError("; ".join(found[:10]))
@@ -390,7 +381,7 @@ class Traffic:
 def under_traffic(
     partitions: int = 6, places: Sequence[Sequence[int]] = (), topic: dict[str, str] | None = None, **cluster: Any
 ) -> Iterator[tuple[Cluster, Traffic]]:
-    """Nodes, each a process, and clients at work on a topic of theirs, with so many partitions or at these places."""
+    """Nodes in processes, and clients at work on a topic of theirs, with so many partitions or at these places."""
     with Cluster(process=True, **cluster) as started:
         create_topic(started.bootstrap_servers, TOPIC, partitions, 3, topic, places=places)
         wait_in_sync(started.bootstrap_servers, TOPIC, 3)

@@ -36,7 +36,7 @@ SECONDS_TO_RUN: Final = 60.0
 
 
 class Worker:
-    """`penstock worker` as a process, each life of it at the same port, until the stack is closed."""
+    """`penstock worker` as a process, at the same port after each start, until the stack is closed."""
 
     def __init__(self, config: Path, stack: ExitStack) -> None:
         self.url = f"http://{reserved(stack)}"
@@ -57,7 +57,7 @@ class Worker:
         wait_until(listens, SECONDS, "a worker that listens")
 
     def ask(self, verb: str, path: str, body: object = None) -> Any:
-        """A request; None if the workers rebalance."""
+        """None if the workers rebalance."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}{path}", data, {"Content-Type": "application/json"}, method=verb)
         try:
@@ -69,7 +69,6 @@ class Worker:
             return None
 
     def owners(self) -> dict[str, str] | None:
-        """Who runs each task, when all of them run."""
         found = self.ask("GET", "/connectors?expand=status") or {}
         tasks = {f"{name}-{task['id']}": task for name, one in found.items() for task in one["status"]["tasks"]}
         if len(tasks) < CONNECTORS * TASKS_OF_EACH or any(task["state"] != "RUNNING" for task in tasks.values()):
@@ -78,7 +77,7 @@ class Worker:
 
 
 def reserved(stack: ExitStack) -> str:
-    """An address that nobody else is given until the stack is closed."""
+    """An address that no other process gets until the stack is closed."""
     port = ReservedPort()
     stack.callback(port.release)
     return port.address
@@ -139,7 +138,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def worker_properties(folder: Path, bootstrap: str, delay_ms: int) -> Path:
-    """What workers are told; so long a lost one's tasks wait for it."""
+    """The tasks of a lost worker wait for `delay_ms`."""
     stores = "".join(
         f"{store}.storage.topic=connect-{store}\n{store}.storage.replication.factor=1\n"
         for store in ("config", "offset", "status")
@@ -220,7 +219,7 @@ class _Job:
         )
 
     def wrong(self, count: int) -> int:
-        """How many of so many numbers are not there once, when all should be."""
+        """How many of `count` numbers do not appear exactly once."""
         try:
             wait_until(lambda: len(self._written()) >= count or None, SPARK_SECONDS, "the end of it")
         except TimeoutError:
@@ -233,14 +232,13 @@ class _Job:
         wait_until(lambda: self._executors() or None, SPARK_SECONDS, "an executor")[0].kill()
 
     def kill_spark(self) -> None:
-        """A worker of Spark that has an executor, which ends with it; another worker comes."""
+        """A worker of Spark with an executor, which ends with it; another worker comes."""
         owner = wait_until(lambda: self._executors() or None, SPARK_SECONDS, "an executor")[0].parent()
         assert owner is not None
         owner.kill()
         self._spark_workers = [worker for worker in self._spark_workers if worker != owner] + [self._spark.worker()]
 
     def kill_worker(self) -> None:
-        """The one of Penstock that runs the query."""
         status = self._workers[0].ask("GET", f"/connectors/{JOB}/status")
         (owner,) = (one for one in self._workers if one.url.endswith(status["tasks"][0]["worker_id"]))
         owner.process.kill()
@@ -260,7 +258,7 @@ def _is_executor(process: psutil.Process) -> bool:
     try:
         return EXECUTOR in " ".join(process.cmdline())
     except psutil.NoSuchProcess:
-        return False  # one that has ended, and was not waited for
+        return False  # a process that has ended, and was not waited for
 
 
 VICTIMS: Final[dict[str, Callable[[_Job], None]]] = {

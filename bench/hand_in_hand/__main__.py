@@ -41,7 +41,7 @@ SCENARIOS: dict[str, Callable[..., None]] = {
 
 
 def main() -> None:
-    """Run them one after the other; the folder of one that fails stays."""
+    """In turn; the folder of a failed scenario stays."""
     faulthandler.enable()  # clients in C run in this process
     failed = 0
     for name in asked(argparse.ArgumentParser(prog="python -m bench.hand_in_hand"), "name", SCENARIOS).names:

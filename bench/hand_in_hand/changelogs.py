@@ -37,13 +37,13 @@ SETTINGS: Final = {
     "log.roll.ms": str(int(ROLL_S * 1000)),
 }
 MOST: Final = 2.0
-"""Times what is alive."""
+"""As a multiple of the live data."""
 AMISS: Final = 1
 """Words that may be counted twice, and that may be left out: what faust's stream does now and then in one batch."""
 
 
 def rebuild_from_changelogs(folder: Path, say: Say) -> None:
-    """See the module. Raises HandError."""
+    """Raises HandError."""
     python = _environment()
     for library in ("faust", "quixstreams"):
         with Cluster(process=True, config=SETTINGS) as cluster:
@@ -56,7 +56,6 @@ def rebuild_from_changelogs(folder: Path, say: Say) -> None:
 
 
 def _environment() -> Path:
-    """A Python that has the libraries."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock" / "changelogs"
     python, done = folder / "bin" / "python", folder / "done"
     if not done.exists() or done.read_text() != str(PACKAGES):
@@ -83,7 +82,7 @@ def _count(cluster: Cluster, python: Path, library: str, folder: Path, say: Say)
 
 
 def _live(cluster: Cluster, python: Path, library: str, folder: Path, counts: tuple[int, int]) -> Any:
-    """What a life that begins without local state has counted in the end."""
+    """The final count of a life that begins without local state."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     program, report = Path(__file__).with_name(f"count_with_{library}.py"), folder.with_suffix(".json")

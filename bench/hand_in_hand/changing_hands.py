@@ -31,12 +31,12 @@ from penstock.metadata.features import (
 )
 
 RELEASES: Final = ("4.0", "4.1", "4.2", "4.3", "4.4")
-"""Each has its last level of metadata.version."""
+"""Each with its last level of metadata.version."""
 STINTS: Final = (("founder", "clean"), ("other", "kill -9"), ("founder", "kill -9"), ("other", "clean"))
 
 
 def change_hands(folder: Path, founder: str, release: str, say: Say) -> None:
-    """One directory through `STINTS`. Raises HandError."""
+    """Raises HandError."""
     node, address = single_node(folder)
     node.format(founder, "--release-version", release)
     promise = Promise("clicks")
@@ -66,11 +66,11 @@ BROKERS: Final = (4, 5)
 PAIR: Final = "pair"
 """A topic with a replica on each broker, both of which must have what is committed."""
 MOST_ROUNDS: Final = 12
-"""So often a leader is killed until the other system has led: each election is a draw."""
+"""The most kills of a leader until the other system leads: each election is a draw."""
 
 
 def mix(folder: Path, founder: str, release: str, say: Say) -> None:
-    """See the module. Raises HandError."""
+    """Raises HandError."""
     other = other_than(founder)
     systems = {1: founder, 2: founder, 3: other, 4: other, 5: founder}
     nodes, address, founders = _nodes(folder)
@@ -126,13 +126,13 @@ def _lose_a_broker(nodes: dict[int, Node], systems: dict[int, str]) -> None:
 
 
 def _pair(nodes: dict[int, Node]) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Who is in sync, and who is eligible, as the log of each controller says."""
+    """The ISR and the eligible leaders, in the log of each controller."""
     partitions = [read_view(nodes[node_id].data).image.topics[PAIR].partitions[0] for node_id in CONTROLLERS]
     return {(tuple(sorted(each.isr)), each.eligible_leader_replicas) for each in partitions}
 
 
 def _leader(nodes: dict[int, Node], reach: list[str], besides: int = -1) -> int:
-    """Who leads the quorum, as whoever can be reached so says; another than `besides`."""
+    """The quorum's leader by any reachable node; not `besides`."""
     found = -1
 
     def is_known() -> bool:
@@ -148,7 +148,7 @@ def _leader(nodes: dict[int, Node], reach: list[str], besides: int = -1) -> int:
 
 
 def _agree(nodes: dict[int, Node], topics: int) -> bool:
-    """Whether the logs of all controllers say the same of topics, settings and features."""
+    """Whether the logs of all controllers agree on topics, settings and features."""
     said = []
     for node_id in CONTROLLERS:
         image = read_view(nodes[node_id].data).image

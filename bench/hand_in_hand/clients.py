@@ -15,7 +15,7 @@ from bench.topics import admin_of, create_topic, read_all
 PARTITIONS: Final = 3
 RETENTION_MS: Final = "604800001"
 LIMIT_S: Final = 300.0
-"""Nobody measures time here: a busy machine is no failure."""
+"""Time is not measured here: a busy machine is no failure."""
 NOT_YET: Final = (
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -31,21 +31,20 @@ GROUPS: Final = ("readers", "billing-service", "g", "a.group-with_a.long.name.20
 
 @dataclass
 class Promise:
-    """What was acknowledged so far, on any node: each system has to find all of it."""
+    """All acknowledged data, on any node: each system has to find all of it."""
 
     topic: str
     records: dict[bytes, bytes] = field(default_factory=dict)
     committed: dict[str, int] = field(default_factory=dict)
-    """By group: how many records of partition 0 it has committed."""
+    """By group: its commit for partition 0."""
 
 
 def wait_until_up(address: str, node: Node) -> None:
-    """Until a node answers."""
     wait_until(f"{node.system} serves", lambda: count(address) > 0, [node])
 
 
 def count(address: str) -> int:
-    """How many brokers there are, as a node says; 0 if it does not answer."""
+    """The number of brokers by a node; 0 if it does not answer."""
     try:
         return len(admin_of(address).list_topics(timeout=2).brokers)
     except Exception:
@@ -53,12 +52,11 @@ def count(address: str) -> int:
 
 
 def create(address: str, topic: str) -> None:
-    """A topic with a setting of its own."""
     create_topic(address, topic, PARTITIONS, config={"retention.ms": RETENTION_MS}, limit_s=LIMIT_S)
 
 
 def produce(address: str, promise: Promise, stint: int, count: int = 300) -> None:
-    """More records, all acknowledged, in batches of the codecs in turn."""
+    """All acknowledged, in batches of the codecs in turn."""
     codec = ("none", "gzip", "lz4", "zstd")[stint % 4]
     records = {f"{stint}-{index}".encode(): f"value {index} of stint {stint}".encode() for index in range(count)}
     produce_all(address, promise.topic, records.items(), {"enable.idempotence": True, "compression.type": codec})
@@ -74,7 +72,7 @@ def produce_all(
     partitions: int = 0,
     headers: list[tuple[str, str | bytes | None]] | None = None,
 ) -> None:
-    """Keys and values, all acknowledged; the partitions in turn, if it is said how many. Raises HandError."""
+    """All acknowledged; with `partitions`, to these in turn. Raises HandError."""
     producer = Producer({"bootstrap.servers": address, **(settings or {})})
     failed: list[object] = []
     for number, (key, value) in enumerate(records):
@@ -92,7 +90,6 @@ def produce_all(
 
 
 def commit(address: str, promise: Promise, stint: int) -> None:
-    """Each group commits an offset, and so says where it goes on."""
     for index, group in enumerate(GROUPS):
         consumer = Consumer({"bootstrap.servers": address, "group.id": group, "enable.auto.commit": False})
         places = [TopicPartition(promise.topic, 0, 1 + stint * 10 + index)]
@@ -122,7 +119,7 @@ def check(address: str, promise: Promise) -> None:
 
 
 def _patiently(ask: Callable[..., Any], *arguments: object, **options: object) -> Any:
-    """What a node answers once it leads its partitions and its coordinators have taken up theirs."""
+    """Repeats until the node leads its partitions and its coordinators have loaded theirs."""
     deadline = time.monotonic() + LIMIT_S
     while True:
         try:

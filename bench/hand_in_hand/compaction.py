@@ -1,4 +1,4 @@
-"""Both systems compact copies of the same log: what is left must be the same records, in batches that say the same.
+"""Both systems compact copies of the same log: what is left must be the same records, in equal batches.
 
 The log has keys that come again, batches of several keys in every codec, tombstones, an idempotent producer, and a
 partition without records. A first round keeps tombstones and gives them their horizon, a second one drops them. In the
@@ -37,7 +37,7 @@ SETTINGS: Final = {
 }
 BACKOFF: Final = {"log.cleaner.backoff.ms": "200"}
 DUMP: Final = (Artifact("org.apache.kafka", "kafka_2.13", "4.1.1"), LOGGING)
-"""The newest release that brings it."""
+"""The newest release with the tool."""
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 SAID: Final = (
     "base_offset",
@@ -50,12 +50,12 @@ SAID: Final = (
     "base_sequence",
     "record_count",
 )
-"""What is compared of a batch: not where it lies and what its horizon is."""
+"""The compared fields of a batch: neither its place nor its horizon."""
 Batches = list[tuple[tuple[int, ...], list[Any]]]
 
 
 def compare_compaction(folder: Path, say: Say) -> None:
-    """See the module. Raises HandError."""
+    """Raises HandError."""
     writer, address = single_node(folder / "written", BACKOFF)
     writer.format(PENSTOCK)
     writer.start(PENSTOCK)
@@ -97,7 +97,7 @@ def _write(address: str) -> None:
 
 
 def _compact(folder: Path, writer: Node, system: str, say: Say) -> list[dict[int, Batches]]:
-    """What is left of a copy after each round, by partition: of the log as it was, without the filler behind it."""
+    """A copy's remaining batches after each round, by partition: of the log as it was, without the filler behind it."""
     node, address = single_node(folder / system, BACKOFF)
     shutil.copytree(writer.data, node.data)
     ends = [
@@ -112,7 +112,7 @@ def _compact(folder: Path, writer: Node, system: str, say: Say) -> list[dict[int
             clients.wait_until_up(address, node)
             if number:
                 time.sleep(TOMBSTONES_MS / 1000)
-            clients.produce_all(address, TOPIC, filler, partitions=2)  # so much that all of the log is sealed
+            clients.produce_all(address, TOPIC, filler, partitions=2)  # enough to seal all of the log
             wanted = {log: active_offset(log) for log in logs[:2]}
             began_s = time.monotonic()
             set_config(address, TOPIC, DIRTY_SHARE, ALWAYS)
@@ -130,7 +130,6 @@ def _is_clean(wanted: dict[Path, int]) -> bool:
 
 
 def _batches(directory: Path, end: int = 1 << 62) -> Iterator[tuple[tuple[int, ...], list[Any]]]:
-    """What the batches below an offset say, and their records."""
     for header, records in batches(directory):
         if header.base_offset < end and header.record_count:
             said = tuple(getattr(header, name) for name in SAID)

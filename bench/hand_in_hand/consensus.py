@@ -31,7 +31,7 @@ BALANCE: Final = "penstock leaders balance gives the lead to the group's first r
 
 
 def work_on_consensus_topic(folder: Path, say: Say) -> None:
-    """See the module. Raises HandError."""
+    """Raises HandError."""
     with Cluster(nodes=3, process=True, config=QUIET) as cluster:
         create_topic(cluster.bootstrap_servers, TOPIC, PARTITIONS, replicas=3, config=BY_CONSENSUS)
         records = _kill_leaders(cluster, folder, say)
@@ -48,7 +48,7 @@ def work_on_consensus_topic(folder: Path, say: Say) -> None:
 
 
 def _kill_leaders(cluster: Cluster, folder: Path, say: Say) -> int:
-    """Clients work meanwhile; how many records there are in the end."""
+    """Under load; returns the final number of records."""
     bootstrap = cluster.bootstrap_servers
     clients = JavaClients([JavaConsumer(folder, f"reader-{number}", bootstrap, "readers") for number in (1, 2)])
     with clients.at_work(folder, bootstrap):
@@ -86,7 +86,7 @@ def _topic(tools: Tools) -> None:
 
 
 def _offsets(tools: Tools, records: int, folder: Path) -> None:
-    """All topics are asked about: the log of the group is refused at once, and the others are told."""
+    """For all topics: the log of the group is refused at once, the others are answered."""
     if (found := _total(tools, "latest")) != records:
         raise HandError(f"{found} records are in the partitions, {records} were acknowledged")
     begun_s = time.monotonic()
@@ -127,7 +127,7 @@ def _settings(tools: Tools) -> None:
 
 
 def _elections(tools: Tools) -> None:
-    """The controller elects nobody there; transactions are refused as everywhere."""
+    """The controller elects no leader there; transactions are refused as everywhere."""
     tools.run("LeaderElectionCommand", "--election-type", "preferred", "--all-topic-partitions")
     for kind, topic in (("preferred", TOPIC), ("unclean", TOPIC), ("preferred", STORAGE_GROUPS)):
         tools.refuse(BALANCE, *tools.elect(kind, topic))

@@ -19,7 +19,6 @@ SETTLED_S = 5.0
 
 
 def main() -> None:
-    """See the module."""
     address, folder, total, _, report = sys.argv[1:]
     app = faust.App(
         "counts",

@@ -14,7 +14,6 @@ LIMIT_S = 120.0
 
 
 def main() -> None:
-    """See the module."""
     address, folder, _, count, report = sys.argv[1:]
     app = Application(
         broker_address=address,

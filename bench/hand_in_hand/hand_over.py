@@ -1,4 +1,4 @@
-"""Java's clients, as Kafka 4.1.1 has them, while who leads and who coordinates is handed over under their load.
+"""Java's clients, as Kafka 4.1.1 has them, while leaders and coordinators are handed over under their load.
 
 Every leader and every coordinator moves to the next of three nodes of Penstock, several times. No client has an error,
 nothing is lost, nothing comes twice or out of order, and no member of a group joins it again.
@@ -23,12 +23,14 @@ PARTITIONS: Final = 6
 CONFIG: Final = QUIET | {"auto.leader.rebalance.enable": "false"}
 ROUNDS: Final = 6
 CALM_S: Final = (12.0, 4.0)
-"""After a round, in turns: so long that nothing is sent on any more; and so short that the next one comes before."""
+"""Pauses between rounds, in turns: long enough that no request is forwarded any more; and short enough that the next
+round comes before.
+"""
 COOPERATIVE: Final = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 
 
 def hand_over_under_java_clients(folder: Path, say: Say) -> None:
-    """See the module. Raises HandError."""
+    """Raises HandError."""
     with Cluster(nodes=3, process=True, config=CONFIG) as cluster:
         bootstrap = cluster.bootstrap_servers
         create_topic(bootstrap, TOPIC, PARTITIONS, replicas=3)
@@ -63,7 +65,7 @@ def hand_over_under_java_clients(folder: Path, say: Say) -> None:
 
 
 def _ask_for_the_new_protocol(folder: Path, bootstrap: str, say: Say) -> None:
-    """Who wants a group by KIP-848 is told by its library what to do. Raises HandError."""
+    """The library tells a user of KIP-848 what to do. Raises HandError."""
     consumer = JavaConsumer(folder, "new-protocol", bootstrap, "new", "--group-protocol", "CONSUMER")
     try:
         consumer.wait(LIMIT_S)
@@ -75,7 +77,7 @@ def _ask_for_the_new_protocol(folder: Path, bootstrap: str, say: Say) -> None:
 
 
 async def _hand_all_over(bootstrap: str) -> int:
-    """The second replica of each partition is to lead it from now on; how many there are, when all do."""
+    """The second replica of each partition becomes its leader; returns their number when all are."""
     async with Admin(bootstrap) as admin:
         before = await _replicas(admin)
         wanted = {one: [*replicas[1:], replicas[0]] for one, (replicas, _) in before.items()}

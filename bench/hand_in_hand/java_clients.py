@@ -37,7 +37,7 @@ Position = tuple[int, int]
 
 
 class JavaClient(Process):
-    """A process, what it says, which is read as it comes, and what its library logs."""
+    """Its output is read as it comes; the library's log is kept."""
 
     def __init__(self, folder: Path, name: str, tool: str, words: Sequence[str], settings: Mapping[str, str]) -> None:
         self.name = name
@@ -52,14 +52,14 @@ class JavaClient(Process):
         self._read_to = 0
 
     def finish(self) -> None:
-        """Let it end in its own way: a producer sends what it has, a consumer leaves its group."""
+        """An orderly end: a producer sends what it has, a consumer leaves its group."""
         self.look()
         if not self.stop(LIMIT_S):
             raise HandError(f"{self.name} does not stop: {self.last_words()}")
         self._read()
 
     def look(self) -> None:
-        """Take in what it has said since. Raises HandError if it has ended by itself."""
+        """Reads the output so far. Raises HandError if the process has ended by itself."""
         if self.exit_code is not None:
             raise HandError(f"{self.name} has ended by itself: {self.last_words()}")
         self._read()
@@ -81,7 +81,7 @@ class JavaClient(Process):
         raise NotImplementedError
 
     def check_order(self) -> None:
-        """It was refused nothing, and what it did is in order. Raises HandError."""
+        """No refusals, and all in order. Raises HandError."""
         if self.errors:
             raise HandError(f"{self.name}: {len(self.errors)} errors: {self.errors[:3]}")
 
@@ -95,7 +95,7 @@ class JavaClient(Process):
 
 
 class JavaProducer(JavaClient):
-    """Numbers its records: their values are `NUMBER.0`, `NUMBER.1` and so on, with some keys in turn."""
+    """The values of its records are `NUMBER.0`, `NUMBER.1` and so on, with some keys in turn."""
 
     def __init__(self, folder: Path, number: int, bootstrap: str) -> None:
         words = ["--bootstrap-server", bootstrap, "--topic", TOPIC, "--throughput", str(RATE)]
@@ -123,7 +123,7 @@ class JavaProducer(JavaClient):
         return Counter(re.findall(r"retrying .* Error: ([A-Z_]+)", self.log))
 
     def check_order(self) -> None:
-        """All records that it has sent were acknowledged, and lie in their order. Raises HandError."""
+        """All its records were acknowledged, and lie in their order. Raises HandError."""
         super().check_order()
         last: dict[int, int] = {}
         numbers = sorted((int(value.partition(".")[2]), place) for value, place in self.acknowledged.items())
@@ -144,7 +144,7 @@ class JavaConsumer(JavaClient):
         words = ["--bootstrap-server", bootstrap, "--topic", TOPIC, "--group-id", group, "--verbose"]
         self.group = group
         self.records: list[tuple[str, Position]] = []
-        """Values, and where they lay, in the order in which they came."""
+        """Values and their positions, in the order in which they came."""
         self.commits = self.assigned = 0
         self._commits_itself = "--enable-autocommit" not in more
         super().__init__(folder, name, "VerifiableConsumer", [*words, *more, "--consumer.config"], settings or {})
@@ -177,7 +177,7 @@ class JavaConsumer(JavaClient):
 
 
 class JavaClients:
-    """Consumers, and two producers, which work as long as a block lasts (`at_work`)."""
+    """Consumers, and two producers, which work during the block `at_work`."""
 
     def __init__(self, consumers: Sequence[JavaConsumer]) -> None:
         self.consumers = consumers
@@ -185,7 +185,7 @@ class JavaClients:
 
     @contextmanager
     def at_work(self, folder: Path, bootstrap: str) -> Iterator[None]:
-        """In the end all is read, once by each group, and in order, and nobody was refused anything. HandError."""
+        """In the end each group has read all, once and in order, and no request was refused. HandError."""
         try:
             wait_until(
                 "all are members", lambda: self._look() and all(one.assigned for one in self.consumers), (), LIMIT_S
@@ -221,7 +221,7 @@ class JavaClients:
 
     @property
     def longest_ms(self) -> int:
-        """How long a producer had no acknowledgement, at most, in this round."""
+        """The longest time of a producer without an acknowledgement, in this round."""
         return max(producer.longest_ms for producer in self.producers)
 
     def wait_for_more(self) -> None:
@@ -256,7 +256,7 @@ class JavaClients:
         return all(len(records) >= self.acknowledged for records in self._read().values())
 
     def _check_all_read_once(self) -> None:
-        """What was acknowledged is what each group has read, once. Raises HandError."""
+        """Raises HandError unless each group has read what was acknowledged, once."""
         acknowledged = sorted(pair for producer in self.producers for pair in producer.acknowledged.items())
         for group, read in self._read().items():
             if sorted(read) != acknowledged:

@@ -21,7 +21,7 @@ WORKER: Final = (
 )
 CLASS: Final = "org.apache.kafka.connect.cli.ConnectDistributed"
 LINES: Final = 20_000
-"""Written in each of three parts: before, and after each death."""
+"""In each of three parts: before, and after each death."""
 SETTINGS: Final = {
     "group.id": "java-workers",
     "config.storage.topic": "connect-configs",
@@ -37,8 +37,6 @@ SETTINGS: Final = {
 
 
 class JavaWorker(Process):
-    """A worker in a process of its own."""
-
     def __init__(self, folder: Path, name: str, bootstrap: str) -> None:
         self.place = f"127.0.0.1:{free_ports(1)[0]}"
         listeners = {"listeners": f"http://{self.place}", "rest.advertised.host.name": "127.0.0.1"}
@@ -47,7 +45,7 @@ class JavaWorker(Process):
         super().__init__([*java_command("connect", WORKER, CLASS, *HEAP), str(properties)], folder / f"{name}.out")
 
     def connect(self, *words: str) -> str:
-        """What `penstock connect` prints when this worker is asked. Raises HandError if it fails."""
+        """The output of `penstock connect` with this worker. Raises HandError if it fails."""
         if self.exit_code is not None:
             raise HandError(f"a worker has ended by itself: {self.last_words()}")
         return said_by(penstock("connect", "--worker", f"http://{self.place}", *words))
@@ -60,7 +58,7 @@ class JavaWorker(Process):
         return True
 
     def where(self, connector: str) -> str:
-        """The place of the worker that runs the connector's only task, "" while none does."""
+        """The worker of the connector's only task, "" while there is none."""
         try:
             status: dict[str, Any] = json.loads(self.connect("status", "--json", connector))
         except CommandError:  # A worker that rebalances says so with 409.
@@ -69,13 +67,12 @@ class JavaWorker(Process):
         return str(tasks[0]["worker_id"]) if tasks and tasks[0]["state"] == "RUNNING" else ""
 
     def make(self, name: str, kind: str, file: Path, **topics: str) -> None:
-        """A connector of Kafka's that reads or writes a file."""
         settings = {"name": name, "tasks.max": "1", "connector.class": kind, "file": str(file), **topics}
         self.connect("create", str(write_properties(file.with_name(f"{name}.properties"), settings)))
 
 
 def run_java_workers(folder: Path, say: Say) -> None:
-    """See the module. Raises HandError."""
+    """Raises HandError."""
     source, sink = folder / "in.txt", folder / "out.txt"
     with Cluster(nodes=3, process=True) as cluster:
         create_topic(cluster.bootstrap_servers, "lines", replicas=3)
@@ -112,7 +109,7 @@ def _write(source: Path, part: int) -> None:
 
 
 def _expect(sink: Path, parts: int, say: Say) -> None:
-    """Raises HandError if not all lines of so many parts come, or they come in another order."""
+    """Raises HandError unless all lines of so many parts come, in order."""
     wanted = [f"line {number}" for number in range(parts * LINES)]
 
     def found() -> list[str]:

@@ -1,4 +1,4 @@
-"""Apache Kafka's own tools for replicas against three nodes of Penstock: what each says is looked at."""
+"""Apache Kafka's own tools for replicas against three nodes of Penstock: their output is checked."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from bench.versus.kafka import LOGGING, Artifact, java_command
 from penstock.testing import Cluster
 
 TOOLS: Final = (Artifact("org.apache.kafka", "kafka-tools", "4.1.1"), LOGGING)
-"""The newest release of which the tools themselves can be had."""
+"""The newest release with these tools."""
 REASSIGN: Final = "reassign.ReassignPartitionsCommand"
 TROUBLES: Final = ("under-replicated", "at-min-isr", "under-min-isr", "unavailable")
 RECORD_BYTES: Final = 10_000
@@ -24,8 +24,6 @@ TOOL_LIMIT_S: Final = 120.0
 
 
 class Tools:
-    """Kafka's tools, all of which ask one cluster."""
-
     def __init__(
         self, cluster: Cluster, say: Say, name: str = "kafka-tools", jars: tuple[Artifact, ...] = TOOLS
     ) -> None:
@@ -39,14 +37,13 @@ class Tools:
         return [*java_command(*self._jars, name, *HEAP), *words]
 
     def ask(self, tool: str, *words: str) -> list[str]:
-        """A tool that asks the cluster."""
         return self.command(tool, "--bootstrap-server", self._cluster.bootstrap_servers, *words)
 
     def run(self, tool: str, *words: str) -> str:
         return said_by(self.ask(tool, *words), TOOL_LIMIT_S)
 
     def refuse(self, expected: str, tool: str, *words: str) -> None:
-        """Raises HandError unless a tool fails and says this."""
+        """Raises HandError unless the tool fails with this output."""
         try:
             self.run(tool, *words)
         except CommandError as error:
@@ -57,7 +54,7 @@ class Tools:
             raise HandError(f"{tool} {' '.join(words)}: it does not fail")
 
     def watch(self, expected: str, tool: str, *words: str) -> None:
-        """Start a tool that never ends, and end it when it says this. Raises HandError if it does not."""
+        """Ends an endless tool at this output. Raises HandError without it."""
         command = self.command(tool, *words)
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
             assert process.stdout is not None
@@ -84,11 +81,10 @@ class Tools:
         return self.run("TopicCommand", "--describe", "--topic", topic)
 
     def in_trouble(self, trouble: str) -> str:
-        """The partitions that are."""
         return self.run("TopicCommand", "--describe", f"--{trouble}-partitions").strip()
 
     def expect_trouble(self, expected: str) -> None:
-        """A node is away: of the four filters the first two show this, the others nothing."""
+        """With a node away: of the four filters the first two show this, the others nothing."""
         for trouble in TROUBLES[:2]:
             self.expect(expected, "TopicCommand", "--describe", f"--{trouble}-partitions")
         self.expect_no_trouble(*TROUBLES[2:])
@@ -99,19 +95,19 @@ class Tools:
                 raise HandError(f"--{trouble}-partitions shows {shown}")
 
     def elect(self, kind: str, topic: str) -> list[str]:
-        """The words that ask for a leader of the first partition of a topic."""
+        """For the first partition."""
         return ["LeaderElectionCommand", "--election-type", kind, "--topic", topic, "--partition", "0"]
 
 
 def moves_file(path: Path, topic: str, partitions: int, replicas: list[int]) -> list[str]:
-    """The words that name a file of moves."""
+    """Writes the file of moves; returns the option that names it."""
     moves = [{"topic": topic, "partition": number, "replicas": replicas} for number in range(partitions)]
     path.write_text(json.dumps({"version": 1, "partitions": moves}))
     return ["--reassignment-json-file", str(path)]
 
 
 def try_kafkas_tools(folder: Path, say: Say) -> None:
-    """See the module. Raises HandError."""
+    """Raises HandError."""
     with Cluster(nodes=3, process=True) as cluster:
         tools = Tools(cluster, say)
         _features(tools)
@@ -124,7 +120,7 @@ def try_kafkas_tools(folder: Path, say: Say) -> None:
 
 
 def _features(tools: Tools) -> None:
-    """Levels are shown, changed and refused; what needs no cluster is said in the same words as by `penstock`."""
+    """Levels are shown, changed and refused; without a cluster the words are those of `penstock`."""
     name = "eligible.leader.replicas.version"
     shown = f"Feature: {name}\tSupportedMinVersion: 0\tSupportedMaxVersion: 1\tFinalizedVersionLevel:"
     tools.expect(f"{shown} 1", "FeatureCommand", "describe")

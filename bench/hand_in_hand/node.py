@@ -21,11 +21,11 @@ Say = Callable[[str], None]
 
 
 class HandError(Exception):
-    """Something that should have gone well did not; the text says what, and where its output is."""
+    """The text says what went wrong, and where its output is."""
 
 
 class Node:
-    """See the module. `system` says which program runs the node, or did so last."""
+    """`system` is the program that runs the node, or did so last."""
 
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,6 @@ class Node:
         self._stints = 0
 
     def format(self, system: str, *options: str) -> None:
-        """Let the storage tool of a system format the directories."""
         tool = kafka_class("kafka.tools.StorageTool", *HEAP) if system == KAFKA else penstock("storage")
         said_by([*tool, "format", "--cluster-id", CLUSTER_ID, "-c", str(self.properties), *options])
 
@@ -80,14 +79,13 @@ def single_node(folder: Path, more: Mapping[str, str] | None = None) -> tuple[No
 
 
 def penstock(*words: str) -> list[str]:
-    """The command `penstock` of this environment."""
     return [str(Path(sys.executable).with_name("penstock")), *words]
 
 
 def wait_until(
     what: str, is_so: Callable[[], bool], nodes: Sequence[Node] = (), limit_s: float = START_LIMIT_S
 ) -> None:
-    """Ask again and again until it is so. Raises HandError if that takes too long, or a node ends."""
+    """Raises HandError if that takes too long, or a node ends."""
     deadline = time.monotonic() + limit_s
     while not is_so():
         for node in nodes:
@@ -99,5 +97,4 @@ def wait_until(
 
 
 def other_than(system: str) -> str:
-    """The other system."""
     return PENSTOCK if system == KAFKA else KAFKA

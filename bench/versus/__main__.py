@@ -52,7 +52,7 @@ QUESTIONS: dict[str, tuple[str, Callable[[Effort], list[Line]]]] = {
 
 
 def answer(question: str, effort: Effort) -> bool:
-    """Ask one question; a question that fails is said and does not stop the others."""
+    """A question that fails is reported and does not stop the others."""
     (title, ask), begun = QUESTIONS[question], time.monotonic()
     effort.console.print(f"[bold]{question}[/bold] {title}")
     try:
@@ -72,7 +72,6 @@ def answer(question: str, effort: Effort) -> bool:
 
 
 def main() -> None:
-    """Fetch, ask, write."""
     parser = argparse.ArgumentParser(prog="python -m bench.versus", description=__doc__)
     parser.add_argument("--pairs", type=int, default=5, help="counted pairs of each (5)")
     parser.add_argument("--scale", type=float, default=1.0, help="times the default amount of data (1)")
@@ -95,7 +94,6 @@ def main() -> None:
 
 
 def prepare(console: Console, questions: list[str]) -> None:
-    """Fetch what others published."""
     java()
     with console.status("fetching Apache Kafka through Maven (once)"):
         fetch("kafka", BROKER)

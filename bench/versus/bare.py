@@ -22,7 +22,6 @@ ROOM = 2**16
 
 
 def receive(connection: socket.socket, into: memoryview) -> None:
-    """Fill `into`."""
     filled = 0
     while filled < len(into):
         got = connection.recv_into(into[filled:])
@@ -70,7 +69,6 @@ def ask_produce(connection: socket.socket, total: int, frame: int, window: int) 
 
 
 def serve_fetch(connection: socket.socket, file: int, total: int, frame: int) -> None:
-    """Receive a request, read, send."""
     request = memoryview(bytearray(len(REQUEST)))
     for position in range(0, total, frame):
         receive(connection, request)
@@ -78,7 +76,6 @@ def serve_fetch(connection: socket.socket, file: int, total: int, frame: int) ->
 
 
 def ask_fetch(connection: socket.socket, total: int, frame: int, window: int) -> None:
-    """Ask for a frame, take it, ask for the next."""
     into = memoryview(bytearray(frame))
     for _ in range(total // frame):
         connection.sendall(REQUEST)
@@ -87,8 +84,8 @@ def ask_fetch(connection: socket.socket, total: int, frame: int, window: int) ->
 
 @dataclass(frozen=True, slots=True)
 class BareLoop:
-    """A loop that takes its turn between the brokers. Its files stay until the end, as those of the brokers do for a
-    while, so all of them write to memory of the same kind.
+    """Takes its turn between the brokers. Its files stay until the end, as those of the brokers do for a while, so all
+    of them write to memory of the same kind.
 
     It gives two figures: how much of `amount` a second, and how many times `1 / unit` CPU seconds a part of it takes.
     """

@@ -27,7 +27,7 @@ def latencies_ms(address: str, topic: str, *, rate: int, size: int, seconds: flo
 
 
 def _produce(address: str, topic: str, rate: int, size: int, seconds: float) -> None:
-    """Send `rate` records a second in small steps; -1.0 as the last stamp says that it is over."""
+    """Sends `rate` records a second in small steps; -1.0 as the last stamp marks the end."""
     sys.setswitchinterval(SWITCH_S)
     settings = {"bootstrap.servers": address, "linger.ms": 0, "acks": 1}
     producer = Producer({**settings, "queue.buffering.max.messages": QUEUE_RECORDS})
@@ -46,7 +46,7 @@ def _produce(address: str, topic: str, rate: int, size: int, seconds: float) -> 
 
 
 def _consume(address: str, topic: str, seconds: float) -> list[float]:
-    """Read until the end is marked; the first fifth is left out."""
+    """Until the end is marked; the first fifth is left out."""
     sys.setswitchinterval(SWITCH_S)
     consumer = Consumer({"bootstrap.servers": address, "group.id": "bench", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, 0)])
@@ -78,7 +78,7 @@ def round_trips_ms(address: str, topic: str, *, clients: int, rate: int, seconds
 
 
 def _share(address: str, topic: str, clients: int, rate: int, seconds: float) -> tuple[float, float, float]:
-    """Run a share of the clients; their requests are spread evenly over time."""
+    """A share of the clients; their requests are spread evenly over time."""
     trips = [RoundTrips() for _ in range(clients)]
     settings = {"bootstrap.servers": address, "linger.ms": 0, "acks": 1, "statistics.interval.ms": int(seconds * 500)}
     producers = [Producer({**settings, "stats_cb": one}) for one in trips]
@@ -108,10 +108,10 @@ HEARTBEAT_MS = 250
 
 
 class Members:
-    """The consumers and what each is assigned. The topic has as many partitions as the group has members."""
+    """The topic has as many partitions as the group has members."""
 
     def __init__(self, address: str, topic: str, group: str, count: int) -> None:
-        """Create the clients; each has found the broker when this returns."""
+        """Returns when each client has found the broker."""
         self._assigned: dict[int, set[int]] = {}
         self._count = count
         self._topic = topic
@@ -127,7 +127,7 @@ class Members:
             self._subscribe(number, consumer)
 
     def await_stable(self, members: int) -> float:
-        """When (perf_counter) all partitions are spread over all members."""
+        """The moment (perf_counter) at which all partitions are spread over all members."""
         until = time.perf_counter() + LIMIT_S
         while time.perf_counter() < until:
             for consumer in self._consumers.values():
@@ -144,7 +144,7 @@ class Members:
         self._assigned.pop(0, None)
 
     def close(self) -> None:
-        """The rest, without ceremony: the process ends."""
+        """No orderly close: the process ends."""
         for consumer in self._consumers.values():
             consumer.unsubscribe()
 

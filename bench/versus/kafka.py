@@ -31,12 +31,12 @@ POM = """\
 
 
 class MissingToolError(Exception):
-    """Something that this machine must have: the text says what to install."""
+    """The text says what to install on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """Coordinates of a jar. `without`: what it need not bring along, as group:artifact."""
+    """Of a jar. `without`: dependencies to leave out, as group:artifact."""
 
     group: str
     name: str
@@ -44,7 +44,6 @@ class Artifact:
     without: tuple[str, ...] = ()
 
     def xml(self) -> str:
-        """As a dependency in a pom."""
         pairs = [one.split(":") for one in self.without]
         excluded = "".join(
             f"<exclusion><groupId>{group}</groupId><artifactId>{name}</artifactId></exclusion>" for group, name in pairs
@@ -56,7 +55,7 @@ class Artifact:
 
 
 def fetch(name: str, artifacts: tuple[Artifact, ...]) -> list[Path]:
-    """The jars of `artifacts` and of what they need; MissingToolError where Maven is not installed."""
+    """With all dependencies; MissingToolError where Maven is not installed."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock" / "versus" / name
     pom = POM.format(name=name, dependencies="\n".join(one.xml() for one in artifacts))
     pom_path, jars = folder / "pom.xml", folder / "jars"
@@ -77,7 +76,6 @@ def fetch(name: str, artifacts: tuple[Artifact, ...]) -> list[Path]:
 
 
 def java_command(name: str, artifacts: tuple[Artifact, ...], main_class: str, *options: str) -> list[str]:
-    """How a class out of jars is run."""
     return [java(), *options, "-cp", os.pathsep.join(map(str, fetch(name, artifacts))), main_class]
 
 
@@ -95,7 +93,7 @@ def java() -> str:
 
 @cache
 def java_version() -> int:
-    """The Java on the path; 0 where there is none."""
+    """Of the Java on the path; 0 without one."""
     if shutil.which("java") is None:
         return 0
     said = subprocess.run(["java", "-version"], capture_output=True, text=True).stderr
@@ -129,13 +127,12 @@ JVM_OPTIONS = (
     "-XX:MaxInlineLevel=15",
     "-Djava.awt.headless=true",
 )
-"""What Kafka's scripts set for a server."""
 
 
 def server_settings(
     node_id: int, data: Path, port: int | None, controller_port: int | None, controllers: Mapping[int, int]
 ) -> dict[str, str]:
-    """What says who a node is, where it listens, and which controllers there are, on which ports."""
+    """The node's identity, listeners, and controllers by their ports."""
     listeners = {"PLAINTEXT": port, "CONTROLLER": controller_port}
     roles = {"broker": port, "controller": controller_port}
     return {
@@ -149,20 +146,19 @@ def server_settings(
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> Path:
-    """A file as both systems read it."""
     path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     return path
 
 
 def kafka_class(name: str, *options: str) -> list[str]:
-    """A class of Apache Kafka as a command. Raises MissingToolError where Java or Maven are missing."""
+    """Raises MissingToolError where Java or Maven are missing."""
     return java_command("kafka", BROKER, name, *options)
 
 
 def kafka_command(
     directory: Path, port: int, settings: Mapping[str, str], cluster_id: str = ""
 ) -> tuple[Sequence[str], None]:
-    """How the broker is started; a directory that is new is formatted first, which is not part of its boot time."""
+    """A new directory is formatted first, which is not part of the boot time."""
     (controller,) = free_ports(1, {port})
     alone = server_settings(1, directory / "data", port, controller, {1: controller}) | replica_settings(1)
     properties = write_properties(directory / "server.properties", alone | dict(settings))
@@ -173,5 +169,4 @@ def kafka_command(
 
 
 def new_cluster_id() -> str:
-    """Any id."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

@@ -13,7 +13,7 @@ from bench.versus.systems import Line
 
 
 def middle(values: Sequence[float]) -> str:
-    """A median, or a dash."""
+    """A dash without values."""
     return figure(statistics.median(values)) if values else "–"
 
 
@@ -21,7 +21,6 @@ HEADINGS = ("case", "figure", "Kafka", "Penstock", "bare loop", "ratio", "worst 
 
 
 def cells(line: Line) -> tuple[str, ...]:
-    """One row."""
     name = line.figure.name if line.figure.unit in line.figure.name else f"{line.figure.name}, {line.figure.unit}"
     values = (middle(line.kafka), middle(line.penstock), middle(line.bare))
     spread = f"{min(line.ratios):.2f} – {max(line.ratios):.2f}"
@@ -31,7 +30,6 @@ def cells(line: Line) -> tuple[str, ...]:
 
 
 def table(answer: Answer) -> Table:
-    """All lines of one question."""
     out = Table(title=f"{answer.question}: {answer.title} (medians; ratio above 1: Penstock is ahead)")
     for index, heading in enumerate(HEADINGS):
         out.add_column(heading, justify="left" if index in (0, 1, 9) else "right", no_wrap=index == 1)
@@ -64,7 +62,6 @@ the first pair warms up and is not counted.
 
 
 def write(answers: Sequence[Answer]) -> Path:
-    """Write the page and its plots."""
     folder = DOCS / "performance"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "ratios.svg").write_text(plots.ratios(answers))
@@ -100,7 +97,6 @@ def _machine(answer: Answer) -> str:
 
 
 def section(answer: Answer) -> str:
-    """A question, when and where it was asked, and its table."""
     rows = [HEADINGS, tuple("---" for _ in HEADINGS), *map(cells, answer.lines)]
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
     pairs = min(len(line.kafka) for line in answer.lines)

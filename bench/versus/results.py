@@ -1,6 +1,6 @@
 """What was measured, kept as JSON: one file per question and kind of processor, so that each can be asked again alone.
 
-Processors differ in what they show: what is met on one may be short on another, so none writes over the other's file.
+A bar that is met on one processor may be missed on another, so none writes over the other's file.
 """
 
 import json
@@ -21,8 +21,6 @@ FOLDER = Path(__file__).parents[1] / "results"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to one question."""
-
     question: str
     title: str
     command: str
@@ -32,7 +30,6 @@ class Answer:
 
 
 def answered(question: str, title: str, command: str, lines: list[Line]) -> Answer:
-    """An answer of now and here."""
     versions = {
         "kafka": KAFKA_VERSION,
         "spark-sql-kafka": SPARK_CONNECTOR_VERSION,
@@ -44,7 +41,7 @@ def answered(question: str, title: str, command: str, lines: list[Line]) -> Answ
 
 
 def among_others(answer: Answer) -> Answer:
-    """The answer to some cases only, with the lines that the file of the question has of others."""
+    """With other cases' lines from the file of the question."""
     path = path_of(answer)
     if not path.exists():
         return answer
@@ -54,7 +51,7 @@ def among_others(answer: Answer) -> Answer:
 
 
 def save(answer: Answer) -> None:
-    """Write the file of a question; medians and ratios stand beside the runs for those who read it."""
+    """Medians and ratios stand beside the runs for human readers."""
     path = path_of(answer)
     path.parent.mkdir(parents=True, exist_ok=True)
     document = asdict(answer)
@@ -69,19 +66,18 @@ def save(answer: Answer) -> None:
 
 
 def path_of(answer: Answer) -> Path:
-    """The file of its question, in the folder of its kind of processor: `amd-epyc` for "AMD EPYC"."""
+    """In the folder of the kind of processor: `amd-epyc` for "AMD EPYC"."""
     processor: str = answer.machine["processor"]
     return FOLDER / re.sub(r"[^a-z0-9]+", "-", processor.lower()).strip("-") / f"{answer.question}.json"
 
 
 def load_all(questions: list[str]) -> list[Answer]:
-    """The answers that there are, in the order of the questions, those of each kind of processor."""
+    """Existing answers in the order of the questions, for each kind of processor."""
     paths = [path for question in questions for path in sorted(FOLDER.glob(f"*/{question}.json"))]
     return [load(path) for path in paths]
 
 
 def load(path: Path) -> Answer:
-    """One file."""
     document = json.loads(path.read_text())
     lines = [
         Line(

@@ -1,4 +1,4 @@
-"""The two that are compared, how they take turns, and the lines that this gives: ratios, and bars for them."""
+"""The two systems, how they take turns, and the lines that this gives: ratios, and bars for them."""
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,24 +18,23 @@ COMMANDS: Mapping[str, Command] = {KAFKA: kafka_command, PENSTOCK: penstock_comm
 Sample = dict[str, float]
 """The figures of one run by their names."""
 Samples = dict[str, list[Sample]]
-"""The runs of each system."""
 MB = 1_000_000
 Running = TypeVar("Running")
-"""What a question asks: one broker, or several as a cluster."""
+"""One broker, or several as a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much a run does. `scale` multiplies the amount of data of each load."""
+    """`scale` multiplies the amount of data of each load."""
 
     pairs: int
     scale: float
     console: Console
     case: str = ""
-    """Only cases that have this in their names are measured."""
+    """Only cases with this in their names are measured."""
 
     def records(self, count: int) -> int:
-        """The scaled amount, in whole thousands."""
+        """Scaled, in whole thousands."""
         return max(1, round(count * self.scale / 1000)) * 1000
 
     def show(self, case: str, system: str, number: int, sample: Sample) -> None:
@@ -48,7 +47,7 @@ class Effort:
 
 @contextmanager
 def both(settings: Mapping[str, str] | None = None) -> Iterator[dict[str, BrokerProcess]]:
-    """Both systems on empty directories, at once: the one that is not asked is idle."""
+    """On empty directories, at once: the one that is not asked is idle."""
     with scratch() as directory, ExitStack() as stack:
         yield {name: stack.enter_context(running(COMMANDS[name], directory / name, settings)) for name in COMMANDS}
 
@@ -86,16 +85,16 @@ EVEN = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What is read from each run. `bar`: how many times as good as Kafka Penstock has to be."""
+    """Read from each run. `bar`: how many times as good as Kafka Penstock has to be."""
 
     name: str
     unit: str
     better: Better
     bar: float | None = 1.0
     limit: float | None = None
-    """How many times the bare loop's cost Penstock's may be."""
+    """The most that Penstock may cost, in costs of the bare loop."""
     own: float | None = None
-    """What Penstock's figure must reach, or must not exceed, whatever Kafka's is."""
+    """A bound for Penstock's figure, whatever Kafka's is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +122,7 @@ class Line:
 
     @property
     def times_bare(self) -> float | None:
-        """How far from the bare loop Penstock is: its cost by the loop's, or the loop's rate by its own."""
+        """Penstock's distance from the bare loop: its cost by the loop's, or the loop's rate by its own."""
         if not self.bare:
             return None
         ours, limit = statistics.median(self.penstock), statistics.median(self.bare)
@@ -152,7 +151,7 @@ def _times(one: float, other: float) -> float:
 
 
 def lines_of(case: str, figures: Sequence[Figure], samples: Samples) -> list[Line]:
-    """The lines of one case; none where it was not measured."""
+    """None where the case was not measured."""
     if not samples[PENSTOCK]:
         return []
 
@@ -163,7 +162,6 @@ def lines_of(case: str, figures: Sequence[Figure], samples: Samples) -> list[Lin
 
 
 def sample_of(figures: Sequence[Figure], *values: float) -> Sample:
-    """A run of which each figure has one of these values."""
     return dict(zip((one.name for one in figures), values, strict=True))
 
 
@@ -175,7 +173,6 @@ def compared(
     cases: Mapping[str, Callable[[Running, int], Sample]],
     bare: Mapping[str, Callable[[int], Sample]] | None = None,
 ) -> list[Line]:
-    """The lines of all cases, each of which the systems do in turn."""
     lines = []
     for case, work in cases.items():
         samples = in_turn(effort, f"{question} {case}".strip(), systems, work, (bare or {}).get(case))

@@ -19,7 +19,7 @@ PATIENCE_S: Final = 300.0
 
 
 class ThreeNodes:
-    """They run, and each knows the others. `address` has the bootstrap servers, as each question asks a broker for."""
+    """Each node knows the others. `address` has the bootstrap servers, as each question asks a broker for."""
 
     def __init__(self, system: str, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.system = system
@@ -61,7 +61,7 @@ class ThreeNodes:
         self.brokers.pop(node).kill()
 
     def start(self, node: int) -> None:
-        """Start one that was killed, and wait until all know it again."""
+        """After a kill; returns when all know it again."""
         self._launch(node)
         self._wait_for(node)
 
@@ -87,14 +87,13 @@ class ThreeNodes:
 
 @contextmanager
 def three_of_each() -> Iterator[Mapping[str, ThreeNodes]]:
-    """Both systems at once; those that are not asked are idle."""
+    """At once; the ones that are not asked are idle."""
     with ExitStack() as stack:
         yield {system: stack.enter_context(three_nodes(system)) for system in SYSTEMS}
 
 
 @contextmanager
 def three_nodes(system: str, settings: Mapping[str, str] | None = None) -> Iterator[ThreeNodes]:
-    """Three nodes on empty directories."""
     with scratch() as directory:
         nodes = ThreeNodes(system, directory, settings)
         try:

@@ -18,11 +18,11 @@ SETTINGS = {"log.cleaner.backoff.ms": "100", "log.cleaner.threads": "1"}
 LIMIT_S = 300.0
 LOOK_S = 0.005
 QUIET_S = 1.0
-"""For what a broker does besides, after its start and after a round."""
+"""For other work of a broker, after its start and after a round."""
 
 
 def compacted(effort: Effort) -> list[Line]:
-    """See the module; the brokers of both systems are there all the time, and the one that is not asked is idle."""
+    """Both brokers run all the time, the one that is not asked is idle."""
     lines = []
     topics = [f"{TOPIC}-{number}" for number in range(effort.pairs + 1)]
     megabytes = max(20, round(MEGABYTES * effort.scale))
@@ -55,7 +55,7 @@ def _compacted(broker: BrokerProcess, number: int, *, log: DirtyLog) -> Sample:
 
 
 def _cpu_s(broker: BrokerProcess) -> float:
-    """CPU seconds of a broker and of the processes that it has started, those that ended as well."""
+    """CPU seconds of a broker and of its child processes, ended ones as well."""
     main = psutil.Process(broker.pid)
     own = main.cpu_times()
     children = [child.cpu_times() for child in main.children(recursive=True)]

@@ -19,8 +19,9 @@ AGES = (Figure("p50", "ms", "lower"), Figure("p99", "ms", "lower"), Figure("p99.
 SIZE, COUNT, SECONDS = 100, 500_000, 4.0
 SHARES = (10, 50)
 END_TO_END = 250_000
-"""Records a second that the clients, on the cores that the broker leaves them, can make and take: a rate beyond it
-would measure them."""
+"""Records a second that the clients can make and take on the cores that the broker leaves them: a higher rate would
+measure the clients.
+"""
 
 ANSWERS = (
     Figure("p50", "ms", "lower"),
@@ -192,7 +193,6 @@ READS = [Figure(name, "records/s", "higher", bar=1.5) for name in ("count", "par
 
 
 def spark(effort: Effort) -> list[Line]:
-    """See the module."""
     lines = []
     with scratch() as directory, running_node() as broker:
         for size in SPARK_SIZES:

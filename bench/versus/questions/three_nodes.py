@@ -44,7 +44,7 @@ BULK_RECORDS = {100: 2_000_000, 1000: 400_000}
 REQUEST_RECORDS = 20_000
 
 SHARE = 0.4
-"""Of one processor for each node, so that a node is what is slow, and three of them and the client fit on two."""
+"""Of one processor for each node, so that nodes are the limit, and three of them and the client fit on two."""
 LEADING = (
     Figure("requests/s, all on one", "requests/s", "higher", bar=None),
     Figure("requests/s, spread", "requests/s", "higher", bar=None),
@@ -56,10 +56,11 @@ LEADERS = 6
 SPREAD_SIZES = {"100 B": 100, "1 KB": 1_000, "10 KB": 10_000}
 TO_WARM_UP = 40_000
 """Records that are sent first to each placement, without a limit: a JVM compiles meanwhile, which with a share of a
-processor would take minutes."""
+processor would take minutes.
+"""
 TO_ESTIMATE = 2_000
 SECONDS = 4
-"""What is counted takes about so long, by the rate of the records before it."""
+"""About how long the counted part takes, by the rate of the records before it."""
 PLACES: tuple[Sequence[Sequence[int]], ...] = (
     [NODES] * LEADERS,
     [NODES[at % 3 :] + NODES[: at % 3] for at in range(LEADERS)],
@@ -77,14 +78,14 @@ def _of_requests(one: Load, every: Load, used_s: float) -> Sample:
 
 
 class Way(NamedTuple):
-    """One way to produce: what its topics are called, what the client is told, how much of which size, what counts."""
+    """One way to produce: names of topics, settings of the client, amount and size of records, and the figures."""
 
     topic: str
     settings: Settings
     records: Mapping[int, int]
     figures: Sequence[Figure]
     measured: Callable[[Load, Load, float], Sample]
-    """Figures of a load with acks=1, of one with acks=all, and of the CPU seconds that all nodes used for it."""
+    """Of a load with acks=1, of one with acks=all, and of the CPU seconds that all nodes used for it."""
 
 
 LOADS = {
@@ -111,7 +112,6 @@ def replicated(effort: Effort) -> list[Line]:
 
 
 def _both(nodes: ThreeNodes, number: int, *, way: Way, records: int, size: int, partitions: int) -> Sample:
-    """With acks=1 and with acks=all: produce to a new topic, and delete it."""
     loads: list[Load] = []
     for acks in (1, "all"):
         topic = f"{way.topic}-{size}-{partitions}-{number}-{acks}"
@@ -140,7 +140,7 @@ def spread_leaders(effort: Effort) -> list[Line]:
 def _spread(nodes: ThreeNodes, number: int, *, size: int, seconds: float) -> Sample:
     """The rate with each placement of leaders, and how the second compares with the first.
 
-    What the busiest node used of a processor tells whether a node was the limit.
+    The busiest node's use of a processor tells whether a node was the limit.
     """
     found = []
     for place, replicas in enumerate(PLACES):
@@ -159,7 +159,7 @@ def _spread(nodes: ThreeNodes, number: int, *, size: int, seconds: float) -> Sam
 
 
 def _load(nodes: ThreeNodes, topic: str, records: int, size: int) -> tuple[float, float]:
-    """Requests a second, and how much of a processor, in percent, the busiest node used."""
+    """Requests a second, and the busiest node's use of a processor, in percent."""
     before = {broker: broker.cpu() for broker in nodes.brokers.values()}
     load = produce(nodes.address, topic, records, size, {**ONE_BY_ONE, "sticky.partitioning.linger.ms": 0})
     used_s = max((broker.cpu() - earlier).total for broker, earlier in before.items())
@@ -191,7 +191,7 @@ VICTIMS: dict[str, Callable[[ThreeNodes, str], int]] = {
 
 
 def lost_and_twice(address: str, stream: Stream) -> tuple[int, int]:
-    """How many records were acknowledged and are not there, and how many are there more than once."""
+    """How many acknowledged records are missing, and how many are there more than once."""
     seen = Counter(value for _, value in read_all(address, stream.topic))
     return len(stream.acknowledged() - seen.keys()), sum(times > 1 for times in seen.values())
 
@@ -227,7 +227,7 @@ def ask_one(effort: Effort, system: str, partitions: int) -> dict[str, list[Samp
 
 
 def killed(effort: Effort) -> list[Line]:
-    """See the module. With `--scale` below 1 the many partitions are fewer."""
+    """With `--scale` below 1 the many partitions are fewer."""
     many = max(2 * FEW, round(MANY * min(effort.scale, 1.0)))
     found = {count: {system: ask_one(effort, system, count) for system in SYSTEMS} for count in (FEW, many)}
     lines: list[Line] = []
@@ -255,14 +255,14 @@ MOVES = 5
 BEFORE_S: Final = 1.5
 """Between the new order of replicas and the move."""
 CALM_S: Final = 1.0
-"""What is sent so long before a move waits for nothing special: brokers know of the order by then."""
+"""Records sent this long before a move wait for nothing special: brokers know the order by then."""
 AFTER_S: Final = 1.5
-"""What is sent so long after a move was asked for may wait for it."""
+"""Records sent this long after the request for a move may wait for it."""
 MOVE = {KAFKA: WAYS["plain"], PENSTOCK: WAYS["handed over"]}
 
 
 def moved(effort: Effort) -> list[Line]:
-    """See the module; each system runs alone, as whoever else wakes up on the machine makes records wait."""
+    """Each system runs alone, as any other process that wakes up makes records wait."""
     case, samples = f"{MOVES} moves", Samples()
     for system in SYSTEMS:
         with three_nodes(system, CONFIG) as nodes:

@@ -25,7 +25,7 @@ SMALL = (
 SMALL_CASES = ((1, 10_000), (5, 40_000), (50, 100_000))
 """(requests in flight, records)"""
 FRAME = 250
-"""The bytes of such a request."""
+"""The bytes of a request."""
 
 CONSUMED_SIZE, CONSUMED_COUNT = 1000, 480_000
 CONSUMED = ((1, 1), (12, 1), (1, 4), (12, 4))
@@ -77,7 +77,7 @@ def small(effort: Effort) -> list[Line]:
 
 
 def small_requests(broker: BrokerProcess, number: int, *, records: int, in_flight: int) -> Sample:
-    """Produce to a new topic of one partition, and delete it."""
+    """With a new topic of one partition, which is deleted."""
     topic = f"small-{in_flight}-{number}"
     create_topic(broker.address, topic)
     before = broker.cpu()
@@ -108,7 +108,6 @@ def consumed(effort: Effort) -> list[Line]:
 
 
 def _consumed(broker: BrokerProcess, number: int, *, records: int, partitions: int, consumers: int) -> Sample:
-    """Consume the topic once, the records spread evenly over its partitions."""
     shares = [range(partitions)[first::consumers] or range(partitions) for first in range(consumers)]
     before = broker.cpu()
     # The last few records of a partition may be fewer than an even share: ask for a little less than all.
