@@ -1,4 +1,4 @@
-"""No file over 500 lines, no function over 60. There is no list of exemptions: split instead.
+"""No file over 450 lines, no function over 60. There is no list of exemptions: split instead.
 
 Generated declarations are the only exception, by folder.
 Cyclomatic complexity is ruff's C901, which no comment may switch off.
@@ -12,9 +12,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ROOT / "src" / "penstock" / "protocol" / "messages"
-FILE_LINES = 500
+FILE_LINES = 450
 FUNCTION_LINES = 60
-BENCH_LINES = 8_450
+BENCH_LINES = 8_320
 """Of all measurements, drills and scenarios together: what a new one needs is mostly there."""
 FORBIDDEN_NAMES = {"common", "utils", "util", "helpers", "helper", "manager", "misc"}
 

@@ -398,7 +398,9 @@ class Ledger:
             self.consumed(record)
             self.history.polled(READER, record)
         for offset, value in self.acknowledged.get(partition, {}).items():
-            if offset >= first + len(records) or (offset < first and not self._is_old(partition, offset)):
+            was_read = first <= offset < first + len(records)
+            # Retention may delete records while they are read back, but a log never ends earlier for that.
+            if offset >= end_offset or not (was_read or self._is_old(partition, offset)):
                 self.violated(f"{partition} offset {offset} ({value!r}) was acknowledged and is gone")
                 return
         if self.holds_since(partition.topic, 0):
