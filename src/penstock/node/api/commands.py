@@ -177,9 +177,9 @@ ROWS: Final = (
 # fmt: on
 
 HANDED_ON: Final = frozenset(row.key for row in ROWS if row.rule is not BETWEEN_NODES)
-"""What may stand in an envelope: what a client may ask any broker, and only the controller can do."""
+"""What may stand in an envelope: clients may ask it of any broker, and only the controller can do it."""
 RULES: Final = {row.key: row.rule for row in ROWS if row.listeners & CONTROLLERS}
-"""What the controller asks for where it decides."""
+"""The rules by which the controller judges what it decides."""
 OF_NODES: Final = frozenset(row.key for row in ROWS if row.rule is BETWEEN_NODES)
 """What nodes ask the controller for themselves."""
 
@@ -210,7 +210,6 @@ async def handed_on(broker: Broker, context: RequestContext, request: Message, a
 
 
 async def _decide(node: ControllerNode, context: RequestContext, request: Message) -> Any:
-    """What this controller decides, once it is committed."""
     try:
         return await node.controller.submit(request, deadline_of(request, node.config.request_timeout_ms))
     except KafkaError as error:

@@ -15,7 +15,6 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 def group_of(request: Any) -> Sequence[str]:
-    """The group that most requests name."""
     return (request.group_id,)
 
 

@@ -10,7 +10,7 @@ CONTROLLERS: Final = 2
 
 
 def wrong_endpoint_type(request: DescribeClusterRequest, cluster_id: str, message: str) -> DescribeClusterResponse:
-    """The answer to a request for what is not told here, or for what does not exist."""
+    """The error for a kind of node that is not described here, or that does not exist."""
     known = request.endpoint_type in (BROKERS, CONTROLLERS)
     return DescribeClusterResponse(
         error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,

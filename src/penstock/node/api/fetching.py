@@ -36,9 +36,9 @@ from penstock.replication.waits import Wait, Waits
 
 READ_COMMITTED = 1
 DEBUGGING_CONSUMER = -2
-"""The replica id of who compares replicas: any of them answers with what it has that is committed."""
+"""The replica id of a tool that compares replicas: any replica answers with its committed records."""
 LEADER_MOVED = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH
-"""Errors with which a client is told who leads (KIP-951)."""
+"""Errors that tell clients the leader (KIP-951)."""
 
 
 def _is_news(wanted: Wanted, result: FetchPartitionResult) -> bool:
@@ -57,7 +57,6 @@ def _is_news(wanted: Wanted, result: FetchPartitionResult) -> bool:
 
 
 Answer = dict[str | UUID, list[FetchPartitionResult]]
-"""What is told, by topic."""
 
 
 class FetchReader:
@@ -143,13 +142,12 @@ class FetchReader:
         found.append((waits, waits.add(partition.high_watermark + 1, woken)))
 
     def _end_of(self, partition: Partition) -> tuple[Waits, int]:
-        """Where who asks has to stop in a partition, and the waits for that to move."""
+        """The offset at which this client has to stop in a partition, and the waits for it to move."""
         if self._replica_id >= 0 and partition.leader is not None:
             return partition.leader.appended, partition.leader.log_end_offset
         return partition.committed.waits, partition.high_watermark
 
     def start(self) -> None:
-        """Begin a pass, which has looked at nothing yet."""
         self.results: list[tuple[Wanted, FetchPartitionResult]] = []
         self.total_bytes = self._throttled_bytes = 0
         self.is_urgent = self._is_tight = False
@@ -157,9 +155,8 @@ class FetchReader:
         self._quota: ReplicationQuota | None = None
 
     def read(self, asked: Iterable[Wanted]) -> None:
-        """Look at some more partitions."""
         results = self.results
-        skips_quiet = self._skips_quiet and not self._is_late  # nothing new is what only a leader can say
+        skips_quiet = self._skips_quiet and not self._is_late  # only a leader can say that nothing is new
         for wanted in asked:
             if skips_quiet and wanted.is_quiet(self._replica_id):
                 continue
@@ -170,7 +167,7 @@ class FetchReader:
 
     @property
     def longest_wait_s(self) -> float:
-        """How long who asks may wait for more, after a pass."""
+        """How long the client may wait for more, after a pass."""
         longest_ms = self.request.max_wait_ms
         if self._replica_id >= 0:
             longest_ms = self.broker.replicas.awaited.wait_ms(self._replica_id, longest_ms)
@@ -182,13 +179,12 @@ class FetchReader:
             self.broker.replicas.awaited.wait(self._replica_id, poll)
 
     def waits_no_longer(self, poll: Poll) -> None:
-        """It is answered, or nobody wants to know any more."""
+        """It is answered, or its client has gone."""
         if self._replica_id >= 0:
             self.broker.replicas.awaited.over(self._replica_id, poll)
 
     @property
     def is_enough(self) -> bool:
-        """Whether the last pass found what is worth an answer."""
         return self.total_bytes >= self.request.min_bytes or self.is_urgent
 
     # answering
@@ -223,7 +219,6 @@ class FetchReader:
             self._quota = None
 
     def endpoints(self) -> Sequence[NodeEndpoint]:
-        """Where the leaders are that the results name."""
         if not self.is_urgent:
             return ()
         leaders = [result.current_leader for _, result in self.results if result.current_leader is not None]
@@ -288,7 +283,7 @@ class FetchReader:
         )
 
     def _check_right(self, wanted: Wanted) -> None:
-        """KafkaError where who asks may not read a topic; of one that is not there others say so."""
+        """KafkaError where the client may not read a topic; a missing topic is refused elsewhere."""
         if self._replica_id >= 0:
             may_read = self.context.allows(CLUSTER_ACTION)
         else:

@@ -16,7 +16,7 @@ from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
 
 ITSELF = Session("127.0.0.1", -1, "", -1)
-"""Who asks if it is no client but this node."""
+"""The session of a request that this node makes for itself."""
 
 
 async def answered_here(
@@ -42,7 +42,7 @@ async def answered_here(
 async def _judged(
     rule: Rule, answer: Callable[[Message], Any], node: ControllerNode, context: RequestContext | None, request: Message
 ) -> Message:
-    """The reply to who asks, as far as it may; the node itself may do everything."""
+    """The reply, as far as the client has the rights; the node itself may do everything."""
     if context is None or context.authorizer is ALLOW_ALL:
         reply = answer(request)
     else:

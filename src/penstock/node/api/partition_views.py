@@ -25,7 +25,7 @@ class ListenerView:
         }
 
     def leader(self, partition: PartitionImage) -> tuple[int, ErrorCode]:
-        """The leader, if clients can reach it; else nobody, and why."""
+        """The leader, if clients can reach it; else NOBODY, and why."""
         if partition.leader in self.reachable:
             return partition.leader, ErrorCode.NONE
         if partition.leader in self._active:
@@ -46,11 +46,11 @@ class ListenerView:
         return known
 
     def controller_id(self, active_id: int, own_id: int) -> int:
-        """The broker to send to what only the controller can do, as each broker hands it on (KIP-590).
+        """The broker for requests that only the controller can do; every broker hands them on (KIP-590).
 
         That is the active controller itself, if it answers and is a broker that clients can reach, and else the broker
         that is asked, for clients may wait for a node that they were named until it comes back (librdkafka does).
-        Nobody, if that one cannot be reached either.
+        NOBODY, if that one cannot be reached either.
         """
         return next((node for node in (active_id, own_id) if node in self.reachable), NOBODY)
 
@@ -58,7 +58,7 @@ class ListenerView:
 def current_leader(image: ClusterImage, topic: str | UUID, index: int) -> tuple[int, int]:
     """The leader of a partition and its epoch as the metadata know them; -1 for what they do not.
 
-    Clients hear it that asked a node that does not lead, or not in their epoch any more (KIP-951).
+    For clients that asked a node that does not lead, or no longer in their epoch (KIP-951).
     """
     known = image.topics_by_id.get(topic) if isinstance(topic, UUID) else image.topics.get(topic)
     partition = None if known is None else known.partitions.get(index)

@@ -23,8 +23,6 @@ MAX_WAIT_MS = 10_000
 
 
 class _Redirecting(Protocol):
-    """A response with room for the address of the leader."""
-
     node_endpoints: list[Any]
 
 
@@ -50,14 +48,14 @@ def with_endpoint(
 
 
 def learn_leader(node: QuorumNode, context: RequestContext, leader_id: int, endpoints: Sequence[Any]) -> None:
-    """Remember where a leader listens that says so: by the listener that the request came by, else by its first."""
+    """Remember where the leader listens, as it says: by the listener that the request came by, else by its first."""
     of_listener = [endpoint for endpoint in endpoints if endpoint.name == context.session.listener] or list(endpoints)
     if of_listener:
         node.quorum.learn_endpoint(leader_id, of_listener[0].host, of_listener[0].port)
 
 
 def check_numbers(*numbers: int, epoch: int = 0) -> None:
-    """Raises KafkaError INVALID_REQUEST for what no replica sends: numbers below 0, an epoch near the end of all."""
+    """Raises KafkaError INVALID_REQUEST for what no replica sends: numbers below 0, an epoch near the largest."""
     if min(numbers, default=0) < 0 or not 0 <= epoch <= MAX_EPOCH:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"numbers below 0, or an impossible epoch: {numbers}, {epoch}")
 

@@ -41,7 +41,6 @@ _handlers = lru_cache(1)(lambda: load_handlers(CONTROLLER_HANDLERS))
 
 
 async def ask(broker: Broker, context: RequestContext, request: Any) -> Message:
-    """The answer of this node's replica of the group that the request names."""
     try:
         topic = only(request.topics)
         partition = only(topic.partitions)
@@ -92,7 +91,6 @@ def is_of_replica(broker: Broker, request: FetchFrame) -> bool:
 
 
 async def fetch(broker: Broker, context: RequestContext, frame: bytes, position: int) -> list[Any]:
-    """The whole response to the fetch of a group's replica."""
     request, _ = decode(FetchRequest, context.api_version, frame, position)
     response = await _fetched(broker, context, request)
     return [encode_response(response, context.api_key, context.api_version, context.correlation_id)]

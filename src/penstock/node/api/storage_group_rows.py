@@ -1,6 +1,6 @@
 """The requests of the consensus core that the listeners of brokers serve, for the logs of storage groups.
 
-What they are about is looked up in the node; the handlers are those of controllers, whose log is the metadata's. They
+The log's replica is looked up in the node; the handlers are those of controllers, whose log is the metadata's. They
 are told to nodes alone: to a client of Kafka's a broker that serves them is a strange one.
 """
 

@@ -15,7 +15,6 @@ from penstock.protocol.requests.api import ApiKey
 
 @handles(ApiKey.API_VERSIONS, versions=(0, 4), rule=NOTHING)
 def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """Tell what is served."""
     registration = broker.image.brokers.get(broker.node_id)
     supported = {} if registration is None else registration.features
     finalized = finalized_levels(broker.image, broker.kraft_version())

@@ -17,7 +17,6 @@ from penstock.protocol.requests.api import ApiKey
 @handles(ApiKey.DELETE_GROUPS, versions=(0, 2), rule=(Each(DELETE_GROUP, ("groups_names",), "results"),))
 @coordinated(lambda request: request.groups_names)
 async def delete_groups(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    """Delete each group by itself."""
     answers = [_delete(broker, group_id) for group_id in dict.fromkeys(request.groups_names)]
     results = [
         (group_id, answer if isinstance(answer, ErrorCode) else await answer)

@@ -37,7 +37,6 @@ NO_LOW_WATERMARK = -1
 def delete_records(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | asyncio.Future[DeleteRecordsResponse]:
-    """Delete each partition's records before an offset."""
     pending: list[_Deletion] = []
     response = DeleteRecordsResponse(
         topics=[
@@ -89,7 +88,7 @@ class _Deletion:
         self.wait: tuple[Waits, Wait] | None = None
 
     def is_done(self) -> bool:
-        """Whether nothing more is to be waited for; notes in the result what holds now."""
+        """Notes in the result what holds now."""
         leader = self.partition.leader
         if leader is None:
             self.result.error_code, self.result.low_watermark = ErrorCode.NOT_LEADER_OR_FOLLOWER, NO_LOW_WATERMARK
@@ -110,7 +109,6 @@ class _Deletion:
         self.wait = waits, waits.add(self._offset, look)
 
     def cancel(self) -> None:
-        """Wait no longer."""
         if self.wait is not None:
             waits, wait = self.wait
             waits.cancel(wait)

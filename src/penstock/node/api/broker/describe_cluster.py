@@ -25,7 +25,6 @@ from penstock.protocol.requests.api import ApiKey
 def describe_cluster(
     broker: Broker, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
-    """Describes the cluster from the committed image."""
     if request.endpoint_type != BROKERS:
         return wrong_endpoint_type(request, broker.cluster_id, "a broker describes brokers (endpoint type 1) only")
     image: ClusterImage = broker.image

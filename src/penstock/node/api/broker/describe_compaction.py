@@ -19,7 +19,6 @@ LOGS_AT_ONCE = 100
 async def describe_compaction(
     broker: Broker, context: RequestContext, request: DescribeCompactionRequest
 ) -> DescribeCompactionResponse:
-    """All logs whose topics are compacted."""
     logs: list[CompactedLog] = []
     known = [(partition.log, partition.last_stable_offset) for partition in broker.partitions]
     known += [(log, 0) for _, log in broker.partitions.untouched()]

@@ -58,7 +58,7 @@ Described = dict[tuple[Kind, tuple[tuple[str, str], ...], tuple[str, ...]], list
 def describe_configs(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
-    """Describe each resource by itself; what is wrong with one does not touch the others."""
+    """What is wrong with one resource does not touch the others."""
     described: Described = {}
     return DescribeConfigsResponse(
         results=[_result(broker, request, resource, described) for resource in request.resources]

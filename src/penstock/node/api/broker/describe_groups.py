@@ -1,7 +1,7 @@
 """DescribeGroups 0-6: the state of groups and of their members.
 
 A group that is not there is Dead; from version 6 on also GROUP_ID_NOT_FOUND with a message (KIP-1043). From version 3
-on it is told what who asks may do with a group, if that is asked for.
+on the answer has what the client may do with a group, if the request asks for that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from penstock.protocol.requests.api import ApiKey
 @handles(ApiKey.DESCRIBE_GROUPS, versions=(0, 6), rule=(Each(DESCRIBE_GROUP, ("groups",), "groups"),))
 @coordinated(lambda request: request.groups)
 def describe_groups(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    """Describe each group that this node coordinates."""
     groups = [_describe(broker, group_id, context.api_version) for group_id in request.groups]
     asked = request.include_authorized_operations
     for group in groups:

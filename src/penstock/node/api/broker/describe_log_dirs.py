@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 def describe_log_dirs(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
-    """Describe every directory, with the replicas that were asked for; no list of topics means all of them."""
+    """No list of topics means all replicas."""
     by_directory: dict[str, list[Replica]] = {}
     for log, partition in _replicas(broker, request):
         by_directory.setdefault(log.parent, []).append((log, partition, None))
@@ -48,7 +48,7 @@ def describe_log_dirs(
 
 
 Replica = tuple[PartitionLog, Partition | None, PartitionLog | None]
-"""A log, its partition if anybody has asked for it, and its copy on the way to another directory if that is meant."""
+"""A log, its partition if a request has asked for it, and its copy on the way to another directory if that is meant."""
 
 
 def _replicas(broker: Broker, request: DescribeLogDirsRequest) -> Iterator[tuple[PartitionLog, Partition | None]]:

@@ -15,5 +15,4 @@ from penstock.protocol.requests.own_apis import DescribeMetadataRequest, Describ
 async def describe_metadata(
     broker: Broker, context: RequestContext, request: DescribeMetadataRequest
 ) -> DescribeMetadataResponse:
-    """Tell what this broker has."""
     return await metadata_state(broker.node_id, broker.image)

@@ -15,5 +15,4 @@ from penstock.protocol.requests.own_apis import DescribeMetricsRequest, Describe
 def describe_metrics(
     broker: Broker, context: RequestContext, request: DescribeMetricsRequest
 ) -> DescribeMetricsResponse:
-    """All metrics of this node."""
     return DescribeMetricsResponse(node_id=broker.node_id, metrics=metric_rows(broker.metrics))

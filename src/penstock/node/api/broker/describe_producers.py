@@ -24,7 +24,6 @@ from penstock.protocol.requests.api import ApiKey
 def describe_producers(
     broker: Broker, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
-    """List the producers that each partition knows."""
     return DescribeProducersResponse(
         topics=[
             TopicResponse(

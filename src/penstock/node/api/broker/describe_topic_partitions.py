@@ -34,7 +34,6 @@ from penstock.protocol.requests.api import ApiKey
 def describe_topic_partitions(
     broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
-    """Describes one page from the committed image."""
     image: ClusterImage = broker.image
     view = ListenerView(image, context.session.listener)
     room = max(1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit))

@@ -7,7 +7,7 @@ A request about very many partitions is read in slices, between which the node s
 known when it gets more from the turn on in which it was looked at, so that nothing is missed between two slices.
 
 A consumer that names its rack is sent to a replica there (KIP-392), if `replica.selector.class` is the rack-aware one;
-followers answer whoever asks them in version 11 or newer, up to the high watermark that they know.
+followers answer any request of version 11 or newer, up to the high watermark that they know.
 
 A replica of a storage group fetches the group's own log, or copies one of its partitions: see `storage_group_requests`.
 
@@ -53,7 +53,6 @@ RULE: Final = (Within(READ_TOPIC, "for each"), Within(CLUSTER_ACTION, "instead, 
 def fetch(
     broker: Broker, context: RequestContext, frame: memoryview, position: int
 ) -> list[Any] | Awaitable[list[Any]]:
-    """Read each partition from its offset on."""
     if len(frame) > WIDE_BYTES:
         return _fetch_apart(broker, context, bytes(frame), position)
     request = parse_fetch(frame, position, context.api_version)
@@ -102,7 +101,7 @@ def _to_look_at(plan: FetchPlan, session: Session | None) -> Collection[Wanted]:
 
 
 async def _end(broker: Broker, session: Session) -> None:
-    """Take the waits of a session away that has ended."""
+    """Take away the waits of a session that has ended."""
 
     def cancel(some: list[Wanted]) -> None:
         for wanted in some:
@@ -118,7 +117,7 @@ def _cancel(waits: list[tuple[Waits, Wait]]) -> None:
 
 
 async def _in_turns(slices: asyncio.Lock, items: list[T], at_once: int, do: Callable[[list[T]], None]) -> None:
-    """Do something with very many, so many at once; the node serves others in between."""
+    """Do something with very many items, `at_once` in a turn; the node serves others in between."""
     for first in range(0, len(items), at_once):
         async with slices:
             await asyncio.sleep(0)
@@ -189,7 +188,7 @@ class _WideFetch:
         await _in_turns(slices, waits, NOTED_AT_ONCE, _cancel)
 
     async def _has_more_before(self, ends_s: float) -> bool:
-        """Wait for a partition to have more; False when the time is up."""
+        """False when the time is up."""
         if asyncio.get_running_loop().time() >= ends_s:
             return False
         try:
@@ -222,7 +221,6 @@ class _WaitingFetch(LateAnswer[list[Any]]):
         self._timer = self._loop.call_soon(self._finish)
 
     def _wait(self, asked: Collection[Wanted]) -> list[tuple[Waits, Wait]]:
-        """Be woken when any of the partitions has more than what was just looked at."""
         if self._session is None:
             return self._reader.wait(asked, self._woken)
         self._session.woken = self._woken
@@ -231,7 +229,7 @@ class _WaitingFetch(LateAnswer[list[Any]]):
     def _woken(self) -> None:
         """Look again, once, when all requests that the node has at hand are done: they may bring more.
 
-        The next turn of the loop begins with what was called for, and only then sees who else has sent something; a
+        The next turn of the loop begins with what was called for, and only then sees what other clients have sent; a
         client that has several requests under way sends one after the other.
         """
         if not self._is_scheduled:
@@ -256,7 +254,7 @@ class _WaitingFetch(LateAnswer[list[Any]]):
                 self._waits = self._wait(asked)
                 return
             answer = reader.answer()
-        except Exception as error:  # the loop called us: whoever waits for the answer must hear of it
+        except Exception as error:  # the loop called us: the request that waits must hear of it
             self.call_off()
             self.fail(error)
             return

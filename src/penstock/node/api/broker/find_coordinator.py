@@ -39,7 +39,6 @@ RULE: Final = (
 def find_coordinator(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
-    """Look up the coordinator of each key."""
     if context.api_version >= BATCHED_SINCE:
         return FindCoordinatorResponse(
             coordinators=[_find(broker, context, request.key_type, key) for key in request.coordinator_keys]

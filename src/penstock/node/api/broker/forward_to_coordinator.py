@@ -36,7 +36,6 @@ FORWARDED: Final = frozenset(
 async def forward_to_coordinator(
     broker: Broker, context: RequestContext, request: ForwardToCoordinatorRequest
 ) -> ForwardToCoordinatorResponse:
-    """Answer what is in the envelope, in an envelope."""
     serves = await broker.groups.taken_over(request.partition, request.leader_epoch)
     if request.envelope is None:
         code = ErrorCode.NONE if serves else ErrorCode.NOT_COORDINATOR

@@ -21,7 +21,6 @@ from penstock.protocol.requests.api import ApiKey
 @handles(ApiKey.HEARTBEAT, versions=(0, 4), rule=(Whole(READ_GROUP, the_group),), repeats=True)
 @coordinated()
 def heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> bytes:
-    """Ask the group's coordinator."""
     version = context.api_version
     if not request.group_id:
         return _answer(ErrorCode.INVALID_GROUP_ID, False, version)

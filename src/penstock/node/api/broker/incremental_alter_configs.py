@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs, versions 0 and 1: sets, deletes, appends to and takes from single keys (KIP-339).
 
-The controller decides, but for the levels of this broker's loggers, which are nobody else's business (KIP-412).
+The controller decides, but for the levels of this broker's loggers, which concern no other node (KIP-412).
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ LOGGERS: Final = Each(
 def incremental_alter_configs(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Awaitable[IncrementalAlterConfigsResponse]:
-    """Answer when the change is committed."""
     if any(_is_logger(resource) for resource in request.resources):
         return _with_loggers(broker, context, request)
     return handed_on(broker, context, request, IncrementalAlterConfigsResponse)

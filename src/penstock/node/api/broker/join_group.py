@@ -24,7 +24,6 @@ from penstock.protocol.requests.api import ApiKey
 def join_group(
     broker: Broker, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
-    """Hand the request to the group's coordinator."""
     if not request.group_id:
         return join_error(ErrorCode.INVALID_GROUP_ID, request.member_id)
     try:

@@ -22,7 +22,6 @@ from penstock.protocol.requests.api import ApiKey
 def leave_group(
     broker: Broker, context: RequestContext, request: LeaveGroupRequest
 ) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
-    """Hand the request to the group's coordinator."""
     if not request.group_id:
         return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     try:

@@ -35,7 +35,6 @@ _TYPES = (
 def list_config_resources(
     broker: Broker, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    """List the resources of the types that are asked for."""
     if context.api_version == 0:
         wanted: list[int] = [ResourceType.CLIENT_METRICS]
     else:

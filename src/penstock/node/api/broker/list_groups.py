@@ -17,7 +17,7 @@ from penstock.protocol.requests.api import ApiKey
     rule=(Told(DESCRIBE_GROUP, "groups", lambda group: group.group_id, unless=DESCRIBE_CLUSTER),),
 )
 def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
-    """List the groups; a filter that names nothing lets all through, and upper or lower case does not matter."""
+    """A filter that names nothing lets all groups through; upper or lower case does not matter."""
     states = {state.lower() for state in request.states_filter}
     types = {group_type.lower() for group_type in request.types_filter}
     try:

@@ -52,7 +52,7 @@ PARTITIONS_A_STEP = 50
 def list_offsets(
     broker: Broker, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
-    """Look up one offset per partition, in slices, as many records may have to be looked at for that."""
+    """In slices, as many records may have to be looked at."""
     return in_slices(_answer(broker, context.api_version, request), broker.slices)
 
 
@@ -85,7 +85,7 @@ def _answer(broker: Broker, version: int, request: ListOffsetsRequest) -> Steps[
 
 
 def _end(partition: Partition, request: ListOffsetsRequest) -> int:
-    """The end of what the asker may see."""
+    """The end of what this client may see."""
     if request.replica_id >= 0:
         end_offset: int = partition.log.log_end_offset
         return end_offset

@@ -41,7 +41,7 @@ FIRST_WITH_IDS = 12
 """Versions 10 and 11 have a field for the topic id that nothing can be asked by (KIP-516)."""
 
 PARTITIONS_A_STEP = 100
-"""Topics and partitions that are described before anybody else has a turn."""
+"""Topics and partitions that are described before other requests have a turn."""
 
 Failures = Mapping[str, ErrorCode]
 
@@ -57,7 +57,6 @@ RULE: Final = (
 def metadata(
     broker: Broker, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
-    """Answers from the committed image, at once unless topics are to be created."""
     if context.api_version == EMPTY_MEANS_ALL and not request.topics:
         request.topics = None
     refused: Failures = {}
@@ -74,7 +73,7 @@ def metadata(
 
 
 def _missing_names(context: RequestContext, image: ClusterImage, topics: list[MetadataRequestTopic]) -> list[str]:
-    """The names that are not there, as far as who asks may know that."""
+    """The names that do not exist, as far as the client may know that."""
     names = {topic.name: None for topic in topics if topic.name is not None and topic.topic_id == ZERO_UUID}
     return [
         name
@@ -158,7 +157,7 @@ def _asked(
 
 
 def _refused(name: str | None, topic_id: UUID) -> MetadataResponseTopic:
-    """What may not be described, as it was asked for."""
+    """A topic that may not be described, named as in the request."""
     return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, topic_id=topic_id)
 
 

@@ -40,7 +40,6 @@ Answer = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
 )
 @coordinated()
 def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> Answer:
-    """Hand what exists to the group's coordinator."""
     if broker.groups.is_loading_for(request.group_id):
         return _when_loaded(broker, context, request)
     return _commit(broker, context, request)

@@ -25,7 +25,7 @@ from penstock.protocol.requests.api import ApiKey
 )
 @coordinated()
 async def offset_delete(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    """Hand what exists to the group's coordinator; what does not is UNKNOWN_TOPIC_OR_PARTITION."""
+    """What does not exist is UNKNOWN_TOPIC_OR_PARTITION."""
     try:
         shard = broker.groups.find(request.group_id)
     except KafkaError as error:

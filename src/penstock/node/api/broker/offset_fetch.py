@@ -41,7 +41,6 @@ NO_OFFSET: Final = CommittedOffset(-1, -1, "", -1)
 
 
 def groups_asked_for(request: OffsetFetchRequest) -> list[str]:
-    """The groups of a request of any version."""
     return [group.group_id for group in request.groups] or [request.group_id]
 
 
@@ -56,7 +55,6 @@ RULE: Final = (
 def offset_fetch(
     broker: Broker, context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
-    """Look up the offsets of each group."""
     group_ids = groups_asked_for(request)
     if any(map(broker.groups.is_loading_for, group_ids)):
         return _when_loaded(broker, context, request, group_ids)

@@ -46,7 +46,6 @@ ATTRIBUTES_END = 22
 """The second byte of a batch's attributes."""
 
 Answers = list[tuple[str | UUID, list[bytes]]]
-"""By topic, the answers for its partitions."""
 Pending = tuple[Partition, str | UUID, int, int, list[bytes], int]
 """A partition, its topic as it was asked for, its index, the last offset that was appended to it, and where its answer
 stands: the list, the place."""
@@ -68,7 +67,6 @@ RULE: Final = (
 def produce(
     broker: Broker, context: RequestContext, frame: memoryview, position: int
 ) -> list[bytes] | LateAnswer[list[bytes]] | None:
-    """Append each partition's records; errors are per partition."""
     version = context.api_version
     transactional_id, acks, timeout_ms, topics = parse_produce(frame, position, version)
     refusal = None
@@ -112,7 +110,6 @@ def produce(
 
 
 def _refusal(context: RequestContext, transactional_id: str | None, acks: int) -> KafkaError:
-    """Why nothing of a request is appended."""
     if transactional_id is not None and not context.allows(WRITE_TRANSACTION, transactional_id):
         return WRITE_TRANSACTION.refused()
     if not -1 <= acks <= 1:
@@ -121,7 +118,7 @@ def _refusal(context: RequestContext, transactional_id: str | None, acks: int) -
 
 
 def _unwritable(broker: Broker, context: RequestContext, topic: str | UUID) -> KafkaError | None:
-    """Why nothing is appended to a topic, if who asks may not; of one that is not there others say so."""
+    """The refusal where the client may not write to a topic; a missing topic is refused elsewhere."""
     if context.authorizer is ALLOW_ALL:
         return None
     name = broker.topic_name(topic)
@@ -136,7 +133,7 @@ def _partition(
     refusal: KafkaError | None,
     is_late: bool,
 ) -> Partition:
-    """The partition to append to; KafkaError where the client may not."""
+    """KafkaError where the client may not append."""
     if refusal is not None:
         raise refusal
     partition = broker.partition(topic, index)
@@ -157,7 +154,7 @@ def _checked(batch: memoryview | None) -> memoryview:
 
 
 def _let_go(refusals: _Refusals, timeout_ms: int, held: Sequence[Pending | _Held], failure: str | None) -> None:
-    """Nobody hears of what becomes of a request with acks=0; an error closes the connection."""
+    """No client waits for a request with acks=0; an error closes the connection."""
     if held:
         _Replicating(refusals, timeout_ms, [], held)
     if failure is not None:
@@ -172,7 +169,7 @@ def _held(
     how: tuple[int, int],
     answers: list[bytes],
 ) -> _Held | None:
-    """What is refused because its partition is just handed over, if that keeps it; its answer has a place then."""
+    """A batch that is refused because its partition is handed over, if that keeps it: its answer then has a place."""
     if not isinstance(error, NotAppendingError) or batch is None:
         return None
     hand_over = error.partition.hand_over
@@ -183,7 +180,7 @@ def _held(
 
 
 class _Refusals:
-    """What one request is refused, with who leads instead where that is news (KIP-951)."""
+    """The refusals of one request, with the leader where that is news (KIP-951)."""
 
     __slots__ = ("_broker", "_context", "_leaders")
 
@@ -194,11 +191,9 @@ class _Refusals:
 
     @property
     def version(self) -> int:
-        """Of the request."""
         return self._context.api_version
 
     def encode(self, topic: str | UUID, index: int, error: KafkaError) -> bytes:
-        """The answer for a partition."""
         version, leader = self._context.api_version, None
         if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= LEADER_FROM:
             leader = self.leader(topic, index)
@@ -206,13 +201,12 @@ class _Refusals:
         return encode_refused(version, index, error.code, error.message or None, record_errors, leader)
 
     def leader(self, topic: str | UUID, index: int) -> tuple[int, int]:
-        """Who leads a partition, in which epoch; the response says where that one is."""
+        """The leader of a partition and its epoch; the response then has its address."""
         leader = current_leader(self._broker.image, topic, index)
         self._leaders.append(leader)
         return leader
 
     def response(self, answers: Answers) -> bytes:
-        """The whole response."""
         endpoints: Sequence[NodeEndpoint] = ()
         if self._leaders:
             endpoints = endpoints_of(self._broker.image, self._context.session.listener, self._leaders)
@@ -241,7 +235,6 @@ class _Replicating(LateAnswer[list[bytes]]):
         self._uncommitted[as_one] = None
 
     def answered(self, one: _Uncommitted | _Held) -> None:
-        """One partition has its answer."""
         del self._uncommitted[one]
         if not self._uncommitted:
             self._finish()
@@ -298,12 +291,10 @@ class _Uncommitted:
         self._request.answered(self)
 
     def refuse(self, code: ErrorCode) -> None:
-        """Answer with an error."""
         refusals = self._request.refusals
         self._answers[self._place] = refusals.encode(self._topic, self._index, KafkaError(code))
 
     def cancel(self) -> None:
-        """The request waits no longer."""
         wait, self._wait = self._wait, None
         if wait is not None:
             self._partition.committed.waits.cancel(wait)
@@ -338,7 +329,7 @@ class _Held:
         how: tuple[int, int],
         answers: list[bytes],
     ) -> None:
-        """The last one of `answers` is kept for it."""
+        """The last place in `answers` is kept for it."""
         self._broker = broker
         self._hand_over = hand_over
         self.partition = partition
@@ -353,13 +344,12 @@ class _Held:
         return len(self.records)
 
     def begin(self, request: _Replicating) -> _Held:
-        """The request waits."""
         self._request = request
         self._hand_over.hold(self)
         return self
 
     def appended(self, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> None:
-        """The new leader has: clients that can, find it by this answer."""
+        """The new leader appended it; clients find that leader by this answer, if they can."""
         refusals = self._request.refusals
         self._answers[self._place] = encode_appended_elsewhere(
             refusals.version,
@@ -372,7 +362,7 @@ class _Held:
         self._request.answered(self)
 
     def append(self) -> None:
-        """This node leads on."""
+        """This node stays the leader."""
         partition, request = self.partition, self._request
         try:
             appended = partition.append(
@@ -392,7 +382,7 @@ class _Held:
             request.answered(self)
 
     def refused(self, error: KafkaError) -> None:
-        """Neither has."""
+        """Neither leader appended it."""
         self._answers[self._place] = self._request.refusals.encode(self._topic, self._index, error)
         self._request.answered(self)
 
@@ -401,5 +391,4 @@ class _Held:
         self._answers[self._place] = self._request.refusals.encode(self._topic, self._index, KafkaError(code))
 
     def cancel(self) -> None:
-        """The request waits no longer."""
         self._hand_over.forget(self)

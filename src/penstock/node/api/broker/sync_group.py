@@ -23,7 +23,6 @@ from penstock.protocol.requests.api import ApiKey
 def sync_group(
     broker: Broker, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
-    """Hand the request to the group's coordinator."""
     if not request.group_id:
         return sync_error(ErrorCode.INVALID_GROUP_ID)
     try:

@@ -18,7 +18,6 @@ from penstock.raft.kafka_requests import read_add_voter
 async def add_raft_voter(
     node: QuorumNode, context: RequestContext, request: AddRaftVoterRequest
 ) -> AddRaftVoterResponse:
-    """Ask the quorum's core."""
     try:
         change = read_add_voter(request, node.cluster_id)
         check_numbers(change.key.id)

@@ -17,6 +17,5 @@ from penstock.protocol.requests.api import ApiKey
 
 @handles(ApiKey.API_VERSIONS, versions=(0, 4), rule=NOTHING)
 def api_versions(node: ControllerNode, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """Tell what is served."""
     finalized = finalized_levels(node.image, node.quorum.quorum.kraft_version)
     return told_versions(node.handlers, context, request, node.image, supported=SUPPORTED_FEATURES, finalized=finalized)

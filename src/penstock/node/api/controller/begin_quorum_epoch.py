@@ -21,7 +21,6 @@ from penstock.raft.kafka_requests import read_begin_epoch
 async def begin_quorum_epoch(
     node: QuorumNode, context: RequestContext, request: BeginQuorumEpochRequest
 ) -> BeginQuorumEpochResponse:
-    """Ask the quorum's core."""
     try:
         news = read_begin_epoch(request, node.cluster_id, node.quorum.local_key, node.log)
         check_numbers(news.leader_id, epoch=news.epoch)

@@ -1,7 +1,7 @@
 """DescribeCluster 0-2: the controllers of the cluster, as tools see them that bootstrap from controllers (KIP-919).
 
 Controllers that have registered are told, and voters that have not yet; each by the listener that the request came by.
-Brokers are not told here: who asks for them (endpoint type 1) gets MISMATCHED_ENDPOINT_TYPE.
+Brokers are not told here: a request for them (endpoint type 1) gets MISMATCHED_ENDPOINT_TYPE.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ NOBODY = -1
 def describe_cluster(
     node: ControllerNode, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
-    """Describe the controllers from the committed image and the quorum's voters."""
     if request.endpoint_type != CONTROLLERS:
         return wrong_endpoint_type(
             request, node.cluster_id, "a controller describes controllers (endpoint type 2) only"

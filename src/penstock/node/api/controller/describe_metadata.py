@@ -15,5 +15,4 @@ from penstock.protocol.requests.own_apis import DescribeMetadataRequest, Describ
 async def describe_metadata(
     node: ControllerNode, context: RequestContext, request: DescribeMetadataRequest
 ) -> DescribeMetadataResponse:
-    """Tell what this controller has."""
     return await metadata_state(node.node_id, node.image)

@@ -15,5 +15,4 @@ from penstock.protocol.requests.own_apis import DescribeMetricsRequest, Describe
 def describe_metrics(
     node: ControllerNode, context: RequestContext, request: DescribeMetricsRequest
 ) -> DescribeMetricsResponse:
-    """All metrics of this node."""
     return DescribeMetricsResponse(node_id=node.node_id, metrics=metric_rows(node.metrics))

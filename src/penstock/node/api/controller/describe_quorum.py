@@ -22,7 +22,6 @@ from penstock.raft.kafka_requests import check_partition, only
 def describe_quorum(
     node: QuorumNode, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
-    """Describe the quorum, if this node leads it."""
     try:
         topic = only(request.topics)
         check_partition(topic.topic_name, only(topic.partitions).partition_index)

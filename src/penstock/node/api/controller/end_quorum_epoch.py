@@ -17,7 +17,6 @@ from penstock.raft.kafka_requests import read_end_epoch
 async def end_quorum_epoch(
     node: QuorumNode, context: RequestContext, request: EndQuorumEpochRequest
 ) -> EndQuorumEpochResponse:
-    """Ask the quorum's core."""
     try:
         news = read_end_epoch(request, node.cluster_id, node.log)
         check_numbers(news.leader_id, epoch=news.epoch)

@@ -26,7 +26,6 @@ logger = logging.getLogger(__name__)
 
 @handles(ApiKey.ENVELOPE, versions=(0, 0), rule=BETWEEN_NODES, pipelined=True)
 async def envelope(node: ControllerNode, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
-    """Answer what is in the envelope, in an envelope."""
     try:
         enclosed, asked = opened(request, node.handlers, HANDED_ON, context)
     except KafkaError as error:

@@ -17,7 +17,6 @@ from penstock.raft.kafka_requests import read_fetch_snapshot
 async def fetch_snapshot(
     node: QuorumNode, context: RequestContext, request: FetchSnapshotRequest
 ) -> FetchSnapshotResponse:
-    """Ask the quorum's core."""
     try:
         wanted = read_fetch_snapshot(request, node.cluster_id, node.log)
         check_numbers(wanted.snapshot.end_offset, wanted.snapshot.epoch, wanted.max_bytes)

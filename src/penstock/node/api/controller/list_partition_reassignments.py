@@ -23,7 +23,6 @@ from penstock.protocol.requests.refusals import refusal
 def list_partition_reassignments(
     node: ControllerNode, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """List them from the committed image."""
     if not node.controller.is_active:
         refused: ListPartitionReassignmentsResponse = refusal(request, KafkaError(ErrorCode.NOT_CONTROLLER))
         return refused

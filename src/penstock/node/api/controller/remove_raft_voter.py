@@ -18,7 +18,6 @@ from penstock.raft.kafka_requests import read_remove_voter
 async def remove_raft_voter(
     node: QuorumNode, context: RequestContext, request: RemoveRaftVoterRequest
 ) -> RemoveRaftVoterResponse:
-    """Ask the quorum's core."""
     try:
         change = read_remove_voter(request, node.cluster_id)
     except KafkaError as error:

@@ -22,7 +22,7 @@ ANYBODY = -1
 def resign_controller(
     node: QuorumNode, context: RequestContext, request: ResignControllerRequest
 ) -> ResignControllerResponse | Awaitable[ResignControllerResponse]:
-    """Resign at once, or when the successor has everything; who leads next is for the voters to say."""
+    """Resign at once, or when the successor has everything; the voters elect the next leader."""
     quorum = node.quorum
     if not quorum.is_leader(quorum.epoch):
         return _refused(ErrorCode.NOT_CONTROLLER, "this controller is not the active one")

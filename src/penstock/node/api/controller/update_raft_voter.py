@@ -17,7 +17,7 @@ from penstock.raft.kafka_requests import read_update_voter
 async def update_raft_voter(
     node: QuorumNode, context: RequestContext, request: UpdateRaftVoterRequest
 ) -> UpdateRaftVoterResponse:
-    """Ask the quorum's core; the answer says where the leader listens."""
+    """The answer says where the leader listens."""
     try:
         news = read_update_voter(request, node.cluster_id)
         check_numbers(news.voter.key.id, epoch=news.epoch)

@@ -15,7 +15,6 @@ from penstock.raft.kafka_requests import read_vote
 
 @handles(ApiKey.VOTE, versions=(0, 2), rule=BETWEEN_NODES)
 async def vote(node: QuorumNode, context: RequestContext, request: VoteRequest) -> VoteResponse:
-    """Ask the quorum's core."""
     try:
         ballot = read_vote(request, node.cluster_id, node.quorum.local_key, node.log)
         check_numbers(ballot.candidate.id, epoch=ballot.epoch)
