@@ -45,7 +45,7 @@ class Resource(IntEnum):
 
 
 CLUSTER_NAME: Final = "kafka-cluster"
-"""The name that the one cluster has in rules."""
+"""The name of the one cluster in rules."""
 
 _O, _R = Operation, Resource
 
@@ -74,9 +74,9 @@ OPERATIONS_ON: Final[dict[Resource, tuple[Operation, ...]]] = {
     _R.DELEGATION_TOKEN: (_O.DESCRIBE,),
     _R.USER: (_O.CREATE_TOKENS, _O.DESCRIBE_TOKENS),
 }
-"""Which operations rules are made of, by what they are about."""
+"""The operations that rules are made of, by the resource they are about."""
 NOT_ASKED: Final = -(2**31)
-"""What stands in the place of operations that a client did not ask for."""
+"""Stands in the place of operations that a client did not ask for."""
 
 
 def bits(operations: Iterable[Operation]) -> int:
@@ -85,7 +85,7 @@ def bits(operations: Iterable[Operation]) -> int:
 
 
 ALL_ON: Final = {resource: bits(operations) for resource, operations in OPERATIONS_ON.items()}
-"""What is told to who may do everything."""
+"""The answer for a client that may do everything."""
 
 _REFUSED: Final = {
     _R.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
@@ -95,12 +95,10 @@ _REFUSED: Final = {
     _R.DELEGATION_TOKEN: (ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, "Delegation Token authorization failed."),
     _R.USER: (ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, "Delegation Token authorization failed."),
 }
-"""What is told for want of a right. Rights on users are about their tokens."""
+"""The errors for a right that is missing. Rights on users are about their tokens."""
 
 
 class Right(Value):
-    """An operation on a kind of resource, as rules grant or refuse it."""
-
     operation: Operation
     resource: Resource
 
@@ -108,7 +106,6 @@ class Right(Value):
         return f"{self.operation.name} {self.resource.name}"
 
     def refused(self) -> KafkaError:
-        """What answers for want of it."""
         return KafkaError(*_REFUSED[self.resource])
 
 
@@ -138,17 +135,14 @@ DESCRIBE_TRANSACTION: Final = Right(_O.DESCRIBE, _R.TRANSACTIONAL_ID)
 
 
 class Authorizer(Protocol):
-    """Says who may do what."""
-
     def allows(self, session: Session, right: Right, name: str | None) -> bool:
-        """Whether who asks has that right on the resource of that name; None: on any one of its kind."""
+        """Whether the client has that right on the resource of that name; None: on any one of its kind."""
 
 
 class AllowAll:
-    """The authorizer of a cluster without rules: everybody may do everything."""
+    """The authorizer of a cluster without rules: every client may do everything."""
 
     def allows(self, session: Session, right: Right, name: str | None) -> bool:
-        """See `Authorizer`."""
         return True
 
 

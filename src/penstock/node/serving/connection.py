@@ -5,10 +5,11 @@ Frames that are whole in it are handled there, without a copy. Of a frame that i
 into a buffer of the frame's own size, and the rest is received straight into that.
 
 A connection is *held* while it must not take another request: one waits that is not pipelined, or one is next that is
-not, behind others that wait; too many wait; the peer does not read what it was sent; or its turn is over: who has sent
-thousands of requests at once, or filled a buffer, behind which uvloop would read on from the same socket at once, lets
-the other connections do something in between. Bytes that arrive meanwhile are kept in `_backlog` up to a limit, then
-reading stops and TCP holds the peer back. So a connection's memory is bounded by its limits and one response.
+not, behind others that wait; too many wait; the peer does not read what it was sent; or its turn is over: a peer that
+has sent thousands of requests at once, or filled a buffer, behind which uvloop would read on from the same socket at
+once, lets the other connections do something in between. Bytes that arrive meanwhile are kept in `_backlog` up to a
+limit, then reading stops and TCP holds the peer back. So a connection's memory is bounded by its limits and one
+response.
 
 A fetch that waits for records is answered soon when the peer asks something else behind it: it can hear of that only
 then. Only another fetch waits for its turn, else a client that sends several ahead would poll all the time.
@@ -50,7 +51,7 @@ MAX_BACKLOG_BYTES = 64 * 1024
 TURN_S = 0.002
 """How long the requests of one connection are taken before the others have their turn."""
 _API_KEY = slice(4, 6)
-"""Where it stands in a request, behind the length."""
+"""Its place in a request, behind the length."""
 _FETCH_OR_UNKNOWN = (ApiKey.FETCH.to_bytes(2, "big"), b"\0", b"")
 """What says of the next request that the one that waits need not hurry; or has not arrived."""
 _unpack_length = struct.Struct(">i").unpack_from
@@ -64,14 +65,12 @@ class Slot:
     def __init__(self) -> None:
         self.parts: list[ResponsePart] | None = None
         self.call_off: Callable[[], object] | None = None
-        """What ends the waiting when the peer has gone, if that may be ended."""
+        """Ends the waiting when the peer has gone, if it may be ended."""
         self.cut_short: Callable[[], object] | None = None
-        """What has it answered soon, until that was said."""
+        """Has the request answered soon; None once it was called."""
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The protocol object of one accepted socket."""
-
     __slots__ = (
         "_backlog",
         "_buffers",
@@ -128,7 +127,6 @@ class Connection(asyncio.BufferedProtocol):
         return self._buffers.shared
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take what was received."""
         now_s = self._connections.touch(self)
         if self._frame is None:
             if self._backlog or self._held:
@@ -168,7 +166,6 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request of this connection waits for its answer."""
         return bool(self._waiting)
 
     def close_when_answered(self) -> None:
@@ -183,7 +180,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close at once, unsent bytes are lost."""
+        """Unsent bytes are lost."""
         self._closed = True
         if self._transport is not None:
             self._transport.abort()
@@ -231,7 +228,6 @@ class Connection(asyncio.BufferedProtocol):
             self._keep(received[position:end])
 
     def _end_turn(self) -> None:
-        """Let the others do something in between."""
         if not self._turn_is_over:
             self._turn_is_over = True
             self._pause_reading()
@@ -298,8 +294,8 @@ class Connection(asyncio.BufferedProtocol):
     def _may_come(self, frame: memoryview) -> bool:
         """Whether a request is pipelined; one that is not is taken when those before it are answered.
 
-        Its answer is sent behind theirs, and what it says must be true then: whoever asks for the leaders behind a
-        produce request that waits for an election must not be told who led before.
+        Its answer is sent behind theirs, and what it says must be true then: a client that asks for the leaders behind
+        a produce request that waits for an election must not be told who led before.
         """
         self._held_by_request = not self._connections.dispatcher.is_pipelined(frame)
         return not self._held_by_request
@@ -313,7 +309,7 @@ class Connection(asyncio.BufferedProtocol):
         cut_short()
 
     def _handle(self, frame: memoryview) -> bool:
-        """Answer a request or let it wait; returns whether it is clear that nothing came up to hold the connection."""
+        """Answer a request or let it wait; returns whether it is clear that nothing holds the connection."""
         assert self.session is not None
         try:
             reply = self._connections.dispatcher.dispatch(frame, self.session)
@@ -347,7 +343,6 @@ class Connection(asyncio.BufferedProtocol):
         future.add_done_callback(partial(self._answered, slot, waiting.handler, waiting.context))
 
     def _answered(self, slot: Slot, handler: Handler, context: RequestContext, future: asyncio.Future[Any]) -> None:
-        """A request that waited for a future has its answer."""
         if future.cancelled() or (self._closed and future.exception() is None):
             return
         try:

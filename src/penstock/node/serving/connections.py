@@ -28,23 +28,20 @@ GIVING_BACK_AFTER_S = 0.25
 
 
 class Admitted(Protocol):
-    """A connection, as those see it that look after all of them."""
+    """A connection, as seen by the parts that look after all of them."""
 
     session: Session | None
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether a request of this connection waits for its answer."""
+    def is_waiting(self) -> bool: ...
 
-    def close_when_answered(self) -> None:
-        """Take no more requests, and close when those that wait are answered."""
+    def close_when_answered(self) -> None: ...
 
-    def abort(self) -> None:
-        """Close at once."""
+    def abort(self) -> None: ...
 
 
 class ConnectionLimits(Value, kw_only=True):
-    """What `socket.request.max.bytes`, `connections.max.idle.ms` and their like say. -1 idle: for ever."""
+    """`socket.request.max.bytes`, `connections.max.idle.ms` and their like. -1 idle: for ever."""
 
     max_frame_bytes: int = 104_857_600
     max_idle_ms: int = 600_000
@@ -98,7 +95,6 @@ class Connections:
         return Session(host, port, listener, next(self._ids))
 
     def remove(self, connection: Admitted, session: Session) -> None:
-        """Forget a connection that is lost."""
         del self.active[connection]
         left = self._by_host[session.client_host] - 1
         if left:
@@ -149,7 +145,7 @@ class Connections:
             self.active[connection] = now_s
 
     def touch(self, connection: Admitted) -> float:
-        """Note that `connection` is active; returns the time, in seconds of the loop's clock."""
+        """Returns the time, in seconds of the loop's clock."""
         now_s = self.clock_s()
         self.active[connection] = now_s
         self.active.move_to_end(connection)

@@ -63,15 +63,14 @@ class _Served:
 
 
 class Node(Protocol):
-    """What handlers get first: the `Broker` or the `ControllerNode`."""
+    """The first argument of handlers: the `Broker` or the `ControllerNode`."""
 
     @property
     def handlers(self) -> Mapping[int, Handler]:
         """What its listeners serve, by API key."""
 
     @property
-    def authorizer(self) -> Authorizer:
-        """Says who may do what."""
+    def authorizer(self) -> Authorizer: ...
 
 
 class Dispatcher:
@@ -88,7 +87,7 @@ class Dispatcher:
         return served is None or served.handler.pipelined
 
     def dispatch(self, frame: memoryview, session: Session) -> list[ResponsePart] | Waiting:
-        """Answer one frame: the parts of the response (none: there is no response), or who is still to answer.
+        """Answer one frame: the parts of the response (none: there is no response), or the request that waits.
 
         The frame's memory is used again after the call: a handler keeps no slice of it.
         """
@@ -131,7 +130,6 @@ class Dispatcher:
         return await loop.run_in_executor(None, self.encode, handler, context, reply)
 
     def encode(self, handler: Handler, context: RequestContext, reply: Any) -> list[ResponsePart]:
-        """The bytes of what a handler returned."""
         if reply is None:
             return []
         if handler.raw:

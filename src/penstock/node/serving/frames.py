@@ -1,7 +1,7 @@
 """Memory for frames: one buffer that all connections receive into, and a few large ones that are used again.
 
 Touching new memory costs many times what touching warm memory does, so a large frame's buffer is given back and lent
-again. A frame is handled within one call, so nobody keeps a slice of a buffer that was given back.
+again. A frame is handled within one call, so no handler keeps a slice of a buffer that was given back.
 """
 
 from __future__ import annotations
@@ -41,6 +41,5 @@ class FrameBuffers:
         return memoryview(bytearray(size))
 
     def give(self, buffer: memoryview) -> None:
-        """Take a buffer back; it is lent again or dropped."""
         if _SMALLEST_POOLED_BYTES <= len(buffer) <= POOLED_FRAME_BYTES and len(self._spare) < MAX_POOLED_BUFFERS:
             self._spare.append(buffer)

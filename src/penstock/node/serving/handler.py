@@ -16,7 +16,7 @@ Requests of one connection are taken in order, and one that waits holds back tho
 do. Only those that are `pipelined` (produce requests whose replicas are still to answer) may wait together.
 
 Who asks is judged between decoding and the handler, by the rule that is declared with it (`rules`): a handler without a
-rule does not load. What a rule leaves to the handler, that asks of `RequestContext.allows`.
+rule does not load. For what a rule leaves to the handler, the handler asks `RequestContext.allows`.
 
 An API whose requests come again and again, byte for byte, may say that it `repeats`: a request that is known is not
 decoded anew, so its handler must not change it.
@@ -49,7 +49,7 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 @dataclass(slots=True)
 class RequestContext:
-    """Who asks, and how: the request's header, and the other end of the connection that it came by."""
+    """The client and its request: the request's header, and the other end of the connection that it came by."""
 
     api_key: int
     api_version: int
@@ -59,11 +59,10 @@ class RequestContext:
     authorizer: Authorizer = ALLOW_ALL
 
     def allows(self, right: Right, name: str | None = CLUSTER_NAME) -> bool:
-        """Whether who asks has that right on the resource of that name; None: on any one of its kind."""
         return self.authorizer.allows(self.session, right, name)
 
     def operations_on(self, resource: Resource, name: str) -> int:
-        """What who asks may do with the resource of that name, in bits (KIP-430)."""
+        """What the client may do with the resource of that name, in bits (KIP-430)."""
         if self.authorizer is ALLOW_ALL:
             return ALL_ON[resource]
         rights = [Right(operation, resource) for operation in OPERATIONS_ON[resource]]
@@ -71,12 +70,12 @@ class RequestContext:
 
     @property
     def cluster_operations(self) -> int:
-        """What who asks may do with the cluster: nothing, if it may not even describe it."""
+        """What the client may do with the cluster: nothing, if it may not even describe it."""
         return self.operations_on(Resource.CLUSTER, CLUSTER_NAME) if self.allows(DESCRIBE_CLUSTER) else 0
 
 
 class Handler(Value):
-    """One API as this node serves it: versions `lowest` to `newest`, both included, to who has what `rule` asks for.
+    """One API as this node serves it, in versions `lowest` to `newest`, to clients with the rights that `rule` names.
 
     One that is `for_nodes` is told to our own clients alone. One that `hands_on` leaves it to the controller to judge,
     which answers, here or on another node.
@@ -98,7 +97,7 @@ BROKER_HANDLERS: Final = "penstock.node.api.broker"
 CONTROLLER_HANDLERS: Final = "penstock.node.api.controller"
 
 _declared: dict[str, dict[int, Handler]] = {}
-"""By the package that a handler lies in, and its API key."""
+"""By the handler's package and API key."""
 
 
 class CloseConnection(Exception):  # noqa: N818 - an order, not an error of ours
@@ -124,7 +123,7 @@ def handles(
 ) -> Callable[[FunctionT], FunctionT]:
     """Declare the decorated function as the handler of `api_key` for `versions` (lowest and newest, both served).
 
-    It belongs to the table of the package that it lies in. `rule` says what who asks must have the right to.
+    It belongs to the table of the package that it lies in. `rule` says which rights the client needs.
     """
 
     def declare(function: FunctionT) -> FunctionT:

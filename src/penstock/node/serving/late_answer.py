@@ -1,7 +1,7 @@
 """An answer that comes later, and is told within the call that makes it.
 
 A future tells in the next turn of the event loop; for a record that waits for all replicas such a turn costs as much as
-what is done in it. Whoever does not listen can await it.
+what is done in it. A caller that does not listen can await it.
 """
 
 from __future__ import annotations
@@ -26,25 +26,22 @@ class LateAnswer(ABC, Generic[AnswerT]):
 
     @abstractmethod
     def call_off(self) -> None:
-        """Wait no longer: nobody wants the answer any more."""
+        """Wait no longer: the answer is not wanted any more."""
 
     def cut_short(self) -> None:
-        """Answer soon, if that is for this one to say: others wait behind it."""
+        """Answer soon, if this one can: other requests wait behind it."""
 
     def listen(self, told: Callable[[AnswerT], None], failed: Callable[[Exception], None]) -> None:
-        """Who is to be called."""
         self._told, self._failed = told, failed
 
     def tell(self, answer: AnswerT) -> None:
-        """Here it is."""
-        told, self._told, self._failed = self._told, None, None  # else who waits and who is waited for keep each other
+        told, self._told, self._failed = self._told, None, None  # else this object and its listener keep each other
         if told is not None:
             told(answer)
         else:
             self._awaited().set_result(answer)
 
     def fail(self, error: Exception) -> None:
-        """There is none."""
         failed, self._told, self._failed = self._failed, None, None
         if failed is not None:
             failed(error)

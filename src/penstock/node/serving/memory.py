@@ -11,7 +11,7 @@ import gc
 import sys
 
 SWITCH_S = 0.0005
-"""So long a thread keeps the interpreter from the event loop each time that this comes back from the system.
+"""How long a thread keeps the interpreter from the event loop whenever that returns from a system call.
 
 Python's own 5 ms are 20 in a round trip: select, recv, write and send each let the thread in.
 """

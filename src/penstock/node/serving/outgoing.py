@@ -49,7 +49,6 @@ class Outgoing:
         return bool(self._parts)
 
     def add(self, parts: list[ResponsePart]) -> None:
-        """Send `parts` after all that is queued."""
         self._parts += parts
         for part in parts:
             self.queued_bytes += len(part)
@@ -57,7 +56,6 @@ class Outgoing:
                 self._files += 1
 
     def clear(self) -> None:
-        """Forget what is not sent."""
         self._parts.clear()
         self.queued_bytes = self._files = 0
 
@@ -103,7 +101,6 @@ class Outgoing:
         return True
 
     def _next_chunk(self, room: int, *, stops_at_large: bool = False) -> bytes:
-        """The next bytes, at most `room` of them."""
         parts = self._parts
         chunk: list[bytes | bytearray | memoryview] = []
         while parts and room > 0:

@@ -24,7 +24,7 @@ class Refusals:
         self._causes: OrderedDict[Hashable, tuple[float, int]] = OrderedDict()
 
     def tell(self, cause: Hashable, who: object, reason: str) -> None:
-        """`who` is closed for this `reason`; those with the same `cause` are told together."""
+        """Connections with the same `cause` are told of together."""
         now_s = self._clock_s()
         told_s, untold = self._causes.get(cause, (now_s - QUIET_S, 0))
         if now_s - told_s < QUIET_S:

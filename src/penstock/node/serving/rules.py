@@ -25,12 +25,11 @@ from penstock.protocol.value import Value
 
 
 class Asker(Protocol):
-    """Who makes a request (`RequestContext`)."""
+    """The client that makes a request (`RequestContext`)."""
 
     api_version: int
 
-    def allows(self, right: Right, name: str | None = CLUSTER_NAME) -> bool:
-        """Whether it has the right on what has that name; None: on any one of its kind."""
+    def allows(self, right: Right, name: str | None = CLUSTER_NAME) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -46,7 +45,6 @@ class Asking:
     """Whether nothing is left that was asked for."""
 
     def allows(self, right: Right, name: str | None = CLUSTER_NAME) -> bool:
-        """See `RequestContext`."""
         return self.context.allows(right, name)
 
 
@@ -56,33 +54,29 @@ class Clause(Value):
     def before(self, asking: Asking) -> None:
         """Judge the request. Raises KafkaError where all of it is refused."""
 
-    def after(self, asking: Asking, response: Any) -> None:
-        """Judge the answer."""
+    def after(self, asking: Asking, response: Any) -> None: ...
 
     @property
     def is_about_answers(self) -> bool:
-        """Whether it has something to do with the answer."""
+        """Whether `after` has something to judge."""
         return False
 
 
 Rule = tuple[Clause, ...]
-"""All clauses of an API, in their order."""
 Named = Callable[[Asking, Any], str | None]
 """The name of one thing in a request; None where there is nothing that the right could be about."""
 
 
 def the_cluster(_: Any) -> Iterable[str]:
-    """What most rights about a whole request are about."""
     return (CLUSTER_NAME,)
 
 
 def the_group(request: Any) -> Iterable[str]:
-    """The one that most requests of groups name."""
     return (request.group_id,)
 
 
 def said(_: Asking, thing: Any) -> str | None:
-    """The name as the request has it."""
+    """As the request has it."""
     if isinstance(thing, str):
         return thing
     name: str = thing.topic if "topic" in thing.__fields__ else thing.name
@@ -90,7 +84,7 @@ def said(_: Asking, thing: Any) -> str | None:
 
 
 def topic_of(asking: Asking, thing: Any) -> str | None:
-    """The name of a topic that may be meant by its id."""
+    """The topic may be given by its id."""
     if isinstance(thing, str) or thing.topic_id == ZERO_UUID:
         return said(asking, thing)
     known = asking.node.image.topics_by_id.get(thing.topic_id)
@@ -98,7 +92,7 @@ def topic_of(asking: Asking, thing: Any) -> str | None:
 
 
 class Nothing(Clause):
-    """Anybody may, who can connect: it comes before anybody has said who it is, or tells what all may know."""
+    """Every client that can connect may: it has not authenticated yet, or the answer is no secret."""
 
     def __str__(self) -> str:
         return "nothing"
@@ -113,7 +107,6 @@ class Whole(Clause):
     words: str = ""
 
     def before(self, asking: Asking) -> None:
-        """See `Clause`."""
         for name in self.names(asking.request):
             if not asking.allows(self.right, name) and (self.or_any is None or not asking.allows(self.or_any, None)):
                 raise self.right.refused()
@@ -131,7 +124,7 @@ class BetweenNodes(Whole):
 
 
 class Each(Clause):
-    """A right on each thing in lists of the request; who has `unless` on the cluster has it on all.
+    """A right on each thing in lists of the request; a client with `unless` on the cluster has it on all.
 
     Those that are refused stand in the field `answers` of the response. `tells_name`: with the name, where the request
     had only an id. Where the kind of resource differs, `right` is a function; it gives None where none is asked.
@@ -146,7 +139,6 @@ class Each(Clause):
     words: str = ""
 
     def before(self, asking: Asking) -> None:
-        """See `Clause`."""
         if self.unless is not None and asking.allows(self.unless):
             return
         verdicts: dict[tuple[Right, str | None], bool] = {}
@@ -173,7 +165,6 @@ class Each(Clause):
 
     @property
     def is_about_answers(self) -> bool:
-        """See `Clause`."""
         return True
 
     def __str__(self) -> str:
@@ -195,7 +186,6 @@ class Told(Clause):
     words: str = "is left out"
 
     def after(self, asking: Asking, response: Any) -> None:
-        """See `Clause`."""
         if self.unless is not None and asking.allows(self.unless):
             return
         left = []
@@ -209,7 +199,6 @@ class Told(Clause):
 
     @property
     def is_about_answers(self) -> bool:
-        """See `Clause`."""
         return True
 
     def __str__(self) -> str:
@@ -233,7 +222,7 @@ BETWEEN_NODES: Final = (BetweenNodes(CLUSTER_ACTION),)
 
 
 def judged(rule: Rule, answer: Callable[[Any], Any], node: Any, context: Asker, request: Any) -> Any:
-    """What `answer` makes of the request as far as who asks has the rights that the rule asks for, and refusals."""
+    """What `answer` makes of the part of the request that the client has the rights for, and refusals of the rest."""
     asking = Asking(node, context, request)
     try:
         for clause in rule:

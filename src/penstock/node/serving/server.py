@@ -33,7 +33,7 @@ class Endpoint(Value):
 
 
 class BoundListener:
-    """A socket that is bound, so that its real port is known, and on which nobody is served yet."""
+    """A socket that is bound, so that its real port is known, and on which no client is served yet."""
 
     def __init__(
         self, endpoint: Endpoint, *, send_buffer_bytes: int = -1, receive_buffer_bytes: int = -1, backlog: int = BACKLOG
@@ -61,14 +61,11 @@ class BoundListener:
 
 
 class Server:
-    """Serves bound listeners on the running event loop."""
-
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._servers: list[asyncio.Server] = []
 
     async def listen(self, listeners: Sequence[BoundListener]) -> None:
-        """Accept connections from now on."""
         _raise_file_limit()
         loop = asyncio.get_running_loop()
         for bound in listeners:
@@ -78,7 +75,7 @@ class Server:
             logger.info("listening on %s", bound.endpoint)
 
     async def stop(self) -> None:
-        """Accept nobody, let requests that wait end, then close every connection."""
+        """Accept no connection, let requests that wait end, then close every connection."""
         for server in self._servers:
             server.close()
         await self._connections.stop(STOP_PATIENCE_S)

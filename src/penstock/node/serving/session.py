@@ -8,7 +8,7 @@ from penstock.protocol.value import Value
 
 
 class Principal(Value):
-    """Who asks, in Kafka's two words: a type, of which `User` is the only one so far, and a name.
+    """A client's identity, in Kafka's two words: a type, of which `User` is the only one so far, and a name.
 
     `by_token` says that a delegation token stood for it, which must not bring other tokens.
     """
@@ -22,11 +22,11 @@ class Principal(Value):
 
 
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")
-"""Who has not said who it is. On a listener without authentication that is everybody."""
+"""A client that has not authenticated. On a listener without authentication that is every client."""
 
 
 class Session(Value):
-    """The other end of a connection: where it is, by which listener it came, and who it is, said by which mechanism.
+    """The other end of a connection: its address, its listener, its principal and the mechanism that proved it.
 
     The client's id stands in the header of each request (`RequestContext`).
     """
@@ -38,7 +38,6 @@ class Session(Value):
     principal: Principal = ANONYMOUS
     security_protocol: str = "PLAINTEXT"
     mechanism: str | None = None
-    """That of SASL, where there is one."""
 
     def __str__(self) -> str:
         return f"{self.client_host}:{self.port} (connection {self.connection_id}, listener {self.listener})"

@@ -3,7 +3,7 @@
 A version that is not served is answered with UNSUPPORTED_VERSION in the layout of version 0, with the table in it, so
 that the client can ask again (KIP-511). Version 3 names the client's software; a name that is no name is refused, and
 APIs of our own are told only to a client that is ours; so are those that Kafka has for controllers alone.
-Of Produce lower versions are told than are served; who uses one is refused as for any version that is not served.
+Of Produce lower versions are told than are served; a request in one is refused like any version that is not served.
 Features whose lowest level is 0 are told from version 4 on (KIP-1022 fixed how older clients read them).
 """
 
@@ -43,7 +43,7 @@ def told_versions(
     supported: Mapping[str, Feature],
     finalized: Mapping[str, int],
 ) -> ApiVersionsResponse:
-    """The answer to `request`: what is served, what is supported, and which levels hold as of the image's offset."""
+    """What is served, what is supported, and which levels hold as of the image's offset."""
     if context.api_version >= 3 and not (
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):
