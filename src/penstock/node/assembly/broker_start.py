@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 class BrokerParts:
-    """What of a node serves clients. Making it starts nothing.
+    """The parts of a node that serve clients. Making it starts nothing.
 
     `ended` is done when the broker cannot go on: another process took its id.
     """
@@ -134,7 +134,6 @@ class BrokerParts:
         )
 
     def on_directory_failed(self, path: str) -> None:
-        """One of several log directories is offline from now on."""
         self.replicas.on_directory_failed(path)
         self.group_keeper.on_directory_failed(path)
         self.lifecycle.tell_of_directories()
@@ -143,11 +142,9 @@ class BrokerParts:
         return self._parts.links.replica_fetcher(leader_id, lease)
 
     def links_to_groups(self) -> GroupLinks:
-        """The ways to the other replicas of storage groups."""
         return self._parts.links.to_storage_groups()
 
     def to_broker(self, broker_id: int) -> Awaitable[Connection]:
-        """A new connection to another broker."""
         return self._parts.links.to_broker(broker_id)
 
     def _end(self, error: Exception) -> None:
@@ -180,7 +177,7 @@ class BrokerParts:
         await self._server.listen(self._listeners)
 
     async def stop(self) -> None:
-        """Hand over what this broker leads, and serve nobody any more."""
+        """Hand over what this broker leads, and serve no client any more."""
         parts = self._parts
         if parts.is_unprotected:
             await self._server.stop()
@@ -230,35 +227,27 @@ class _Neighbours:
         self._parts = parts
 
     def connect(self, broker_id: int) -> Awaitable[Connection]:
-        """See `Neighbours`."""
         return self._parts.to_broker(broker_id)
 
     def group(self, number: int) -> StorageGroup | None:
-        """See `Neighbours`."""
         return self._parts.broker.storage_groups.group(number)
 
     def resident_of(self, partition: Partition, connect: Connect) -> Resident | None:
-        """See `Neighbours`."""
         return self._parts.broker.coordinators.departure_from(partition, connect)
 
     async def prepare(self, partition: Partition) -> None:
-        """See `Neighbours`."""
         await self._parts.broker.coordinators.before_departure(partition)
 
     def config_of(self, topic: str) -> LogConfig:
-        """See `GroupHost`."""
         return self._parts.replicas.config_of(topic)
 
     def links(self) -> GroupLinks:
-        """See `GroupHost`."""
         return self._parts.links_to_groups()
 
     async def hand_over_group(self, group: StorageGroup, successor: int) -> bool:
-        """See `GroupHost`."""
         return await self._parts.hand_overs.hand_over_group(group, successor)
 
     def on_group(self, topic_id: UUID, index: int) -> None:
-        """See `GroupHost`."""
         self._parts.replicas.on_group(topic_id, index)
 
 

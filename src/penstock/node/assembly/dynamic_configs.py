@@ -1,7 +1,7 @@
 """Broker keys that change while the node runs: from the committed metadata into this node's BrokerConfig.
 
 Call `reload` when the metadata is loaded, and `on_metadata` with each list of records that was committed and applied.
-Who keeps something that was worked out from broker keys registers a listener; it is called after each change.
+A part that keeps something derived from broker keys registers a listener; it is called after each change.
 """
 
 import logging
@@ -26,7 +26,6 @@ class DynamicConfigs:
         self._listeners: list[Callable[[], None]] = []
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after each change of broker keys."""
         self._listeners.append(listener)
 
     def on_metadata(self, records: Iterable[MetadataRecord]) -> None:

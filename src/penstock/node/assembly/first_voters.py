@@ -21,7 +21,7 @@ from penstock.raft.ports import SnapshotId
 from penstock.raft.voters import Endpoint, Quorum, ReplicaKey, Voter
 
 NEWEST_LEVEL = (FeatureLevelRecord(name=METADATA_VERSION, feature_level=NEWEST_METADATA_VERSION),)
-"""What a cluster begins with if nobody asks for more."""
+"""What a cluster begins with by default."""
 
 FIRST_SNAPSHOT = SnapshotId(0, 0)
 FIRST_SNAPSHOT_NAME = snapshot_name(FIRST_SNAPSHOT.end_offset, FIRST_SNAPSHOT.epoch)

@@ -30,13 +30,10 @@ BACKOFF_MAX_MS: Final = 500
 
 
 class Links:
-    """The ways from one node to the others."""
-
     def __init__(self, context: NodeContext) -> None:
         self._context = context
 
     def peers(self, listener_name: str, own_endpoints: Sequence[Endpoint]) -> Peers:
-        """To the other replicas of the metadata log."""
         config = self._context.config
         return Peers(
             self._settings(config.controller_quorum_request_timeout_ms),
@@ -50,7 +47,6 @@ class Links:
         )
 
     def to_storage_groups(self) -> GroupLinks:
-        """To the other replicas of storage groups."""
         config, image = self._context.config, self._context.image
 
         def listens_at(node_id: int) -> Endpoint | None:
@@ -62,20 +58,18 @@ class Links:
         return GroupLinks(settings, image.cluster_id, config.node_id, listens_at)
 
     def remote_controller(self) -> RemoteController:
-        """To a controller on another node."""
         config = self._context.config
         own_timeout_ms = max(min(config.request_timeout_ms, config.broker_session_timeout_ms // 2), 1)
         return RemoteController(self._settings(config.request_timeout_ms), own_timeout_ms, OF_NODES)
 
     async def to_broker(self, broker_id: int) -> Connection:
-        """A connection to another broker. ClientError if there is none to be had."""
+        """ClientError if the broker cannot be reached."""
         address = self._address_of(broker_id)
         if address is None:
             raise ClusterUnreachableError(f"the metadata do not say where broker {broker_id} listens")
         return await connect(address, self._settings(self._context.config.request_timeout_ms))
 
     def replica_fetcher(self, leader_id: int, lease: BrokerLease) -> ReplicaFetcher:
-        """What follows the partitions that another broker leads."""
         config = self._context.config
         return ReplicaFetcher(
             leader_id,
@@ -94,7 +88,6 @@ class Links:
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
     def _settings(self, request_timeout_ms: int) -> ClientSettings:
-        """How this node behaves as a client of others."""
         config, environment = self._context.config, self._context.environment
         return ClientSettings(
             client_id=f"penstock-{config.node_id}",

@@ -78,12 +78,10 @@ def read_properties(file: Path) -> dict[str, str]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Read the text of a `.properties` file."""
     return dict(_split(line) for line in _logical_lines(text))
 
 
 def parse_override(text: str) -> tuple[str, str]:
-    """Read one `key=value`."""
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
         raise PropertiesError(f"--set {text}: expected key=value")

@@ -34,7 +34,7 @@ ASKS: Final[Mapping[str, str]] = {
 }
 """Fields of `SecurityImage` that ask for protection if there is anything in them, and what that is."""
 LIMITS: Final[Mapping[str, str]] = {"client_quotas": "client quotas"}
-"""Those that ask for fairness: who passes over them opens nothing."""
+"""Those that ask for fairness: passing over them opens nothing."""
 
 
 class UnprotectedError(Exception):
@@ -98,7 +98,7 @@ class Watch:
         log.add_caught_up_listener(self.begin)
 
     def begin(self) -> None:
-        """This node leads the quorum, or has what a leader has told of: it knows what held a moment ago."""
+        """This node leads the quorum, or has caught up with a leader: it knows what held a moment ago."""
         self._has_begun = True
         self._look()
 
@@ -111,7 +111,7 @@ class Watch:
             self._look()
 
     def _look(self) -> None:
-        """At what the image has of all this; its cost does not depend on topics."""
+        """The cost does not depend on topics."""
         if not self._has_begun:
             return
         asked = list(asked_by_metadata(self._image, self._config.node_id))

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 class QuorumParts:
-    """What of a node takes part in the quorum. Making it starts nothing.
+    """The parts of a node that take part in the quorum. Making it starts nothing.
 
     `controller` and `controller_node` are None where the node is a broker only. `failed` is done when the quorum's
     driver gave up: then the node must end.
@@ -120,18 +120,18 @@ class QuorumParts:
 
     @cached_property
     def links(self) -> Links:
-        """The ways to other nodes; one that is alone needs none."""
+        """A single node needs none."""
         from penstock.node.assembly.links import Links
 
         return Links(self.context)
 
     @property
     def is_unprotected(self) -> bool:
-        """Whether this node has to stop because it may serve nobody."""
+        """Whether this node has to stop because it may serve no client."""
         return self.failed.done() and isinstance(self.failed.result(), UnprotectedError)
 
     async def start(self) -> None:
-        """Take up what the disk holds, and take part. Raises what the disk and its content give reason for."""
+        """Take up what the disk holds, and take part. Raises the disk's errors, and those about its content."""
         await self.log.start(self.quorum)
         if self.controller_node is not None and self._listeners:
             limits = connection_limits(self.context.config)
@@ -207,7 +207,6 @@ def _offline_directories(directories: LogDirectories) -> Gauge:
 
 
 def connection_limits(config: BrokerConfig) -> ConnectionLimits:
-    """What the listeners of one role bear."""
     return ConnectionLimits(
         max_frame_bytes=config.socket_request_max_bytes,
         max_idle_ms=config.connections_max_idle_ms,
@@ -223,7 +222,6 @@ def metadata_log_config(config: BrokerConfig) -> LogConfig:
 
 
 def controller_settings(config: BrokerConfig) -> ControllerSettings:
-    """What an operator decided about the controller."""
     return ControllerSettings(
         rules=DefinedConfigs(config.static),
         num_partitions=config.num_partitions,

@@ -13,10 +13,10 @@
 Nothing on the disk is touched before all has been looked at, but where a crash is made up for, and but for the file
 `.lock` in a log directory that is there. What only others can refuse comes too late for that: a controller that does
 not take the broker's registration (its `node.id` or one of its directories is another's), or none that is found in
-time. Whoever takes part in the quorum has voted by then, and must not forget it: `quorum-state` keeps the epoch.
+time. A member of the quorum has voted by then, and must not forget it: `quorum-state` keeps the epoch.
 
 A clean stop goes the other way, and leaves the directories marked as clean. A node that can take part no longer,
-because its disk failed or another process took its id, says so in `RunningNode.failed`; whoever runs it then stops it.
+because its disk failed or another process took its id, says so in `RunningNode.failed`; its owner then stops it.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STOPPED = (Exception, asyncio.CancelledError)
-"""What ends a start so that something can be done about it. A coroutine that is merely dropped can do nothing more."""
+"""What ends a start so that it can be cleaned up after. A coroutine that is merely dropped can do nothing more."""
 
 OnParts = Callable[[QuorumParts], None]
-"""Is shown what of a node takes part in the quorum, before it does anything."""
+"""Called with the node's part in the quorum before that does anything."""
 
 
 class StartError(Exception):
@@ -86,23 +86,21 @@ class RunningNode:
 
     @property
     def broker(self) -> Broker:
-        """The broker; only where the node is one."""
+        """Only where the node is one."""
         assert self._serving is not None, "this node is a controller only"
         return self._serving.broker
 
     @property
     def hand_overs(self) -> Sequence[PartitionHandOver]:
-        """What this node hands over to other brokers, or has handed over lately."""
+        """Those under way and those that ended lately."""
         return () if self._serving is None else self._serving.hand_overs.open
 
     @property
     def is_broker(self) -> bool:
-        """Whether it serves clients."""
         return self._serving is not None
 
     @property
     def controller_node(self) -> ControllerNode | None:
-        """The controller, if the node is one."""
         return self.parts.controller_node
 
     @property
@@ -111,12 +109,10 @@ class RunningNode:
 
     @property
     def cluster_id(self) -> str:
-        """The id of the cluster it belongs to."""
         return self.parts.context.image.cluster_id
 
     @property
     def log_dirs(self) -> list[str]:
-        """The paths of the log directories."""
         return self._directories.roots.paths
 
     def _on_end(self, ended: asyncio.Future[Exception]) -> None:
@@ -173,7 +169,7 @@ async def start_node(
 
 
 def _reason(error: BaseException) -> str | None:
-    """The line for what a user can mend; None for a defect."""
+    """One line for what a user can mend; None for a defect."""
     if isinstance(error, LogDirectoryError | QuorumStateError | UnprotectedError):
         return str(error)
     if isinstance(error, DecodeError | InconsistentLogError):
@@ -188,7 +184,7 @@ def _reason(error: BaseException) -> str | None:
 def _bind(config: BrokerConfig, environment: Environment, bound: list[BoundListener]) -> None:
     """Bind each listener and enter it in `bound`, those for clients first."""
     # Kafka's own sizes would be less than what the system finds out for each connection, and its backlog of 50 is full
-    # at once when many clients come back together: only who sets these keys gets them.
+    # at once when many clients come back together: they hold only where these keys are set.
     backlog = config.socket_listen_backlog_size if "socket.listen.backlog.size" in config.static else BACKLOG
     send_bytes = config.socket_send_buffer_bytes if "socket.send.buffer.bytes" in config.static else -1
     receive_bytes = config.socket_receive_buffer_bytes if "socket.receive.buffer.bytes" in config.static else -1
@@ -208,7 +204,7 @@ def _bind(config: BrokerConfig, environment: Environment, bound: list[BoundListe
 
 
 def _check_identity(config: BrokerConfig, environment: Environment) -> None:
-    """A node that is alone may draw the id of its cluster; nodes of several have to be told the same one first."""
+    """A single node may draw the id of its cluster; the nodes of a larger one must be given the same id first."""
     is_alone = config.is_broker and config.is_controller and not config.bootstrap_servers and len(config.voters) < 2
     if is_alone or any_formatted(environment.disk, config.all_dirs):
         return
