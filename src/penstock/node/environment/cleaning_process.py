@@ -19,14 +19,14 @@ MODULE = "penstock.log.compaction.worker"
 
 
 class RoundRunner(Protocol):
-    """Runs one round at a time. Whoever leaves the steps before their end has the round given up."""
+    """Runs one round at a time. A caller that leaves the steps before their end gives up the round."""
 
     def run(self, work: Round, bytes_per_s: float) -> AsyncIterator[Step]:
-        """The steps of a round, without those that only tell of moved bytes. Raises what `run_round` raises."""
+        """Its steps, without those that only tell of moved bytes. Raises what `run_round` raises."""
         ...
 
     async def rest(self) -> None:
-        """Nothing is to be done for a while."""
+        """Called when there is nothing to do for a while."""
         ...
 
 
@@ -41,7 +41,6 @@ class CleaningProcess:
         self._process: asyncio.subprocess.Process | None = None
 
     async def run(self, work: Round, bytes_per_s: float) -> AsyncIterator[Step]:
-        """See `RoundRunner`."""
         process = self._process = self._process or await _begin()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -66,7 +65,6 @@ class CleaningProcess:
                 await self._end()
 
     async def rest(self) -> None:
-        """See `RoundRunner`."""
         await self._end()
 
     async def _end(self) -> None:

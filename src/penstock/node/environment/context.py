@@ -25,5 +25,5 @@ class NodeContext(Value):
         return self.config.node_id
 
     def now_ms(self) -> int:
-        """The wall clock, in milliseconds since 1970."""
+        """The wall clock."""
         return self.environment.now_ms()

@@ -17,7 +17,6 @@ from penstock.protocol.value import Value, fresh
 
 
 def wall_clock_ms() -> int:
-    """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 

@@ -35,7 +35,7 @@ class Tasks:
             logger.error("%s: failed by our own fault", task.get_name(), exc_info=error)
 
     def cancel(self) -> None:
-        """Have all of them end; the caller does not wait for that."""
+        """Does not wait for their end."""
         for task in self._running:
             task.cancel()
 
@@ -45,6 +45,5 @@ class Tasks:
             await asyncio.wait(self._running, timeout=timeout_s)
 
     async def stop(self) -> None:
-        """Have all of them end, and wait until they have."""
         self.cancel()
         await self.settle()
