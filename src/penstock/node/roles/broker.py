@@ -57,22 +57,16 @@ class Broker:
     replicas: LocalReplicas
     """Keeps `partitions` in step with `image`."""
     moves: DirectoryMoves
-    """Moves replicas between log directories."""
     cleaner: Cleaner | None = None
-    """Compacts logs."""
     controller: ActiveController = field(default_factory=NoController)
-    """The way to the active controller."""
     lease: BrokerLease = field(default_factory=lambda: BrokerLease(9_000, time.monotonic, Registry()))
-    """This broker's right to lead."""
     groups: GroupCoordinator
     coordinators: Coordinators = field(init=False)
-    """All that this node coordinates, groups among them."""
     handlers: dict[int, Handler] = field(default_factory=dict)
     authorizer: Authorizer = ALLOW_ALL
-    """Says who may do what."""
     random: Random = field(default_factory=SystemRandom)
     storage_groups: StorageGroups = field(default_factory=StorageGroups)
-    """Those of which this node has a replica."""
+    """Those with a replica on this node."""
     fetch_sessions: FetchSessions = field(default_factory=lambda: FetchSessions(1000, SystemRandom()))
     slices: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a slice of a long answer is worked on (`serving.slices`)."""
@@ -82,16 +76,14 @@ class Broker:
     hears_controller: Callable[[], bool] = always
     """Whether the active controller answers this node."""
     metrics: Registry = field(default_factory=Registry)
-    """What the node says of itself in numbers."""
     now_ms: Callable[[], int] = wall_clock_ms
-    """The wall clock, in milliseconds since 1970."""
 
     def __post_init__(self) -> None:
         self.coordinators = Coordinators(self.groups)
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch of this registration; -1 before the first."""
+        """-1 before the first registration."""
         return self.lease.broker_epoch
 
     @property
@@ -100,12 +92,12 @@ class Broker:
         return self.image.controller_id if self.hears_controller() else NOBODY
 
     def may_lead(self, partition: Partition) -> bool:
-        """Whether nobody else can lead a partition that is led here: it has one replica, or the lease lasts."""
+        """Whether no other broker can lead a partition that is led here: it has one replica, or the lease lasts."""
         leader = partition.leader
         return leader is None or not leader.followers or not self.lease.is_over
 
     def check_lease(self, partition: Partition) -> None:
-        """KafkaError NOT_LEADER_OR_FOLLOWER where somebody else may lead what this node led."""
+        """KafkaError NOT_LEADER_OR_FOLLOWER where another broker may lead what this node led."""
         if not self.may_lead(partition):
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the lease of this broker is over: others may lead")
 

@@ -25,36 +25,33 @@ class Commands(Protocol):
 
     @property
     def is_active(self) -> bool:
-        """Whether it decides: it leads the quorum, and has applied all that was before."""
+        """It leads the quorum, and has applied all that was before."""
 
     def submit(self, command: Message, deadline_s: float) -> asyncio.Future[Any]:
-        """The response to `command`, once what it says is committed. See `ControllerDriver.submit`."""
+        """The response, once it is committed. See `ControllerDriver.submit`."""
 
 
 class QuorumMember(Protocol):
     """This node's replica of the metadata log."""
 
     @property
-    def local_key(self) -> ReplicaKey:
-        """The id and the directory of this replica."""
+    def local_key(self) -> ReplicaKey: ...
 
     @property
     def leader_id(self) -> int | None:
-        """The id of the node that leads the quorum; None if that is unknown."""
+        """None if it is unknown."""
 
     @property
     def epoch(self) -> int:
         """The newest epoch that it has heard of."""
 
     @property
-    def quorum(self) -> Quorum:
-        """The voters, and their level of `kraft.version`."""
+    def quorum(self) -> Quorum: ...
 
-    def is_leader(self, epoch: int) -> bool:
-        """Whether it leads that epoch."""
+    def is_leader(self, epoch: int) -> bool: ...
 
     def resign(self, successor_id: int | None = None) -> None:
-        """Lead no longer, if it does: another voter shall, if possible this one."""
+        """Lead no longer, if it does: another voter shall, `successor_id` if possible."""
 
     def request(self, request: Request) -> asyncio.Future[Answer]:
         """The answer to what a peer or an administrator asks.
@@ -66,26 +63,22 @@ class QuorumMember(Protocol):
         """What the leader knows of the others. Raises KafkaError NOT_LEADER_OR_FOLLOWER."""
 
     def endpoint_of(self, node_id: int) -> Endpoint | None:
-        """Where that node's controller listens, if that is known."""
+        """Where that node's controller listens, if known."""
 
-    def learn_endpoint(self, node_id: int, host: str, port: int) -> None:
-        """Remember where that node's controller listens."""
+    def learn_endpoint(self, node_id: int, host: str, port: int) -> None: ...
 
 
 class QuorumNode(Protocol):
     """What the handlers of the quorum's own APIs need, whatever it is that the quorum replicates."""
 
     @property
-    def cluster_id(self) -> str:
-        """The id of the cluster that this quorum belongs to."""
+    def cluster_id(self) -> str: ...
 
     @property
-    def log(self) -> LogName:
-        """The log that it replicates."""
+    def log(self) -> LogName: ...
 
     @property
-    def quorum(self) -> QuorumMember:
-        """This node's replica of it."""
+    def quorum(self) -> QuorumMember: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,10 +95,7 @@ class ControllerNode:
     log: LogName = METADATA_LOG
     handlers: dict[int, Handler] = field(default_factory=dict)
     authorizer: Authorizer = ALLOW_ALL
-    """Says who may do what."""
     hand_over: Callable[[int], Awaitable[None]] | None = None
     """Makes another voter the active controller, if this node has that one."""
     metrics: Registry = field(default_factory=Registry)
-    """What the node says of itself in numbers."""
     now_ms: Callable[[], int] = wall_clock_ms
-    """The wall clock, in milliseconds since 1970."""
