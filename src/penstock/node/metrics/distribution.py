@@ -23,7 +23,7 @@ class Distribution:
         """How many numbers have so many bits: those in bucket `n` are at most `2**n - 1`, and not in a smaller one."""
 
     def observe(self, number: int) -> None:
-        """One more, not negative. This stands on hot paths: what can be worked out later is."""
+        """The number is not negative. This stands on hot paths: what can be worked out later is."""
         self.total += number
         if number > self.largest:
             self.largest = number
@@ -66,5 +66,4 @@ class Durations(Distribution):
         super().__init__(per_unit=1000)
 
     def took(self, seconds: float) -> None:
-        """One more, as clocks tell it."""
         self.observe(int(seconds * 1_000_000))

@@ -46,7 +46,7 @@ class Group(Enum):
 
 
 class Metric(Value, Generic[T]):
-    """What is told, and how it is read. `help` is a sentence for people."""
+    """`help` is a sentence for people."""
 
     group: Group
     name: str
@@ -86,7 +86,7 @@ class Registry:
         self._metrics: dict[tuple[Group, str], Metric[Any]] = {}
 
     def add(self, *metrics: Metric[Any]) -> None:
-        """From now on these are told as well. A name is given once in a group."""
+        """A name is given once in a group."""
         for metric in metrics:
             name = metric.group, metric.name
             assert name not in self._metrics, f"there is a {metric.name} of {metric.group.type_name} already"
