@@ -10,7 +10,7 @@ dynamic ones.
 * `cooperative-sticky` (KIP-429): the same, but a partition goes to its next owner one rebalance after the last one has
   given it up, so that all others are read on.
 
-Anybody else's is named as `module:Class` and made without arguments.
+Any other class is named as `module:Class` and made without arguments.
 """
 
 import importlib
@@ -43,7 +43,7 @@ class GroupMember(Value):
 
 
 class Assignor(Protocol):
-    """A name that both sides know, and the decision.
+    """A name that all members know, and the decision.
 
     One that has an attribute `cooperative` that is true lets its members read on while their group rebalances; it must
     never give a partition to a member while another one owns it.
@@ -63,7 +63,6 @@ class RangeAssignor(Value):
     name = "range"
 
     def assign(self, members: Sequence[GroupMember], partition_counts: Mapping[str, int]) -> Assignment:
-        """See the class."""
         assignment: Assignment = {member.member_id: [] for member in members}
         for topic in sorted(partition_counts):
             consumers = sorted((member for member in members if topic in member.topics), key=lambda m: m.order)
@@ -79,12 +78,11 @@ class RangeAssignor(Value):
 
 
 class RoundRobinAssignor(Value):
-    """All partitions in order, dealt in turn; who does not subscribe to a partition's topic is passed over."""
+    """All partitions in order, dealt in turn; members without a subscription to the topic are passed over."""
 
     name = "roundrobin"
 
     def assign(self, members: Sequence[GroupMember], partition_counts: Mapping[str, int]) -> Assignment:
-        """See the class."""
         assignment: Assignment = {member.member_id: [] for member in members}
         circle = sorted(members, key=lambda member: member.order)
         subscribed = {topic for member in members for topic in member.topics}
@@ -104,7 +102,6 @@ class StickyAssignor(Value):
     name = "sticky"
 
     def assign(self, members: Sequence[GroupMember], partition_counts: Mapping[str, int]) -> Assignment:
-        """See the class."""
         ordered = sorted(members, key=lambda member: member.member_id)
         subscriptions = {
             member.member_id: sorted(topic for topic in member.topics if topic in partition_counts)
@@ -121,7 +118,6 @@ class CooperativeStickyAssignor(Value):
     cooperative = True
 
     def assign(self, members: Sequence[GroupMember], partition_counts: Mapping[str, int]) -> Assignment:
-        """See the class."""
         assignment = StickyAssignor().assign(members, partition_counts)
         given_up = {
             partition for member in members for partition in set(member.owned) - set(assignment[member.member_id])
@@ -141,7 +137,7 @@ KAFKAS_PACKAGE: Final = "org.apache.kafka.clients.consumer."
 
 
 def assignor_named(name: str) -> Assignor:
-    """One of ours, by its name or that of Kafka's class; or anybody's as `module:Class`. ValueError."""
+    """A built-in one, by its name or that of Kafka's class; or any class as `module:Class`. ValueError."""
     by_class = {type(assignor).__name__: assignor for assignor in ASSIGNORS.values()}
     found = ASSIGNORS.get(name) or by_class.get(name.removeprefix(KAFKAS_PACKAGE))
     if found is not None:
@@ -157,5 +153,4 @@ def assignor_named(name: str) -> Assignor:
 
 
 def is_cooperative(assignor: Assignor) -> bool:
-    """Whether its members may read on while their group rebalances."""
     return bool(getattr(assignor, "cooperative", False))

@@ -30,11 +30,9 @@ class BackgroundThread:
         self._thread.start()
 
     def submit(self, work: Coroutine[Any, Any, Result]) -> asyncio.Future[Result]:
-        """See Background."""
         return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     async def close(self) -> None:
-        """See Background."""
         await self.submit(_cancel_others())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -48,11 +46,10 @@ class SameLoop:
         self.name = name
 
     def submit(self, work: Coroutine[Any, Any, Result]) -> asyncio.Future[Result]:
-        """See Background."""
         return asyncio.create_task(work)
 
     async def close(self) -> None:
-        """See Background: whoever waits for what runs here cancels it."""
+        """Callers that wait for work here cancel it."""
 
 
 async def _cancel_others() -> None:

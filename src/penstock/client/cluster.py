@@ -26,9 +26,9 @@ from penstock.protocol.schema import Message
 
 Result = TypeVar("Result")
 LED_ELSEWHERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-"""Refusals with which a node may say who leads instead (KIP-951)."""
+"""Refusals with which a node may name the leader (KIP-951)."""
 _ELSEWHERE: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE)
-"""Refusals after which the brokers and the controller may be others."""
+"""Refusals after which the brokers and the controller may have changed."""
 
 
 class _Purpose(NamedTuple):
@@ -39,7 +39,7 @@ class _Purpose(NamedTuple):
 
 
 class ClusterClient:
-    """See the module. Use it as an async context manager, or call `start` and `close`.
+    """Use it as an async context manager, or call `start` and `close`.
 
     `of_controllers`: the nodes are controllers.
     """
@@ -72,7 +72,6 @@ class ClusterClient:
         await self.refresh([])
 
     async def close(self) -> None:
-        """Close all connections."""
         links, seed = list(self._links.values()), self._seed
         self._links.clear()
         self._seed = None
@@ -100,9 +99,9 @@ class ClusterClient:
     def learn(
         self, refused_by: int, leaders: Mapping[TopicPartition, LeaderTold], endpoints: Sequence[EndpointTold]
     ) -> set[TopicPartition]:
-        """Take what a node says that refused partitions because others lead them (KIP-951).
+        """Take the leaders that a node names where it refused partitions (KIP-951).
 
-        Those of which another leader is known now, and where it is: nobody need be asked about them.
+        Returns those whose new leader and its address are known now: no metadata request is needed for them.
         """
         self.metadata = self.metadata.with_leaders(leaders, endpoints)
         return {
@@ -138,7 +137,7 @@ class ClusterClient:
     # Connections
 
     async def any_connection(self) -> Connection:
-        """An open connection, the least busy one; else a new one to any broker that answers."""
+        """The least busy open one; else a new one to any broker that answers."""
         open_ones = [
             connection
             for purpose, link in self._links.items()
@@ -156,11 +155,10 @@ class ClusterClient:
         return await self._connect_seed()
 
     async def connection(self, node_id: int) -> Connection:
-        """The connection to this node, opened if need be."""
         return await self._connection(_Purpose(node_id))
 
     async def coordinator_connection(self, group_id: str) -> Connection:
-        """A connection of its own to the group's coordinator: nothing of a group stands behind a long fetch."""
+        """A connection of its own: nothing of a group stands behind a long fetch."""
         return await self._connection(_Purpose(await self.coordinator(group_id), coordinator=True))
 
     async def _connection(self, purpose: _Purpose) -> Connection:
@@ -195,11 +193,10 @@ class ClusterClient:
     # Routing
 
     async def to_node(self, node_id: int, message: Message, answer: type[Answer], newest: int | None = None) -> Answer:
-        """Ask this node."""
         return await (await self.connection(node_id)).request(message, answer, newest=newest)
 
     async def to_any(self, message: Message, answer: type[Answer], newest: int | None = None) -> Answer:
-        """Ask whichever broker is least busy."""
+        """Ask the least busy broker."""
         return await (await self.any_connection()).request(message, answer, newest=newest)
 
     async def to_controller(self, message: Message, answer: type[Answer]) -> Answer:
@@ -223,13 +220,13 @@ class ClusterClient:
         return node_id
 
     def addresses_for(self, group_id: str) -> list[Address]:
-        """Where another client of this group may begin: its coordinator, the other brokers, the bootstrap."""
+        """Bootstrap addresses for another client of this group: its coordinator, the other brokers, our own ones."""
         known = self.metadata.brokers
         nodes = [node_id for node_id in (self._coordinators.get(group_id),) if node_id in known] + list(known)
         return list(dict.fromkeys([known[node_id].address for node_id in nodes] + list(self._bootstrap)))
 
     def forget_coordinator(self, group_id: str) -> None:
-        """Look it up again the next time: it has moved, or cannot be reached."""
+        """It has moved, or cannot be reached."""
         self._coordinators.pop(group_id, None)
 
     async def to_coordinator(
@@ -271,7 +268,7 @@ class ClusterClient:
                     await self.look_again()
 
     async def look_again(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Refresh the metadata after a failure, if the cluster can be reached: who does what may have changed."""
+        """Refresh the metadata after a failure, if the cluster can be reached: leaders may have changed."""
         try:
             await self.refresh(sorted({partition.topic for partition in partitions}))
         except ConnectionFailedError:
@@ -289,14 +286,13 @@ class ClusterClient:
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether trying again may help."""
     if isinstance(error, KafkaError):
         return error.retriable and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return isinstance(error, ConnectionFailedError)
 
 
 def topic_may_come(error: Exception) -> bool:
-    """The same, where the topic was just made, and the broker that was asked may not have heard of it yet."""
+    """`is_passing`, where the topic was just created, and the broker that was asked may not have heard of it yet."""
     return is_passing(error) or (isinstance(error, KafkaError) and error.retriable)
 
 

@@ -36,7 +36,7 @@ COORDINATOR_MOVED = (
 
 @contextmanager
 def noticing(cluster: ClusterClient, group_id: str) -> Iterator[None]:
-    """What is refused within, because the coordinator has moved, lets it be forgotten."""
+    """A refusal within, because the coordinator has moved, makes the client forget it."""
     try:
         yield
     except KafkaError as error:
@@ -46,7 +46,7 @@ def noticing(cluster: ClusterClient, group_id: str) -> Iterator[None]:
 
 
 def check_group(cluster: ClusterClient, group_id: str, code: int, message: str | None = None) -> None:
-    """Raise the KafkaError of an answer about a group, if it is one; a coordinator that moved is forgotten."""
+    """Raises the KafkaError of an error code; a coordinator that moved is forgotten."""
     with noticing(cluster, group_id):
         raise_for(code, message, f"group {group_id!r}")
 
@@ -58,7 +58,7 @@ async def fetch_committed(
     *,
     require_stable: bool = False,
 ) -> Committed:
-    """What the group has committed for these partitions, or for all (None); one without an offset is left out."""
+    """For these partitions, or for all (None); one without an offset is left out."""
 
     async def attempt() -> Committed:
         connection = await cluster.coordinator_connection(group_id)
@@ -77,7 +77,7 @@ async def commit(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     membership: Membership = OUTSIDER,
 ) -> None:
-    """Commit, once: the caller decides whether to try again. The first partition that was refused is raised."""
+    """Tries once: the caller decides whether to try again. The first partition that was refused is raised."""
     request = commit_request(group_id, offsets, membership)
     response = await cluster.to_coordinator(group_id, request, OffsetCommitResponse, NEWEST_BY_NAME)
     with noticing(cluster, group_id):
@@ -87,7 +87,7 @@ async def commit(
 async def delete_committed(
     cluster: ClusterClient, group_id: str, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
-    """Forget the group's offsets of these partitions; each partition's outcome."""
+    """Returns each partition's outcome."""
     request = OffsetDeleteRequest(
         group_id=group_id,
         topics=[

@@ -41,8 +41,7 @@ class Taker(Protocol):
     def take(self, frame: memoryview) -> None:
         """The answer, without its length, good until something else is received. DecodeError ends the connection."""
 
-    def fail(self, error: ConnectionFailedError) -> None:
-        """There will be none."""
+    def fail(self, error: ConnectionFailedError) -> None: ...
 
 
 class _Raw(Value):
@@ -53,17 +52,15 @@ class _Raw(Value):
     taker: Taker
 
     def take(self, frame: memoryview) -> None:
-        """Hand it over in the turn in which it has come."""
         _check_correlation(int.from_bytes(frame[:4], "big"), self.correlation_id)
         self.taker.take(frame)
 
     def fail(self, error: ConnectionFailedError) -> None:
-        """Tell who waits that there will be none."""
         self.taker.fail(error)
 
 
 class _Expected(Value):
-    """An answer that is still to come, for whoever waits for the future."""
+    """An answer that is still to come, for a caller that waits for the future."""
 
     correlation_id: int
     api: Api
@@ -72,7 +69,6 @@ class _Expected(Value):
     future: asyncio.Future[Message]
 
     def take(self, frame: memoryview) -> None:
-        """Decode it."""
         version = self._version_of(frame)
         correlation_id, message = decode_response(self.api.key, version, frame, self.answer)
         _check_correlation(correlation_id, self.correlation_id)
@@ -80,7 +76,6 @@ class _Expected(Value):
             self.future.set_result(message)
 
     def fail(self, error: ConnectionFailedError) -> None:
-        """Tell who waits that there will be none."""
         if not self.future.done():
             self.future.set_exception(error)
 
@@ -96,7 +91,7 @@ def _check_correlation(found: int, expected: int) -> None:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """See the module. Make one with `connect`."""
+    """Make one with `connect`."""
 
     def __init__(self, address: Address, settings: ClientSettings) -> None:
         self.address = address
@@ -113,12 +108,10 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed, by either side."""
         return self._failure is not None
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for an answer."""
         return len(self._expected)
 
     def version_for(self, key: AnyApiKey, newest: int | None = None) -> int:
@@ -135,7 +128,7 @@ class Connection(asyncio.BufferedProtocol):
         return version
 
     def serves(self, key: AnyApiKey) -> bool:
-        """Whether the broker named this API at all."""
+        """In any version."""
         return key in self._served
 
     async def request(
@@ -206,11 +199,11 @@ class Connection(asyncio.BufferedProtocol):
         self._served = {item.api_key: (item.min_version, item.max_version) for item in response.api_keys}
 
     def abort(self, why: str) -> None:
-        """End the connection at once; whoever still waits is told why."""
+        """End the connection at once; requests that wait fail with `why`."""
         self._fail(ConnectionFailedError(f"{self.address}: {why}"))
 
     async def close(self) -> None:
-        """End the connection; whoever still waits is told."""
+        """Requests that wait fail."""
         self._fail(ConnectionFailedError(f"the connection to {self.address} was closed"))
         await self._lost.wait()
 
@@ -237,12 +230,12 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.write(request)
 
     def _failed(self) -> ConnectionFailedError:
-        """A fresh exception: one that is raised at several places would gather all their tracebacks."""
+        """A fresh exception: one that is raised in several places would gather their tracebacks."""
         assert self._failure is not None
         return type(self._failure)(*self._failure.args)
 
     def _fail(self, failure: ConnectionFailedError) -> None:
-        """Close the connection; who waits gets `failure`, unless an earlier one has closed it."""
+        """Close the connection; requests that wait get `failure`, unless an earlier one has closed it."""
         if self._failure is None:
             self._failure = failure
             while self._expected:
@@ -292,7 +285,6 @@ class Connection(asyncio.BufferedProtocol):
         self._fail(ConnectionFailedError(f"{self.address} closed the connection{half}{detail}{cause}"))
 
     def pause_writing(self) -> None:
-        """The broker takes less than we send."""
         self._writable.clear()
 
     def resume_writing(self) -> None:

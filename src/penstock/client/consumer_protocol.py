@@ -1,7 +1,7 @@
 """What the members of a classic consumer group say to each other: subscriptions and assignments.
 
 Both begin with a version (int16) of their own. The coordinator hands them on and does not look inside; Kafka's tools
-and clients that others wrote do.
+and other implementations of clients do.
 """
 
 import struct
@@ -31,7 +31,7 @@ def encode_subscription(
     user_data: bytes | None = None,
     rack: str | None = None,
 ) -> bytes:
-    """A member's subscription: its topics and what it owned in the last generation that it took part in."""
+    """The topics and what the member owned in the last generation that it took part in."""
     message = ConsumerProtocolSubscription(
         topics=sorted(topics),
         user_data=user_data,
@@ -59,7 +59,6 @@ def decode_subscription(member_id: str, instance_id: str | None, data: bytes) ->
 
 
 def encode_assignment(partitions: Collection[TopicPartition]) -> bytes:
-    """What one member is given."""
     message = ConsumerProtocolAssignment(
         assigned_partitions=[
             consumer_protocol_assignment.TopicPartition(topic=topic, partitions=numbers)
@@ -71,7 +70,7 @@ def encode_assignment(partitions: Collection[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: bytes) -> list[TopicPartition]:
-    """What this member is given, sorted; no bytes at all mean nothing; DecodeError."""
+    """Sorted; no bytes at all mean no partitions; DecodeError."""
     if not data:
         return []
     version = min(_version_of(data), ASSIGNMENT_VERSION)

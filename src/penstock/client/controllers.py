@@ -18,8 +18,6 @@ CONTROLLERS_ENDPOINT: Final = 2
 
 
 class ControllerClient(ClusterClient):
-    """See the module."""
-
     of_controllers = True
 
     async def refresh(self, topics: Collection[str] | None = None, *, create: bool = False) -> ClusterMetadata:

@@ -10,7 +10,7 @@ _MS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "second
 
 
 def parse_duration_ms(text: str) -> int:
-    """An ISO 8601 duration in milliseconds. ValueError."""
+    """ISO 8601. ValueError."""
     match = _DURATION.fullmatch(text)
     parts = (
         {name: float(value) for name, value in match.groupdict().items() if value and name != "sign"} if match else {}

@@ -53,7 +53,7 @@ class BufferExhaustedError(ClientError):
 
 
 def error_code(number: int) -> ErrorCode:
-    """The code for a number; one that this client does not know counts as UNKNOWN_SERVER_ERROR."""
+    """A number that this client does not know counts as UNKNOWN_SERVER_ERROR."""
     try:
         return ErrorCode(number)
     except ValueError:
@@ -61,7 +61,7 @@ def error_code(number: int) -> ErrorCode:
 
 
 def raise_for(number: int, *about: str | None) -> None:
-    """Raise the KafkaError that an answer has, if it has one, with the first of these texts that says anything."""
+    """The KafkaError of an answer, if it has one, with the first of these texts that is not empty."""
     if number:
         raise KafkaError(error_code(number), next(filter(None, about), None))
 

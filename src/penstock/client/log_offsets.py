@@ -58,7 +58,7 @@ async def list_offsets_that_can_be_had(
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     timeout_ms: int | None = None,
 ) -> tuple[Found, Failures]:
-    """The same without waiting for partitions that have no leader or do not exist; what failed, and with what.
+    """Does not wait for partitions that have no leader or do not exist; returns their errors as well.
 
     Leaders that do not answer or have moved are tried again for `timeout_ms`, default.api.timeout.ms if it is None.
     """

@@ -43,7 +43,7 @@ from penstock.protocol.value import Value
 GROUP_COORDINATOR: Final = 0
 MAX_TRANSACTION_TIMEOUT_MS: Final = 2_147_483_647  # says nothing where there is no transaction
 STORED: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
-"""What a broker says of a batch that it has."""
+"""A broker's answers for a batch that it has stored."""
 COORDINATORS_BY_KEYS: Final = 4  # the first version of FindCoordinator that asks for several keys
 OFFSETS_BY_GROUPS: Final = 8  # the first version of OffsetFetch that asks for several groups
 
@@ -53,7 +53,7 @@ Committed = dict[TopicPartition, OffsetAndMetadata]
 
 
 class Membership(Value):
-    """Who commits: a member of a generation, or (the default) somebody outside of the group's machinery."""
+    """The committer: a member of a generation, or (the default) a client that is no member."""
 
     generation: int = -1
     member_id: str = ""
@@ -70,28 +70,27 @@ def metadata_request(topics: Iterable[str] | None, *, create: bool = False) -> M
 
 
 def coordinator_request(group_id: str, version: int) -> FindCoordinatorRequest:
-    """Ask for a group's coordinator."""
     if version >= COORDINATORS_BY_KEYS:
         return FindCoordinatorRequest(key_type=GROUP_COORDINATOR, coordinator_keys=[group_id])
     return FindCoordinatorRequest(key=group_id, key_type=GROUP_COORDINATOR)
 
 
 def coordinator_in(response: FindCoordinatorResponse, group_id: str) -> tuple[int, Address]:
-    """Which node it is and where it listens; a KafkaError while there is none."""
+    """The coordinator's node id and address; a KafkaError while there is none."""
     found = response.coordinators[0] if response.coordinators else response
     raise_for(found.error_code, found.error_message, f"coordinator of group {group_id!r}")
     return found.node_id, Address(found.host, found.port)
 
 
 def producer_id_request() -> InitProducerIdRequest:
-    """Ask for a producer id that belongs to no transaction."""
+    """For an id that belongs to no transaction."""
     return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=MAX_TRANSACTION_TIMEOUT_MS)
 
 
 def produce_request(
     batches: Mapping[Place, bytes | bytearray | memoryview], *, acks: int, timeout_ms: int
 ) -> ProduceRequest:
-    """Hand in encoded batches, one for a partition."""
+    """One encoded batch for each partition."""
     return ProduceRequest(
         acks=acks,
         timeout_ms=timeout_ms,
@@ -110,7 +109,6 @@ def produce_request(
 def list_offsets_request(
     timestamps_ms: Mapping[Place, int], isolation: IsolationLevel, timeout_ms: int
 ) -> ListOffsetsRequest:
-    """Ask a leader for the offset at each timestamp."""
     return ListOffsetsRequest(
         replica_id=-1,
         isolation_level=isolation,
@@ -126,7 +124,7 @@ def list_offsets_request(
 
 
 def listed_offsets(response: ListOffsetsResponse) -> tuple[Found, Refused]:
-    """What was found (offset -1: no record is as new), and what the leader refuses to say."""
+    """Offsets (-1: no record is as new), and refusals."""
     found: Found = {}
     refused: Refused = {}
     for topic in response.topics:
@@ -155,7 +153,7 @@ def committed_request(
 
 
 def committed_in(response: OffsetFetchResponse, group_id: str) -> Committed:
-    """What the group has committed; a partition without an offset is left out. Raises the first KafkaError in it."""
+    """A partition without an offset is left out. Raises the first KafkaError in it."""
     answer = response.groups[0] if response.groups else response
     raise_for(answer.error_code, f"group {group_id!r}")
     committed: Committed = {}
@@ -172,7 +170,6 @@ def committed_in(response: OffsetFetchResponse, group_id: str) -> Committed:
 def commit_request(
     group_id: str, offsets: Mapping[Place, OffsetAndMetadata], membership: Membership = OUTSIDER
 ) -> OffsetCommitRequest:
-    """Commit these positions for a group."""
     return OffsetCommitRequest(
         group_id=group_id,
         generation_id_or_member_epoch=membership.generation,

@@ -14,15 +14,13 @@ NO_NODE = -1
 
 
 class BrokerMetadata(Value):
-    """A broker and the address that it advertises."""
-
     node_id: int
     address: Address
     rack: str | None = None
 
 
 class PartitionMetadata(Value):
-    """Who holds a partition. `leader` is -1 while there is none."""
+    """`leader` is -1 while there is none."""
 
     topic: str
     partition: int
@@ -35,7 +33,6 @@ class PartitionMetadata(Value):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition's name."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -69,7 +66,7 @@ class ClusterMetadata(Value):
     topics: dict[str, TopicMetadata] = fresh(dict)
 
     def leader(self, partition: tuple[str, int]) -> PartitionMetadata | None:
-        """The partition's row, if it is known and has a leader that is known."""
+        """The partition's row, if it has a known leader."""
         row = self._row(partition)
         return row if row is not None and row.leader in self.brokers else None
 
@@ -85,13 +82,12 @@ class ClusterMetadata(Value):
         return topic.partitions.get(partition[1]) if topic else None
 
     def partition_counts(self) -> dict[str, int]:
-        """How many partitions each known topic has."""
         return {name: len(topic.partitions) for name, topic in self.topics.items() if topic.partitions}
 
     def with_leaders(self, leaders: Mapping[Place, LeaderTold], endpoints: Iterable[EndpointTold]) -> "ClusterMetadata":
-        """These facts and what a broker said that is asked for partitions which another one leads (KIP-951).
+        """These facts and the leaders that a broker names for partitions that it does not lead (KIP-951).
 
-        What is of no later epoch than what is known, and a leader of whom nobody says where it is, are passed over.
+        A leader of no later epoch than the known one, or without an address, is passed over.
         """
         told = {one.node_id: BrokerMetadata(one.node_id, Address(one.host, one.port), one.rack) for one in endpoints}
         brokers, topics = self.brokers | told, dict(self.topics)

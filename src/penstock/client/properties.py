@@ -78,7 +78,6 @@ def _parse_reset(key: str, text: str) -> str:
 
 
 def parse_compression(text: str) -> Compression:
-    """A codec by its name."""
     try:
         return Compression[text.upper()]
     except KeyError:

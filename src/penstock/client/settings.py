@@ -15,15 +15,11 @@ BY_DURATION: Final = "by_duration"
 
 
 def wall_clock_ms() -> int:
-    """The time of day, in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
 class ClientSettings(Value, kw_only=True):
-    """What every kind of client needs.
-
-    `now_ms` and `random` are the seams for tests: record timestamps and the jitter of back-offs come from them.
-    """
+    """`now_ms` and `random` are the seams for tests: record timestamps and the jitter of back-offs come from them."""
 
     client_id: str = "penstock"
     request_timeout_ms: int = 30_000
@@ -42,7 +38,7 @@ class ClientSettings(Value, kw_only=True):
 
 
 class ProducerSettings(ClientSettings, kw_only=True):
-    """What a producer needs. `acks` is 0, 1 or -1 (all); idempotence needs -1 and is off with anything else.
+    """`acks` is 0, 1 or -1 (all); idempotence needs -1 and is off with anything else.
 
     Batches of one partition are sent one after the other, so retries never change their order; what
     `max_in_flight_requests_per_connection` bounds is the requests that carry batches of different partitions.
@@ -69,7 +65,7 @@ class ProducerSettings(ClientSettings, kw_only=True):
 
 
 class ConsumerSettings(ClientSettings, kw_only=True):
-    """What a consumer needs. Kafka's defaults of today: the session timeout was 10 s before Kafka 3.0, now 45 s.
+    """Kafka's defaults of today: the session timeout was 10 s before Kafka 3.0, now 45 s.
 
     `background` is a seam for simulations, which have no threads: where heartbeats are sent from.
     """

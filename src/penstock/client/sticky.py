@@ -4,11 +4,11 @@ The steps:
 
 1. Believe what members say they own, where the topic still exists and they still subscribe to it. If two claim one
    partition, the later generation is right; if both are of one generation, neither is.
-2. All members subscribe to the same topics (the ordinary case): everybody has a quota, the even share rounded down,
+2. All members subscribe to the same topics (the ordinary case): each member has a quota, the even share rounded down,
    and as many members as there are partitions over have one more. Owners keep their first partitions up to the quota,
-   and the rest is dealt to those who lack, in the order of their ids.
+   and the rest is dealt to members below it, in the order of their ids.
 3. Otherwise: the partitions without an owner go one by one, those with the fewest possible owners first, to the
-   subscriber who holds the fewest; then a partition moves from who holds more to a subscriber who holds at least two
+   subscriber that holds the fewest; then a partition moves from a member to a subscriber that holds at least two
    fewer, until there is no such pair. Each move makes the sum of squares smaller, so this ends.
 """
 

@@ -21,7 +21,7 @@ LATEST_TIERED: Final = -5
 
 Item = TypeVar("Item")
 Place = TypeVar("Place", bound=tuple[str, int])
-"""A partition, by the names of its topic and its number."""
+"""A partition, by topic and number."""
 
 
 class IsolationLevel(IntEnum):
@@ -42,7 +42,7 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed position: the offset of the next record to read, and what the application noted beside it."""
+    """The offset of the next record to read, and what the application noted beside it."""
 
     offset: int
     metadata: str = ""
@@ -58,7 +58,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record went. With acks=0 nobody knows: the offset is -1."""
+    """With acks=0 the offset is unknown: -1."""
 
     topic: str
     partition: int
@@ -67,8 +67,6 @@ class RecordMetadata(NamedTuple):
 
 
 class ConsumedRecord(Value):
-    """One record as it was read, with where it lay."""
-
     topic: str
     partition: int
     offset: int
@@ -80,20 +78,17 @@ class ConsumedRecord(Value):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition in which the record lies."""
         return TopicPartition(self.topic, self.partition)
 
 
 class LeaderTold(Protocol):
-    """Who leads a partition, as an answer says it; -1 where it does not."""
+    """The leader that an answer names; -1 where it names none."""
 
     leader_id: int
     leader_epoch: int
 
 
 class EndpointTold(Protocol):
-    """Where a broker is, as an answer says it."""
-
     node_id: int
     host: str
     port: int
@@ -101,7 +96,7 @@ class EndpointTold(Protocol):
 
 
 def by_topic(items: Mapping[Place, Item]) -> dict[str, dict[int, Item]]:
-    """What is by partition, nested as the protocol's messages are."""
+    """Nested as the protocol's messages are."""
     topics: dict[str, dict[int, Item]] = {}
     for (topic, partition), item in items.items():
         topics.setdefault(topic, {})[partition] = item

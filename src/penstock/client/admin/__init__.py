@@ -51,8 +51,6 @@ Replica = tuple[TopicPartition, int]
 
 
 class BrokerDescription(Value):
-    """A broker of the cluster."""
-
     node_id: int
     address: Address
     rack: str | None
@@ -60,7 +58,7 @@ class BrokerDescription(Value):
 
 
 class ClusterDescription(Value):
-    """The cluster as one of its brokers sees it. `controller_id` is -1 while there is none."""
+    """As one of its brokers sees it. `controller_id` is -1 while there is none."""
 
     cluster_id: str
     controller_id: int
@@ -93,8 +91,6 @@ class LogDirDescription(Value):
 
 
 class Admin:
-    """See the module."""
-
     def __init__(
         self,
         bootstrap_servers: str | Sequence[Address],
@@ -102,7 +98,7 @@ class Admin:
         *,
         of_controllers: bool = False,
     ) -> None:
-        """`of_controllers`: the addresses are those of controllers, which know of the quorum but not of groups."""
+        """`of_controllers`: the addresses are those of controllers, which know the quorum but no groups."""
         self.cluster = (ControllerClient if of_controllers else ClusterClient)(bootstrap_servers, settings)
         self.topics = TopicAdmin(self.cluster)
         self.configs = ConfigAdmin(self.cluster)
@@ -125,15 +121,12 @@ class Admin:
         *,
         isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """See `log_offsets.list_offsets`."""
         return await list_offsets(self.cluster, timestamps, isolation_level=isolation_level)
 
     async def offsets_that_can_be_had(self, timestamps: Mapping[TopicPartition, int]) -> tuple[Found, Failures]:
-        """See `log_offsets.list_offsets_that_can_be_had`."""
         return await list_offsets_that_can_be_had(self.cluster, timestamps)
 
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
-        """The cluster's id, its controller and its brokers."""
         request = DescribeClusterRequest(endpoint_type=BROKERS_ENDPOINT, include_fenced_brokers=include_fenced)
 
         async def attempt() -> ClusterDescription:
@@ -148,14 +141,13 @@ class Admin:
         return await self.cluster.retrying(attempt)
 
     async def unregister_broker(self, node_id: int) -> None:
-        """Forget a broker that has gone for good."""
         request = UnregisterBrokerRequest(broker_id=node_id)
         await self.cluster.from_controller(request, UnregisterBrokerResponse, f"broker {node_id}")
 
     async def describe_log_dirs(
         self, nodes: Collection[int] | None = None, topics: Mapping[str, Collection[int]] | None = None
     ) -> list[LogDirDescription]:
-        """The log directories of these nodes (all of them for None), with these partitions in them (all for None)."""
+        """None means all nodes, or all partitions."""
         request = DescribeLogDirsRequest(
             topics=None
             if topics is None
@@ -177,7 +169,7 @@ class Admin:
         return await self.cluster.retrying(attempt)
 
     async def _compacted_logs(self, node_id: int) -> Mapping[TopicPartition, CompactedLog]:
-        """What a node says of its compacted logs; nothing if it does not know the question, as Kafka's brokers."""
+        """Empty if the node does not know the request, as Kafka's brokers."""
         try:
             answer = await self.cluster.to_node(node_id, DescribeCompactionRequest(), DescribeCompactionResponse)
         except KafkaError as error:

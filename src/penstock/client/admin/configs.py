@@ -25,8 +25,6 @@ from penstock.protocol.value import Value
 
 
 class ResourceType(IntEnum):
-    """What a configuration belongs to."""
-
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
@@ -35,8 +33,6 @@ class ResourceType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from."""
-
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
@@ -49,8 +45,6 @@ class ConfigSource(IntEnum):
 
 
 class ConfigOperation(IntEnum):
-    """What to do with one key."""
-
     SET = 0
     DELETE = 1
     APPEND = 2
@@ -70,7 +64,7 @@ DYNAMIC_SOURCES = frozenset(
 
 
 class ConfigSynonym(Value):
-    """A value that would count if the ones before it were not there."""
+    """A value that would hold if the ones before it were not there."""
 
     name: str
     value: str | None
@@ -98,7 +92,7 @@ class ConfigChange(Value):
 
 
 class ConfigAdmin:
-    """See the module. A broker's own configuration is asked of that broker, everything else of any.
+    """A broker's own configuration is asked of that broker, everything else of any.
 
     Where the nodes are controllers, the active one is asked, which changes configurations and describes none.
     """
@@ -109,7 +103,7 @@ class ConfigAdmin:
     async def describe(
         self, kind: ResourceType, name: str, *, keys: Collection[str] | None = None, documentation: bool = False
     ) -> list[ConfigEntry]:
-        """All keys of a resource (or those asked for), sorted by name."""
+        """All keys, or those asked for, sorted by name."""
         request = DescribeConfigsRequest(
             resources=[
                 DescribeConfigsResource(
@@ -131,7 +125,7 @@ class ConfigAdmin:
     async def alter(
         self, kind: ResourceType, name: str, changes: Sequence[ConfigChange], *, validate_only: bool = False
     ) -> None:
-        """Change single keys and leave the others alone (KIP-339)."""
+        """Other keys stay as they are (KIP-339)."""
         request = IncrementalAlterConfigsRequest(
             resources=[
                 AlterConfigsResource(
@@ -154,7 +148,7 @@ class ConfigAdmin:
         await self._cluster.retrying(attempt)
 
     async def resources(self, kind: ResourceType) -> list[str]:
-        """The names of the resources of a kind that have a configuration; empty where the broker cannot say."""
+        """Those that have a configuration; empty where the broker cannot say."""
         connection = await self._cluster.any_connection()
         if not connection.serves(ApiKey.LIST_CONFIG_RESOURCES):
             return []

@@ -30,7 +30,7 @@ class FeatureDescription(Value):
 
 
 class FeatureAdmin:
-    """See the module. Refusals are KafkaErrors with the controller's own words."""
+    """Refusals are KafkaErrors with the controller's own words."""
 
     def __init__(self, cluster: ClusterClient) -> None:
         self._cluster = cluster

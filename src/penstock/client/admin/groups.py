@@ -27,8 +27,6 @@ class GroupListing(Value):
 
 
 class MemberDescription(Value):
-    """A member and what it has been given."""
-
     member_id: str
     instance_id: str | None
     client_id: str
@@ -48,13 +46,11 @@ class GroupDescription(Value):
 
 
 class GroupAdmin:
-    """See the module."""
-
     def __init__(self, cluster: ClusterClient) -> None:
         self._cluster = cluster
 
     async def listings(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
-        """All groups of all coordinators, sorted; only those in one of `states` and of one of `types`, if given."""
+        """Of all coordinators, sorted; only those in one of `states` and of one of `types`, if given."""
         request = ListGroupsRequest(states_filter=sorted(states), types_filter=sorted(types))
 
         async def attempt() -> dict[str, GroupListing]:
@@ -73,7 +69,7 @@ class GroupAdmin:
         return [listing for _, listing in sorted((await self._cluster.retrying(attempt)).items())]
 
     async def describe(self, group_id: str) -> GroupDescription:
-        """One group; GROUP_ID_NOT_FOUND if there is none of this name."""
+        """GROUP_ID_NOT_FOUND if there is none of this name."""
 
         async def attempt() -> GroupDescription:
             coordinator = await self._cluster.coordinator(group_id)
@@ -88,7 +84,7 @@ class GroupAdmin:
         return await self._cluster.retrying(attempt)
 
     async def delete(self, group_id: str) -> None:
-        """Delete a group that has no members, with its offsets."""
+        """The group must have no members; its offsets go with it."""
 
         async def attempt() -> None:
             request = DeleteGroupsRequest(groups_names=[group_id])
@@ -100,17 +96,16 @@ class GroupAdmin:
     async def offsets(
         self, group_id: str, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group has committed."""
         return await fetch_committed(self._cluster, group_id, partitions)
 
     async def set_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Move the positions of a group that has no members."""
+        """The group must have no members."""
         await self._cluster.retrying(lambda: commit(self._cluster, group_id, offsets))
 
     async def delete_offsets(
         self, group_id: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Forget positions; those of a topic that the group now reads are refused one by one."""
+        """Offsets of a topic that the group reads now are refused one by one."""
         return await delete_committed(self._cluster, group_id, partitions)
 
 
@@ -134,4 +129,4 @@ def _assignment(protocol_type: str, data: bytes) -> list[TopicPartition]:
     try:
         return decode_assignment(data)
     except DecodeError:
-        return []  # a client of its own kind wrote it
+        return []  # a client with another layout wrote it

@@ -24,7 +24,7 @@ from penstock.protocol.value import Value
 
 
 class ElectionType(IntEnum):
-    """Which replicas may be elected: the first one only, or also one that lacks acknowledged records."""
+    """The first replica only, or also one that lacks acknowledged records."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -45,7 +45,7 @@ class Balance(Value):
 
 
 class Outcome(Value):
-    """What became of one partition; the error is NONE where it went as asked."""
+    """The error is NONE where it went as asked."""
 
     error: ErrorCode
     message: str | None = None
@@ -60,7 +60,7 @@ class Reassignment(Value):
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas that stay in the end."""
+        """The replicas that stay."""
         return tuple(node for node in self.replicas if node not in self.removing)
 
 
@@ -73,7 +73,7 @@ RowT = TypeVar("RowT", bound=_Row)
 
 
 class PartitionAdmin:
-    """See the module. What is wrong with the whole request is a KafkaError; with one partition, its `Outcome`."""
+    """What is wrong with the whole request is a KafkaError; with one partition, its `Outcome`."""
 
     def __init__(self, cluster: ClusterClient) -> None:
         self._cluster = cluster
@@ -142,7 +142,6 @@ class PartitionAdmin:
         }
 
     async def reassignments(self) -> dict[TopicPartition, Reassignment]:
-        """All partitions that are being moved to other replicas now."""
         request = ListPartitionReassignmentsRequest(topics=None, timeout_ms=self._cluster.settings.request_timeout_ms)
         response = await self._cluster.from_controller(request, ListPartitionReassignmentsResponse)
         return {

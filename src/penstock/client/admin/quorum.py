@@ -84,13 +84,13 @@ class MetadataState(Value):
 
 
 class QuorumAdmin:
-    """See the module. Refusals are KafkaErrors with the controller's own words."""
+    """Refusals are KafkaErrors with the controller's own words."""
 
     def __init__(self, cluster: ClusterClient) -> None:
         self._cluster = cluster
 
     async def describe(self, *, newer_than: int = -1) -> QuorumInfo:
-        """The quorum; waits for a leader, of a newer epoch than `newer_than`."""
+        """Waits for a leader, of a newer epoch than `newer_than`."""
 
         async def attempt() -> QuorumInfo:
             try:
@@ -106,7 +106,7 @@ class QuorumAdmin:
         return await self._cluster.retrying(attempt)
 
     async def add_voter(self, node_id: int, directory_id: UUID, endpoints: Sequence[QuorumEndpoint]) -> None:
-        """Let a controller vote that follows the log as an observer (KIP-853)."""
+        """For a controller that follows the log as an observer (KIP-853)."""
         request = AddRaftVoterRequest(
             cluster_id=self._cluster.metadata.cluster_id,
             timeout_ms=self._cluster.settings.request_timeout_ms,
@@ -122,7 +122,6 @@ class QuorumAdmin:
         await self._cluster.retrying(attempt)
 
     async def remove_voter(self, node_id: int, directory_id: UUID) -> None:
-        """Let a controller vote no longer (KIP-853)."""
         request = RemoveRaftVoterRequest(
             cluster_id=self._cluster.metadata.cluster_id, voter_id=node_id, voter_directory_id=directory_id
         )
@@ -154,7 +153,7 @@ class QuorumAdmin:
         return await self.describe(newer_than=info.leader_epoch)
 
     async def metadata_of(self, node_id: int) -> MetadataState:
-        """How far this node has applied the metadata log, and a hash of what came of it.
+        """How far this node has applied the metadata log, and a hash of the result.
 
         A node that cannot be reached is not waited for.
         """

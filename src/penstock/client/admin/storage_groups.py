@@ -26,7 +26,7 @@ AT_ONCE: Final = 1_000
 
 
 class StorageGroup(Value):
-    """One group: its partition has its voters as replicas, its leader, and who has caught up."""
+    """One group: its partition has its voters as replicas, its leader, and the replicas that have caught up."""
 
     partition: PartitionMetadata
     topics: dict[str, int]
@@ -34,18 +34,17 @@ class StorageGroup(Value):
 
     @property
     def number(self) -> int:
-        """By which it is called."""
         return self.partition.partition
 
 
 class StorageGroupAdmin:
-    """See the module. Refusals are KafkaErrors with the controller's own words."""
+    """Refusals are KafkaErrors with the controller's own words."""
 
     def __init__(self, cluster: ClusterClient) -> None:
         self._cluster = cluster
 
     async def describe(self) -> list[StorageGroup]:
-        """All groups, by number."""
+        """Sorted by number."""
         topics = (await self._cluster.retrying(self._cluster.refresh)).topics
         known = topics.get(STORAGE_GROUPS)
         if known is None:
@@ -57,7 +56,7 @@ class StorageGroupAdmin:
         return groups
 
     async def members(self, topics: Iterable[str]) -> dict[str, int]:
-        """The groups of those of these topics that are in one. Costs nothing where there are no groups."""
+        """Groups by topic, without topics that are in none. Costs nothing where there are no groups."""
         if STORAGE_GROUPS not in self._cluster.metadata.topics:
             return {}
         names = list(topics)
@@ -84,7 +83,7 @@ class StorageGroupAdmin:
         }
 
     async def create(self, *, replication_factor: int = DEFAULT, replicas: Sequence[int] = ()) -> tuple[int, list[int]]:
-        """A new group with so many replicas, or with these: its number, and its replicas."""
+        """With so many replicas, or with these; returns its number and its replicas."""
         request = CreateStorageGroupRequest(
             replication_factor=replication_factor,
             replicas=list(replicas),

@@ -51,20 +51,20 @@ class NewTopic(Value, kw_only=True):
 
 
 class EligibleLeaders(Value):
-    """Who may lead a partition while nobody in sync can, and who led it last if there are none (KIP-966)."""
+    """The replicas that may lead while none in sync can, and the last leaders if there are none (KIP-966)."""
 
     replicas: list[int]
     last_known: list[int]
 
 
 class TopicAdmin:
-    """See the module. Refusals are KafkaErrors with the broker's own words."""
+    """Refusals are KafkaErrors with the broker's own words."""
 
     def __init__(self, cluster: ClusterClient) -> None:
         self._cluster = cluster
 
     async def create(self, topic: NewTopic, *, validate_only: bool = False) -> None:
-        """Create a topic, or only ask whether it could be."""
+        """`validate_only`: only ask whether it could be created."""
         request = CreateTopicsRequest(
             topics=[
                 CreatableTopic(
@@ -90,7 +90,6 @@ class TopicAdmin:
         await self._cluster.retrying(attempt)
 
     async def delete(self, name: str) -> None:
-        """Delete a topic with all that is in it."""
         request = DeleteTopicsRequest(
             topics=[DeleteTopicState(name=name)],
             topic_names=[name],
@@ -107,7 +106,7 @@ class TopicAdmin:
     async def create_partitions(
         self, name: str, count: int, *, assignments: Sequence[Sequence[int]] | None = None, validate_only: bool = False
     ) -> None:
-        """Enlarge a topic to `count` partitions; `assignments` names the nodes of each new one."""
+        """`count` is the new total; `assignments` names the nodes of each new partition."""
         request = CreatePartitionsRequest(
             topics=[
                 CreatePartitionsTopic(
@@ -130,12 +129,12 @@ class TopicAdmin:
         await self._cluster.retrying(attempt)
 
     async def names(self, *, include_internal: bool = True) -> list[str]:
-        """The names of all topics, sorted."""
+        """Sorted."""
         topics = (await self._cluster.retrying(self._cluster.refresh)).topics.values()
         return sorted(topic.name for topic in topics if include_internal or not topic.is_internal)
 
     async def describe(self, names: Sequence[str] | None = None) -> list[TopicMetadata]:
-        """The topics with their partitions, in the order of their names; all of them for None."""
+        """In the order of their names; all topics for None."""
         metadata = await self._cluster.retrying(lambda: self._cluster.refresh(names))
         topics = [metadata.topics[name] for name in sorted(metadata.topics if names is None else names)]
         for topic in topics:
@@ -143,7 +142,7 @@ class TopicAdmin:
         return topics
 
     async def eligible_leaders(self, names: Sequence[str]) -> dict[TopicPartition, EligibleLeaders]:
-        """Who may lead each partition beside those in sync, as far as the cluster knows; nothing if it cannot tell."""
+        """As far as the cluster knows; empty if it cannot tell."""
         known: dict[TopicPartition, EligibleLeaders] = {}
         request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in names])
         while True:

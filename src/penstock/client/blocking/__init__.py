@@ -28,12 +28,12 @@ TopicPartition = tuple[str, int]
 FIRST_CONTACT_MS = 5_000
 """How long a cluster that never answered is tried."""
 CREATION_MS = 10_000
-"""How long a topic may take to appear that a broker creates because somebody asked about it."""
+"""How long a topic may take to appear that a broker creates because a client asked about it."""
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 50, 1_000
 
 
 class ClusterSettings(Value):
-    """Whom to connect to and how long to wait. `retry_timeout_ms` bounds all attempts at one thing together."""
+    """`retry_timeout_ms` bounds all attempts at one thing together."""
 
     bootstrap_servers: tuple[Address, ...]
     client_id: str = "penstock"
@@ -66,7 +66,6 @@ class BlockingCluster:
         return self.retried(lambda: self._known_partitions(names, may_create), limit_ms)
 
     def all_topics(self, *, with_internal: bool = False) -> dict[str, list[int]]:
-        """All topics with their partitions."""
         self.retried(lambda: self._look(None))
         return {
             name: list(topic.partitions)
@@ -103,17 +102,16 @@ class BlockingCluster:
         return self.metadata.brokers[self.metadata.led((topic, partition)).leader].address
 
     def forget_leader(self, topic: str) -> None:
-        """Ask again before the next use: a leader has moved or does not answer."""
+        """It has moved or does not answer."""
         self._looked_up.discard(topic)
 
     def learn_leader(self, partition: TopicPartition, told: LeaderTold, endpoints: Iterable[EndpointTold]) -> bool:
-        """Take what a node says that refused a partition because another one leads it (KIP-951); whether it is news."""
+        """Take the leader that a node names where it refused a partition (KIP-951); whether it is news."""
         known = self.metadata.leader(partition)
         self.metadata = self.metadata.with_leaders({partition: told}, endpoints)
         return self.metadata.leader(partition) is not known
 
     def leaders_of(self, partitions: Iterable[TopicPartition]) -> dict[Address, list[TopicPartition]]:
-        """Partitions by their leaders."""
         by_leader: dict[Address, list[TopicPartition]] = {}
         for topic, partition in partitions:
             by_leader.setdefault(self.leader_of(topic, partition), []).append((topic, partition))
@@ -122,7 +120,6 @@ class BlockingCluster:
     # Coordinators
 
     def coordinator_of(self, group: str) -> BlockingConnection:
-        """A connection to the broker that keeps the group's offsets."""
         if group not in self._coordinators:
             broker = self.any_broker()
             request = coordinator_request(group, broker.version_of(ApiKey.FIND_COORDINATOR))
@@ -133,7 +130,7 @@ class BlockingCluster:
     # Connections
 
     def connection(self, address: Address) -> BlockingConnection:
-        """The connection to a broker that is shared by all that wait for their answer at once."""
+        """Shared by all callers that wait for their answer at once."""
         connection = self._connections.get(address)
         if connection is None or not connection.is_idle:
             if connection is not None:
@@ -143,7 +140,7 @@ class BlockingCluster:
         return connection
 
     def new_connection(self, address: Address) -> BlockingConnection:
-        """A connection of the caller's own."""
+        """For the caller alone."""
         settings = self.settings
         try:
             connection = BlockingConnection(
@@ -163,7 +160,7 @@ class BlockingCluster:
         return connection
 
     def any_broker(self) -> BlockingConnection:
-        """A connection to some broker: an open one, else the first that answers."""
+        """An open one, else the first that answers."""
         for connection in self._connections.values():
             if connection.is_idle:
                 return connection
@@ -180,13 +177,12 @@ class BlockingCluster:
         )
 
     def drop(self, address: Address) -> None:
-        """Close the connection to a broker: it failed, or its state is unknown."""
+        """Close a connection that failed, or whose state is unknown."""
         connection = self._connections.pop(address, None)
         if connection is not None:
             connection.close()
 
     def close(self) -> None:
-        """Close all connections."""
         for address in list(self._connections):
             self.drop(address)
 
@@ -225,8 +221,6 @@ class BlockingCluster:
 
 
 class UnknownTopicError(KafkaError):
-    """A topic that the cluster does not have."""
-
     def __init__(self, topic: str, cluster: str, *, is_final: bool) -> None:
         super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The cluster at {cluster} has no topic {topic!r}.")
         self.topic = topic
@@ -253,7 +247,6 @@ class Pauses:
         self._next_ms = FIRST_PAUSE_MS
 
     def take(self) -> None:
-        """Rest."""
         time.sleep(self._next_ms / 1000)
         self._next_ms = min(self._next_ms * 2, LONGEST_PAUSE_MS)
 

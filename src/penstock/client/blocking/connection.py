@@ -46,7 +46,7 @@ class BlockingConnection:
     """A connection that has asked the broker which versions it serves."""
 
     def __init__(self, address: Address, *, client_id: str, connect_timeout_ms: int, request_timeout_ms: int) -> None:
-        """Connect; OSError where nobody answers."""
+        """Connects; OSError where no broker answers."""
         self.address = address
         self._client_id = client_id
         self._correlation_id = 0
@@ -91,7 +91,6 @@ class BlockingConnection:
         self._expected.append((self._correlation_id, api_key, version))
 
     def receive(self, response_class: type[Response]) -> Response:
-        """Read the next response."""
         correlation_id, api_key, version = self._expected[0]
         frame = self._read_frame()
         answered, message = decode_response(api_key, version, frame)
@@ -114,7 +113,6 @@ class BlockingConnection:
         return frame[begin:], version
 
     def request(self, api_key: ApiKey, message: Message, response_class: type[Response]) -> Response:
-        """Send a request and wait for its response."""
         assert self.is_idle
         self.send(api_key, message)
         return self.receive(response_class)
@@ -136,5 +134,5 @@ class BlockingConnection:
         return frame
 
     def close(self) -> None:
-        """Close the socket; responses that were not read are lost."""
+        """Responses that were not read are lost."""
         self._socket.close()

@@ -2,7 +2,7 @@
 
 The response is read by hand, as the layout for one partition is a few fields: in versions 4 to 11, which name the
 topic, and from 13 on, which have its id, so that a later topic of that name is not taken for it. From 16 on a refusal
-may say who leads instead, and where (KIP-951).
+may name the leader and its address (KIP-951).
 """
 
 import struct
@@ -29,14 +29,14 @@ from penstock.protocol.value import Value
 from penstock.protocol.varint import decode_uvarint
 
 ANSWER_BYTES_LIMIT = 64 << 20
-"""What a response may hold in all; the broker's first batch passes it, as Kafka's protocol says."""
+"""The limit of a whole response; the broker's first batch passes it, as Kafka's protocol says."""
 LOG_START_SINCE, SESSIONS_SINCE, READ_REPLICA_SINCE, IDS_SINCE, LEADER_SINCE = 5, 7, 11, 13, 16
 UUID_BYTES = 16
 
 
 class FetchedRecords(Value):
     """One partition's part of a Fetch response. `aborted` holds (producer id, first offset) of aborted transactions;
-    `current_leader` and `node_endpoints` are who leads instead where the broker says so.
+    `current_leader` and `node_endpoints` name the leader where the broker says so.
     """
 
     error_code: ErrorCode
@@ -77,7 +77,7 @@ def send_fetch(
 
 
 def receive_fetch(connection: BlockingConnection) -> FetchedRecords:
-    """The answer to `send_fetch`; DecodeError if it is none."""
+    """DecodeError if it is no answer to `send_fetch`."""
     return parse_fetch_response(*connection.receive_frame())
 
 

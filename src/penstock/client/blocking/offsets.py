@@ -23,7 +23,7 @@ def list_offsets(
     timestamps_ms: Mapping[TopicPartition, int],
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """The offset at each partition's timestamp, LATEST or EARLIEST; one request per leader."""
+    """At each partition's timestamp, LATEST or EARLIEST; one request per leader."""
 
     def attempt() -> dict[TopicPartition, OffsetAndTimestamp]:
         found: dict[TopicPartition, OffsetAndTimestamp] = {}
@@ -43,7 +43,7 @@ def list_offsets(
 def committed_offsets(
     cluster: BlockingCluster, group: str, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """What the group committed; a partition without a commit is left out."""
+    """A partition without a commit is left out."""
 
     def attempt() -> dict[TopicPartition, int]:
         coordinator = cluster.coordinator_of(group)
@@ -55,7 +55,7 @@ def committed_offsets(
 
 
 def commit_offsets(cluster: BlockingCluster, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Commit for a group that has no members now; KafkaError UNKNOWN_MEMBER_ID where it has some."""
+    """KafkaError UNKNOWN_MEMBER_ID where the group has members."""
     request = commit_request(group, {partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()})
 
     def attempt() -> None:

@@ -43,8 +43,6 @@ class ProducerIdentity:
 
 
 def new_identity(cluster: BlockingCluster) -> ProducerIdentity:
-    """Ask the cluster for a producer id."""
-
     def ask() -> ProducerIdentity:
         connection = cluster.any_broker()
         response = connection.request(ApiKey.INIT_PRODUCER_ID, producer_id_request(), InitProducerIdResponse)
@@ -64,7 +62,7 @@ class _Flight:
 
 
 class BlockingProducer:
-    """Sends batches that somebody else encoded. Not safe for threads."""
+    """Sends batches that the caller encoded. Not safe for threads."""
 
     def __init__(
         self, cluster: BlockingCluster, *, acks: int = ALL_REPLICAS, delivery_timeout_ms: int = 120_000
@@ -124,12 +122,12 @@ class BlockingProducer:
             connection.close()
 
     def close(self) -> None:
-        """Close its connections; what is on its way may be stored or not."""
+        """What is on its way may be stored or not."""
         for address in list(self._connections):
             self._drop(address)
 
     def _land(self) -> tuple[dict[TopicPartition, bytes | bytearray], Exception | None]:
-        """Read all answers; returns the batches to send again, and why: None if it is known who leads them now."""
+        """Read all answers; returns the batches to send again, and why: None if their leaders are known now."""
         failed: dict[TopicPartition, bytes | bytearray] = {}
         reason: Exception | None = None
         flights, self._flights = self._flights, []
@@ -151,7 +149,7 @@ class BlockingProducer:
         return failed, reason
 
     def _not_stored(self, response: ProduceResponse) -> dict[TopicPartition, KafkaError | None]:
-        """What is to be sent again, and why: None where the broker has said who leads it."""
+        """What is to be sent again, and why: None where the broker has named the leader."""
         again: dict[TopicPartition, KafkaError | None] = {}
         for topic in response.responses:
             for row in topic.partition_responses:
@@ -165,7 +163,7 @@ class BlockingProducer:
 
 
 def _error_of(topic: str, partition: PartitionProduceResponse) -> KafkaError | None:
-    """What may be tried again; raises what may not."""
+    """An error that may pass; raises one that does not."""
     code = error_code(partition.error_code)
     if code in STORED:
         return None
@@ -186,7 +184,7 @@ def _details(partition: PartitionProduceResponse) -> str:
 def _requests(
     batches: Mapping[TopicPartition, bytes | bytearray],
 ) -> Sequence[dict[TopicPartition, bytes | bytearray]]:
-    """Cut into requests that a broker accepts; each holds one batch per partition."""
+    """Each holds one batch per partition, so that a broker accepts it."""
     requests: list[dict[TopicPartition, bytes | bytearray]] = [{}]
     size = 0
     for partition, batch in batches.items():

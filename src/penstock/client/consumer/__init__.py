@@ -42,8 +42,6 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class Consumer:
-    """See the module."""
-
     def __init__(
         self,
         bootstrap_servers: str | Sequence[Address],
@@ -69,7 +67,7 @@ class Consumer:
         await self.close(timeout_ms=INTERRUPTED_CLOSE_MS if interrupted else CLOSE_MS)
 
     async def start(self) -> None:
-        """Reach the cluster. From now on the consumer belongs to this thread."""
+        """From now on the consumer belongs to this thread."""
         self._thread = threading.get_ident()
         await self.cluster.start()
 
@@ -103,7 +101,7 @@ class Consumer:
         self._preparation.subscribed(listener)
 
     async def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read exactly these partitions, without a group's help. A KafkaError if there is no such topic."""
+        """Read exactly these, without a group. A KafkaError if there is no such topic."""
         self._own()
         for topic in sorted({partition.topic for partition in partitions}):
             await self.cluster.topic(topic)
@@ -117,7 +115,7 @@ class Consumer:
 
     @property
     def assignment(self) -> list[TopicPartition]:
-        """The partitions that are read now, sorted."""
+        """Sorted."""
         return list(self._subscription.partitions)
 
     # Reading
@@ -134,7 +132,6 @@ class Consumer:
             self._polling = False
 
     async def __aiter__(self) -> AsyncIterator[ConsumedRecord]:
-        """All records, for ever."""
         while True:
             for record in await self.poll():
                 yield record
@@ -164,7 +161,6 @@ class Consumer:
     # Positions
 
     async def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record of this partition."""
         self._own()
 
         async def look() -> int:
@@ -178,7 +174,6 @@ class Consumer:
         return await self.cluster.retrying(look)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read this partition from this offset on."""
         self._own()
         self._subscription.seek(partition, offset)
 
@@ -196,19 +191,17 @@ class Consumer:
             self._subscription.seek_to_timestamp(partition, timestamp_ms)
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Give no records of these until `resume`; the group is not told."""
+        """The group is not told."""
         self._own()
         for partition in partitions:
             self._subscription.state(partition).paused = True
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """Read paused partitions again."""
         self._own()
         for partition in partitions:
             self._subscription.state(partition).paused = False
 
     def paused(self) -> list[TopicPartition]:
-        """The partitions that are paused."""
         self._own()
         return [partition for partition, state in self._subscription.partitions.items() if state.paused]
 
@@ -228,14 +221,13 @@ class Consumer:
         await self._preparation.commit(self._subscription.positions() if offsets is None else offsets)
 
     async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group has committed; partitions without a commit are left out."""
+        """Partitions without a commit are left out."""
         self._own()
         return await fetch_committed(self.cluster, self._preparation.group_id, partitions)
 
     # Questions
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
-        """All partitions of a topic."""
         self._own()
         found = await self.cluster.topic(topic)
         return [TopicPartition(topic, number) for number in found.partitions]
@@ -249,7 +241,6 @@ class Consumer:
         return {partition: value if value.offset >= 0 else None for partition, value in found.items()}
 
     async def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offsets that are there."""
         return await self._offsets(partitions, EARLIEST)
 
     async def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:

@@ -18,7 +18,7 @@ _MARKER_KEY = struct.Struct(">hh")  # version, type
 
 
 class FetchedRecords:
-    """See the module. `next_offset` is the position behind the last record that was taken."""
+    """`next_offset` is the position behind the last record that was taken."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class FetchedRecords:
         self.exhausted = False
 
     def take(self, limit: int) -> list[ConsumedRecord]:
-        """At most `limit` records; fewer when there are no more, and then `exhausted` is set. DecodeError."""
+        """Fewer than `limit` when there are no more, and then `exhausted` is set. DecodeError."""
         taken: list[ConsumedRecord] = []
         while len(taken) < limit:
             record = next(self._records, None)

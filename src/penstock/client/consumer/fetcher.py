@@ -42,7 +42,7 @@ _ASK_THE_LEADER_AGAIN = (
 
 
 class Fetcher:
-    """See the module. `on_news` is called when there is something to take: records or an error."""
+    """`on_news` is called when there is something to take: records or an error."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Fetcher:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def take(self, limit: int) -> list[ConsumedRecord]:
-        """Records that have come, at most `limit`; moves the positions past them. Raises what a fetch met with."""
+        """At most `limit` records; moves the positions past them. Raises the error of a failed fetch."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error
@@ -76,7 +76,7 @@ class Fetcher:
         for partition, fetched in list(self._fetched.items()):
             state = self._subscription.partitions.get(partition)
             if state is None or state.position != fetched.next_offset:
-                del self._fetched[partition]  # assigned to somebody else by now, or sought elsewhere
+                del self._fetched[partition]  # revoked by now, or sought elsewhere
                 continue
             if state.paused:
                 continue
@@ -90,7 +90,7 @@ class Fetcher:
         return taken
 
     def send(self) -> None:
-        """Ask each idle node for the partitions that it leads and nothing is left of."""
+        """Ask each idle node for the partitions that it leads and whose records are used up."""
         wanted: dict[int, dict[TopicPartition, int]] = {}
         unknown = False
         for partition, state in self._subscription.partitions.items():
@@ -108,7 +108,7 @@ class Fetcher:
             self._start(NO_SESSION, self._look_again())
 
     def _node_to_ask(self, partition: TopicPartition, state: PartitionState) -> int | None:
-        """The replica that the leader named, for as long as metadata hold, else the leader; None if nobody leads."""
+        """The replica that the leader named, as long as metadata hold, else the leader; None if there is no leader."""
         metadata = self._cluster.metadata
         row = metadata.leader(partition)
         if row is None or 0 <= row.leader_epoch < self._epoch_of(partition, state):
@@ -187,7 +187,7 @@ class Fetcher:
         """Take one partition's part; whether its leader must be looked up again."""
         state = self._subscription.partitions.get(partition)
         if state is None or state.position != asked_from:
-            return False  # assigned to somebody else by now, or sought elsewhere
+            return False  # revoked by now, or sought elsewhere
         code = error_code(row.error_code)
         was_elsewhere = bool(code) and self._leave_replica(partition, node_id)
         if code in _ASK_THE_LEADER_AGAIN:
@@ -271,7 +271,6 @@ class Fetcher:
 
 
 def isolation_level(settings: ConsumerSettings) -> IsolationLevel:
-    """What isolation.level is on the wire."""
     return IsolationLevel[settings.isolation_level.upper()]
 
 

@@ -34,13 +34,13 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
-JOIN_GRACE_MS: Final = 5_000  # how much longer than the rebalance may take we wait for the answer to a join
+JOIN_GRACE_MS: Final = 5_000  # how much longer than the rebalance may take the client waits for the answer to a join
 NO_GENERATION: Final = -1
 _JOIN_AGAIN = (*AS_SOMEBODY_ELSE, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED)
 
 
 class GroupMembership:
-    """See the module. `on_news` is called when the next poll has something to do."""
+    """`on_news` is called when the next poll has something to do."""
 
     def __init__(
         self, cluster: ClusterClient, group_id: str, settings: ConsumerSettings, on_news: Callable[[], None]
@@ -67,7 +67,6 @@ class GroupMembership:
 
     @property
     def is_member(self) -> bool:
-        """Whether it has a place in a generation."""
         return self._generation != NO_GENERATION
 
     def take_commit_asked(self) -> bool:
@@ -95,7 +94,7 @@ class GroupMembership:
                 self.must_join = True
 
     async def join(self, topics: Collection[str]) -> list[TopicPartition]:
-        """Take part in the next generation; the partitions that this member is given."""
+        """Returns the partitions that this member is given in the next generation."""
         await self._heartbeats.stop()
         failures = 0
         self.lost = False
@@ -123,7 +122,7 @@ class GroupMembership:
         return assigned
 
     async def leave(self, reason: str) -> None:
-        """Go, so that the others rebalance now. A static member (KIP-345) only stops: it is expected back."""
+        """The other members rebalance at once. A static member (KIP-345) only stops: it is expected back."""
         await self._heartbeats.close()
         self._owned, self._owned_generation = [], NO_GENERATION
         await leave_group(self._cluster, self.group_id, self.membership, reason)
@@ -197,7 +196,7 @@ class GroupMembership:
         return None
 
     async def _decide(self, joined: JoinGroupResponse) -> Mapping[str, Sequence[TopicPartition]]:
-        """The leader's part: assign all partitions of what anybody subscribes to."""
+        """The leader's part: assign all partitions of all subscribed topics."""
         members: list[GroupMember] = [
             decode_subscription(row.member_id, row.group_instance_id, row.metadata) for row in joined.members
         ]
@@ -208,7 +207,7 @@ class GroupMembership:
         return assignor.assign(members, {topic: counts[topic] for topic in wanted if topic in counts})
 
     def _lose(self) -> None:
-        """The group has gone on without this member: what it held may be somebody else's."""
+        """The group has gone on without this member: another member may own its partitions."""
         self._forget_member()
         self.lost = True
         if self.is_cooperative:

@@ -33,21 +33,19 @@ AS_SOMEBODY_ELSE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
 
 
 class Ending(Enum):
-    """Why a member has to join again."""
-
     REBALANCE = auto()
     LOST = auto()
 
 
 class _Pulse:
-    """One generation's heartbeats; what an earlier generation's still come to is nobody's business."""
+    """One generation's heartbeats; the outcome of an earlier generation's is ignored."""
 
     def __init__(self) -> None:
         self.ending: Ending | ClientError | KafkaError | None = None
 
 
 class Heartbeats:
-    """See the module. All methods are called from the application's loop; `on_news` is called there, too."""
+    """All methods are called from the application's loop; `on_news` is called there, too."""
 
     def __init__(self, group_id: str, settings: ConsumerSettings, on_news: Callable[[], None]) -> None:
         self._group_id = group_id
@@ -59,7 +57,7 @@ class Heartbeats:
         self._pulse = _Pulse()
         self.polled_at = 0.0
         self.commit_is_asked = False
-        """Whoever commits takes it back."""
+        """Reset by the code that commits."""
 
     def start(self, membership: Membership, addresses: Sequence[Address]) -> None:
         """Begin for this generation; `addresses` are of brokers that can be asked for the coordinator."""
@@ -85,7 +83,6 @@ class Heartbeats:
             await asyncio.gather(beating, return_exceptions=True)
 
     async def close(self) -> None:
-        """End, and close the connections."""
         await self.stop()
         background, self._background = self._background, None
         if background is not None:
@@ -149,7 +146,7 @@ def _ending_of(error: ClientError | KafkaError) -> Ending | ClientError | KafkaE
 
 
 async def leave_group(cluster: ClusterClient, group_id: str, membership: Membership, reason: str) -> None:
-    """Leave, so that the others rebalance now. A static member (KIP-345) only stops: it is expected back."""
+    """The other members rebalance at once. A static member (KIP-345) only stops: it is expected back."""
     if not membership.member_id or membership.instance_id is not None:
         return
     request = LeaveGroupRequest(

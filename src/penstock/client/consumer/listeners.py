@@ -6,20 +6,18 @@ from penstock.client.values import ConsumedRecord, OffsetAndMetadata, TopicParti
 
 
 class RebalanceListener:
-    """Told of changes to what the consumer reads: revoked (or lost), then assigned. Override what you need.
+    """Hears of changes to the assignment: revoked (or lost), then assigned. Override what you need.
 
     The methods run within `poll`, before it returns records: in `on_revoked` the partitions are still this consumer's,
-    so it may commit; in `on_lost` they may be somebody else's already.
+    so it may commit; in `on_lost` another member may own them already.
     """
 
-    async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """These partitions are taken from this member; it can still commit."""
+    async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None: ...
 
-    async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """This member reads these partitions from now on."""
+    async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None: ...
 
     async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """These were taken away without a word. By default this is treated as `on_revoked`."""
+        """Taken away without notice. By default this is treated as `on_revoked`."""
         await self.on_revoked(partitions)
 
 
@@ -30,5 +28,4 @@ class ConsumerInterceptor:
         """The records that the application is to see."""
         return records
 
-    async def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """These positions were committed."""
+    async def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...

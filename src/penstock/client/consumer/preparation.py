@@ -30,8 +30,6 @@ _THE_GROUP_HAS_GONE_ON = (
 
 
 class Preparation:
-    """See the module."""
-
     def __init__(
         self,
         cluster: ClusterClient,
@@ -58,7 +56,6 @@ class Preparation:
 
     @property
     def group_id(self) -> str:
-        """The group under whose name offsets are committed."""
         if self._settings.group_id is None:
             raise ConsumerMisuseError("this consumer has no group.id: offsets are committed under a group's name")
         return self._settings.group_id
@@ -94,7 +91,6 @@ class Preparation:
         await self.leave("the consumer was closed")
 
     async def leave(self, reason: str) -> None:
-        """Leave the group, if it is in one."""
         running, self._running = self._running, None
         if running is not None:
             running.cancel()
@@ -127,7 +123,7 @@ class Preparation:
         await self.find_positions()
 
     async def _look_at_topics(self, group: GroupMembership) -> None:
-        """New topics for a pattern, new partitions of topics: both make the group rebalance."""
+        """New topics for a pattern, new partitions of topics: both lead to a rebalance."""
         pattern = self._subscription.pattern
         try:
             metadata = await self._cluster.refresh(
@@ -190,7 +186,6 @@ class Preparation:
     # Commits
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit, and try again where that may help."""
         await self._settle_commit()
         await self._commit(offsets)
 
@@ -214,7 +209,7 @@ class Preparation:
     def _commit_if_due(self) -> None:
         """Every auto.commit.interval.ms, or when the coordinator asks, commit what earlier polls returned.
 
-        Nobody waits for it. One who was asked commits even if there is nothing, so that the coordinator knows.
+        No call waits for it. A member that was asked commits even if there is nothing, so that the coordinator knows.
         """
         if not self._settings.enable_auto_commit or self._settings.group_id is None:
             return
@@ -242,7 +237,7 @@ class Preparation:
             await self._quietly(self._subscription.positions())
 
     async def _quietly(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, even_none: bool = False) -> None:
-        """Commit, and pass over a failure: nobody asked for this commit, and a later one will do as well."""
+        """Commit, and pass over a failure: the application did not ask for it, and a later one will do as well."""
         try:
             await self._commit(offsets, even_none=even_none)
         except (ClientError, KafkaError):

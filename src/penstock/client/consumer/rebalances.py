@@ -21,7 +21,7 @@ from penstock.client.values import TopicPartition
 
 
 class Rebalances:
-    """See the module. `commit` commits the positions if that is automatic; `on_news` is told when joining is over."""
+    """`commit` commits the positions if that is automatic; `on_news` is told when joining is over."""
 
     def __init__(
         self,
@@ -39,12 +39,10 @@ class Rebalances:
 
     @property
     def is_joining(self) -> bool:
-        """Whether the member is on its way into a generation."""
         return self._joining is not None
 
     @property
     def is_due(self) -> bool:
-        """Whether `go_on` has something to do."""
         return self._group.must_join if self._joining is None else self._joining.done()
 
     async def go_on(self, topics: Collection[str]) -> None:
@@ -61,7 +59,6 @@ class Rebalances:
                 await self._settle(joining.result())
 
     async def stop(self) -> None:
-        """Give up joining, if it is under way."""
         joining, self._joining = self._joining, None
         if joining is not None:
             joining.cancel()
@@ -86,13 +83,13 @@ class Rebalances:
             await self.give_up(held)
 
     async def _lose(self, held: Sequence[TopicPartition]) -> None:
-        """They may be somebody else's already: there is nothing to commit."""
+        """Other members may own them already: nothing can be committed."""
         if held:
             await self.listener.on_lost(held)
         self._subscription.set_partitions(())
 
     async def _settle(self, assigned: Sequence[TopicPartition]) -> None:
-        if self._group.lost:  # on its way in: it came back as somebody else
+        if self._group.lost:  # on its way in: it came back under another member id
             await self._lose(list(self._subscription.partitions))
             self._group.lost = False
         held = list(self._subscription.partitions)

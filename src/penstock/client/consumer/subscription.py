@@ -32,8 +32,6 @@ class PartitionState:
 
 @dataclass(slots=True)
 class Subscription:
-    """See the module."""
-
     topics: frozenset[str] = frozenset()
     pattern: re.Pattern[str] | None = None
     partitions: dict[TopicPartition, PartitionState] = field(default_factory=dict)
@@ -48,13 +46,12 @@ class Subscription:
         self.pattern = pattern
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, without a group's help; what was read before keeps its position."""
+        """Without a group; partitions that were read before keep their positions."""
         if self.by_group:
             raise ConsumerMisuseError("this consumer subscribed to topics: unsubscribe() first")
         self.set_partitions(partitions)
 
     def set_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these from now on."""
         self.partitions = {
             partition: self.partitions.get(partition, PartitionState()) for partition in sorted(set(partitions))
         }
@@ -72,7 +69,7 @@ class Subscription:
         return frozenset(name for name in names if self.pattern.fullmatch(name) and name not in internal)
 
     def state(self, partition: TopicPartition) -> PartitionState:
-        """The state of a partition that is read; ConsumerMisuseError for another."""
+        """ConsumerMisuseError for a partition that is not read."""
         found = self.partitions.get(partition)
         if found is None:
             raise ConsumerMisuseError(f"partition {partition} is not assigned to this consumer")
@@ -83,11 +80,9 @@ class Subscription:
         return [p for p, state in self.partitions.items() if state.position is None and state.reset_to is None]
 
     def to_reset(self) -> dict[TopicPartition, int]:
-        """Partitions to look up by timestamp."""
         return {p: state.reset_to for p, state in self.partitions.items() if state.reset_to is not None}
 
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
-        """Read this partition from this offset on."""
         state = self.state(partition)
         state.position = offset
         state.leader_epoch = leader_epoch

@@ -1,7 +1,7 @@
 """Sends records. Three ways to call it:
 
     async with Producer("127.0.0.1:9092") as producer:
-        await producer.send("clicks", b"fire and forget")                      # queued; nobody asks what came of it
+        await producer.send("clicks", b"fire and forget")                      # queued; the outcome is not awaited
         where = await producer.send_and_wait("clicks", b"value", key=b"user")   # delivered, at this offset
         await producer.send("clicks", b"value", callback=lambda where, error: ...)
 
@@ -31,8 +31,6 @@ Callback = Callable[[RecordMetadata | None, BaseException | None], None]
 
 
 class Producer:
-    """See the module."""
-
     def __init__(
         self,
         bootstrap_servers: str | Sequence[Address],
@@ -55,7 +53,7 @@ class Producer:
         await self.close(timeout_ms=INTERRUPTED_CLOSE_MS if interrupted else None)
 
     async def start(self) -> None:
-        """Connect to the cluster. Raises ClientError."""
+        """Raises ClientError."""
         await self.cluster.start()
         self._sending = asyncio.create_task(self._sender.run(), name="producer")
 
@@ -86,7 +84,7 @@ class Producer:
         timestamp_ms: int | None = None,
         callback: Callback | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Queue a record; the future tells where it went. `partition` overrides the partitioner."""
+        """The record is queued; the future tells its offset. `partition` overrides the partitioner."""
         if self._sending is None or self._sender.stopped:
             raise ProducerClosedError("this producer is not open: send between start() and close()")
         _check_bytes(key, value, headers)
@@ -128,7 +126,6 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Send a record and wait until it is delivered."""
         return await (
             await self.send(topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
         )
@@ -166,7 +163,7 @@ class Producer:
 
 
 def _check_bytes(key: object, value: object, headers: Sequence[tuple[object, object]]) -> None:
-    """Text would be found out only when its batch is encoded, and would take the others in it along."""
+    """Text would fail only when its batch is encoded, and would fail the other records in it."""
     for what, data in (("key", key), ("value", value)):
         if data is not None and not isinstance(data, bytes):
             raise TypeError(f"a record's {what} is bytes or None, not {type(data).__name__}: encode it first")

@@ -28,7 +28,7 @@ NO_SEQUENCE = -1
 
 @dataclass(slots=True)
 class PendingBatch:
-    """Some records of one partition, and those who wait to hear of them. Times are the event loop's."""
+    """Records of one partition, and the futures of their senders. Times are the event loop's."""
 
     partition: TopicPartition
     created_ms: float
@@ -43,7 +43,7 @@ class PendingBatch:
     base_sequence: int = NO_SEQUENCE
 
     def split(self) -> "tuple[PendingBatch, PendingBatch]":
-        """Two halves, for a batch that the broker finds too large; they are numbered when they are sent."""
+        """For a batch that the broker finds too large; the halves are numbered when they are sent."""
         middle = len(self.records) // 2
         halves = []
         for start, end in ((0, middle), (middle, len(self.records))):
@@ -62,8 +62,6 @@ class _Queue:
 
 
 class Accumulator:
-    """See the module."""
-
     def __init__(self, settings: ProducerSettings) -> None:
         self._settings = settings
         self._queues: dict[TopicPartition, _Queue] = {}
@@ -128,7 +126,7 @@ class Accumulator:
         return self._queues[partition].batches[0]
 
     def take(self, partition: TopicPartition) -> PendingBatch:
-        """The partition's first batch, now in flight."""
+        """It is in flight from now on."""
         queue = self._queues[partition]
         assert queue.in_flight is None
         queue.in_flight = queue.batches.popleft()
@@ -142,12 +140,11 @@ class Accumulator:
         queue.batches.appendleft(batch)
 
     def replace(self, batch: PendingBatch) -> None:
-        """Put the two halves of a batch that was in flight in front."""
         queue = self._landed(batch)
         queue.batches.extendleft(reversed(batch.split()))
 
     def done(self, batch: PendingBatch) -> None:
-        """A batch that was in flight is over, well or not."""
+        """Acknowledged or failed."""
         queue = self._landed(batch)
         self._release(batch)
         if not queue.batches:
@@ -159,7 +156,7 @@ class Accumulator:
         return self._drop(lambda batch: batch.created_ms <= limit_ms)
 
     def drop_all(self) -> list[PendingBatch]:
-        """Take out everything that is not in flight."""
+        """Without those in flight."""
         return self._drop(lambda batch: True)
 
     def _drop(self, is_over: Callable[[PendingBatch], bool]) -> list[PendingBatch]:

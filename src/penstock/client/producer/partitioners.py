@@ -1,4 +1,4 @@
-"""Which partition a record goes to. A partitioner of one's own is any object with this one method."""
+"""Which partition a record goes to. A custom partitioner is any object with this one method."""
 
 import zlib
 from collections.abc import Sequence
@@ -10,8 +10,6 @@ from penstock.protocol.hashing import partition_for_key
 
 
 class Partitioner(Protocol):
-    """Chooses a partition for one record at a time."""
-
     def partition(self, topic: str, key: bytes | None, size_bytes: int, count: int, available: Sequence[int]) -> int:
         """One of the `count` partitions. `available` are those that have a leader now; it may be empty."""
 
@@ -29,7 +27,6 @@ class DefaultPartitioner:
     _stuck: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
 
     def partition(self, topic: str, key: bytes | None, size_bytes: int, count: int, available: Sequence[int]) -> int:
-        """See the class."""
         if key is not None:
             return partition_for_key(key, count)
         partition, bytes_left = self._stuck.get(topic, (-1, 0))
@@ -47,7 +44,6 @@ class RoundRobinPartitioner:
     _next: dict[str, int] = field(default_factory=dict, init=False)
 
     def partition(self, topic: str, key: bytes | None, size_bytes: int, count: int, available: Sequence[int]) -> int:
-        """See the class."""
         turn = self._next.get(topic, 0)
         self._next[topic] = turn + 1
         return available[turn % len(available)] if available else turn % count
@@ -60,5 +56,4 @@ class ConsistentRandomPartitioner:
     random: Random
 
     def partition(self, topic: str, key: bytes | None, size_bytes: int, count: int, available: Sequence[int]) -> int:
-        """See the class."""
         return zlib.crc32(key) % count if key else self.random.randrange(count)

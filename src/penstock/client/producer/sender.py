@@ -26,7 +26,7 @@ _TRACK_LOST = (
 
 
 class Sender:
-    """See the module. `run` ends when it is stopped and nothing is on its way."""
+    """`run` ends when it is stopped and nothing is on its way."""
 
     def __init__(self, cluster: ClusterClient, accumulator: Accumulator, settings: ProducerSettings) -> None:
         self._cluster = cluster
@@ -46,12 +46,11 @@ class Sender:
         self._news.set()
 
     async def some_progress(self) -> None:
-        """Wait until a batch is over, well or not."""
+        """Wait until a batch is acknowledged or has failed."""
         self._landed.clear()
         await self._landed.wait()
 
     async def run(self) -> None:
-        """Send what is ready, then wait until more is."""
         while self._accumulator or not self.stopped:
             self._news.clear()
             for batch in self._accumulator.drop_expired(self._now_ms()):
@@ -67,7 +66,7 @@ class Sender:
             await task
 
     def abandon(self, error: ClientError) -> None:
-        """Fail everything that is not in flight."""
+        """Fails all batches but those in flight."""
         for batch in self._accumulator.drop_all():
             self._give_up(batch, error)
 
@@ -145,7 +144,7 @@ class Sender:
             for batch in batches:
                 self._fail(batch, error)
             await self._cluster.look_again(batch.partition for batch in batches)
-        except Exception as error:  # a fault of ours, or a record that cannot be encoded: nobody may wait for ever
+        except Exception as error:  # a fault of ours, or a record that cannot be encoded: no caller may wait for ever
             for batch in batches:
                 self._accumulator.done(batch)
                 self._give_up(batch, error)
@@ -216,8 +215,8 @@ class Sender:
         self._fail(batch, KafkaError(code, f"{about} ({details})" if details.strip("; ") else about))
 
     def _fail(self, batch: PendingBatch, error: ClientError | KafkaError, pause_ms: float | None = None) -> None:
-        """Try again if that may help and there is time, after a pause that grows if none is given; else tell those
-        who wait.
+        """Try again if that may help and there is time, after a pause that grows if none is given; else
+        the record's senders get the error.
         """
         may_pass = isinstance(error, ConnectionFailedError) or (isinstance(error, KafkaError) and error.retriable)
         self._note(error, batch.partition)
@@ -253,7 +252,7 @@ class Sender:
         for delivery in batch.deliveries:
             if not delivery.done():
                 delivery.set_exception(error)
-                delivery.exception()  # who fires and forgets is not told by the garbage collector either
+                delivery.exception()  # a caller that drops the future gets no warning from the garbage collector
         self._landed.set()
 
     def _succeed(self, batch: PendingBatch, base_offset: int, log_append_time_ms: int) -> None:

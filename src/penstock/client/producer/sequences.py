@@ -20,15 +20,15 @@ class Sequences:
 
     @property
     def needs_identity(self) -> bool:
-        """Whether a producer id must be asked for before anything is sent."""
+        """Whether InitProducerId comes before the next batch."""
         return self._identity is None
 
     def set_identity(self, producer_id: int, producer_epoch: int) -> None:
-        """Take the id and the epoch that InitProducerId has answered."""
+        """From InitProducerId."""
         self._identity = (producer_id, producer_epoch)
 
     def number(self, batch: PendingBatch) -> None:
-        """Give a batch its place; one that has it (a retry) keeps it."""
+        """A batch that has its place (a retry) keeps it."""
         if batch.base_sequence != NO_SEQUENCE:
             return
         assert self._identity is not None
