@@ -1,1 +1,1 @@
-"""The partitions that this node holds: their logs, who reads and writes them, and their upkeep."""
+"""The partitions that this node holds: their logs, readers and writers, and their upkeep."""

@@ -16,31 +16,28 @@ from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.replication.partition_leader import UNKNOWN, PartitionLeader
 
 SHORT_MS: Final = 5
-"""So long a poll takes whose follower has not heard yet of what it should ask for."""
+"""How long a poll takes whose follower has not heard yet what it should ask for."""
 PATIENCE_MS: Final = 1_000
-"""So long it has for hearing of it."""
+"""How long a follower may take to hear of it."""
 
 Awaited = tuple[IsrPartition, PartitionLeader, int]
-"""What is to be asked for, in which term, and until when that is waited for."""
+"""The partition, its term, and when to stop waiting for the follower to ask for it."""
 
 
 class Poll(Protocol):
     """A request of a follower that waits for records."""
 
-    def cut_short(self) -> None:
-        """Answer, soon."""
+    def cut_short(self) -> None: ...
 
 
 class AwaitedFollowers:
-    """See the module."""
-
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._awaited: dict[int, deque[Awaited]] = {}
         self._polls: dict[int, dict[Poll, None]] = {}
 
     def led(self, partition: IsrPartition) -> None:
-        """This node begins to lead it: replicas in sync are to ask for it."""
+        """This node begins to lead the partition: replicas in sync are to ask for it."""
         leader = partition.leader
         if leader is None:
             return
@@ -55,7 +52,7 @@ class AwaitedFollowers:
                     poll.cut_short()
 
     def wait_ms(self, replica: int, longest_ms: int) -> int:
-        """How long a poll of this follower may wait that wants to wait so long."""
+        """How long a poll of this follower may wait that asks to wait for `longest_ms`."""
         awaited = self._awaited.get(replica)
         if awaited is None:
             return longest_ms
@@ -71,11 +68,9 @@ class AwaitedFollowers:
         return longest_ms
 
     def wait(self, replica: int, poll: Poll) -> None:
-        """A poll of this follower waits from now on."""
         self._polls.setdefault(replica, {})[poll] = None
 
     def over(self, replica: int, poll: Poll) -> None:
-        """It does not wait any more."""
         polls = self._polls.get(replica)
         if polls is not None:
             polls.pop(poll, None)

@@ -1,4 +1,4 @@
-"""What is to be done in its order, a few things in each turn of the event loop: very many hold nothing else up."""
+"""Does work in its order, a few things in each turn of the event loop, so that a lot of work blocks nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class Backlog(Generic[T]):
-    """`do` is called with one after the other; `done` tells when some had to wait for later turns, and all are done."""
+    """`do` is called for each thing in turn; `done` after all are done, if some had to wait for later turns."""
 
     def __init__(self, do: Callable[[T], None], at_once: int, done: Signal[()]) -> None:
         self._do = do
@@ -30,21 +30,20 @@ class Backlog(Generic[T]):
         self._todo.extend(things)
 
     def work(self) -> None:
-        """Do what there is, as far as it goes in one turn; the rest comes in later ones."""
+        """Do as much as one turn has time for; the rest comes in later turns."""
         if self._done is None:
             self._work()
 
     async def settled(self) -> None:
-        """Returns when all is done that there was."""
+        """Returns when all that was added so far is done."""
         while self._done is not None:
             await self._done.wait()
 
     def clear(self) -> None:
-        """Forget what is still to be done."""
         self._todo.clear()
 
     def stop(self) -> None:
-        """Forget it; who waits for it waits no longer."""
+        """Drop what is still to be done; `settled` returns."""
         self.clear()
         self._tell()
 

@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 LOOKED_AT_ONCE = 100
 """Partitions that are looked at before requests are served again."""
 IDLE_S = 60.0
-"""For so long the process that compacts is kept without work: to start it takes longer than many a round."""
+"""How long the idle process that compacts is kept: starting it takes longer than many a round."""
 
 
 class _GivenUpError(Exception):
@@ -46,7 +46,7 @@ class _GivenUpError(Exception):
 
 
 class Cleaner:
-    """See the module. `uncleanable`: logs that are passed by, and why."""
+    """`uncleanable`: logs that are passed by, and why."""
 
     def __init__(self, context: NodeContext, table: PartitionTable) -> None:
         self._config = context.config
@@ -62,7 +62,7 @@ class Cleaner:
         self.metrics = CleanerMetrics(context.metrics, context.now_ms, self.uncleanable.keys())
 
     def start(self) -> None:
-        """Work in the background of the running event loop, unless `log.cleaner.enable` is false."""
+        """Works in the background of the running event loop, unless `log.cleaner.enable` is false."""
         if self._config.log_cleaner_enable:
             self._tasks.start(self._run(), "compaction")
 
@@ -75,7 +75,7 @@ class Cleaner:
     # what to do next
 
     async def _run(self) -> None:
-        """Keep as many at work as there shall be."""
+        """Keep as many logs in work as the setting says."""
         while True:
             wanted = self._config.log_cleaner_threads
             workers = self._workers
@@ -86,7 +86,6 @@ class Cleaner:
             await asyncio.sleep(max(self._config.log_cleaner_backoff_ms, 1) / 1000)
 
     async def _clean_on(self) -> None:
-        """One log after the other."""
         runner, loop = self._make_runner(), asyncio.get_running_loop()
         worked_s = loop.time()
         try:
@@ -101,12 +100,11 @@ class Cleaner:
             await runner.rest()
 
     async def clean_dirtiest(self, runner: RoundRunner) -> bool:
-        """Compact the log that needs it most; whether there was one, and it is cleaner now."""
+        """Whether there was a log to compact, and it is cleaner now."""
         found = await self._dirtiest()
         return found is not None and await self._clean(*found, runner)
 
     async def _dirtiest(self) -> tuple[Partition, Cleanable] | None:
-        """The log that needs it most; None if there is none."""
         now_ms, best, ratio = self._now_ms(), None, 0.0
         self.metrics.begin_look(now_ms)
         for log in [log for log in self.uncleanable if log.is_deleted]:
@@ -135,7 +133,7 @@ class Cleaner:
             return None
 
     def _may_clean(self, partition: Partition) -> bool:
-        """A log that is not read in yet is left in peace; that happens at its first retention at the latest."""
+        """A log that is not read in yet is left alone; its first retention reads it at the latest."""
         log = partition.log
         return (
             log.config.is_compacted
@@ -160,7 +158,7 @@ class Cleaner:
     # one round
 
     async def _clean(self, partition: Partition, found: Cleanable, runner: RoundRunner) -> bool:
-        """Do a round; whether the log is cleaner now."""
+        """Whether the log is cleaner now."""
         log = partition.log
         if not self._may_clean(partition):
             return False

@@ -11,8 +11,6 @@ from penstock.node.metrics.registry import Counter, Gauge, Group, Registry
 
 
 class CleanerMetrics:
-    """Of the last round, and of the last look at all logs."""
-
     def __init__(self, registry: Registry, now_ms: Callable[[], int], uncleanable: Collection[PartitionLog]) -> None:
         self.deaths = 0
         self.delay_ms = 0
@@ -35,20 +33,18 @@ class CleanerMetrics:
         )
 
     def begin_look(self, now_ms: int) -> None:
-        """All logs are looked at."""
         self._looked_ms = now_ms
         self.delay_ms = 0
         for log in [log for log in self._cleaned_ms if log.is_deleted]:
             del self._cleaned_ms[log]
 
     def note_round(self, log: PartitionLog, summary: Summary, began_ms: int, now_ms: int) -> None:
-        """A round is over."""
         self._last = summary
         self._round_ms = now_ms - began_ms
         self._cleaned_ms[log] = now_ms
 
     def cleaned_ms(self, log: PartitionLog) -> int:
-        """When a log was compacted last; -1 if that was not since the start of the node."""
+        """-1 if the log was not compacted since the start of the node."""
         return self._cleaned_ms.get(log, -1)
 
     def _recopied(self) -> int:

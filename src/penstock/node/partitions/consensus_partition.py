@@ -1,7 +1,7 @@
-"""A partition that a storage group replicates: its log is the group's to write, and all in it is committed.
+"""A partition that a storage group replicates: only the group writes its log, and all in it is committed.
 
-So for the machines of the ISR this replica is alone: what is in its log is committed, and nobody has to fetch it. The
-metadata are a signpost: this replica leads when they name this node, and the group leads here.
+So to the code for the ISR this replica is the only one: what is in its log is committed, and no follower has to fetch
+it. The metadata are a signpost: this replica leads when they name this node, and the group leads here.
 """
 
 from __future__ import annotations
@@ -37,21 +37,20 @@ class ConsensusPartition(Partition):
 
     @property
     def leader(self) -> PartitionLeader | None:
-        """What it is while it leads: nothing from the moment on at which the group does not lead here any more."""
+        """None from the moment at which the group leads here no more."""
         return self._named if self._named is not None and self.group.leads else None
 
     @property
     def role(self) -> PartitionLeader | PartitionFollower | None:
-        """A leader without its lease has none: another one may lead, and have acknowledged more."""
+        """A leader without its lease has none: another replica may lead, and have acknowledged more."""
         return (self._named if self.group.can_be_read else None) or self.follower
 
     @property
     def hand_over(self) -> HoldsBack | None:
-        """It goes with its group."""
         return self.group.hand_over
 
     def check_leader(self, current_leader_epoch: int = -1) -> PartitionLeader:
-        """As of any partition; also KafkaError NOT_LEADER_OR_FOLLOWER when the group has no lease here."""
+        """Also raises KafkaError NOT_LEADER_OR_FOLLOWER when the group has no lease here."""
         leader = super().check_leader(current_leader_epoch)
         if not self.group.can_be_read:
             raise KafkaError(
@@ -64,7 +63,7 @@ class ConsensusPartition(Partition):
         return self.check_leader(current_leader_epoch)
 
     def append(self, batches: memoryview, *, acks: int, now_ms: int, origin: AppendOrigin = CLIENT) -> AppendResult:
-        """Let the group append it. Who waits for it is called as well when the group loses its lead."""
+        """Let the group append it. Waiters are also called when the group loses its lead."""
         if self.leader is None or self.group.proposer.gives_way:
             raise NotAppendingError(self)
         place = self.group.append(self.member.id, batches, leader_epoch=self.leader_epoch)
@@ -83,7 +82,6 @@ class ConsensusPartition(Partition):
         raise AssertionError("its leader knows of no follower")
 
     def obey(self, node_id: int, image: PartitionImage, now_ms: int) -> None:
-        """Take note of whom the metadata name."""
         super().obey(node_id, image._replace(replicas=(node_id,), isr=(node_id,)), now_ms)
 
     def _become(

@@ -27,23 +27,19 @@ from penstock.replication.partition_leader import PartitionLeader
 from penstock.replication.waits import Waits
 
 EVICTION_MS = 120_000
-"""A session that was not used for so long goes for any new one; one that is older may go for a larger one."""
+"""A session unused for this long makes room for any new one; one that is older than this, for a larger one."""
 MAX_PARTITIONS = 250_000
-"""Partitions that all sessions together remember: a hundred megabytes."""
+"""Of all sessions together; they take a hundred megabytes."""
 LOOK_AT_ALL_S = 5.0
 """How often a session of very many partitions is looked at as a whole."""
 _LAST_EPOCH = 2**31 - 1
 _NO_SESSION = 0
 
 Key = tuple[str | UUID, int]
-"""A partition by the name or the id of its topic, and its index."""
 
 
 class Wanted:
-    """One partition that a client fetches, and what it was last told about it.
-
-    `partition` and its `role` are those that were last read from, None when the request has to be checked anew.
-    """
+    """`partition` and its `role` are those that were last read from, None when the request has to be checked anew."""
 
     __slots__ = (
         "is_asked",
@@ -60,19 +56,16 @@ class Wanted:
         self.key = key
         self.request = request
         self.is_asked = True
-        """Whether it has not left its session."""
+        """False once the partition has left its session."""
         self.told_high_watermark = -1
         self.told_log_start_offset = -1
         self.partition: Partition | None = None
         self.role: PartitionLeader | PartitionFollower | None = None
         self.standing: StandingWait | None = None
-        """What marks it in its session when it has more, if that goes by marks."""
+        """Marks the partition in its session when it has more, if the session keeps marks."""
 
     def is_quiet(self, replica_id: int) -> bool:
-        """Whether the client has read everything and was told everything, so that it need not be looked at further.
-
-        A follower (`replica_id` is not -1) that is not in sync is always looked at: it may come in at any time.
-        """
+        """Whether the client has read and heard everything. Followers out of sync never are: they may come in."""
         partition, role = self.partition, self.role
         return (
             partition is not None
@@ -101,19 +94,16 @@ class StandingWait:
         self._wait = waits.add(offset, self)
 
     def __call__(self) -> None:
-        """The wait is over."""
         self._wanted.standing = None
         self._session.marked[self._wanted] = None
         self._session.woken()
 
     def cancel(self) -> None:
-        """Wait no longer."""
         self._wanted.standing = None
         self._waits.cancel(self._wait)
 
 
-def nobody_waits() -> None:
-    """What `Session.woken` is while no poll waits."""
+def nobody_waits() -> None: ...
 
 
 @dataclass(slots=True)
@@ -139,18 +129,16 @@ class Session:
 
     @property
     def keeps_marks(self) -> bool:
-        """Whether a poll ever looked at marked partitions; before, none is marked, nor has a standing wait."""
+        """Whether a poll has ever looked at marked partitions; before, none is marked or has a standing wait."""
         return self.looked_at_all_s >= 0
 
     def to_look_at(self, now_s: float) -> list[Wanted]:
-        """What a poll looks at that goes by the marks."""
         if now_s - self.looked_at_all_s >= LOOK_AT_ALL_S:
             self.looked_at_all_s = now_s
             self.marked = dict.fromkeys(self.wanted.values())
         return list(self.marked)
 
     def ask(self, key: Key, request: FetchPartition) -> None:
-        """The client asks for this from now on."""
         wanted = self.wanted.get(key)
         if wanted is None:
             wanted = self.wanted[key] = Wanted(key, request)
@@ -161,7 +149,6 @@ class Session:
             self.marked[wanted] = None
 
     def forget(self, key: Key) -> None:
-        """This partition is asked for no longer."""
         wanted = self.wanted.pop(key, None)
         if wanted is None:
             return
@@ -176,10 +163,7 @@ class Session:
         return self.privileged, len(self.wanted)
 
     def to_the_back(self, keys: Iterable[Key]) -> None:
-        """Let partitions that had records come last in the next fetch, so that none starves.
-
-        One that left the session while a request waited is passed over.
-        """
+        """Partitions that had records come last in the next fetch, so that none starves. Skips ones that have left."""
         if len(self.wanted) == 1:
             return
         for key in keys:
@@ -192,26 +176,23 @@ class Session:
 
 
 class FetchPlan(NamedTuple):
-    """The partitions that a request is about, and the session that it belongs to, if any."""
-
     wanted: dict[Key, Wanted]
     session: Session | None = None
     is_incremental: bool = False
 
     @property
     def session_id(self) -> int:
-        """The id that the response bears."""
         return _NO_SESSION if self.session is None else self.session.session_id
 
 
 class FetchSessions:
     """All sessions of one node, at most `max_sessions` of them, the longest unused first.
 
-    Who may take another's place, by Kafka's rules:
+    Which session may take another's place, by Kafka's rules:
 
     | there is                                             | it goes for                                  |
     | ---------------------------------------------------- | -------------------------------------------- |
-    | a session that was not used for `EVICTION_MS`        | anybody                                      |
+    | a session that was not used for `EVICTION_MS`        | any one                                      |
     | a consumer's session                                 | a follower                                   |
     | one of the same kind that is older than `EVICTION_MS` | one with more partitions, the smallest first |
 
@@ -223,11 +204,9 @@ class FetchSessions:
         self._random = random
         self._sessions: OrderedDict[int, Session] = OrderedDict()
         self._remembered = 0
-        """Partitions of all sessions together."""
         self.ended: list[Session] = []
         self.tasks = Tasks()
-        """Those that take away what sessions have left that ended."""
-        """Sessions whose standing waits are to be taken away."""
+        """Remove the standing waits of sessions that have ended."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -235,10 +214,7 @@ class FetchSessions:
     def plan(
         self, frame: FetchFrame, wanted: dict[Key, Wanted] | None, *, uses_topic_ids: bool, now_ms: int
     ) -> FetchPlan:
-        """What the request asks for; `wanted` is what it names, if that was worked out already (`wanted_in`).
-
-        KafkaError when it names a session or an epoch that is not there.
-        """
+        """`wanted` is what the request names, if known (`wanted_in`). KafkaError for an unknown session or epoch."""
         if frame.session_epoch <= 0:
             self._close(frame.session_id)
             if wanted is None:
@@ -284,7 +260,6 @@ class FetchSessions:
         return session
 
     def _to_evict(self, newcomer: tuple[bool, int], now_ms: int) -> Session | None:
-        """The session that goes for a new one of that rank, if any does."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None or now_ms - oldest.last_used_ms >= EVICTION_MS:
             return oldest
@@ -318,7 +293,7 @@ class FetchSessions:
 
 
 def wanted_in(frame: FetchFrame, *, uses_topic_ids: bool) -> dict[Key, Wanted]:
-    """What a request names; nothing that the node holds is touched, so a thread may do it."""
+    """The partitions that a request names. It touches no state of the node, so it may run in a thread."""
     wanted: dict[Key, Wanted] = {}
     for topic in frame.topics:
         name_or_id = topic.topic_id if uses_topic_ids else topic.name

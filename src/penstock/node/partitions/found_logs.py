@@ -63,17 +63,14 @@ def _right_one(
 
 
 def _counts(partition: PartitionImage, node_id: int) -> bool:
-    """Whether anybody relies on what this replica has."""
+    """Whether the cluster relies on what this replica has."""
     return node_id in (*partition.isr, *partition.eligible_leader_replicas, *partition.last_known_elr)
 
 
 async def set_aside_strays(
     directories: LogDirectories, image: ClusterImage, node_id: int, is_member: Callable[[PartitionLog], bool]
 ) -> None:
-    """A log that the metadata do not give to this node must not be taken for one of a topic to come.
-
-    `is_member` tells whether a log belongs to a storage group here.
-    """
+    """Strays must not be taken for logs of a topic to come. `is_member`: the log belongs to a storage group here."""
     for number, (key, log) in enumerate(list(directories.logs.items()), 1):
         is_there = directories.logs.get(key) is log  # its topic may have been removed meanwhile
         if is_there and log.health.failure is None and not (_is_ours(image, node_id, log) or is_member(log)):

@@ -20,10 +20,9 @@ from penstock.protocol.errors import KafkaError
 from penstock.replication.waits import NEVER, Wait, Waits
 
 LINGER_S: Final = 0.2
-"""So long a node that stops has sent on what arrives, where something did: by the first answers producers hear where
-to go."""
+"""How long a node that stops sends on what still arrives: the first answers tell producers where to go."""
 FAR: Final = NEVER - 1
-"""An offset that no log reaches: who waits for it is woken when the metadata have changed."""
+"""An offset that no log reaches: its waiter is woken when the metadata have changed."""
 
 logger = logging.getLogger(__name__)
 
@@ -41,19 +40,16 @@ class Resident(Protocol):
         """Go on as before, with what was kept."""
 
     def refuse(self) -> None:
-        """Keep nothing more: another one is there for it, or may be."""
+        """Keep nothing more: another leader is there for it, or may be."""
 
     async def forward(self, leader_epoch: int) -> None:
-        """Send on what was kept and what still arrives to the successor, which leads in this epoch.
-
-        Returns when that one has begun; raises ClientError or KafkaError where it cannot be reached.
-        """
+        """Send on all requests, until the leader of this epoch has begun. Raises ClientError, KafkaError."""
 
     def end(self) -> None:
-        """Whatever comes now finds its way by itself."""
+        """From now on what arrives finds its way by itself."""
 
     def stop(self) -> None:
-        """The same, and what was sent on waits for the successor no longer."""
+        """As `end`, and requests that were sent on no longer wait for the successor."""
 
 
 class PartitionHandOver(HandOver):
@@ -84,7 +80,6 @@ class PartitionHandOver(HandOver):
         self._look()
 
     def _look(self) -> None:
-        """More is committed, or the metadata have changed."""
         self._wait_no_longer()
         partition, machine = self.partition, self.machine
         leader, follower = partition.leader, partition.follower
@@ -157,7 +152,7 @@ class PartitionHandOver(HandOver):
         await super().stop()
 
     def _seal(self) -> None:
-        """The last that this leader appends. What comes of it may be this one's end."""
+        """Append the last records of this leader, which may end the hand-over."""
         partition, leader = self.partition, self.partition.leader
         assert leader is not None
         assert self._resident is not None

@@ -33,11 +33,10 @@ SOON_S: Final = 0.05
 """The same after a move, as the next one may follow."""
 SOON_TIMES: Final = 20
 ANSWER_S: Final = 0.5
-"""So long for the controller to answer before it is asked again."""
 AT_ONCE: Final = 8
-"""So many partitions are handed over at the same time, by a broker that stops."""
+"""How many partitions a broker that stops hands over at the same time."""
 GIVE_AWAY_S: Final = 5
-"""So long a broker that stops hands over; what it leads then others get by an election."""
+"""How long a broker that stops hands over; the rest of its partitions go to others by an election."""
 ELSEWHERE: Final = (
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.INVALID_UPDATE_VERSION,
@@ -62,21 +61,19 @@ class Neighbours(Protocol):
     """The other brokers, and what lives on partitions and goes to them with these."""
 
     def connect(self, broker_id: int) -> Awaitable[Connection]:
-        """A new connection to another broker. ClientError if there is none to be had."""
+        """ClientError if there is no connection to be had."""
 
     def group(self, number: int) -> StorageGroup | None:
-        """The storage group of that number, where it runs here."""
+        """None if the group does not run here."""
 
     def resident_of(self, partition: Partition, connect: Connect) -> Resident | None:
-        """What lives on a partition and goes with it, by the way to the successor. KafkaError if it cannot now."""
+        """The coordinator on a partition, with the way to the successor. KafkaError if it cannot move now."""
 
     async def prepare(self, partition: Partition) -> None:
-        """What that does before, while all goes on as ever."""
+        """What the coordinator does before it goes, while it works as ever."""
 
 
 class HandOvers:
-    """See the module."""
-
     def __init__(self, context: BrokerContext, table: PartitionTable, neighbours: Neighbours) -> None:
         self._context = context
         self._node_id = context.node_id
@@ -87,15 +84,13 @@ class HandOvers:
         self._limits = Limits(silent_ms=context.config.broker_session_timeout_ms)
         self._few = asyncio.Semaphore(AT_ONCE)
         self.open: list[PartitionHandOver] = []
-        """What is handed over, or was lately."""
         self._tasks = Tasks()
 
     def start(self) -> None:
-        """Ask in the background."""
         self._tasks.start(self._run(), "hand over what others should lead")
 
     async def stop(self) -> None:
-        """Hand over no more. What is held is refused."""
+        """Hand over no more; requests that are held are refused."""
         await self._tasks.stop()
         for hand_over in (*self.open, *self._groups):
             await hand_over.stop()
@@ -116,7 +111,7 @@ class HandOvers:
                 logger.exception("a hand-over failed by our own fault")
 
     async def _hand_over(self) -> bool:
-        """Hand over what it is time for; whether there was anything. Raises KafkaError."""
+        """Hand over what the controller names; whether there was anything. Raises KafkaError."""
         told = await self._submit(HandOverLeaderRequest())
         groups = self._image.topics.get(STORAGE_GROUPS)
         if groups is not None and told.topic_id == groups.topic_id:
@@ -171,7 +166,7 @@ class HandOvers:
         for name, index in each(self._image.index.led_by(self._node_id)):
             topic, partition = self._image.topics[name], self._table.get(name, index)
             image = topic.partitions[index]
-            # One that is not in the table has no record, and nobody has asked for it.
+            # A partition that is not in the table has no record, and no client has asked for it.
             if isinstance(partition, IsrPartition) and len(image.isr) > 1:
                 yield partition, image
 
@@ -184,20 +179,15 @@ class HandOvers:
                 logger.info("%s is not handed over: %s", partition, error)
 
     def _may_lead(self, partition: PartitionImage, broker_id: int) -> bool:
-        """Whether the controller would have it lead, as far as this broker knows."""
+        """Whether the controller would have that broker lead, as far as this one knows."""
         return broker_id != self._node_id and self._image.is_served(partition, broker_id)
 
     async def settle(self) -> None:
-        """The metadata name who leads what was handed over: what arrives from now on finds its way by itself, and what
-        was held or sent on gets its answer.
-        """
+        """The metadata name the new leaders, where clients find them; requests held or sent on get answers."""
         await asyncio.gather(*(one.settle() for one in self.open))
 
     async def hand_over_group(self, group: StorageGroup, successor: int) -> bool:
-        """Give the lead of a group to another voter, with what arrives meanwhile; whether it has been tried.
-
-        Returns when this node has nothing left to do but to send on what arrives.
-        """
+        """Whether it was tried. Returns when this node has nothing left to do but to send on what arrives."""
         from penstock.node.links.successor import SucceedingBroker  # as above
         from penstock.node.storage_groups.hand_over import StorageGroupHandOver
 
@@ -213,7 +203,7 @@ class HandOvers:
         return True
 
     async def settle_groups(self) -> None:
-        """The metadata name who leads the groups that were handed over: what arrives here goes there by itself."""
+        """The metadata name the new leaders of the groups: clients find them by themselves."""
         await asyncio.gather(*(one.settle() for one in self._groups))
 
     def _can(self, partition: IsrPartition, leader_epoch: int, successor: int) -> bool:
@@ -227,7 +217,7 @@ class HandOvers:
         )
 
     async def _asked(self, partition: Partition, epochs: tuple[int, int], successor: int) -> Answer:
-        """`epochs`: those of the leader and of the partition."""
+        """`epochs`: of the leader, and of the partition."""
         leader_epoch, partition_epoch = epochs
         request = HandOverLeaderRequest(
             topic_id=partition.topic_id,

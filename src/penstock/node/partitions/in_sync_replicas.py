@@ -1,4 +1,4 @@
-"""Keeps the replicas in sync of the partitions that this broker leads: who comes in, who goes, what is settled.
+"""Keeps the replicas in sync of the partitions that this broker leads: what comes in, what goes, what is settled.
 
 | event                             | what follows                                                              |
 | --------------------------------- | ------------------------------------------------------------------------- |
@@ -30,7 +30,6 @@ RETRY_S: Final = 0.1
 JOINING_S: Final = 1.0
 """How often to see whether a follower that is waited for still comes."""
 MOST_AT_ONCE: Final = 2_000
-"""Partitions in one request."""
 LOOKED_AT_ONCE: Final = 500
 """Partitions whose followers are looked at before the event loop gets to do something else."""
 ANY_EPOCH: Final = -1
@@ -52,8 +51,6 @@ Key = tuple[UUID, int]
 
 
 class InSyncReplicas:
-    """See the module."""
-
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
         self._image = context.image
@@ -65,24 +62,20 @@ class InSyncReplicas:
         self._tasks = Tasks()
 
     def start(self) -> None:
-        """Look and tell in the background."""
         self._tasks.start(self._look(), "look at followers")
         self._tasks.start(self._look_at_joining(), "look at followers that come in sync")
         self._tasks.start(self._tell(), "tell the controller of replicas in sync")
 
     async def stop(self) -> None:
-        """Look and tell no more."""
         await self._tasks.stop()
 
     # -- what happens to a partition ----------------------------------------------------------------------------------
 
     def watch(self, partition: IsrPartition) -> None:
-        """The leader of a partition with followers begins, or is about to append."""
         if partition not in self._watched and partition.leader is not None:
             self._watched[partition] = Watch(partition.leader, self._now_ms())
 
     def fetched(self, partition: IsrPartition, replica: int) -> None:
-        """A follower has told how far it is."""
         leader = partition.leader
         if leader is None:
             return
@@ -99,7 +92,7 @@ class InSyncReplicas:
             partition.on_joining((*leader.joining, replica))
 
     def _may_come_in(self, replica: int, broker_epoch: int) -> bool:
-        """Not while its broker is fenced or on its way out, nor in another life of it (KIP-841, KIP-903)."""
+        """Not while its broker is fenced, shuts down or has restarted (KIP-841, KIP-903)."""
         broker = self._image.brokers.get(replica)
         return broker is not None and broker.active and broker_epoch in (ANY_EPOCH, broker.epoch)
 
@@ -143,7 +136,7 @@ class InSyncReplicas:
             self.look_at_joining()
 
     def look_at_joining(self) -> None:
-        """Wait no longer for those that do not come: their broker is gone, or they lag."""
+        """Wait no longer for followers that do not come: their broker is gone, or they lag."""
         for partition in list(self._joining):
             leader = partition.leader
             if leader is None or not leader.joining:
@@ -179,7 +172,7 @@ class InSyncReplicas:
                     await asyncio.sleep(RETRY_S)
 
     async def _tell_of(self, asked: dict[Key, tuple[IsrPartition, IsrProposal]]) -> bool:
-        """Whether it is certain what became, or will become, of all of them."""
+        """Whether the fate of all of them is certain now, or will be when the metadata come."""
         answers, unknown = await self._ask(asked)
         told = [
             self._answered(partition, wanted, *answers.get(key, (unknown, ANY_EPOCH)))
@@ -188,7 +181,7 @@ class InSyncReplicas:
         return all(told)
 
     def _answered(self, partition: IsrPartition, wanted: IsrProposal, code: ErrorCode, partition_epoch: int) -> bool:
-        """Whether it is certain what became of a proposal, or will be when the metadata come."""
+        """Whether the fate of a proposal is certain now, or will be when the metadata come."""
         leader = partition.leader
         is_current = (
             leader is not None
@@ -211,7 +204,7 @@ class InSyncReplicas:
     async def _ask(
         self, asked: dict[Key, tuple[IsrPartition, IsrProposal]]
     ) -> tuple[dict[Key, tuple[ErrorCode, int]], ErrorCode]:
-        """The error and the partition epoch that answer each proposal, and the error where there is no answer."""
+        """The error and the partition epoch for each proposal, and the error where there is no answer."""
         # A single node proposes nothing, and starts without this module.
         from penstock.protocol.messages.alter_partition import (
             AlterPartitionRequest,

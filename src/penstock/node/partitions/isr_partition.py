@@ -1,4 +1,4 @@
-"""A partition that its replicas in sync have: the leader appends to its own log, and the others fetch from it."""
+"""A partition that is replicated by the ISR: the leader appends to its own log, and the others fetch from it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,15 @@ if TYPE_CHECKING:
 
 
 class InSync(Protocol):
-    """Who keeps the replicas in sync of the partitions that are led here (`InSyncReplicas`)."""
+    """Keeps the replicas in sync of the partitions that are led here (`InSyncReplicas`)."""
 
     def watch(self, partition: IsrPartition) -> None:
         """The leader of a partition with followers begins, or is about to append."""
 
-    def fetched(self, partition: IsrPartition, replica: int) -> None:
-        """A follower has told how far it is."""
+    def fetched(self, partition: IsrPartition, replica: int) -> None: ...
 
 
 class IsrPartition(Partition):
-    """As its leader, or as one that follows."""
-
     __slots__ = ("appender", "dirty", "hand_over", "in_sync", "leader")
 
     leader: PartitionLeader | None
@@ -48,11 +45,11 @@ class IsrPartition(Partition):
         dirty: dict[Partition, None] | None = None,
         in_sync: InSync | None = None,
     ) -> None:
-        """`high_watermark` is what was known when the node was stopped; in `dirty` it enters itself when it moves."""
+        """`high_watermark` is that of the last stop; the partition enters itself in `dirty` when it moves."""
         super().__init__(log.topic, log.partition, topic_id, log, Committed(high_watermark))
         self.leader = self.hand_over = None
         self.appender: PartitionLeader | None = None
-        """The leader, but for when it is handing over and appends nothing any more."""
+        """The leader, unless it hands over and appends nothing any more."""
         self.dirty = {} if dirty is None else dirty
         self.in_sync = in_sync
 
@@ -98,22 +95,18 @@ class IsrPartition(Partition):
             self.in_sync.fetched(self, replica)
 
     def on_joining(self, replicas: Sequence[int]) -> None:
-        """These followers are waited for, so that they can come in sync."""
+        """Wait for these followers, so that they can come in sync."""
         if self.leader is not None:
             call(self.leader.on_joining(replicas))
 
     def on_isr_refused(self) -> None:
-        """What this leader proposed as its ISR will not come about."""
         if self.leader is not None:
             call(self.leader.on_refused())
 
     # this replica as a follower
 
     def append_fetched(self, batches: bytes | memoryview, leader_high_watermark: int, leader_start_offset: int) -> None:
-        """Append what the leader sent behind the log's end, and take over what it knows.
-
-        KafkaError as `PartitionLog.append_as_follower` says.
-        """
+        """Also takes over the leader's offsets. KafkaError as `PartitionLog.append_as_follower` says."""
         follower, log = self.follower, self.log
         assert follower is not None
         if batches:
@@ -127,7 +120,6 @@ class IsrPartition(Partition):
             self.dirty[self] = None
 
     def cut_to(self, offset: int) -> None:
-        """Remove what lies behind `offset`: the leader does not have it."""
         assert self.follower is not None
         self.follower.on_truncated(self.log.truncate_to(offset))
         self.dirty[self] = None

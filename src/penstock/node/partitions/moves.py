@@ -47,11 +47,10 @@ MAX_PREFERRED: Final = 10_000
 
 Key = tuple[str, int]
 Move = tuple[IsrPartition, str]
-"""A replica, and the log directory that it is to move to."""
 
 
 class DirectoryMoves:
-    """See the module. `on_moved` is called with each partition whose log lies elsewhere now."""
+    """`on_moved` is called with each partition whose log lies elsewhere now."""
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class DirectoryMoves:
         self._on_moved = on_moved
         self._wanted: dict[Key, Move] = {}
         self._unwanted: dict[Key, None] = {}
-        """Copies to drop once nobody writes to them."""
+        """Copies to drop once no thread writes to them."""
         self._changed = asyncio.Event()
         self._tasks = Tasks()
         self._work: asyncio.Future[None] | None = None
@@ -93,20 +92,16 @@ class DirectoryMoves:
             logger.warning("%s is a copy of no replica here: now %s, remove it if it is not missed", directory, path)
 
     async def stop(self) -> None:
-        """Stop working; the caller closes the logs."""
+        """The caller closes the logs."""
         await self._tasks.stop()
         if self._work is not None:  # its thread goes on; the files must not be closed under it
             await asyncio.wait([self._work])
 
     def future_of(self, partition: Partition) -> PartitionLog | None:
-        """The copy of a partition's log, if there is one."""
         return self._directories.futures.get((partition.topic, partition.index))
 
     def check_target(self, path: str) -> str:
-        """The log directory that a client names by its absolute path.
-
-        Raises KafkaError: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR.
-        """
+        """`path` is absolute. Raises KafkaError: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR."""
         for directory in self._directories.roots.for_data:
             if os.path.abspath(directory.path) == path:
                 directory.health.check()
@@ -114,12 +109,12 @@ class DirectoryMoves:
         raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is none of this node's log directories")
 
     def prefer(self, topic: str, index: int, path: str) -> None:
-        """Make a replica there once it is this node's."""
+        """Make the replica in this directory once it is this node's."""
         if len(self._directories.preferred) < MAX_PREFERRED:
             self._directories.preferred[topic, index] = path
 
     def move(self, partition: Partition, path: str) -> None:
-        """Let a replica move to this directory, or stay where it is if that is the one. Raises KafkaError."""
+        """Let a replica move to this directory; if it lies there already, it stays. Raises KafkaError."""
         key = (partition.topic, partition.index)
         partition.log.health.check()
         if not isinstance(partition, IsrPartition):
@@ -135,7 +130,6 @@ class DirectoryMoves:
         self._changed.set()
 
     def forget(self, partition: Partition) -> None:
-        """The replica is given up."""
         key = (partition.topic, partition.index)
         self._wanted.pop(key, None)
         if key in self._directories.futures:

@@ -1,7 +1,8 @@
 """One partition that this node holds: its log, and the machine of the role that its replica has.
 
-The machines say who is due after an event, and here they are called. Who replicates a partition decides how it is
-appended to and who may read it: the replicas in sync (`IsrPartition`), or a storage group (`ConsensusPartition`).
+The machines say which waiters are due after an event, and here they are called. How a partition is replicated decides
+how it is appended to and which replica may read it: the replicas in sync (`IsrPartition`), or a storage group
+(`ConsensusPartition`).
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class NotAppendingError(KafkaError):
 class Partition(ABC):
     """A replica of one partition on this node. It has a `leader` or a `follower`, from its first metadata on.
 
-    `committed.waits` calls who waits for the high watermark, `leader.appended` who waits for the log's end: once, when
-    it is reached or the epoch of the replica is over.
+    Waiters for the high watermark are in `committed.waits`, waiters for the log's end in `leader.appended`: each is
+    called once, when its offset is reached or the epoch of the replica is over.
     """
 
     __slots__ = (
@@ -74,7 +75,7 @@ class Partition(ABC):
         self.leader_quota: ReplicationQuota | None = None
         """What replicas that are not in sync may take from here; None if they are not throttled."""
         self.follower_quota: ReplicationQuota | None = None
-        """What this replica may take while it is not in sync, likewise."""
+        """The same for what this replica takes while it is not in sync."""
         self._min_insync_replicas = 1
 
     def __repr__(self) -> str:
@@ -82,8 +83,7 @@ class Partition(ABC):
 
     @property
     @abstractmethod
-    def leader(self) -> PartitionLeader | None:
-        """What this replica is while it leads."""
+    def leader(self) -> PartitionLeader | None: ...
 
     @property
     @abstractmethod
@@ -93,7 +93,7 @@ class Partition(ABC):
     @property
     @abstractmethod
     def hand_over(self) -> HoldsBack | None:
-        """Who keeps what arrives while the partition goes to another leader."""
+        """Keeps what arrives while the partition goes to another leader."""
 
     @abstractmethod
     def append(self, batches: memoryview, *, acks: int, now_ms: int, origin: AppendOrigin = CLIENT) -> AppendResult:
@@ -117,7 +117,7 @@ class Partition(ABC):
     def _become(
         self, leader: PartitionLeader | None, follower: PartitionFollower | None
     ) -> PartitionLeader | PartitionFollower | None:
-        """Take on a role, or none; what it was before."""
+        """Take on a role, or none; returns the former one."""
 
     # What may be read.
 
@@ -133,17 +133,14 @@ class Partition(ABC):
 
     @property
     def high_watermark(self) -> int:
-        """The offset before which every in-sync replica has all records, as far as this one knows."""
         return self.committed.high_watermark
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset before which no transaction is open; at most the high watermark."""
         return self.committed.last_stable_offset
 
     @property
     def min_insync_replicas(self) -> int:
-        """The topic's config of that name."""
         return self._min_insync_replicas
 
     @min_insync_replicas.setter
@@ -186,7 +183,7 @@ class Partition(ABC):
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
     # The term of a leader begins at the log's end when it is elected, as in Kafka; the log hears of it with the first
-    # append, so that 10,000 partitions that nobody writes to cost no file. Until then these three know better.
+    # append, so that 10,000 partitions without a write cost no file. Until then these three know better.
 
     @property
     def _is_new_term(self) -> bool:
@@ -219,10 +216,7 @@ class Partition(ABC):
     # roles
 
     def obey(self, node_id: int, image: PartitionImage, now_ms: int) -> None:
-        """Be what the committed metadata says of the partition: its leader, or a follower.
-
-        KafkaError when the log of a new leader cannot be read.
-        """
+        """Be what the committed metadata says. KafkaError when the log of a new leader cannot be read."""
         is_new_epoch = image.leader_epoch != self.leader_epoch
         if image.leader == node_id:
             if self.leader is None or is_new_epoch:
@@ -261,7 +255,6 @@ class Partition(ABC):
         call(woken)
 
     def resign(self) -> None:
-        """Neither lead nor follow any more: the replica is given up."""
         call(self._end_epoch())
 
     def _end_epoch(self) -> Sequence[Waiter]:
@@ -270,6 +263,5 @@ class Partition(ABC):
 
 
 def call(waiters: Sequence[Waiter]) -> None:
-    """Tell them that they wait no longer."""
     for waiter in waiters:
         waiter()

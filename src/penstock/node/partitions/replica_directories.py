@@ -30,11 +30,10 @@ MOST_AT_ONCE: Final = 2_000
 logger = logging.getLogger(__name__)
 
 Replica = tuple[UUID, int]
-"""The id of a topic, and a partition."""
 
 
 class ReplicaDirectories:
-    """See the module. `misplaced` is what to tell: a replica leaves it when the metadata says where it lies."""
+    """`misplaced` is what to tell: a replica leaves it when the metadata says where it lies."""
 
     def __init__(self, context: BrokerContext, misplaced: Mapping[Replica, UUID]) -> None:
         self._context = context
@@ -44,12 +43,10 @@ class ReplicaDirectories:
         self._tasks = Tasks()
 
     def start(self) -> None:
-        """Tell in the background what there is to tell, now and later."""
         self._changed.set()
         self._tasks.start(self._tell(), "directories of replicas")
 
     def wake(self) -> None:
-        """Look again at what is to be told."""
         self._changed.set()
 
     async def stop(self) -> None:

@@ -77,13 +77,13 @@ PASSING: Final = (
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
-"""One of the two brokers is behind in the metadata: nobody need hear of it."""
+"""One of the two brokers is behind in the metadata: no log line is needed."""
 PASSING_MS: Final = 10
 """How long a partition rests after the first such answer; after each further one twice as long."""
 
 
 class Follower(Value, kw_only=True):
-    """Who follows: this broker. `address_of` says where another broker is, None if nobody knows."""
+    """This broker. `address_of` says where another broker is, None if that is unknown."""
 
     node_id: int
     lease: BrokerLease
@@ -92,7 +92,7 @@ class Follower(Value, kw_only=True):
     address_of: Callable[[int], Address | None]
 
     def request(self) -> FollowerRequest:
-        """What is the same in all its requests as long as the broker epoch is: none of these keys changes meanwhile."""
+        """What all its requests share as long as the broker epoch is the same: none of these keys changes meanwhile."""
         config = self.config
         return FollowerRequest(
             client_id=self.settings.client_id,
@@ -106,7 +106,7 @@ class Follower(Value, kw_only=True):
 
 
 class ReplicaFetcher:
-    """See the module. It works from the first partition on until `stop`."""
+    """It works from the first partition on until `stop`."""
 
     def __init__(self, leader_id: int, follower: Follower) -> None:
         self.leader_id = leader_id
@@ -115,17 +115,16 @@ class ReplicaFetcher:
         self._partitions: dict[Key, IsrPartition] = {}
         self._resting: dict[Key, asyncio.TimerHandle] = {}
         self._passing: dict[Key, int] = {}
-        """How long partitions rest next about which one of the two brokers is behind."""
+        """How long each partition rests next if one of the two brokers is behind."""
         self._link = Link(partial(connect, settings=follower.settings))
         self._connection: Connection | None = None
-        """The one that the session is on: no other request has a place in between, so that answers are taken as they
-        come (`take`)."""
+        """The one that the session is on: no other request has a place in between, so answers can be taken at once."""
         self._version = OLDEST
         self._request: FollowerRequest | None = None
         self._failures = 0
         self._asked_s = 0.0
         self._over: asyncio.Future[Exception | None] | None = None
-        """Done when something else than the next request has to be done; None while nothing is asked."""
+        """Done when the next step is not another request; None while nothing is asked."""
         self._out_of_range: list[tuple[Key, IsrPartition, int]] = []
         """Partitions that ask for what is not there, and the leader epochs in which they did."""
         self._wanted = asyncio.Event()
@@ -145,7 +144,6 @@ class ReplicaFetcher:
         self._want(key, partition)
 
     def leave(self, partition: Partition) -> None:
-        """Fetch it no longer."""
         key = (partition.topic_id.bytes, partition.index)
         self._rest_no_longer(key)
         self._passing.pop(key, None)
@@ -153,7 +151,6 @@ class ReplicaFetcher:
             self._session.forget(key)
 
     async def stop(self) -> None:
-        """Fetch nothing any more."""
         for key in list(self._resting):
             self._rest_no_longer(key)
         await self._tasks.stop()
@@ -197,7 +194,7 @@ class ReplicaFetcher:
         self._resting[key] = self._loop.call_later(pause_ms / 1000, self._go_on, key)
 
     def _passing_ms(self, key: Key) -> int:
-        """How long the other broker gets to hear of what this one knows, or this one of what the other does."""
+        """How long the broker that is behind in the metadata gets to catch up."""
         pause_ms = self._passing.get(key, PASSING_MS)
         self._passing[key] = min(2 * pause_ms, self._follower.config.replica_fetch_backoff_ms)
         return pause_ms
@@ -228,7 +225,7 @@ class ReplicaFetcher:
                 await self._failed(error)
 
     async def _fetch(self) -> None:
-        """Go from answer to request, until something else has to be done; an answer is taken as soon as it comes."""
+        """Go from answer to request, until there is another step to do; an answer is taken as soon as it comes."""
         self._connection = connection = await self._connected()
         self._version = _version(connection)
         self._over = over = self._loop.create_future()
@@ -255,12 +252,10 @@ class ReplicaFetcher:
             raise error
 
     def _end(self, error: Exception | None = None) -> None:
-        """What comes next is not another request on this connection."""
         if self._over is not None and not self._over.done():
             self._over.set_result(error)
 
     async def _failed(self, error: Exception) -> None:
-        """Begin again after a pause that grows."""
         if not self._failures:
             logger.warning("could not fetch from broker %d: %s", self.leader_id, error)
         self._session.reset()
@@ -271,7 +266,6 @@ class ReplicaFetcher:
         await asyncio.sleep(pause_ms / 1000)
 
     async def _connected(self) -> Connection:
-        """The connection to the leader, at the address that it has now."""
         address = self._follower.address_of(self.leader_id)
         if address is None:
             raise ClusterUnreachableError(f"nobody has said where broker {self.leader_id} listens")
@@ -282,7 +276,6 @@ class ReplicaFetcher:
         return connection
 
     def _ask(self, connection: Connection) -> None:
-        """The next request of the session."""
         asked, request = self._session.next(), self._request
         if request is None or request.replica_epoch != self._follower.lease.broker_epoch:
             request = self._request = self._follower.request()
@@ -303,11 +296,10 @@ class ReplicaFetcher:
     # -- the answers --------------------------------------------------------------------------------------------------
 
     def fail(self, error: ClientError) -> None:
-        """The connection has ended."""
         self._end(error)
 
     def take(self, frame: memoryview) -> None:
-        """An answer has come. Nothing is asked before all records are taken from where they were received."""
+        """Nothing is asked before all records are taken from where they were received."""
         if self._over is None:
             return
         response = read_follower_response(frame, self._version)
@@ -428,7 +420,6 @@ class ReplicaFetcher:
 
 
 def _version(connection: Connection) -> int:
-    """In which version fetches go to this broker."""
     version = connection.version_for(ApiKey.FETCH)
     if version < OLDEST:
         raise UnsupportedByBrokerError(f"{connection.address} serves Fetch up to version {version}, needed is {OLDEST}")

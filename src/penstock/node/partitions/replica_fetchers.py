@@ -20,18 +20,13 @@ class Fetcher(Protocol):
     def follow(self, partition: IsrPartition) -> None:
         """Fetch this partition from where its log ends, in its leader's epoch as it is now."""
 
-    def leave(self, partition: Partition) -> None:
-        """Fetch it no longer."""
+    def leave(self, partition: Partition) -> None: ...
 
-    async def stop(self) -> None:
-        """Fetch nothing any more."""
+    async def stop(self) -> None: ...
 
 
 class ReplicaFetchers:
-    """See the module. `make` makes the fetcher for a leader's broker.
-
-    Fetchers are made when they are needed, and end with the last partition that they follow.
-    """
+    """`make` makes the fetcher for a leader's broker when it is needed; it ends with the last partition it follows."""
 
     def __init__(self, config: BrokerConfig, make: Callable[[int], Fetcher]) -> None:
         self._make = make
@@ -42,7 +37,6 @@ class ReplicaFetchers:
         self._is_stopped = False
 
     def follow(self, partition: IsrPartition, leader_id: int) -> None:
-        """Follow `leader_id` from now on, in the partition's epoch as it is now."""
         if self._is_stopped:
             return
         place = leader_id, _number(partition, self._config.num_replica_fetchers)
@@ -55,7 +49,6 @@ class ReplicaFetchers:
         fetcher.follow(partition)
 
     def leave(self, partition: Partition) -> None:
-        """Follow nobody."""
         place = self._of.pop(partition, None)
         if place is None:
             return
@@ -66,7 +59,6 @@ class ReplicaFetchers:
             self._ending.start(fetcher.stop(), f"end of following broker {place[0]}")
 
     async def stop(self) -> None:
-        """Follow nothing any more."""
         self._is_stopped = True
         for partition in list(self._of):
             self.leave(partition)

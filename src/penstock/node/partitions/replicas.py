@@ -18,7 +18,7 @@ is asked of it, as a node may have very many of them.
 A replica of a storage group is in `table` once the group has it: its log is the group's to make, write and delete.
 
 A replica in a log directory that fails, or that may lie in one which is offline since the start, is not in `table`:
-whoever asks for it gets KAFKA_STORAGE_ERROR.
+requests for it get KAFKA_STORAGE_ERROR.
 """
 
 from __future__ import annotations
@@ -94,23 +94,17 @@ class LocalReplicas:
         self._groups = groups
         self._high_watermarks: dict[tuple[str, int], int] = {}
         self.has_settled = Signal[()]()
-        """All that was committed is followed, after some of it had to wait; or a directory has failed."""
+        """All that was committed is obeyed, after some of it had to wait; or a directory has failed."""
         self.dropped = Signal[Partition]()
-        """A partition is held no longer."""
         self.found_misplaced = Signal[()]()
-        """Something came into `misplaced`."""
         self._todo = Backlog(self._obey_metadata, OBEYED_AT_ONCE, self.has_settled)
         self.misplaced: dict[tuple[UUID, int], UUID] = {}
-        """Replicas that the image looks for in another directory than the one they lie in, and that one's id."""
+        """Replicas that the image expects in another directory, and the id of the one they lie in."""
         self._offline: dict[tuple[UUID, int], None] = {}
         """Replicas that lie, or may lie, in directories that are offline."""
 
     async def open_all(self) -> None:
-        """At start: hold every replica that the image says is ours, with the logs that are found.
-
-        The metadata may change meanwhile: `on_metadata` must be told already. Raises DamagedDirectoryError,
-        KafkaError.
-        """
+        """At start, when `on_metadata` is told already. Raises DamagedDirectoryError, KafkaError."""
         settle_twins(self._directories, self._image, self._node_id)
         self._high_watermarks = self._directories.checkpoints.high_watermarks(self._directories.logs)
         ours = [
@@ -135,7 +129,7 @@ class LocalReplicas:
         await set_aside_strays(self._directories, self._image, self._node_id, self._groups.is_member)
 
     def _begin_with(self, topic_id: UUID, indexes: Iterable[int]) -> None:
-        """Take in these replicas of one topic: those that may wait at once, as there may be very many of them."""
+        """Take in these replicas of one topic; the ones that may wait wait, as there may be very many of them."""
         topic = self._image.topics_by_id.get(topic_id)
         if topic is None:  # it was removed meanwhile
             return
@@ -152,14 +146,12 @@ class LocalReplicas:
                 self._offline.pop((topic_id, index), None)
 
     def holds(self, topic: TopicImage, index: int) -> bool:
-        """Whether a replica of this partition is here, whether anybody has asked for it or not."""
         return (
             self._table.get(topic.topic_id, index) is not None
             or self._table.get_untouched(topic.topic_id, index) is not None
         )
 
     def config_of(self, topic: str) -> LogConfig:
-        """What the logs of a topic obey."""
         return self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic)).log
 
     def on_metadata(self, records: Iterable[MetadataRecord]) -> None:
@@ -180,7 +172,6 @@ class LocalReplicas:
         self._todo.work()
 
     def _is_nothing_to_obey(self, change: PartitionChangeRecord) -> bool:
-        """Whether it leaves a replica that this node has alone, and does not serve yet, where it is: a new epoch."""
         topic = self._image.topics_by_id.get(change.topic_id)
         return (
             topic is not None
@@ -191,11 +182,10 @@ class LocalReplicas:
         )
 
     async def settled(self) -> None:
-        """Returns when all that was committed so far is obeyed."""
         await self._todo.settled()
 
     def stop(self) -> None:
-        """Forget what is still to be obeyed; who waits for that waits no longer."""
+        """Drop what is still to be obeyed; `settled` returns."""
         self._todo.stop()
 
     def on_new_image(self) -> None:
@@ -214,7 +204,6 @@ class LocalReplicas:
         self._todo.work()
 
     def _is_there(self, topic_id: UUID, index: int) -> bool:
-        """Whether the image still knows that partition of that topic."""
         topic = self._image.topics_by_id.get(topic_id)
         return topic is not None and index in topic.partitions
 
@@ -225,7 +214,6 @@ class LocalReplicas:
             self._configure(name)
 
     def describe_directories(self) -> list[DirectoryDescription]:
-        """The log directories, and the sizes of what lies in them."""
         return self._directories.describe()
 
     def on_directory_failed(self, path: str) -> None:
@@ -292,9 +280,7 @@ class LocalReplicas:
                 logger.error("%s-%s: %s", topic, index, error.message)
 
     def _may_wait(self, log: PartitionLog, image: PartitionImage) -> bool:
-        """Whether nobody needs this replica before something is asked of it: it has no record, no other has to fetch
-        from it, nor it from another, no coordinator works on it, and the controller knows where it lies.
-        """
+        """Until it is asked for: it has no record, is this node's alone, and the controller knows where it lies."""
         return (
             log.is_untouched
             and image.replicas == self._alone
@@ -349,10 +335,7 @@ class LocalReplicas:
         return None
 
     def on_group(self, topic_id: UUID, index: int) -> None:
-        """A storage group has a partition here now, or another log of it, or has it no longer.
-
-        The group may be ahead of the metadata here: then they bring the partition.
-        """
+        """The group has the partition, another log of it, or it no longer; it may be ahead of the metadata here."""
         if not self._is_there(topic_id, index):
             return
         partition = self._table.get(topic_id, index)
@@ -378,7 +361,6 @@ class LocalReplicas:
             self.fetchers.follow(partition, image.leader)
 
     def on_moved(self, partition: Partition) -> None:
-        """The replica lies in another log directory now."""
         topic = self._image.topics_by_id.get(partition.topic_id)
         if topic is not None and partition.index in topic.partitions:
             self._compare_directories(partition, topic.partitions[partition.index])
@@ -392,7 +374,7 @@ class LocalReplicas:
             self.found_misplaced()
 
     def _lies_elsewhere(self, log: PartitionLog, image: PartitionImage) -> UUID | None:
-        """The directory in which a log lies, if the image should know of it and looks for it in another one."""
+        """The directory in which a log lies, if the image should know of it and expects another one."""
         said, actual = image.directory_of(self._node_id), self._directories.id_of(log)
         if said == actual or (is_reserved(said) and len(self._directories.roots.for_data) == 1):
             return None

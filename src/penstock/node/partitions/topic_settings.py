@@ -24,27 +24,21 @@ EVERY_PARTITION: Final = range(2**31)
 
 
 class TopicSettings(Value):
-    """What holds for every partition of a topic."""
-
     log: LogConfig
     min_insync_replicas: int
     throttled_leaders: Container[int] = ()
-    """The partitions whose replica on this node is throttled while it leads."""
     throttled_followers: Container[int] = ()
-    """Those whose replica is throttled while it follows."""
 
 
 class TopicSettingsTable:
-    """Works out the settings of topics and remembers them by what was set; `forget` when the broker's own change."""
+    """Remembers the settings by what was set; `forget` when the broker's own change."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
         self._known: dict[tuple[tuple[str, str], ...], TopicSettings] = {}
         self._told: dict[str, None] = {}
-        """The keys without effect that the log of this node has told of."""
 
     def settings(self, overrides: Mapping[str, str]) -> TopicSettings:
-        """The settings of a topic for which `overrides` were set."""
         key = tuple(sorted(overrides.items()))
         known = self._known.get(key)
         if known is None:
@@ -57,11 +51,10 @@ class TopicSettingsTable:
         return known
 
     def forget(self) -> None:
-        """The broker's own configs have changed."""
         self._known.clear()
 
     def _understood(self, overrides: Mapping[str, str]) -> dict[str, str]:
-        """The settings without those that another version of this program let in: a partition goes on without them."""
+        """Without the settings that another version of this program let in: a partition goes on without them."""
         understood = {}
         for key, value in overrides.items():
             try:
@@ -126,12 +119,10 @@ class Throttles:
         self.configure()
 
     def configure(self) -> None:
-        """Take over what the broker's keys say."""
         self.leader.bytes_per_s = self._config.leader_replication_throttled_rate
         self.follower.bytes_per_s = self._config.follower_replication_throttled_rate
         self.directories.bytes_per_s = self._config.replica_alter_log_dirs_io_max_bytes_per_second
 
     def apply(self, partition: Partition, settings: TopicSettings) -> None:
-        """Take over what the topic's keys say of a partition."""
         partition.leader_quota = self.leader if partition.index in settings.throttled_leaders else None
         partition.follower_quota = self.follower if partition.index in settings.throttled_followers else None

@@ -29,8 +29,6 @@ MAX_FILES_AT_ONCE = 100
 
 
 class UpkeepIntervals(Value, kw_only=True):
-    """How often to do what, in milliseconds."""
-
     retention_check_ms: int = 300_000
     high_watermark_checkpoint_ms: int = 5_000
     recovery_point_checkpoint_ms: int = 60_000
@@ -45,7 +43,7 @@ class _Watched(NamedTuple):
 
 
 class Upkeep:
-    """Looks after the logs of one node. `dirty`: the partitions appended to since the last checkpoint."""
+    """`dirty`: the partitions appended to since the last checkpoint."""
 
     def __init__(self, directories: LogDirectories, intervals: UpkeepIntervals, now_ms: Callable[[], int]) -> None:
         self.dirty: dict[Partition, None] = {}
@@ -61,7 +59,7 @@ class Upkeep:
         self._changed = asyncio.Event()
 
     def watch(self, partition: Partition, *, due_ms: int | None = None) -> None:
-        """Look after a partition, the next time at `due_ms`, by default when its log asks for it."""
+        """`due_ms` is the next time; by default when its log asks for it."""
         log = partition.log
         check_ms = log.next_deadline_ms(self._now_ms()) if due_ms is None else due_ms
         # A log that is not read in yet spreads its first check; but what is appended to it is to be flushed in time.
@@ -76,7 +74,7 @@ class Upkeep:
             self._changed.set()
 
     def remember(self, partition: Partition) -> None:
-        """Write down its high watermark with those of others, also before it moves."""
+        """Write down its high watermark with the others, also before it moves."""
         if partition.high_watermark:
             self._high_watermarks[partition.topic, partition.index] = partition.high_watermark
 
@@ -88,14 +86,13 @@ class Upkeep:
         self._changed.set()
 
     def start(self) -> None:
-        """Work in the background of the running event loop."""
         times, start = self._intervals, self._tasks.start
         start(self._look_after_logs(), "look after logs")
         start(self._repeat(times.high_watermark_checkpoint_ms, self.checkpoint_high_watermarks), "high watermarks")
         start(self._repeat(times.recovery_point_checkpoint_ms, self._checkpoint_logs), "recovery points")
 
     async def stop(self) -> None:
-        """Stop working; the caller closes the logs."""
+        """The caller closes the logs."""
         await self._tasks.stop()
         if self._flush is not None:  # Its thread goes on; the files must not be closed under it.
             await asyncio.wait([self._flush])
@@ -105,7 +102,6 @@ class Upkeep:
             logger.error("a checkpoint could not be written: %s", error.message)
 
     def checkpoint_high_watermarks(self) -> None:
-        """Write the high watermarks down if one may have moved."""
         if not self.dirty:
             return
         for partition in self.dirty:
@@ -117,7 +113,6 @@ class Upkeep:
         self._directories.checkpoints.write(self._directories.logs)
 
     async def run_due(self) -> None:
-        """Do what is due now."""
         now_ms = self._now_ms()
         try:
             self._directories.remove_due(now_ms, at_most=MAX_FILES_AT_ONCE)
