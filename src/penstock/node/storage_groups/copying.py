@@ -1,6 +1,6 @@
 """A replica copies from others what it lacks of partitions' logs, and what the group's log has forgotten.
 
-| who                                                       | from whom, and what it does meanwhile                    |
+| replica                                                   | from whom, and what it does meanwhile                    |
 | --------------------------------------------------------- | -------------------------------------------------------- |
 | it is so far behind that the leader has a snapshot for it | from the leader; it counts for no majority, for the core |
 |                                                           | takes no records behind a snapshot that is not examined  |
@@ -26,7 +26,7 @@ from penstock.replication.storage_groups.entries import PartitionId
 logger = logging.getLogger(__name__)
 
 PAUSE_S: Final = 0.1
-"""So long it waits when the leader has nothing for it, or there is none."""
+"""Pause when the leader has nothing for this replica, or there is none."""
 
 
 Wanted = Sequence[tuple[GroupPartition, int]]
@@ -79,9 +79,9 @@ async def copy_lost(
 
 
 async def ask_all(nodes: Sequence[int], source: Source, partition: PartitionId, offset: int) -> tuple[int, bytes]:
-    """What the first of these nodes has that has such batches; where none has, the earliest beginning of their logs.
+    """Batches from the first of these nodes that has them; where none has, the earliest beginning of their logs.
 
-    Raises KafkaError if nobody answers.
+    Raises KafkaError if no node answers.
     """
     starts: list[int] = []
     for node_id in nodes:
@@ -96,7 +96,6 @@ async def ask_all(nodes: Sequence[int], source: Source, partition: PartitionId, 
 
 
 def read_for_copy(log: PartitionLog, offset: int, max_bytes: int) -> tuple[int, bytes]:
-    """What another replica gets that asks for the batches from an offset on. Raises KafkaError."""
     if not log.log_start_offset <= offset < log.log_end_offset:
         return log.log_start_offset, b""
     try:
@@ -106,6 +105,6 @@ def read_for_copy(log: PartitionLog, offset: int, max_bytes: int) -> tuple[int, 
 
 
 def flush_all(logs: Sequence[PartitionLog]) -> None:
-    """Bring these logs to the disk; for a thread."""
+    """Syncs these logs; for a thread."""
     for log in logs:
         log.flush()

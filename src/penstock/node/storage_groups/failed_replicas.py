@@ -21,11 +21,11 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 logger = logging.getLogger(__name__)
 
 RETRY_S: Final = 5
-"""So long after a disk took nothing it is tried again."""
+"""How long after a failed write the replica is tried again."""
 
 
 class FailedReplicas:
-    """See the module. `wake` is called when one is to be tried again before its time."""
+    """`wake` is called when a replica is to be tried again before its time."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -48,14 +48,13 @@ class FailedReplicas:
         self._retry_s[number] = asyncio.get_running_loop().time() + RETRY_S if is_disk else inf
 
     def complain(self, number: int, error: Exception) -> None:
-        """Say once why it does not start."""
+        """Logs once why the replica does not start."""
         why = error.message or error.code.name if isinstance(error, KafkaError) else str(error) or repr(error)
         if self._complaints.get(number) != why:
             self._complaints[number] = why
             logger.error("this node takes no part in storage group %d: %s", number, why)
 
     def heal(self, number: int, work: Coroutine[Any, Any, None]) -> None:
-        """Try it again when this is done."""
         self._retry_s[number] = inf
         self._healing.start(self._healed(number, work), f"repair of storage group {number}")
 
@@ -73,7 +72,6 @@ class FailedReplicas:
         self._wake()
 
     def take_due(self) -> list[int]:
-        """Those that are to be tried again now."""
         now_s = asyncio.get_running_loop().time()
         due = [number for number, retry_s in self._retry_s.items() if retry_s <= now_s]
         for number in due:
@@ -81,11 +79,9 @@ class FailedReplicas:
         return due
 
     def forget(self, number: int, *, takes_part: bool = False) -> None:
-        """It is not to be here any more, or takes part."""
         self._retry_s.pop(number, None)
         if takes_part:
             self._complaints.pop(number, None)
 
     async def stop(self) -> None:
-        """Repair nothing any more."""
         await self._healing.stop()

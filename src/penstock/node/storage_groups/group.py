@@ -49,8 +49,6 @@ logger = logging.getLogger(__name__)
 
 
 class GroupLogs(Protocol):
-    """Where the logs of the partitions lie."""
-
     def open(self, partition: PartitionId, topic: str) -> PartitionLog:
         """The log that is there, or a new one."""
 
@@ -62,21 +60,17 @@ class GroupLogs(Protocol):
 
 
 class GivesWay(HoldsBack, Protocol):
-    """Who sees to it that the lead goes to another replica (`StorageGroupHandOver`)."""
+    """Sees to it that the lead goes to another replica (`StorageGroupHandOver`)."""
 
-    def on_leader(self, leader_id: int | None, epoch: int) -> None:
-        """Who leads the group has changed."""
+    def on_leader(self, leader_id: int | None, epoch: int) -> None: ...
 
 
 class StorageGroup:
-    """See the module. It is the `Application` of the group's driver."""
-
     def __init__(self, logs: GroupLogs, source: Source, settings: ProposalSettings, now_ms: Callable[[], int]) -> None:
         self.partitions: dict[PartitionId, GroupPartition] = {}
         self.removed: dict[PartitionId, PartitionState] = {}
-        """Those that the group lists still, and whose topics were deleted."""
+        """Partitions that the group still lists, and whose topics were deleted."""
         self.lead_changed = Signal[()]()
-        """This replica begins to lead, or leads no longer."""
         self.proposer = Proposer(settings)
         self.bytes_since_snapshot = 0
         self.member_changed = Signal[PartitionId]()
@@ -84,7 +78,7 @@ class StorageGroup:
         self.hand_over: GivesWay | None = None
         """Set while this replica gives the lead to another one, and for some time after that."""
         self.taken_over = self.taken_over_proposals = 0
-        """So often this replica got the lead because another one gave it away; that took so many proposals in all."""
+        """How often this replica got the lead because another one gave it away, and how many proposals that took."""
         self._handed_over: HandedOver | None = None
         self._logs = logs
         self._source = source
@@ -95,14 +89,13 @@ class StorageGroup:
         self._closed: list[GroupPartition] = []
 
     async def start(self, driver: QuorumDriver) -> None:
-        """Take part. Raises what the driver raises, and KAFKA_STORAGE_ERROR where a partition's log is not whole."""
+        """Raises what the driver raises, and KAFKA_STORAGE_ERROR where a partition's log is not whole."""
         self._driver = driver
         await driver.start()
         self._is_started = True
 
     @property
     def driver(self) -> QuorumDriver:
-        """The driver of the group's log."""
         assert self._driver is not None, "the group has not been started"
         return self._driver
 
@@ -113,36 +106,33 @@ class StorageGroup:
 
     @property
     def can_be_read(self) -> bool:
-        """Whether this replica leads within its lease: its logs have all that anybody was told is there.
+        """Whether this replica leads within its lease: its logs have all that was acknowledged.
 
-        For nobody else has told since it applied what came before its epoch, and it tells when that is in the logs.
+        No other has acknowledged since it applied what came before its epoch; it does so once its logs have it.
         """
         epoch = self.proposer.epoch
         return epoch is not None and self.driver.holds_lease(epoch)
 
     def partition(self, partition: PartitionId) -> GroupPartition:
-        """A partition of the group; KafkaError UNKNOWN_TOPIC_OR_PARTITION if it is none, or not yet."""
+        """Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION if it is not in the group, or not yet."""
         found = self.partitions.get(partition)
         if found is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the storage group has no such partition")
         return found
 
     def member(self, topic_id: UUID, number: int) -> GroupPartition | None:
-        """The same, or None."""
+        """None if it is not in the group, or not yet."""
         return self.partitions.get(PartitionId(topic_id, number))
 
     # What producers and the metadata ask for. All raise KafkaError NOT_LEADER_OR_FOLLOWER.
 
     def open(self, partition: PartitionId, topic: str, since: int = 0) -> None:
-        """The partition is to belong to the group; it does when it is among `partitions`.
-
-        At the offset `since` the metadata had its topic.
-        """
+        """It belongs to the group once it is among `partitions`. At the offset `since` the metadata had its topic."""
         self.proposer.open(partition, topic, since, self._now_ms())
         self._schedule()
 
     def close(self, partition: PartitionId) -> None:
-        """The partition shall belong to the group no longer. Its log is removed when no snapshot needs it."""
+        """The log of the partition is removed when no snapshot needs it."""
         self.proposer.close(partition, self._now_ms())
         self._schedule()
 
@@ -153,10 +143,7 @@ class StorageGroup:
         self._schedule()
 
     def append(self, partition: PartitionId, batch: memoryview, *, leader_epoch: int) -> Place:
-        """Check a client's batch, give it its offsets, and see that it is proposed.
-
-        Raises KafkaError as `Proposer.append` and `PartitionLog.append_as_leader` say; then nothing was appended.
-        """
+        """Raises KafkaError as `Proposer.append` and `PartitionLog.append_as_leader` say; then nothing was appended."""
         found, now_ms = self.partition(partition), self._now_ms()
         batch, header = found.check(batch, now_ms)
         place = self.proposer.append(partition, found, batch, header, leader_epoch, now_ms)
@@ -166,7 +153,7 @@ class StorageGroup:
     def acknowledged(self, partition: PartitionId, last_offset: int) -> asyncio.Future[None]:
         """The future is done when the batch that got this offset is on the disks of a majority, and in the log here.
 
-        It fails with NOT_LEADER_OR_FOLLOWER if this replica loses the lead before: then nobody knows.
+        It fails with NOT_LEADER_OR_FOLLOWER if this replica loses the lead before: then the outcome is unknown.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         found, epoch = self.partition(partition), self.proposer.epoch
@@ -188,7 +175,7 @@ class StorageGroup:
     # Proposals.
 
     def _schedule(self) -> None:
-        """See to the proposal that is collected: at the end of this turn, or when it has lingered."""
+        """Send the proposal that is collected: at the end of this turn, or when it has lingered."""
         deadline_ms = self.proposer.deadline_ms
         if deadline_ms is not None:
             self._alarm.set(deadline_ms)
@@ -214,9 +201,8 @@ class StorageGroup:
         return done
 
     def propose_successor(self, successor: int) -> asyncio.Future[int]:
-        """Propose that this voter leads next. This replica appends nothing more in its epoch, and gives up its lease.
-
-        The future is done when a majority has agreed. Raises KafkaError NOT_LEADER_OR_FOLLOWER.
+        """This replica appends nothing more in its epoch, and gives up its lease. The future is done when a majority
+        has agreed. Raises KafkaError NOT_LEADER_OR_FOLLOWER.
         """
         batch, epoch = self.proposer.hand_over(successor, self._now_ms()), self.proposer.epoch
         assert epoch is not None, "it leads"
@@ -229,12 +215,11 @@ class StorageGroup:
         self.driver.event(lambda now_ms: self.driver.raft.take_back(epoch, now_ms))
 
     def _proposed(self, epoch: int, done: asyncio.Future[int]) -> None:
-        """A proposal is applied, or the lead was lost, or the driver has failed."""
         if (done.cancelled() or done.exception() is not None) and epoch == self.proposer.epoch:
             self._resign()
 
     def _resign(self) -> None:
-        """Lead no longer: whoever waits for what is under way is told so."""
+        """Lead no longer: clients that wait for what is under way are told so."""
         self.proposer.resign()
         waiting: list[Waiter] = []
         for found in self.partitions.values():
@@ -245,7 +230,7 @@ class StorageGroup:
     # The driver's application.
 
     def committed(self, batches: bytes, base_offset: int, last_offset: int) -> None:
-        """Entries that a majority has on its disks. What is none, or has no place, ends the driver."""
+        """Entries that a majority has on its disks. An invalid or misplaced one ends the driver."""
         decoded = list(decode_proposals(batches))
         appended = self._apply([entry for entry in decoded if isinstance(entry, Entry)])
         self.bytes_since_snapshot += len(batches)
@@ -259,7 +244,6 @@ class StorageGroup:
                 _call(self.partitions[entry.partition].begin_at(decode_begins(entry.content), self._now_ms()))
 
     def _apply(self, entries: Sequence[Entry]) -> Iterable[PartitionId]:
-        """The partitions that have more now."""
         appended: dict[PartitionId, list[bytes]] = {}
         for entry in entries:
             if entry.kind is Kind.OPENED:
@@ -281,7 +265,7 @@ class StorageGroup:
         return appended
 
     def _give_way(self, entry: HandedOver) -> None:
-        """The leader of this epoch has; the voters, if they have heard of no later epoch, see who comes next."""
+        """The leader of this epoch gave way; voters that have heard of no later epoch learn the successor."""
         driver = self.driver
         if entry.epoch == driver.epoch:
             self._handed_over = entry
@@ -313,7 +297,7 @@ class StorageGroup:
             self.member_changed(partition)
 
     def leader_changed(self, leader_id: int | None, epoch: int) -> None:
-        """Who leads now; this replica only when it has applied all that was proposed before."""
+        """This replica leads only when it has applied all that was proposed before."""
         if leader_id is not None and leader_id == self.driver.local_key.id:
             self.proposer.lead(epoch)
             self._took_over(epoch)
@@ -356,7 +340,6 @@ class StorageGroup:
         return partial(self._begin_anew, states)
 
     def _lacking(self, wanted: Wanted) -> Wanted:
-        """Those whose logs end before their offset."""
         return [one for one in wanted if not self._is_removed(one[0]) and one[0].end_offset < one[1]]
 
     def _is_removed(self, one: PartitionState | GroupPartition) -> bool:
@@ -412,11 +395,10 @@ class StorageGroup:
             self._logs.remove(one.log)
 
     def ended(self) -> None:
-        """The driver has failed: whoever waits is told that nothing is led here."""
+        """The driver has failed: waiting clients are told that nothing is led here."""
         self._resign()
 
     async def stop(self, *, resign: bool = True) -> None:
-        """Take part no longer."""
         self._alarm.cancel()
         await self.driver.stop(resign=resign)
         self._resign()

@@ -17,7 +17,7 @@ T = TypeVar("T", int, float)
 def register_groups(
     registry: Registry, running: Callable[[], Sequence[GroupReplica]], offline: Callable[[], int]
 ) -> None:
-    """`running` are those that take part here, and `offline` counts those that cannot."""
+    """`running` are the replicas that take part here; `offline` counts those that cannot."""
 
     def each(read: Callable[[GroupReplica], T]) -> Callable[[], dict[Labels, T]]:
         return lambda: {(replica.number,): read(replica) for replica in running()}

@@ -18,10 +18,8 @@ from penstock.replication.waits import Waiter, Waits
 
 
 class GroupPartition:
-    """See the module. At the offset `since` the metadata had its topic.
-
-    `committed.waits` calls who waits for an offset, once: it is reached, or the lead is lost; `deletions` who waits
-    until the log begins at an offset.
+    """`committed.waits` are called once, at their offset or when the lead is lost; `deletions` when the log begins
+    there. The metadata had its topic at the offset `since`.
     """
 
     __slots__ = ("_rules", "committed", "deletions", "id", "log", "since", "topic")
@@ -40,12 +38,12 @@ class GroupPartition:
 
     @property
     def end_offset(self) -> int:
-        """The offset that the next record gets, if nothing is under way."""
+        """If nothing is under way."""
         return self.log.log_end_offset
 
     @property
     def latest_epoch(self) -> int:
-        """The leader epoch of the last batch, or -1."""
+        """Of the last batch, or -1."""
         return self.log.leader_epochs.latest
 
     @property
@@ -81,17 +79,13 @@ class GroupPartition:
             self.log.append_as_follower(memoryview(b"".join(missing)))
 
     def begin_at(self, offset: int, now_ms: int) -> Sequence[Waiter]:
-        """Delete what comes before this offset, which is not behind the log's end; who waited for that.
-
-        Raises KafkaError(KAFKA_STORAGE_ERROR).
-        """
+        """The offset is not behind the log's end; returns the waiters. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         if offset > self.log.log_start_offset:
             self.log.advance_log_start(offset)
             self.log.retire_below_start(now_ms)
         return self.deletions.take_due(self.log.log_start_offset)
 
     def waiting(self) -> Sequence[Waiter]:
-        """All who wait for anything, and wait no longer."""
         return [*self.committed.waits.take_all(), *self.deletions.take_all()]
 
     def copy(self, start_offset: int, batches: bytes) -> bool:

@@ -21,7 +21,7 @@ from penstock.replication.storage_groups.entries import MOVED_MS, Scheme
 
 CHECK_MS: Final = 5
 STAND_MS: Final = 500
-"""So long the voters have to agree, and the successor to lead, beyond what the scheme makes it wait."""
+"""How long the voters have to agree, and the successor to lead, beyond what the scheme makes it wait."""
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class StorageGroupHandOver(HandOver):
     """What arrives for any partition of the group is sent on over one way."""
 
     def __init__(self, group: StorageGroup, successor: int, way: Successor) -> None:
-        """Raises KafkaError NOT_LEADER_OR_FOLLOWER, and INVALID_REQUEST for who is not another voter."""
+        """Raises KafkaError NOT_LEADER_OR_FOLLOWER, and INVALID_REQUEST if the successor is not another voter."""
         driver, epoch = group.driver, group.proposer.epoch
         if epoch is None or not group.can_be_read or (group.hand_over is not None and group.hand_over.takes):
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node does not lead the storage group")
@@ -54,7 +54,7 @@ class StorageGroupHandOver(HandOver):
         self._ring()
 
     def on_leader(self, leader_id: int | None, epoch: int) -> None:
-        """Nobody leads for a moment when all goes well; until then nobody is asked who it is."""
+        """When all goes well there is no leader for a moment; until then no replica is asked for the leader."""
         is_self = leader_id == self._group.driver.local_key.id
         if leader_id is not None:
             self._do(self.machine.on_leader(leader_id, epoch, is_self=is_self))
@@ -124,7 +124,7 @@ class StorageGroupHandOver(HandOver):
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another node leads the storage group")
 
     async def settle(self) -> None:
-        """Whoever sends from now on can know who leads, and is told to look; what was sent on gets its answer."""
+        """Clients can know the new leader from now on, and are told to look; what was sent on gets its answer."""
         if self.machine.state is State.FORWARDING:
             self._do(self.machine.on_full())
         await super().settle()

@@ -9,7 +9,7 @@
 | a log directory fails                       | the groups that have anything in it take part no longer               |
 | a topic comes into a group, or is deleted   | the group's leader says so in the group's log                         |
 | a group begins to lead here                 | it claims the lead at the controller, until the metadata name it      |
-| this broker is cut off from the controllers | a voter that knows that nobody leads any more gets the lead           |
+| this broker is cut off from the controllers | a voter that knows that there is no leader any more gets the lead     |
 | a group has no replica here any more        | its logs are deleted, its own and those of its partitions             |
 """
 
@@ -53,35 +53,30 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOOK_S: Final = 0.5
-"""How often groups are looked at that lead here: who has caught up, and how long their logs are."""
+"""How often groups that lead here are looked at: which replicas have caught up, and how long the logs are."""
 HAND_OVER_S: Final = 5
-"""So long a node that stops hands over the groups that it leads; what it leads then it resigns."""
+"""How long a node that stops hands over the groups that it leads; what it leads then it resigns."""
 AT_ONCE: Final = 4
-"""So many it hands over at the same time."""
+"""Groups that it hands over at the same time."""
 RESIGN_S: Final = 1
-"""So long it waits until the metadata name others: each group has another leader by then, or cannot have one."""
+"""How long it waits until the metadata name others: each group has another leader by then, or cannot have one."""
 RESIGN_LOOK_S: Final = 0.01
 
 
 class GroupHost(Protocol):
-    """What storage groups need of the broker that they are on."""
-
-    def config_of(self, topic: str) -> LogConfig:
-        """What the logs of a topic obey."""
+    def config_of(self, topic: str) -> LogConfig: ...
 
     def links(self) -> GroupLinks:
-        """New ways to other replicas, which are closed with the groups."""
+        """New connections to other replicas, which are closed with the groups."""
 
     async def hand_over_group(self, group: StorageGroup, successor: int) -> bool:
-        """Give the lead to another voter; returns when that one leads, or it is clear that it will not."""
+        """Returns when the other voter leads, or it is clear that it will not."""
 
     def on_group(self, topic_id: UUID, index: int) -> None:
         """A partition is in its group here from now on, or is not any more."""
 
 
 class GroupKeeper:
-    """See the module. `groups` is what it keeps."""
-
     def __init__(self, context: BrokerContext, groups: StorageGroups, host: GroupHost) -> None:
         self._context = context
         self._image = context.image
@@ -91,13 +86,11 @@ class GroupKeeper:
         self._logs = PartitionLogs(context.node, host.config_of)
         self._links: GroupLinks | None = None
         self._changed: dict[int, None] = {}
-        """Those of which the metadata have said something new."""
         self._new: dict[int, None] = {}
-        """Those that have come into being while this node was running, and have not had a replica here yet."""
+        """Groups that have come into being while this node was running, and have not had a replica here yet."""
         self._is_leaving = False
         self._wake = asyncio.Event()
         self._failed = FailedReplicas(self._wake.set)
-        """Those that could not be opened, or have failed."""
         self._tasks = Tasks()
         self._stopping = Tasks()
         register_groups(context.node.metrics, self._running, self._count_offline)
@@ -105,10 +98,7 @@ class GroupKeeper:
     # Life.
 
     async def start(self) -> None:
-        """Take part in all groups that have a replica here, and delete the logs of those that have none any more.
-
-        The image is not older than what this node has known: the controller knows of this start.
-        """
+        """The image is not older than what this node has known: the controller knows of this start."""
         groups, logs = self._image.storage_groups, self._context.node.directories.logs
         for number in [number for topic, number in logs if topic == STORAGE_GROUPS]:
             if number in groups and self._node_id not in groups[number].replicas:
@@ -155,7 +145,6 @@ class GroupKeeper:
         return image.leader == self._node_id and len(others) * 2 > len(image.replicas)
 
     async def stop(self) -> None:
-        """Take part in none any more."""
         await self._tasks.stop()
         await self._failed.stop()
         replicas = list(self._groups.by_number.values())
@@ -173,7 +162,6 @@ class GroupKeeper:
     # The metadata.
 
     def on_metadata(self, records: Iterable[MetadataRecord]) -> None:
-        """Records were committed and applied to the image."""
         groups = self._image.topics.get(STORAGE_GROUPS)
         if groups is None:
             return
@@ -191,7 +179,6 @@ class GroupKeeper:
                     self._forget(record.topic_id)
 
     def on_new_image(self) -> None:
-        """The image was replaced as a whole."""
         for topic_id in [one for one in self._groups.by_topic if one not in self._image.topics_by_id]:
             self._forget(topic_id)
         for number in self._image.storage_groups:
@@ -251,7 +238,6 @@ class GroupKeeper:
                 logger.exception("storage groups could not be looked at")
 
     async def _follow(self) -> None:
-        """Do what the metadata say of groups."""
         changed, self._changed = self._changed, {}
         await asyncio.gather(*(self._depart(number) for number in changed if self._is_elsewhere(number)))
         new = {number: image for number in changed if (image := self._missing(number)) is not None}
@@ -268,7 +254,7 @@ class GroupKeeper:
         return number in self._groups.by_number and image is not None and self._node_id not in image.replicas
 
     async def _depart(self, number: int) -> None:
-        """Others vote by now, and a majority of them has agreed: nobody will miss what is deleted."""
+        """Others vote by now, and a majority of them has agreed: what is deleted is not needed."""
         replica = self._groups.by_number[number]
         self._disown(replica)
         self._failed.forget(number)
@@ -283,7 +269,6 @@ class GroupKeeper:
             del self._groups.by_topic[topic_id]
 
     def _missing(self, number: int) -> PartitionImage | None:
-        """The group, if it is to have a replica here and has none."""
         image = self._image.storage_groups.get(number)
         if image is None or self._node_id not in image.replicas:
             return None
@@ -324,14 +309,14 @@ class GroupKeeper:
         self._note(replica.number)
 
     def _failed_later(self, replica: GroupReplica, error: Exception) -> None:
-        """Its driver has given up, and has said why."""
+        """The replica's driver has given up, and has logged why."""
         logger.error("this node takes part in storage group %d no longer", replica.number)
         self._failed.add(replica.number, error)
         self._ended(replica)
 
     async def _try_again(self) -> None:
-        """Let those that failed a while ago be taken for new; what they promised is on the disk, and what a disk that
-        is online has refused is not.
+        """Let replicas that failed a while ago be taken for new; what they promised is on the disk, and what a disk
+        that is online has refused is not.
         """
         for number in self._failed.take_due():
             replica = self._groups.by_number.get(number)
@@ -364,7 +349,7 @@ class GroupKeeper:
     # The lead.
 
     def _claim(self, replica: GroupReplica, within_ms: int) -> None:
-        """Tell the controller who leads, who votes and who has caught up, if the metadata say something else."""
+        """Tell the controller the leader, the voters and the replicas that have caught up, if the metadata differ."""
         claim = replica.claim(self._image, self._node_id, within_ms)
         if claim is None:
             return
@@ -373,7 +358,7 @@ class GroupKeeper:
         claiming.add_done_callback(lambda done: self._claimed(replica, done))
 
     def _claimed(self, replica: GroupReplica, done: asyncio.Future[ClaimStorageGroupResponse]) -> None:
-        """If it was refused, the next look claims again, as long as the metadata do not name this node."""
+        """If the claim was refused, the next look claims again, as long as the metadata do not name this node."""
         if replica.claiming is done:
             replica.claiming = None
         if done.cancelled():
@@ -387,19 +372,19 @@ class GroupKeeper:
             logger.info("the lead of %s could not be claimed: %s", replica.log, why)
 
     def _cut_off(self, replica: GroupReplica, image: PartitionImage) -> None:
-        """Nobody can be told that this node leads: have somebody lead of whom the controllers hear."""
+        """No controller hears that this node leads: give the lead to a voter that controllers hear."""
         if replica.leaving is None or replica.leaving.done():
             work = self._leave_to_others(replica, image)
             replica.leaving = self._tasks.start(work, f"who leads {replica.log} instead")
 
     async def _leave_to_others(self, replica: GroupReplica, image: PartitionImage) -> None:
-        """A voter whose metadata are newer, and say that nobody leads, can claim. Where there is none, no controller
-        may be left: then this node leads on, as the metadata say everywhere.
+        """A voter whose metadata are newer, and name no leader, can claim. Where there is none, no controller may be
+        left: then this node leads on, as the metadata say everywhere.
         """
         links = self._links
         assert links is not None, "there are groups"
         for successor in image.replicas:
-            with suppress(KafkaError):  # it leads no longer, or that one does not answer
+            with suppress(KafkaError):  # it leads no longer, or that voter does not answer
                 if successor not in self._heard(replica):
                     continue
                 leader_id, leader_epoch = await links.signpost(successor, replica.number)

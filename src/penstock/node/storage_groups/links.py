@@ -1,6 +1,6 @@
 """The connections of this node to the other replicas of its storage groups, by the listener between brokers.
 
-All groups share those for votes and news; each fetches on its own, for a fetch waits at the leader and others on the
+All groups share the ones for votes and news; each fetches on its own, for a fetch waits at the leader and others on the
 same connection would wait with it. Where nodes listen, the metadata say.
 """
 
@@ -31,8 +31,6 @@ COPY_BYTES: Final = 1024 * 1024
 
 
 class GroupLinks:
-    """See the module."""
-
     def __init__(
         self, settings: ClientSettings, cluster_id: str, node_id: int, listens_at: Callable[[int], Endpoint | None]
     ) -> None:
@@ -57,10 +55,7 @@ class GroupLinks:
         )
 
     async def copy(self, node_id: int, partition: PartitionId, offset: int) -> tuple[int, bytes]:
-        """Batches of a partition from an offset on, as another replica has them, and where its log starts.
-
-        Raises KafkaError.
-        """
+        """Another replica's batches from an offset on, and where its log starts. Raises KafkaError."""
         asked = FetchPartition(partition=partition.number, fetch_offset=offset, partition_max_bytes=COPY_BYTES)
         request = FetchRequest(
             cluster_id=self._cluster_id,
@@ -75,7 +70,7 @@ class GroupLinks:
         return found.log_start_offset, bytes(found.records or b"")
 
     async def signpost(self, node_id: int, group: int) -> tuple[int, int]:
-        """Who leads a group as the metadata of another node say, and the leader epoch. Raises KafkaError."""
+        """The leader of a group as the metadata of another node say, and the leader epoch. Raises KafkaError."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=STORAGE_GROUPS)], allow_auto_topic_creation=False)
         answer = await self._ask(self._talk, node_id, request, MetadataResponse)
         for partition in answer.topics[0].partitions if answer.topics else ():
@@ -103,6 +98,5 @@ class GroupLinks:
         return Address(endpoint.host, endpoint.port)
 
     async def close(self) -> None:
-        """Close those that are shared."""
         await self._talk.close()
         await self._copies.close()

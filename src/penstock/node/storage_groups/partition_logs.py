@@ -20,8 +20,6 @@ logger = logging.getLogger(__name__)
 
 
 class PartitionLogs:
-    """Opens, knows and deletes them. `config_of` gives what the logs of a topic obey."""
-
     def __init__(self, context: NodeContext, config_of: Callable[[str], LogConfig]) -> None:
         self._directories = context.directories
         self._image = context.image
@@ -29,10 +27,7 @@ class PartitionLogs:
         self._config_of = config_of
 
     def open(self, partition: PartitionId, topic: str, directory_id: UUID | None) -> PartitionLog:
-        """The log of a partition, which the metadata may not have yet; a new one lies in that directory.
-
-        Raises KafkaError.
-        """
+        """The metadata may not have the partition yet; a new log lies in that directory. Raises KafkaError."""
         if not has_replicas(topic):  # once the metadata have it, it counts as removed
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic} has no replicas: its log is somebody else's")
         config = self._config_of(topic)
@@ -51,7 +46,7 @@ class PartitionLogs:
         return self._image.offset >= since if topic is None else not topic.has_replicas
 
     def delete(self, log: PartitionLog) -> None:
-        """Delete a log of which this node has the only use; what stands in the way is logged."""
+        """The log is used by this node alone; errors are logged."""
         try:
             self._directories.delete(log, self._now_ms())
         except KafkaError as error:

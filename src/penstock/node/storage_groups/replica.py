@@ -3,7 +3,7 @@
 | when                                       | what                                                                   |
 | ------------------------------------------ | ---------------------------------------------------------------------- |
 | it leads                                   | topics of the group come into it, and those that were deleted leave    |
-| it leads, and the metadata do not say so   | it claims the lead, and says who has caught up                         |
+| it leads, and the metadata do not say so   | it claims the lead, and says which voters have caught up               |
 | it leads, and others vote than shall       | one of them gets a vote, or loses it                                   |
 | enough was applied                         | the group's log is forgotten behind a snapshot                         |
 """
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 class GroupReplica:
-    """See the module. It is what handlers of the consensus core's requests get (`QuorumNode`)."""
+    """Handlers of the consensus core's requests get it (`QuorumNode`)."""
 
     def __init__(
         self, name: LogName, cluster_id: str, group: StorageGroup, log: PartitionLog, snapshot_bytes: int
@@ -45,9 +45,8 @@ class GroupReplica:
         self.claiming: asyncio.Future[ClaimStorageGroupResponse] | None = None
         """The claim that the controller was not told of yet, or has not answered."""
         self.leaving: asyncio.Task[None] | None = None
-        """Looks for who could lead instead of this node, of which no controller hears."""
+        """Looks for a voter to lead instead of this node, of which no controller hears."""
         self.own_log = log
-        """The group's own log."""
         self._snapshot_bytes = snapshot_bytes
         self._led_in: int | None = None
         self._led_since_ms = 0
@@ -58,12 +57,10 @@ class GroupReplica:
         self._changing: asyncio.Future[ask.Answer] | None = None
 
     async def start(self, driver: QuorumDriver) -> None:
-        """Take part. Raises what `StorageGroup.start` raises."""
         self._driver = driver
         await self.group.start(driver)
 
     async def stop(self, *, resign: bool = True) -> None:
-        """Take part no longer."""
         if self.claiming is not None:
             self.claiming.cancel()
         if self.leaving is not None:
@@ -74,27 +71,23 @@ class GroupReplica:
 
     @property
     def number(self) -> int:
-        """The number of the group."""
         return self.log.partition
 
     @property
     def is_running(self) -> bool:
-        """Whether it takes part."""
         return self._driver is not None and self._driver.is_running
 
     @property
     def quorum(self) -> QuorumDriver:
-        """What answers peers, as long as it takes part."""
+        """Answers peers while the replica takes part."""
         assert self._driver is not None, "it has not been started"
         return self._driver
 
     @property
     def leads(self) -> bool:
-        """Whether it leads, and takes appends."""
         return self.is_running and self.group.leads and not self.group.proposer.gives_way
 
     def lies_in(self, path: str) -> bool:
-        """Whether anything of it lies in this log directory."""
         return self.own_log.parent == path or any(one.log.parent == path for one in self.group.partitions.values())
 
     def logs(self) -> list[PartitionLog]:
@@ -104,7 +97,7 @@ class GroupReplica:
     # What belongs to the group.
 
     def forget(self, topic_id: UUID) -> list[PartitionLog]:
-        """The topic was deleted; the logs of its partitions, which the group uses no more."""
+        """The topic was deleted; returns the logs of its partitions, which the group uses no more."""
         partitions = [one for one in self.group.partitions if one.topic_id == topic_id]
         return [log for partition in partitions if (log := self.group.forget(partition)) is not None]
 
@@ -130,7 +123,7 @@ class GroupReplica:
     # Who has caught up.
 
     def caught_up(self, within_ms: int, live: Collection[int], before: Collection[int] = ()) -> list[int]:
-        """Those of the live nodes whose replicas had all there was not longer ago than that, the leader among them.
+        """The leader, and the live nodes whose replicas had all there was at most `within_ms` ago.
 
         Those of `before` had it when the leader took over: it cannot know better until it has heard them.
         """
@@ -144,13 +137,12 @@ class GroupReplica:
 
     @property
     def voters(self) -> list[ReplicaKey]:
-        """Those of whom a majority has agreed that they vote."""
         driver = self.quorum
         return [voter.key for voter in driver.quorum_at(driver.high_watermark).voters]
 
     @property
     def is_changing_voters(self) -> bool:
-        """Whether others may vote in a moment than those of whom a majority has agreed."""
+        """Whether the voters may be others in a moment than those on which a majority has agreed."""
         return self._changes or {voter.key for voter in self.quorum.describe().voters} != set(self.voters)
 
     @property
@@ -158,8 +150,8 @@ class GroupReplica:
         return self._changing is not None and not self._changing.done()
 
     def change_voters(self, wanted: Collection[int], within_ms: int) -> None:
-        """Where other replicas vote than those of these nodes, have one change begin; those get a vote that have
-        caught up not longer ago than that.
+        """Where the voters are not these nodes, begin one change; a replica gets a vote if it caught up at most
+        `within_ms` ago.
         """
         if self._changes:
             return
@@ -169,7 +161,7 @@ class GroupReplica:
             self._changing.add_done_callback(lambda done: self._changed(change, done))
 
     def _changed(self, change: ask.AddVoter | ask.RemoveVoter, done: asyncio.Future[ask.Answer]) -> None:
-        """What was refused is asked for again, if it is still to be done then."""
+        """A refused change is asked for again, if it is still to be done then."""
         if done.cancelled() or done.exception() is not None:
             return
         answer, does = done.result(), "gets a vote" if isinstance(change, ask.AddVoter) else "votes no longer"
@@ -184,7 +176,7 @@ class GroupReplica:
 
     def claim(self, cluster: ClusterImage, node_id: int, within_ms: int) -> ClaimStorageGroupRequest | None:
         """What the controller is to hear of this group, which this node leads; None if the metadata say it, or if no
-        claim of this node's counts. Who has caught up has what there was so long ago.
+        claim of this node's counts. `within_ms`: as for `caught_up`.
         """
         image = cluster.storage_groups[self.number]
         live = [broker.node_id for broker in cluster.brokers.values() if broker.active]

@@ -2,10 +2,10 @@
 
 A replica that has no log yet begins with a snapshot of nothing that names the voters, if the group has not begun: the
 metadata have never had a leader of it. Else it begins with nothing, finds the leader among the replicas, and votes only
-when the log that it fetches names it: whoever has lost a disk has forgotten its votes, and is another replica. So is
-whoever has lost the group's log alone (`replica_id`).
+when the log that it fetches names it: a replica that has lost its disk, or the group's log alone (`replica_id`), has
+forgotten its votes, and is another replica.
 
-In a group that has not begun the first of the replicas stands at once, so that nobody waits for an election time-out.
+In a group that has not begun the first of the replicas stands at once, so that clients wait for no election time-out.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from penstock.replication.storage_groups.snapshot import encode_snapshot
 logger = logging.getLogger(__name__)
 
 REMEDY: Final = "It tries again by itself while its disk is online; else mend that, and restart the node"
-"""What is said of a replica that has failed."""
+"""Logged with a replica that has failed."""
 BOOTSTRAP: Final = SnapshotId(0, 0)
 SEGMENT_BYTES: Final = 16 * 1024 * 1024
 GROUP_LOG: Final = LogConfig(segment_bytes=SEGMENT_BYTES, retention_ms=-1, cleanup_policy=frozenset())
@@ -56,12 +56,11 @@ GROUP_LOG: Final = LogConfig(segment_bytes=SEGMENT_BYTES, retention_ms=-1, clean
 
 
 def has_begun(partition: PartitionImage) -> bool:
-    """Whether the metadata have ever had a leader of the group."""
     return partition.leader != NO_LEADER or partition.leader_epoch > 0
 
 
 def first_voters(partition: PartitionImage) -> Quorum | None:
-    """The voters of a group that has not begun; None if it has, or if it is not known yet on which disks they lie."""
+    """None if the group has begun, or if it is not known yet on which disks its voters lie."""
     if has_begun(partition):
         return None
     keys = [ReplicaKey(replica, partition.directory_of(replica)) for replica in partition.replicas]
@@ -89,7 +88,6 @@ class LogsBeside:
         self.is_removed, self.remove = logs.is_removed, logs.remove
 
     def open(self, partition: PartitionId, topic: str) -> PartitionLog:
-        """As in `GroupLogs`."""
         return self._logs.open(partition, topic, self._directory_id)
 
 
@@ -112,10 +110,7 @@ async def start_replica(
     *,
     is_new: bool,
 ) -> GroupReplica:
-    """This node takes part in a group from now on. Raises what its log, or those of its partitions, give reason for.
-
-    `is_new`: the group has come into being while this node was running, so nobody has voted here before.
-    """
+    """Raises what its logs give reason for. `is_new`: the group is younger than this process, with no votes yet."""
     config, outside, directories = context.config, context.environment, context.directories
     log = directories.create(
         name.topic, name.partition, name.topic_id, GROUP_LOG, assigned=image.directory_of(config.node_id)
@@ -169,7 +164,7 @@ async def start_replica(
 
 
 def _check_votes(log: PartitionLog, state: StateFile) -> None:
-    """Raises DamagedGroupLogError where this replica may have voted, and no file says for whom."""
+    """Raises DamagedGroupLogError where this replica may have voted, and no file holds its vote."""
     try:
         if log.log_end_offset > 0 and state.read() == ElectionState():
             raise DamagedGroupLogError(f"there is no {state.path}, so it could vote twice", log)
@@ -178,12 +173,12 @@ def _check_votes(log: PartitionLog, state: StateFile) -> None:
 
 
 def _first(group: PartitionImage, image: ClusterImage) -> int | None:
-    """Who stands at once in a group that has not begun: the first of its replicas that is there."""
+    """The voter that stands at once in a group that has not begun: the first of its replicas that is there."""
     return next((one for one in group.replicas if one in image.brokers and image.brokers[one].active), None)
 
 
 def _open(disk: Disk, log: PartitionLog, voters: Quorum | None, now_ms: int) -> tuple[StoredSnapshots, StoredLog]:
-    """What is on the disk, or for a new replica of a group that has not begun, who votes. In a thread: it syncs."""
+    """What is on the disk, or the voters of a new replica in a group that has not begun. In a thread: it syncs."""
     snapshots = StoredSnapshots(disk, log.directory, log.health)
     if voters is not None and snapshots.latest is None and log.log_end_offset == 0:
         snapshots.write(BOOTSTRAP, encode_snapshot([], voters, epoch=0, now_ms=now_ms))

@@ -1,4 +1,4 @@
-"""The storage groups of which this node has a replica, as those find them who are asked about a topic or a group."""
+"""The storage groups of which this node has a replica, found by topic or by number."""
 
 from __future__ import annotations
 
@@ -12,27 +12,22 @@ if TYPE_CHECKING:
 
 
 class StorageGroups:
-    """See the module. `by_topic` has the topics whose partitions belong to one of the groups in `by_number`."""
+    """`by_topic` has the topics whose partitions belong to one of the groups in `by_number`."""
 
     def __init__(self) -> None:
         self.by_number: dict[int, GroupReplica] = {}
         self.by_topic: dict[UUID, GroupReplica] = {}
 
     def group(self, number: int) -> StorageGroup | None:
-        """The group of that number; None if it does not run here."""
         replica = self.by_number.get(number)
         return replica.group if replica is not None and replica.is_running else None
 
     def own_log(self, number: int) -> PartitionLog | None:
-        """The log of a group itself; None if it is not here."""
         replica = self.by_number.get(number)
         return None if replica is None else replica.own_log
 
     def group_of(self, topic_id: UUID) -> StorageGroup | None:
-        """The group that a topic belongs to; None if it is replicated by ISR, or its group does not run here.
-
-        Its partitions are among the group's a moment later than in the metadata.
-        """
+        """None if replicated by ISR, or not here. The group gets partitions a moment after the metadata."""
         replica = self.by_topic.get(topic_id)
         return replica.group if replica is not None and replica.is_running else None
 

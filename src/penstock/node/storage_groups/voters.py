@@ -5,7 +5,7 @@ replicas that the metadata want.
 | --------------------------------------------------------- | --------------------------------------------------- |
 | a replica has caught up, and has no vote                  | it gets one                                         |
 | the same, and its node votes with a directory it had before | that vote is taken from it first                  |
-| all who are wanted vote, and somebody else does           | that one votes no longer; the leader itself comes last |
+| all wanted replicas vote, and another one does            | that one votes no longer; the leader itself comes last |
 
 One change at a time, and each look begins from what is so: a leader that takes over goes on where another one stopped.
 """
@@ -17,7 +17,7 @@ from penstock.raft.requests import AddVoter, RemoveVoter
 
 
 def next_change(quorum: QuorumDescription, wanted: Collection[int], within_ms: int) -> AddVoter | RemoveVoter | None:
-    """None when all is as it is wanted, or those who are wanted have not caught up within that time.
+    """None when all is as it is wanted, or the wanted replicas have not caught up within that time.
 
     Two directories of a node never vote at once: a majority of them would be no majority of the nodes.
     """
@@ -43,7 +43,7 @@ def next_change(quorum: QuorumDescription, wanted: Collection[int], within_ms: i
 def caught_up(
     quorum: QuorumDescription, within_ms: int, live: Collection[int], before_ms: Mapping[int, int]
 ) -> list[int]:
-    """The leader, and those of the live nodes whose replicas had all there was not longer ago than that.
+    """The leader, and the live nodes whose replicas had all there was at most `within_ms` ago.
 
     `before_ms` says when replicas had it that were heard by an earlier leader.
     """
@@ -54,5 +54,4 @@ def caught_up(
 
 
 def _newest(observers: Collection[ReplicaDescription]) -> dict[int, ReplicaDescription]:
-    """Of each node the replica that was heard last."""
     return {observer.key.id: observer for observer in sorted(observers, key=lambda one: one.last_fetch_ms)}
