@@ -1,4 +1,4 @@
-"""What is committed reaches the application, in order and in slices, and whoever waits for it is told afterwards.
+"""What is committed reaches the application, in order and in slices; then the futures that wait for it are done.
 
 The consensus core goes on meanwhile: a node that has much to apply still votes and fetches. So what it says (commits,
 snapshots, who leads) waits here in one queue, together with the appends that wait for it: their order decides whether
@@ -19,11 +19,11 @@ from penstock.raft.effects import Commit, LoadSnapshot
 from penstock.raft.ports import SnapshotId
 
 SLICE_BYTES: Final = 256 * 1024
-"""So much is applied in one turn of the event loop; a single batch may be more."""
+"""Applied in one turn of the event loop; a single batch may be more."""
 
 
 class Leadership(Value):
-    """Who leads `epoch`; where the epoch starts in the log, if it is the local node."""
+    """`start_offset` is that of the epoch in the log, if the local node leads it."""
 
     leader_id: int | None
     epoch: int
@@ -31,7 +31,7 @@ class Leadership(Value):
 
 
 class Waiting(Value):
-    """Somebody waits until everything before `end_offset` is applied, as long as this node leads `epoch`."""
+    """A future waits until all before `end_offset` is applied, as long as this node leads `epoch`."""
 
     end_offset: int
     epoch: int
@@ -40,27 +40,22 @@ class Waiting(Value):
 
 
 class Examination(Value):
-    """A snapshot that was fetched is read, a step at a time."""
-
     snapshot: SnapshotId
     reading: Reading
 
 
 class Host(Protocol):
-    """The driver, as the applier sees it."""
-
     def is_leader(self, epoch: int) -> bool:
         """Whether this node leads an epoch now, whatever is still to be applied."""
 
-    def examined(self, snapshot: SnapshotId) -> None:
-        """The application could read a snapshot that it was to examine."""
+    def examined(self, snapshot: SnapshotId) -> None: ...
 
     def fail(self, error: Exception) -> None:
         """The application, the log or a snapshot has failed; nothing follows."""
 
 
 class Applier:
-    """See the module. `latency` counts how long appends waited."""
+    """`latency` counts how long appends waited."""
 
     def __init__(self, stores: Stores, application: Application, host: Host, latency: Durations) -> None:
         self.applied = 0
@@ -82,7 +77,6 @@ class Applier:
     # What happens.
 
     def commit(self, effect: Commit) -> None:
-        """Queue committed records, to be applied in their turn."""
         self._todo.append(effect)
 
     def examine(self, snapshot: SnapshotId, content: bytes) -> None:
@@ -93,7 +87,6 @@ class Applier:
         self._todo.append(self._examined)
 
     def _drop_examination(self) -> None:
-        """Nobody wants to know any more whether a snapshot can be read."""
         examined, self._examined = self._examined, None
         if examined is not None:
             self._todo = deque(item for item in self._todo if item is not examined)
@@ -105,14 +98,11 @@ class Applier:
         self._todo.append(effect)
 
     def leadership(self, who: Leadership) -> None:
-        """Queue a change of leader: it is told after what was committed before it."""
+        """A change of leader is told after what was committed before it."""
         self._todo.append(who)
 
     def wait(self, end_offset: int, epoch: int) -> asyncio.Future[int]:
-        """The future is done, with the last offset, when all before `end_offset` is applied.
-
-        It fails with NOT_CONTROLLER if the leadership of `epoch` is lost before that is known.
-        """
+        """Gives the last offset. Fails with NOT_CONTROLLER if the leadership of `epoch` is lost before."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[int] = loop.create_future()
         self._todo.append(Waiting(end_offset, epoch, loop.time(), done))
@@ -120,7 +110,7 @@ class Applier:
 
     @property
     def last_waiting(self) -> asyncio.Future[int] | None:
-        """The future that will be done last, of those that anybody still waits for."""
+        """Of the futures that clients still wait for, the one that will be done last."""
         for queue in (self._todo, self._waiting):
             for item in reversed(queue):
                 if isinstance(item, Waiting) and not item.done.done():
@@ -128,7 +118,7 @@ class Applier:
         return None
 
     def end(self, why: KafkaError) -> None:
-        """Nothing is applied any more, and nobody waits for it."""
+        """Nothing is applied any more, and all waiting futures fail."""
         if self._ended is not None:
             return
         self._ended = why
@@ -142,10 +132,7 @@ class Applier:
     # Work.
 
     def work(self) -> None:
-        """Do what there is to do, a slice of it now and the rest in later turns.
-
-        The application may append from within its methods: what comes of that is done after them.
-        """
+        """The application may append from within its methods: what comes of that is done after them."""
         if self._is_working or self._goes_on or self._ended is not None:
             return
         self._is_working = True
@@ -171,7 +158,7 @@ class Applier:
         if isinstance(item, Commit):
             if item.high_watermark <= self.applied:
                 return 0
-            self._todo.appendleft(item)  # what is left of it is looked at again
+            self._todo.appendleft(item)  # the rest of it is looked at again
             return self._apply(item.high_watermark, room)
         if isinstance(item, Examination):
             self._examine(item)
@@ -258,9 +245,9 @@ class Applier:
             self._tell_elected()
 
     def _tell_elected(self) -> None:
-        """This node leads for the application when it has applied what its predecessors left, and its own beginning.
+        """This node leads for the application when it has applied what earlier leaders left, and its own beginning.
 
-        If it leads no longer by then, who does comes later in the queue.
+        If it leads no longer by then, the next leader comes later in the queue.
         """
         elected = self._elected
         if elected is not None and elected.start_offset is not None and self.applied > elected.start_offset:

@@ -10,7 +10,7 @@ application gets what is committed afterwards (see `applier`).
 
 A quorum of one is one like any other: it elects itself, and a record is committed when it is on its disk.
 
-The driver ends for good when something fails that nobody can make up for: the disk, a log that lacks what is committed,
+The driver ends for good when something fails that cannot be made up for: the disk, a log that lacks what is committed,
 an application that cannot apply a record. From then on this node neither votes nor serves, and a leader tells the
 voters so; `failure` says why, one error is logged, and the listeners of `on_failure` are told.
 """
@@ -43,8 +43,6 @@ Event = Callable[[int], list[do.Effect]]
 
 
 class QuorumDriver:
-    """See the module. Use it from within one event loop."""
-
     def __init__(
         self,
         member: Member,
@@ -74,32 +72,28 @@ class QuorumDriver:
         self._asked: dict[asyncio.Future[ask.Answer], None] = {}
 
     def register(self, registry: Registry) -> None:
-        """Tell what the quorum says about itself there."""
         self._metrics.register(registry, lambda: self.raft)
 
     def on_failure(self, listener: Callable[[Exception], None]) -> None:
-        """From now on `listener` is called when the driver has ended by itself."""
+        """`listener` is called when the driver has ended by itself."""
         self._failure_listeners.append(listener)
 
     @property
     def raft(self) -> Raft:
-        """The core, for those who look at it; there is one when the driver was started."""
+        """Exists once the driver was started."""
         assert self._raft is not None, "the driver has not been started"
         return self._raft
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started, and neither stopped nor failed."""
         return self._raft is not None and self._ended is None
 
     @property
     def local_key(self) -> ReplicaKey:
-        """The id and the directory of this replica."""
         return self.member.local.key
 
     @property
     def leader_id(self) -> int | None:
-        """Who leads, if that is known."""
         return self._raft.leader_id if self._raft is not None and self._ended is None else None
 
     @property
@@ -110,37 +104,32 @@ class QuorumDriver:
 
     @property
     def epoch(self) -> int:
-        """The newest epoch it has heard of."""
         return 0 if self._raft is None else self._raft.epoch
 
     @property
     def high_watermark(self) -> int:
-        """All records before this offset are committed."""
         return 0 if self._raft is None else self._raft.high_watermark
 
     @property
     def told_high_watermark(self) -> int:
-        """What a leader has said of it last; 0 before one has."""
+        """The last one that a leader has told; 0 before that."""
         return 0 if self._raft is None else self._raft.replica.told_high_watermark
 
     @property
     def applied_offset(self) -> int:
-        """The application has all records before this offset."""
         return self._applier.applied
 
     @property
     def log_start_offset(self) -> int:
-        """The offset of the first record; a snapshot holds what was before."""
         return self._log.start_offset
 
     @property
     def log_end_offset(self) -> int:
-        """The offset that the next record gets."""
         return self._log.end_offset
 
     @property
     def role_name(self) -> str:
-        """The role that this replica is in, as Kafka's metrics name it but in capitals."""
+        """As Kafka's metrics name it, but in capitals."""
         return "Stopped" if self._raft is None or self._ended is not None else self._raft.role.name
 
     @property
@@ -149,7 +138,6 @@ class QuorumDriver:
         return self.raft.quorum
 
     def is_leader(self, epoch: int) -> bool:
-        """Whether this replica leads that epoch, as far as it knows."""
         return self.is_running and isinstance(self.raft.role, Leader) and self.raft.epoch == epoch
 
     @property
@@ -158,7 +146,7 @@ class QuorumDriver:
         return self._applier.applied >= self.high_watermark and self.holds_lease(self.epoch)
 
     def holds_lease(self, epoch: int) -> bool:
-        """Whether this replica leads that epoch, and nobody can lead a later one yet."""
+        """Whether this replica leads that epoch, and no other can lead a later one yet."""
         return self.is_leader(epoch) and self.raft.holds_lease(self._now_ms())
 
     def describe(self) -> QuorumDescription:
@@ -168,21 +156,16 @@ class QuorumDriver:
         return self.raft.describe(self._now_ms())
 
     def endpoint_of(self, node_id: int | None) -> Endpoint | None:
-        """Where a node listens for the quorum: its peers, and those who look for the leader, have to be told."""
+        """Where a node listens for the quorum; peers, and clients that look for the leader, have to be told."""
         return None if node_id is None else self._peers.endpoint_of(node_id)
 
     def learn_endpoint(self, node_id: int, host: str, port: int) -> None:
-        """A peer's request said where a node listens for the quorum."""
         self._peers.learn(node_id, host, port)
 
     # Life.
 
     async def start(self) -> None:
-        """Take up what the disk holds, and take part from now on.
-
-        The newest snapshot is loaded when this returns. Raises what the stores and the application raise, and
-        InconsistentLogError; then nothing runs.
-        """
+        """Loads the newest snapshot. Raises what stores and application raise, and InconsistentLogError."""
         assert self._raft is None, "a driver is started once"
         self._now_ms = steady_clock(self._clock.now_ms, self._clock.elapsed_s)
         raft = self._raft = Raft(
@@ -203,7 +186,7 @@ class QuorumDriver:
             raise self.failure
 
     async def stop(self, *, resign: bool = True) -> None:
-        """Take part no longer. A leader waits a while for what was appended, and tells the others that it goes."""
+        """A leader waits a while for what was appended, and tells the others that it goes."""
         patience_ms = self.member.settings.request_timeout_ms
         if self.is_running:
             if self._flush is not None:
@@ -230,8 +213,8 @@ class QuorumDriver:
         """Append whole record batches; they are given their offsets and the epoch, in place.
 
         The future's result is the last offset, when all is committed and the application has it. It fails with
-        KafkaError NOT_CONTROLLER if the leadership is lost before: then nobody knows what becomes of the records; and
-        with KAFKA_STORAGE_ERROR if the driver fails. Raises KafkaError, and DecodeError for what are no batches: then
+        KafkaError NOT_CONTROLLER if the leadership is lost before: then the fate of the records is unknown; and with
+        KAFKA_STORAGE_ERROR if the driver fails. Raises KafkaError, and DecodeError for what are no batches: then
         nothing was appended. A disk that takes nothing more costs one of several voters the lead.
         """
         raft = self._leading(epoch)
@@ -250,7 +233,7 @@ class QuorumDriver:
         return done
 
     def _make_way(self, error: KafkaError) -> None:
-        """The disk takes nothing: another voter may have one that does. The only one goes on: room may come again."""
+        """This disk takes nothing, another voter's may. A single voter goes on: room may come again."""
         if len(self.raft.quorum.voters) > 1:
             logger.error("this node can write nothing to its log and hands over the lead: %s", error.message)
             asyncio.get_running_loop().call_soon(self.resign)
@@ -272,7 +255,7 @@ class QuorumDriver:
     # Snapshots.
 
     def snapshot_id_at(self, end_offset: int) -> SnapshotId:
-        """What a snapshot of the records before `end_offset` is called, which were applied."""
+        """The id of a snapshot of the records before `end_offset`, which were applied."""
         return self.raft.snapshot_id_at(end_offset)
 
     def quorum_at(self, end_offset: int) -> Quorum:
@@ -297,9 +280,7 @@ class QuorumDriver:
     # Requests and answers of peers.
 
     def request(self, request: ask.Request) -> asyncio.Future[ask.Answer]:
-        """A request of a peer, or of an administrator. Fails with KafkaError BROKER_NOT_AVAILABLE when nobody answers
-        any more: then the peer should find its connection closed.
-        """
+        """Fails with KafkaError BROKER_NOT_AVAILABLE when the driver has ended: the connection should be closed."""
         token: asyncio.Future[ask.Answer] = asyncio.get_running_loop().create_future()
         if not self.is_running:
             token.set_exception(_unavailable())
@@ -321,7 +302,7 @@ class QuorumDriver:
     # Events and effects.
 
     def event(self, event: Event) -> None:
-        """One event after the other, each with all that it brings about; then the application has its turn."""
+        """One event after the other, each with all its effects; then the application has its turn."""
         if self._ended is not None:
             return
         self._events.append(event)
@@ -363,7 +344,7 @@ class QuorumDriver:
     def _reply(self, effect: do.Reply) -> None:
         token = effect.token
         assert isinstance(token, asyncio.Future)
-        if not token.done():  # who asked may have gone
+        if not token.done():  # the client may have gone
             token.set_result(effect.answer)
 
     def _announce(self, effect: do.Announce) -> None:
@@ -403,7 +384,6 @@ class QuorumDriver:
         self._fetched.add_done_callback(read)
 
     def examined(self, snapshot: SnapshotId) -> None:
-        """The application could read the snapshot that it was to examine."""
         self.event(lambda now_ms: self.raft.examined(snapshot, now_ms))
 
     # Time.

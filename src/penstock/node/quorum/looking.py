@@ -31,7 +31,7 @@ from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import iterate_batches
 
 SLICE_BYTES: Final = 64 * 1024
-"""So much is looked at before the event loop gets to do something else."""
+"""Looked at before the event loop gets to do something else."""
 
 KAFKAS_BOOTSTRAP: Final = "bootstrap.checkpoint"
 """In the log directory: what Kafka's storage tool wrote for a quorum with static voters."""
@@ -40,12 +40,10 @@ _FRAME_BYTES: Final = 3
 _ONE_BYTE: Final = 0x80
 _MOST = (PartitionRecord.record_type, PartitionChangeRecord.record_type)
 _APPLIED = (FeatureLevelRecord, ConfigRecord, RegisterBrokerRecord, UnregisterBrokerRecord, *SECURITY_RECORDS)
-"""What may be refused for what it says, and whose configs count."""
+"""Records that may be refused for what they say, and whose configs count."""
 
 
 class Look:
-    """What was seen so far."""
-
     def __init__(self, name: str) -> None:
         """`name` is that of the metadata log's directory."""
         self._name = name
@@ -53,7 +51,7 @@ class Look:
         """Features, configs, brokers, users, rights and quotas; nothing else."""
         self._transaction = MetadataTransaction()
         self._known: set[bytes] = set()
-        """How records begin that need no more than a look at that."""
+        """The beginnings of records that need no further look."""
 
     def check_features(self) -> None:
         """Raises UnsupportedMetadataError for a level that is unknown here: the controller would refuse this broker."""
@@ -65,10 +63,7 @@ class Look:
                 raise UnsupportedMetadataError(what, self.image.metadata_version)
 
     def take_bootstrap(self, disk: Disk, path: str) -> None:
-        """Note the users of a directory that Kafka formatted and never started: it would begin with them.
-
-        Raises DecodeError, OSError.
-        """
+        """Kafka would begin with the users of a directory that it formatted. Raises DecodeError, OSError."""
         content = disk.read_file(path)
         try:
             for values in snapshot_values(content) if content else ():
@@ -97,10 +92,7 @@ class Look:
 
 
 async def look(disk: Disk, directory: str, log: PartitionLog | None) -> ClusterImage:
-    """Read the state of the quorum, the newest snapshot and the log behind it; what was kept of them (`Look.image`).
-
-    Raises QuorumStateError, DecodeError, KafkaError and OSError, as taking part with them would.
-    """
+    """What was kept (`Look.image`). Raises QuorumStateError, DecodeError, KafkaError, OSError."""
     StateFile(disk, directory).read()
     seen = Look(directory.rpartition("/")[2])
     snapshots = [key for name in disk.names(directory) if (key := parse_snapshot_name(name)) is not None]

@@ -1,4 +1,4 @@
-"""What a replica asks a peer, as the messages of Kafka's protocol, and what it is answered."""
+"""What a replica asks a peer, and is answered, as the messages of Kafka's protocol."""
 
 from typing import Any
 
@@ -27,7 +27,6 @@ SOFTWARE_VERSION = "0.1.0"
 def written(
     request: ask.PeerRequest, cluster_id: str, listeners: tuple[Endpoint, ...], log: LogName = METADATA_LOG
 ) -> Message:
-    """The request as a message about a log; `listeners` are where this node's own replica is reached."""
     match request:
         case ask.Vote():
             return kafka_requests.write_vote(request, cluster_id, log)
@@ -46,12 +45,11 @@ def written(
 
 
 def answer_class(request: ask.PeerRequest) -> type[Message]:
-    """The message that answers this request."""
     return _ANSWERS[type(request)]
 
 
 def answer_in(message: Message) -> PeerAnswer:
-    """What a peer's message says. Raises KafkaError for a refusal of the whole request."""
+    """Raises KafkaError for a refusal of the whole request."""
     match message:
         case VoteResponse():
             return kafka_answers.read_vote_answer(message)

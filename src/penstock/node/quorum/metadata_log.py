@@ -1,8 +1,8 @@
-"""The metadata log as this node sees it: the image of all that is committed, and who is told of each change.
+"""The metadata log as this node sees it: the image of all that is committed, and the listeners to each change.
 
 What is replicated by the quorum is bytes; here they become metadata records. A committed batch is applied to `image`,
-then listeners hear of its records, then whoever appended them is told. The records of a metadata transaction wait until
-it ends, and the image stands before it until then: its offset, too. A snapshot, at the start or because this node
+then listeners hear of its records, then the future of the append is done. The records of a metadata transaction wait
+until it ends, and the image stands before it until then: its offset, too. A snapshot, at the start or because this node
 was left too far behind, replaces the contents of the image, and listeners are told that all may have changed.
 
 Every node writes snapshots of its own: when enough was committed since the last one, or when that is old and anything
@@ -40,25 +40,23 @@ from penstock.raft.control import snapshot_header_records
 from penstock.raft.ports import SnapshotId
 
 RECORDS_PER_STEP = 200
-"""So many records of a snapshot are applied at a time: some milliseconds' worth."""
+"""Records of a snapshot that are applied at a time: some milliseconds' worth."""
 
 logger = logging.getLogger(__name__)
 
 OnRecords = Callable[[Sequence[MetadataRecord]], None]
-"""Gets records that were committed and applied."""
 
 OnReplaced = Callable[[], None]
-"""Is called when the image was replaced as a whole."""
 
 OnLeader = Callable[[int | None, int], None]
-"""Gets who leads the quorum, None if nobody is known to, and the epoch."""
+"""Gets the leader of the quorum, None while it is unknown, and the epoch."""
 
 
 SOONER_BYTES = 1024 * 1024
 """A log that is shorter than this gets no snapshot before one is due."""
 
 SOONER_MS = 10_000
-"""So soon after a start, or after another one, no snapshot comes early: who waits for the node goes first."""
+"""How long after a start, or another snapshot, none comes early: clients that wait for the node go first."""
 
 
 class SnapshotLimits(Value):
@@ -76,9 +74,9 @@ class _Listener(Value):
 class MetadataLog:
     """The committed metadata of this node: what the quorum replicates, as an `Application` of its driver.
 
-    Leader listeners hear of this node only after everything that was
-    committed under earlier leaders was applied. `first_records` are what a new cluster is to begin with, as the
-    formatting of this node said: they count when the first active controller has written them to the log.
+    Leader listeners hear of this node only after everything that was committed under earlier leaders was applied.
+    `first_records` are what a new cluster is to begin with, as the formatting of this node said: they count when the
+    first active controller has written them to the log.
     """
 
     def __init__(
@@ -104,18 +102,17 @@ class MetadataLog:
         self._writing: asyncio.Task[SnapshotId] | None = None
 
     async def start(self, quorum: ReplicatedLog) -> None:
-        """Take part. Raises what the driver raises."""
         self.quorum = quorum
         await quorum.start()
 
     # -- who listens --------------------------------------------------------------------------------------------------
 
     def add_listener(self, on_records: OnRecords, on_replaced: OnReplaced) -> None:
-        """From now on these are called with what was committed, after the image got it."""
+        """They are called with what was committed, after the image got it."""
         self._listeners.append(_Listener(on_records, on_replaced))
 
     def add_leader_listener(self, on_leader: OnLeader) -> None:
-        """From now on `on_leader` is called when another node leads the quorum, or nobody is known to."""
+        """`on_leader` is called when another node leads the quorum, or the leader becomes unknown."""
         self._leader_listeners.append(on_leader)
 
     def add_caught_up_listener(self, on_caught_up: Callable[[], None]) -> None:
@@ -132,17 +129,15 @@ class MetadataLog:
 
     @property
     def next_offset(self) -> int:
-        """The offset that the next record gets, if this node leads."""
         return self.quorum.log_end_offset
 
     @property
     def leads_alone(self) -> bool:
-        """Whether nobody else can lead the quorum just now; never so where leaders hold no leases."""
+        """Whether no other node can lead the quorum just now; never so where leaders hold no leases."""
         return self.quorum.has_all
 
     @property
     def is_in_transaction(self) -> bool:
-        """Whether a metadata transaction began in the log and has not ended."""
         return self._transaction.is_open
 
     def append(
@@ -152,7 +147,7 @@ class MetadataLog:
 
         They are written in the layouts of this level of metadata.version, which have room for all that they say. With
         no records, it is done when all is that was appended before. Raises KafkaError NOT_CONTROLLER if this node does
-        not lead `epoch`; the future fails with it if the lead is lost meanwhile: then nobody knows.
+        not lead `epoch`; the future fails with it if the lead is lost meanwhile: then the outcome is unknown.
         """
         if not records:
             return self.quorum.barrier(epoch)
@@ -172,13 +167,12 @@ class MetadataLog:
             raise
 
     def resign(self) -> None:
-        """Lead the quorum no longer, if this node does."""
         self.quorum.resign()
 
     # -- what the quorum tells ----------------------------------------------------------------------------------------
 
     def committed(self, batches: bytes, base_offset: int, last_offset: int) -> None:
-        """Whole batches are committed: apply them. What cannot be applied raises, and the node cannot go on."""
+        """Apply whole batches. What cannot be applied raises, and the node cannot go on."""
         for position, header in iterate_batches(batches):
             records: Sequence[MetadataRecord] = ()
             if not header.is_control:
@@ -242,7 +236,6 @@ class MetadataLog:
                 logger.exception("%r failed on the metadata up to offset %d", listener.on_replaced, self.image.offset)
 
     def leader_changed(self, leader_id: int | None, epoch: int) -> None:
-        """Somebody else leads, or nobody is known to."""
         self._own.clear()
         self.image.elected(NOBODY if leader_id is None else leader_id, epoch)
         for on_leader in self._leader_listeners:
@@ -260,7 +253,6 @@ class MetadataLog:
     # -- snapshots ----------------------------------------------------------------------------------------------------
 
     def is_snapshot_due(self, now_ms: int) -> bool:
-        """Whether a snapshot should be written now."""
         if self._writing is not None or not self._bytes_since_snapshot or self._transaction.is_open:
             return False
         interval_ms = self._limits.max_interval_ms

@@ -20,8 +20,6 @@ ROLES = (Unattached, Voted, Prospective, Candidate, Leader, Resigned, Follower, 
 
 
 class QuorumMetrics:
-    """What is counted while the driver works."""
-
     def __init__(self) -> None:
         self.commits = Durations()
         self.elections = Durations()
@@ -29,7 +27,7 @@ class QuorumMetrics:
         self._campaign_since_s: float | None = None
 
     def look_at(self, raft: Raft, now_s: float) -> None:
-        """Something happened: an election lasts from this replica's first campaign until it knows who leads."""
+        """An election lasts from this replica's first campaign until it knows the leader."""
         if raft.role is self._role:
             return
         self._role = raft.role
@@ -41,7 +39,6 @@ class QuorumMetrics:
             self._campaign_since_s = None
 
     def register(self, registry: Registry, raft: Callable[[], Raft]) -> None:
-        """They are told from now on."""
         gauge = partial(Gauge, Group.QUORUM)
         registry.add(
             StateSet(

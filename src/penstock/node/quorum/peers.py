@@ -34,9 +34,8 @@ logger = logging.getLogger(__name__)
 
 NOBODY = -1
 MAX_LEARNED = 1_000
-"""So many addresses that peers have told are kept; anybody who reaches the listener may tell some."""
+"""Addresses told by peers that are kept; any client that reaches the listener may tell some."""
 PRE_VOTES = 2
-"""The version of Vote that knows pre-votes."""
 
 
 class Lane(Enum):
@@ -48,14 +47,14 @@ class Lane(Enum):
 
 
 class PacedLink:
-    """One link to one peer, a node or whoever has an address: after a failure the next attempt waits for a moment."""
+    """One link to one peer, a node or an address: after a failure the next attempt waits for a moment."""
 
     def __init__(self, place: int | Address, settings: ClientSettings) -> None:
         self.place = place
         self._settings = settings
         self._link = Link(partial(connect, settings=settings))
         self._connection: Connection | None = None
-        """The one that was opened last, until it has failed."""
+        """The last one opened, until it has failed."""
         self._not_before_s = 0.0
         self.failures = 0
         self._is_told = False
@@ -67,10 +66,7 @@ class PacedLink:
         return not was_told
 
     async def opened(self, where: Callable[[], Address]) -> Connection:
-        """The connection to the address that `where` gives; after a failure only a moment later. Raises ClientError.
-
-        An attempt that fails fails for all who waited for it.
-        """
+        """After a failure only a moment later. Raises ClientError, for all tasks that wait for the attempt."""
         failures = self.failures
         pause_s = self._not_before_s - asyncio.get_running_loop().time()
         if pause_s > 0:
@@ -109,38 +105,30 @@ class PacedLink:
         self._not_before_s = asyncio.get_running_loop().time() + backoff_s
 
     async def close(self) -> None:
-        """Closes the connection, if it is open."""
         await self._link.close()
 
 
 class PacedLinks:
-    """The connections of one lane, to each place one."""
-
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
         self._links: dict[int | Address, PacedLink] = {}
 
     def get(self, place: int | Address) -> PacedLink | None:
-        """The one to that place, if it was needed before."""
         return self._links.get(place)
 
     def to(self, place: int | Address) -> PacedLink:
-        """The one to that place."""
         if place not in self._links:
             self._links[place] = PacedLink(place, self._settings)
         return self._links[place]
 
     async def close(self) -> None:
-        """Closes all."""
         for link in self._links.values():
             await link.close()
         self._links.clear()
 
 
 class Place(Value, kw_only=True):
-    """Where a node stands: its cluster and id, its listeners, that by which voters are reached, and who is asked by a
-    node that knows no voter.
-    """
+    """A node in its cluster. A node that knows no voter asks the bootstrap servers."""
 
     cluster_id: str
     node_id: int = NOBODY
@@ -150,11 +138,9 @@ class Place(Value, kw_only=True):
 
 
 class Peers:
-    """See the module.
-
-    `settings` bounds each request by its `request_timeout_ms` and paces attempts by its `retry_backoff_ms`; requests
-    are about `log`. `listens_at` may know where nodes listen, whatever peers and the log say. The peers of several
-    logs on the same nodes may have one `talk`.
+    """`settings` bounds each request by its `request_timeout_ms` and paces attempts by its `retry_backoff_ms`; requests
+    are about `log`. `listens_at` may know where nodes listen, whatever peers and the log say. The peers of several logs
+    on the same nodes may have one `talk`.
     """
 
     def __init__(
@@ -190,11 +176,10 @@ class Peers:
         answered: Callable[[int, PeerRequest, PeerAnswer], None],
         failed: Callable[[int, PeerRequest], None],
     ) -> None:
-        """See `PeerLinks`."""
         self._quorum, self._answered, self._failed = quorum, answered, failed
 
     def learn(self, node_id: int, host: str, port: int) -> None:
-        """See `PeerLinks`. Of this node itself others may know an old address, and would be told it back."""
+        """Of this node itself others may know an old address, and would be told it back."""
         if node_id < 0 or node_id == self._place.node_id or not host:
             return
         if node_id not in self._learned and len(self._learned) >= MAX_LEARNED:
@@ -202,18 +187,15 @@ class Peers:
         self._learned[node_id] = Endpoint(self._place.listener_name, host, port)
 
     def endpoint_of(self, node_id: int) -> Endpoint | None:
-        """See `PeerLinks`."""
         return next(iter(self._known(node_id)), None)
 
     def hears(self, node_id: int) -> bool:
-        """See `PeerLinks`."""
         link = self._links[Lane.PULL].get(node_id)
         return link is None or link.is_well
 
     # Requests.
 
     def send(self, to: int, request: PeerRequest) -> None:
-        """See `PeerLinks`."""
         if self._is_stopped:
             return
         link = self._link(to, request)
@@ -222,7 +204,7 @@ class Peers:
         task.add_done_callback(self._done)
 
     async def settle(self, kind: type[PeerRequest], timeout_ms: int) -> None:
-        """See `PeerLinks`. Nobody waits for a peer that was not to be reached the last time."""
+        """A peer that was not reached the last time is not waited for."""
         tasks = [
             task for task, (link, request) in self._under_way.items() if isinstance(request, kind) and link.is_well
         ]
@@ -230,7 +212,6 @@ class Peers:
             await asyncio.wait(tasks, timeout=timeout_ms / 1000)
 
     async def stop(self) -> None:
-        """See `PeerLinks`."""
         self._is_stopped = True
         for task in list(self._under_way):
             task.cancel()
@@ -271,7 +252,7 @@ class Peers:
 
     async def _ask(self, connection: Connection, request: PeerRequest) -> PeerAnswer:
         if isinstance(request, Vote) and request.pre_vote and connection.version_for(ApiKey.VOTE) < PRE_VOTES:
-            return VoteAnswer(ErrorCode.UNSUPPORTED_VERSION, None, request.epoch)  # it would take it for a real one
+            return VoteAnswer(ErrorCode.UNSUPPORTED_VERSION, None, request.epoch)  # else a real vote to the peer
         message = written(request, self._place.cluster_id, self._place.listeners, self._log)
         response = await connection.request(message, answer_class(request))
         for node_id, host, port in endpoints_in(response):

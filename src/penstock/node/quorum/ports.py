@@ -22,56 +22,46 @@ PeerAnswer = Answer | AskVersionsAnswer
 Reading = Generator[Future[None] | None, None, Callable[[], None]]
 """A snapshot is being read, some milliseconds' worth at each step; its result is what puts it in place.
 
-A step may give a future to wait for, but not while the driver starts: it waits for nobody then.
+A step may give a future to wait for, but not while the driver starts: it waits for nothing then.
 """
 
 
 class QuorumLog(ports.Log, Protocol):
-    """The replicated log."""
-
     def flush(self) -> None:
         """Returns when all that was appended before outlives a power cut. Runs in a thread beside everything else."""
 
 
 class QuorumSnapshots(ports.Snapshots, Protocol):
-    """The snapshots beside the log."""
-
     def write(self, snapshot: SnapshotId, chunks: Iterable[bytes]) -> None:
-        """A snapshot of one's own, whole and durable. Runs in a thread beside everything else."""
+        """A snapshot of one's own, durable. Runs in a thread beside everything else."""
 
     def load(self, snapshot: SnapshotId) -> bytes:
-        """The bytes of a snapshot that is complete."""
+        """Of a snapshot that is complete."""
 
     def fetched(self, snapshot: SnapshotId) -> bytes:
-        """All of the one that was fetched, when it is on the disk. Runs in a thread beside everything else."""
+        """The fetched snapshot, once it is whole on the disk. Runs in a thread beside everything else."""
 
 
 class QuorumStateFile(Protocol):
-    """Where the votes are remembered."""
-
-    def read(self) -> ElectionState:
-        """What was written last."""
+    def read(self) -> ElectionState: ...
 
     def write(self, state: ElectionState, quorum: Quorum) -> None:
-        """Returns when the state outlives a power cut; `quorum` is who may vote, and at which level."""
+        """Returns when the state outlives a power cut; `quorum` has the voters, and the level."""
 
 
 class Stores(Value):
-    """What a replica has on its disk."""
-
     log: QuorumLog
     snapshots: QuorumSnapshots
     state: QuorumStateFile
 
 
 class Member(Value):
-    """Who a replica is, whom it takes for the voters as long as the log names none, and how patient it is."""
+    """The identity of a replica, its voters as long as the log names none, and its time-outs."""
 
     local: Voter
     configured: Quorum
     settings: RaftSettings
     remedy: str = "Make sure that its disk has room and works, then restart the node"
-    """What is said when it has failed."""
 
 
 class Clock(Value):
@@ -84,30 +74,26 @@ class Clock(Value):
 
 
 class PeerLinks(Protocol):
-    """The way to the other replicas."""
-
     def start(
         self,
         quorum: Callable[[], Quorum],
         answered: Callable[[int, PeerRequest, PeerAnswer], None],
         failed: Callable[[int, PeerRequest], None],
     ) -> None:
-        """Who is asked is looked up in `quorum`; what comes of a request is told later, never within `send`."""
+        """Peers are looked up in `quorum`; the outcome of a request is told later, never within `send`."""
 
     def learn(self, node_id: int, host: str, port: int) -> None:
         """A peer said where this node listens for the quorum: the log may not say it, or not yet."""
 
-    def endpoint_of(self, node_id: int) -> Endpoint | None:
-        """Where a node listens for the quorum, as far as that is known."""
+    def endpoint_of(self, node_id: int) -> Endpoint | None: ...
 
     def hears(self, node_id: int) -> bool:
         """Whether the last fetch from this node was answered, or is under way; true as well if there was none."""
 
     def send(self, to: int, request: PeerRequest) -> None:
-        """Sends a request to the node of this id, or to any server (`raft.effects.ANY_SERVER`)."""
+        """To the node of this id, or to any server (`raft.effects.ANY_SERVER`)."""
 
-    async def settle(self, kind: type[PeerRequest], timeout_ms: int) -> None:
-        """Waits until no request of this kind is under way, but not longer than this."""
+    async def settle(self, kind: type[PeerRequest], timeout_ms: int) -> None: ...
 
     async def stop(self) -> None:
         """Closes all connections; nothing is told from now on."""
@@ -116,29 +102,25 @@ class PeerLinks(Protocol):
 class ReplicatedLog(Protocol):
     """What the metadata log asks of this node's part in the quorum (`QuorumDriver`)."""
 
-    async def start(self) -> None:
-        """Take up what the disk holds, and take part."""
+    async def start(self) -> None: ...
 
     @property
-    def log_end_offset(self) -> int:
-        """The offset that the next record gets."""
+    def log_end_offset(self) -> int: ...
 
     @property
-    def told_high_watermark(self) -> int:
-        """The high watermark that a leader has told last; 0 before one has."""
+    def told_high_watermark(self) -> int: ...
 
     @property
     def has_all(self) -> bool:
         """Whether this node leads within its lease, and has applied all that is committed."""
 
     def append(self, batch: bytearray, epoch: int) -> Future[int]:
-        """Appends a batch; the future is done when it is committed and applied."""
+        """The future is done when the batch is committed and applied."""
 
     def barrier(self, epoch: int) -> Future[int]:
         """Appends nothing; the future is done when all that was appended before is committed and applied."""
 
-    def resign(self) -> None:
-        """Lead no longer, if this node does."""
+    def resign(self) -> None: ...
 
     async def snapshot(self, chunks: Iterable[bytes], end_offset: int) -> SnapshotId:
         """Writes a snapshot of all before `end_offset`, and lets go of the log before it."""
@@ -146,8 +128,7 @@ class ReplicatedLog(Protocol):
     def quorum_at(self, end_offset: int) -> Quorum:
         """The voters that a snapshot up to `end_offset` must name."""
 
-    def snapshot_id_at(self, end_offset: int) -> SnapshotId:
-        """What a snapshot up to `end_offset` is called."""
+    def snapshot_id_at(self, end_offset: int) -> SnapshotId: ...
 
 
 class Application(Protocol):
@@ -160,7 +141,4 @@ class Application(Protocol):
         """Read a snapshot beside what is there; its result throws that away and begins anew with the snapshot."""
 
     def leader_changed(self, leader_id: int | None, epoch: int) -> None:
-        """Who leads from now on: None while nobody is known to.
-
-        The local node is named only when it has applied all that was in the log before its epoch, and is leader still.
-        """
+        """None while no leader is known; the local node once it has applied all before its epoch, if it still leads."""

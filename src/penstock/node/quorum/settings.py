@@ -6,11 +6,10 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.raft.settings import RaftSettings
 
 FETCH_MAX_WAIT_MS: Final = 500
-"""So long a leader of the quorum waits with the answer when there is nothing new, as Kafka's does."""
+"""How long a leader of the quorum waits with the answer when there is nothing new, as Kafka's does."""
 
 
 def raft_settings(config: BrokerConfig) -> RaftSettings:
-    """`controller.quorum.*`."""
     fetch_timeout_ms = max(config.controller_quorum_fetch_timeout_ms, 2)
     return RaftSettings(
         election_timeout_ms=max(config.controller_quorum_election_timeout_ms, 1),

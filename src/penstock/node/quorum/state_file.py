@@ -1,8 +1,8 @@
-"""The file `quorum-state` beside the log of the consensus core: who led it last and for whom this node voted.
+"""The file `quorum-state` beside the log of the consensus core: its last leader and this node's last vote.
 
 It is KRaft's: JSON in one line. Version 0 belongs to quorums whose voters are fixed in the configuration, version 1 to
 those whose voters have directory ids (KIP-853). A node that forgot its vote could vote twice in one epoch, so the file
-is replaced atomically and reaches the disk before anybody is told.
+is replaced atomically and reaches the disk before any other node is told.
 """
 
 import json
@@ -20,19 +20,17 @@ NOBODY: Final = -1
 
 
 class QuorumStateError(ValueError):
-    """The file holds something that this version does not understand."""
+    pass
 
 
 class StateFile:
-    """The file in one directory."""
-
     def __init__(self, disk: Disk, directory: str, health: Health | None = None) -> None:
         self._disk = disk
         self._health = health or Health(directory)
         self.path = f"{directory}/{FILE_NAME}"
 
     def read(self) -> ElectionState:
-        """The state that was written last; a state of nobody in epoch 0 if none ever was. Raises QuorumStateError."""
+        """A state of no leader and no vote in epoch 0 if none was written. Raises QuorumStateError."""
         content = self._disk.read_file(self.path)
         if content is None:
             return ElectionState()
@@ -45,7 +43,7 @@ class StateFile:
             ) from error
 
     def write(self, state: ElectionState, quorum: Quorum) -> None:
-        """Replaces the file, durably. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        """Durable. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         data = _version_1(state) if quorum.kraft_version >= DYNAMIC_VOTERS else _version_0(state, quorum)
         content = json.dumps(data, separators=(",", ":")).encode()
         self._health.check()

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class StoredLog:
-    """The log of one replica. Raises KafkaError(KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE) where the disk fails."""
+    """Raises KafkaError(KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE) where the disk fails."""
 
     __slots__ = ("_damaged_at", "_log", "_snapshots", "_start")
 
@@ -82,12 +82,11 @@ class StoredLog:
 
     @property
     def directory(self) -> str:
-        """Where its segments lie."""
         return self._log.directory
 
     @property
     def start_offset(self) -> int:
-        """The offset of the first record, or the end offset if there is none."""
+        """The end offset if there is no record."""
         return self._start.end_offset
 
     @property
@@ -97,7 +96,6 @@ class StoredLog:
 
     @property
     def end_offset(self) -> int:
-        """One more than the offset of the last record."""
         return self._log.log_end_offset
 
     @property
@@ -144,20 +142,16 @@ class StoredLog:
             )
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from the one on that holds `offset`: at least one if there is one, then `max_bytes` at most.
-
-        Raises KafkaError(KAFKA_STORAGE_ERROR).
-        """
+        """From the batch with `offset` on: at least one, then up to `max_bytes`. KafkaError(KAFKA_STORAGE_ERROR)."""
         return read_whole(self._log, offset, max_bytes)
 
     def flush(self) -> None:
-        """Return when all that was appended before outlives a power cut. May run in a thread beside all else."""
+        """What was appended before outlives a power cut. May run in a thread beside all else."""
         self._log.flush()
 
     # cutting
 
     def truncate(self, end_offset: int) -> None:
-        """Cuts away all records at `end_offset` and behind it."""
         self._log.truncate_to(max(end_offset, self._start.end_offset))
 
     def start_behind(self, snapshot: SnapshotId) -> None:
@@ -174,11 +168,7 @@ class StoredLog:
 
 
 def read_whole(log: PartitionLog, offset: int, max_bytes: int) -> bytes:
-    """Whole batches of a metadata log, as `StoredLog.read` gives them.
-
-    What is damaged is neither applied nor given to other replicas: they would only refuse it. Raises
-    KafkaError(KAFKA_STORAGE_ERROR).
-    """
+    """Raises KafkaError(KAFKA_STORAGE_ERROR): damaged batches are neither applied nor given to replicas."""
     if offset >= log.log_end_offset:
         return b""
     why, end = "it is not there", 0

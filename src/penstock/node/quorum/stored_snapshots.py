@@ -27,10 +27,7 @@ TEMPORARY_SUFFIX: Final = ".tmp"
 
 
 class StoredSnapshots:
-    """The snapshots in one directory, which is made if it is not there.
-
-    Raises KafkaError(KAFKA_STORAGE_ERROR) where the disk fails.
-    """
+    """Makes the directory if it is not there. Raises KafkaError(KAFKA_STORAGE_ERROR) where the disk fails."""
 
     def __init__(self, disk: Disk, directory: str, health: Health | None = None) -> None:
         self._disk = disk
@@ -57,15 +54,15 @@ class StoredSnapshots:
 
     @property
     def latest(self) -> SnapshotId | None:
-        """The newest whole snapshot."""
+        """A whole one; None if there is none."""
         return max(self._sizes, default=None)
 
     def size(self, snapshot: SnapshotId) -> int | None:
-        """Its size in bytes; None if there is no such whole snapshot."""
+        """In bytes; None if there is no such whole snapshot."""
         return self._sizes.get(snapshot)
 
     def read(self, snapshot: SnapshotId, position: int, max_bytes: int) -> bytes:
-        """A piece of it, which may begin and end anywhere in a batch."""
+        """A piece, which may begin and end anywhere in a batch."""
         with self._reporting():
             return self._disk.open_for_reading(self.path(snapshot)).read_at(max_bytes, position)
 
@@ -89,21 +86,20 @@ class StoredSnapshots:
             self._partial = snapshot, self._create(self.path(snapshot) + PARTIAL_SUFFIX), 0
 
     def add(self, snapshot: SnapshotId, piece: bytes) -> None:
-        """Append the next bytes of the snapshot."""
         file, size = self._fetched(snapshot)
         with self._reporting():
             file.write_at(piece, size)
         self._partial = snapshot, file, size + len(piece)
 
     def fetched(self, snapshot: SnapshotId) -> bytes:
-        """All of the one that was fetched, when it is on the disk. May run in a thread."""
+        """The fetched snapshot, once it is whole on the disk. May run in a thread."""
         file, size = self._fetched(snapshot)
         with self._reporting():
             file.sync()
             return file.read_at(size, 0)
 
     def finish(self, snapshot: SnapshotId) -> None:
-        """The snapshot is complete: make it durable under its own name."""
+        """Make the complete snapshot durable under its own name."""
         file, size = self._fetched(snapshot)
         self._partial = None
         path = self.path(snapshot)
@@ -119,10 +115,7 @@ class StoredSnapshots:
     # one that is taken here
 
     def write(self, snapshot: SnapshotId, chunks: Iterable[bytes]) -> None:
-        """Write a snapshot; it counts when this returns, durably. May run in a thread.
-
-        One that is there already stays as it is. If it cannot be written, nothing of it is left.
-        """
+        """Durable on return; an existing one stays; a failed one leaves nothing. May run in a thread."""
         if snapshot in self._sizes:
             return
         path = self.path(snapshot)
@@ -141,7 +134,7 @@ class StoredSnapshots:
         self._enter(snapshot, size)
 
     def forget_older(self) -> None:
-        """The log starts behind a snapshot now: remove those that nobody needs any more."""
+        """The log starts behind a snapshot now: remove those that are not needed any more."""
         with self._sizes_change:
             old = sorted(self._sizes)[:-KEPT]
             self._sizes = {snapshot: size for snapshot, size in self._sizes.items() if snapshot not in old}
