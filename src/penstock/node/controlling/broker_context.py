@@ -27,14 +27,12 @@ class BrokerContext(Value):
 
     @property
     def image(self) -> ClusterImage:
-        """The committed metadata."""
         return self.node.image
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch of this registration; -1 before the first."""
+        """Of this registration; -1 before the first."""
         return self.lease.broker_epoch
 
     def now_ms(self) -> int:
-        """The wall clock, in milliseconds since 1970."""
         return self.node.now_ms()

@@ -5,10 +5,10 @@
 | `register` | asks for a broker epoch, again while no controller answers      | its registration was applied here    |
 | `unfence`  | sends heartbeats: it has seen its registration                  | the image says that it is not fenced |
 | alive      | a heartbeat every `broker.heartbeat.interval.ms`                | `leave`                              |
-| `leave`    | asks to be relieved of what it leads, until it may go           | it may go, or nobody answers         |
+| `leave`    | asks to be relieved of what it leads, until it may go           | it may go, or no controller answers  |
 
 A log directory that fails is told in the next heartbeat, which comes at once, and in all later ones; a broker that
-cannot tell it within `log.dir.failure.timeout.ms` ends, as nobody else would ever lead what lies there.
+cannot tell it within `log.dir.failure.timeout.ms` ends, as no other broker would ever lead what lies there.
 
 A partition that gets another leader is told at once by the brokers that have it: the controller moves the next one when
 it knows (`penstock.leadership.balancer`).
@@ -44,9 +44,9 @@ UNKNOWN_EPOCH = -1
 RETRY_S: Final = 0.1
 """After a controller's refusal that may pass."""
 LEAVE_LIMIT_S: Final = 5.0
-"""So long a broker that stops waits until others have taken over what it leads, ..."""
+"""How long a broker that stops waits until others have taken over what it leads, ..."""
 LEAVE_ANSWER_MS: Final = 2_000
-"""... and so long for a controller to answer at all."""
+"""... and how long for a controller to answer at all."""
 
 MAY_PASS: Final = (
     ErrorCode.REQUEST_TIMED_OUT,
@@ -62,7 +62,7 @@ logger = logging.getLogger(__name__)
 
 
 class BrokerIdentity(Value, kw_only=True):
-    """Who a broker is in this run of its process; `previous_epoch` is known after a clean stop only (KIP-966).
+    """Of one run of its process; `previous_epoch` is known after a clean stop only (KIP-966).
 
     `log_dirs` and `offline_log_dirs` give the ids of its log directories as they are now.
     """
@@ -77,16 +77,12 @@ class BrokerIdentity(Value, kw_only=True):
 
 
 class LifecycleTimes(Value, kw_only=True):
-    """Kafka's keys of a broker's life, with their defaults."""
-
     heartbeat_interval_ms: int = 2_000
     registration_timeout_ms: int = 60_000
     directory_failure_timeout_ms: int = 30_000
 
 
 class BrokerLifecycle:
-    """See the module."""
-
     def __init__(
         self,
         identity: BrokerIdentity,
@@ -106,9 +102,8 @@ class BrokerLifecycle:
         self._on_replaced = on_replaced
         self._knows_namesake = False
         self._is_out = False
-        """Whether the controller said last that this broker is fenced."""
         self._was_over = False
-        """Whether the log says last that the lease is over."""
+        """Whether the last log line about the lease says that it is over."""
         self._beating: asyncio.Task[None] | None = None
         self._has_news = asyncio.Event()
         self._untold_since_s: float | None = None
@@ -117,7 +112,6 @@ class BrokerLifecycle:
 
     @property
     def image(self) -> ClusterImage:
-        """What this node knows of the cluster."""
         return self._image
 
     def _applied_records(self, records: Sequence[MetadataRecord]) -> None:
@@ -126,17 +120,13 @@ class BrokerLifecycle:
             self._has_news.set()
 
     def _has_new_leader(self, record: PartitionChangeRecord) -> bool:
-        """Whether a partition that has a replica here is led by another one now."""
         topic = self._image.topics_by_id.get(record.topic_id) if record.leader >= 0 else None
         return topic is not None and self._identity.node_id in topic.partitions[record.partition_id].replicas
 
     # -- coming -------------------------------------------------------------------------------------------------------
 
     async def register(self) -> None:
-        """Registers, and waits until the registration was applied here.
-
-        Raises KafkaError with the code by which the controller refused, or REQUEST_TIMED_OUT if none was found.
-        """
+        """Returns once applied here. Raises KafkaError as the controller refused, or REQUEST_TIMED_OUT without one."""
         limit_ms = self._times.registration_timeout_ms
         last = ErrorCode.REQUEST_TIMED_OUT
         try:
@@ -196,12 +186,10 @@ class BrokerLifecycle:
 
     @property
     def _registered(self) -> BrokerImage | None:
-        """This very registration, if the image has it."""
         known = self._image.brokers.get(self._identity.node_id)
         return known if known is not None and known.incarnation_id == self._identity.incarnation_id else None
 
     async def _applied(self, is_so: Callable[[], bool]) -> None:
-        """Waits until the metadata that was applied here say so."""
         while not is_so():
             self._metadata_changed.clear()
             await self._metadata_changed.wait()
@@ -262,13 +250,11 @@ class BrokerLifecycle:
         return reply
 
     def tell_of_directories(self) -> None:
-        """A log directory has failed."""
         if self._untold_since_s is None:
             self._untold_since_s = asyncio.get_running_loop().time()
         self._has_news.set()
 
     async def _pause(self) -> None:
-        """Until the next heartbeat is due."""
         interval_s = self._times.heartbeat_interval_ms / 1000
         with suppress(TimeoutError):
             async with asyncio.timeout(min(interval_s, RETRY_S) if self._is_out else interval_s):
@@ -276,7 +262,7 @@ class BrokerLifecycle:
         self._has_news.clear()
 
     async def _beat(self) -> None:
-        """Tells that the broker lives, for as long as it does and nobody has replaced it."""
+        """Tells that the broker lives, until it ends or is replaced."""
         is_replaced = False
         while not is_replaced:
             await self._pause()
@@ -303,7 +289,7 @@ class BrokerLifecycle:
         return self._ends_untold()
 
     def _tell_of_lease(self) -> None:
-        """Who wonders why clients are refused finds it in the log."""
+        """The log tells an operator why clients are refused."""
         if self._lease.is_over == self._was_over:
             return
         self._was_over = not self._was_over

@@ -24,7 +24,7 @@ LONGEST_PAUSE_S: Final = 0.5
 """Between two attempts, doubling; with 20 % of jitter."""
 
 ASK_AGAIN: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION)
-"""Refusals that another attempt may not meet: nobody is active there, or nobody could be reached."""
+"""Refusals that another attempt may not meet: the node is not active, or no node was reached."""
 
 
 Local = Callable[[Message, float, RequestContext | None], Awaitable[Message]]
@@ -32,33 +32,25 @@ Local = Callable[[Message, float, RequestContext | None], Awaitable[Message]]
 
 
 class LeaderLookup(Protocol):
-    """What the channel needs to know of the quorum (`QuorumDriver`)."""
-
     @property
-    def leader_id(self) -> int | None:
-        """Who leads, if that is known."""
+    def leader_id(self) -> int | None: ...
 
-    def endpoint_of(self, node_id: int) -> Endpoint | None:
-        """Where a node listens for its peers, if that is known."""
+    def endpoint_of(self, node_id: int) -> Endpoint | None: ...
 
 
 class Remote(Protocol):
-    """The active controller on another node (`RemoteController`)."""
-
     async def ask(
         self, host: str, port: int, request: Message, deadline_s: float, context: RequestContext | None
     ) -> Message:
-        """The answer of the node there. Raises KafkaError: of `ASK_AGAIN`, or why it refuses."""
+        """Raises KafkaError: of `ASK_AGAIN`, or why the node refuses."""
 
-    def give_up(self) -> None:
-        """Waits no longer for the answer of a node that leads no longer."""
+    def give_up(self) -> None: ...
 
-    async def close(self) -> None:
-        """Closes the connections."""
+    async def close(self) -> None: ...
 
 
 class ControllerChannel:
-    """See the module. `local` is None where this process has no controller; `connect` is called for a remote one."""
+    """`local` is None where this process has no controller; `connect` is called for a remote one."""
 
     def __init__(
         self,
@@ -88,7 +80,6 @@ class ControllerChannel:
         deadline_s: float | None = None,
         context: RequestContext | None = None,
     ) -> asyncio.Future[ReplyT]:
-        """See `ActiveController`."""
         assert issubclass(answer, api_of_request(request).response_class)
         loop = asyncio.get_running_loop()
         if deadline_s is None:
@@ -107,7 +98,6 @@ class ControllerChannel:
             await settled()
 
     async def stop(self) -> None:
-        """Asks nobody any more; what is still asked is cancelled."""
         for asking in list(self._under_way):
             asking.cancel()
         if self._under_way:
@@ -142,7 +132,7 @@ class ControllerChannel:
             ) from None
 
     async def _ask(self, request: Message, deadline_s: float, context: RequestContext | None) -> Message:
-        """The answer of whoever leads now. Raises KafkaError."""
+        """The answer of the present leader. Raises KafkaError."""
         leader_id = self._quorum.leader_id
         if leader_id is None:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "nobody is known to lead the quorum")
@@ -158,7 +148,7 @@ class ControllerChannel:
     # -- who leads ----------------------------------------------------------------------------------------------------
 
     def _on_leader(self, leader_id: int | None, epoch: int) -> None:
-        """Whoever waits for a leader is woken; whoever waits for the answer of another one asks again."""
+        """Requests that wait for a leader go on; requests that wait for another node's answer are asked again."""
         if self._remote is not None:
             self._remote.give_up()
         self._changed.set()
@@ -166,7 +156,6 @@ class ControllerChannel:
 
 
 async def _wait(changed: asyncio.Event, seconds: float) -> None:
-    """Waits until that is set, but not longer than this."""
     try:
         async with asyncio.timeout(seconds):
             await changed.wait()

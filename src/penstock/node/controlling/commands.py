@@ -1,8 +1,8 @@
 """What asking the active controller means: one way in, one deadline, and a typed refusal where there is no answer.
 
-Whoever asks works out once by when it needs the answer; everything on the way, here and on the controller's node, gives
+The sender works out once by when it needs the answer; everything on the way, here and on the controller's node, gives
 up then. A refusal is a KafkaError: NOT_CONTROLLER, REQUEST_TIMED_OUT and their like say that nothing was decided, or
-that nobody knows. What the controller decided stands in the reply, in the layout of the API's response.
+that the outcome is unknown. What the controller decided stands in the reply, in the layout of the API's response.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from penstock.protocol.schema import Message
 ReplyT = TypeVar("ReplyT", bound=Message)
 
 CLIENTS_SHARE: Final = 0.9
-"""Of `request.timeout.ms`, which is as long for clients: an answer that comes later is one that nobody hears."""
+"""Of `request.timeout.ms`, which is as long for clients: a later answer reaches no client."""
 QUORUM_LIMIT_MS: Final = 5_000
-"""So long a question about the quorum waits for a leader: an election takes less, and whoever asks wants to know."""
+"""How long a question about the quorum waits for a leader: an election takes less, and the client wants to know."""
 
 SIGNS_OF_LIFE: Final = (BrokerRegistrationRequest, BrokerHeartbeatRequest)
 """What nothing may delay."""
@@ -31,8 +31,6 @@ NOT_HERE: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 class ActiveController(Protocol):
-    """The way to the active controller, wherever that is."""
-
     def submit(
         self,
         request: Message,
@@ -42,7 +40,7 @@ class ActiveController(Protocol):
         deadline_s: float | None = None,
         context: RequestContext | None = None,
     ) -> asyncio.Future[ReplyT]:
-        """Asks it; the result is the `answer`, the response message of the request's API. Fails with KafkaError.
+        """The result is the `answer`, the response message of the request's API. Fails with KafkaError.
 
         `deadline_s` is a time of the event loop's clock, by default `request.timeout.ms` from now. `context` says for
         whom this node asks; without it, it asks for itself.
@@ -50,7 +48,7 @@ class ActiveController(Protocol):
 
 
 class NoController:
-    """An `ActiveController` for who has none: it refuses everything."""
+    """Refuses everything."""
 
     def submit(
         self,
@@ -60,14 +58,13 @@ class NoController:
         deadline_s: float | None = None,
         context: RequestContext | None = None,
     ) -> asyncio.Future[ReplyT]:
-        """See `ActiveController`."""
         refused: asyncio.Future[ReplyT] = asyncio.get_running_loop().create_future()
         refused.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER, "there is no controller"))
         return refused
 
 
 def deadline_of(request: Message, limit_ms: float) -> float:
-    """By when a request is to be answered that comes in now: as it says itself, but within `limit_ms`.
+    """The deadline of a request that comes in now: as it says itself, but within `limit_ms`.
 
     Some clients send a time-out of 0 or less for "as long as it takes".
     """
@@ -78,7 +75,6 @@ def deadline_of(request: Message, limit_ms: float) -> float:
 
 
 def clients_deadline(request: Message, request_timeout_ms: int) -> float:
-    """The deadline of what a broker hands on for a client."""
     limit_ms = request_timeout_ms * CLIENTS_SHARE
     if api_of_request(request).key == ApiKey.DESCRIBE_QUORUM:
         limit_ms = min(limit_ms, QUORUM_LIMIT_MS)

@@ -11,8 +11,6 @@ from penstock.node.metrics.registry import Counter, Gauge, Group, Histogram, Reg
 
 
 class QueueMetrics:
-    """How long commands waited in the queue, and how long it took to decide them."""
-
     def __init__(self, registry: Registry, queued: Callable[[], int]) -> None:
         self.failures = 0
         self.queue_time = Durations()
@@ -33,7 +31,7 @@ class QueueMetrics:
 
 
 def register_cluster(registry: Registry, image: ClusterImage, is_active: Callable[[], bool]) -> None:
-    """The cluster as this controller knows it. Its cost is that of the partitions."""
+    """Its cost grows with the number of partitions."""
     gauge = partial(Gauge, Group.CONTROLLER)
     registry.add(
         gauge("ActiveControllerCount", "1 on the active controller, else 0", lambda: int(is_active())),

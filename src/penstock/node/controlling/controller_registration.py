@@ -29,8 +29,6 @@ logger = logging.getLogger(__name__)
 
 
 class ControllerRegistration:
-    """See the module."""
-
     def __init__(
         self,
         node_id: int,
@@ -58,11 +56,9 @@ class ControllerRegistration:
         log.add_listener(lambda _: self._metadata_changed.set(), self._metadata_changed.set)
 
     def start(self) -> None:
-        """Register in the background."""
         self._tasks.start(self._register(), "controller registration")
 
     async def stop(self) -> None:
-        """Give up what has not been said yet."""
         await self._tasks.stop()
 
     async def _register(self) -> None:

@@ -3,16 +3,16 @@
 | what happens                                   | what the driver does                                              |
 | ---------------------------------------------- | ----------------------------------------------------------------- |
 | this node leads the quorum in a new epoch      | it is active: a `Controller` begins with what is committed         |
-| somebody else does, or nobody is known to      | the `Controller` is dropped; who waits is told NOT_CONTROLLER      |
+| another node does, or the leader is unknown    | the `Controller` is dropped; commands get NOT_CONTROLLER           |
 | a command comes                                | decided at once if active, else refused with NOT_CONTROLLER        |
 | the controller's own deadline comes            | it decides by itself: silent brokers are fenced                    |
 | it is about to be handed over (`transfer`)     | nothing is decided, commands wait                                  |
 
 A command is decided against all decisions before it, committed or not; its records are appended to the metadata log at
 once, so several decisions wait for the same majority. When records are committed, the node's image gets them, then its
-listeners, then the reply goes out: whoever is told that a topic exists can use it on this node.
+listeners, then the reply goes out: a client that is told that a topic exists can use it on this node.
 
-Where brokers lead within their leases alone (`leases`), only who surely is the active controller may renew one: its
+Where brokers lead within their leases alone (`leases`), only the node that surely is active may renew one: its
 heartbeat is answered within the controller's own lease, or else when a record is committed that was appended after the
 heartbeat came. So a controller that was replaced and has not heard of it renews nothing.
 
@@ -44,10 +44,9 @@ from penstock.protocol.value import Value
 
 MAX_QUEUED_COMMANDS = 10_000
 COMMANDS_PER_TURN = 32
-"""After so many decisions the event loop gets to do something else."""
+"""Decisions before the event loop gets to do something else."""
 
 RETRY_MS = 1_000
-"""When the controller tries again what it could not carry out by itself."""
 
 NOT_ACTIVE = "this node is not the active controller"
 
@@ -92,12 +91,10 @@ class ControllerDriver:
 
     @property
     def image(self) -> ClusterImage:
-        """The committed metadata of this node."""
         return self._log.image
 
     @property
     def is_active(self) -> bool:
-        """Whether this node is the active controller."""
         return self._controller is not None
 
     @property
@@ -107,15 +104,14 @@ class ControllerDriver:
 
     @property
     def queued(self) -> int:
-        """How many commands wait to be decided."""
         return len(self._queue)
 
     def submit(self, command: Message, deadline_s: float | None = None) -> asyncio.Future[Any]:
-        """Queues a command, which is a request message; the future's result is the response message of its API.
+        """Queues a request message; the future's result is the response message of its API.
 
-        It fails with KafkaError where nothing was decided, or nobody knows whether it holds: NOT_CONTROLLER,
-        REQUEST_TIMED_OUT at the deadline, a time of the event loop, THROTTLING_QUOTA_EXCEEDED, UNKNOWN_SERVER_ERROR. A
-        command that nobody waits for any longer when its turn comes is not decided.
+        It fails with KafkaError where nothing was decided, or the outcome is unknown: NOT_CONTROLLER, REQUEST_TIMED_OUT
+        at the deadline, a time of the event loop, THROTTLING_QUOTA_EXCEEDED, UNKNOWN_SERVER_ERROR. A command whose
+        future is done before its turn is not decided.
         """
         assert is_command(command), f"{type(command).__name__} is no command of the controller"
         loop = asyncio.get_running_loop()
@@ -136,14 +132,14 @@ class ControllerDriver:
         self._is_holding = True
 
     def go_on(self) -> None:
-        """Decides on what has waited, or refuses it where another one is active by now."""
+        """Decides on what has waited, or refuses it where another node is active by now."""
         if self._is_holding:
             self._is_holding = False
             self._set_timer()
             self._work_soon()
 
     def resign(self) -> None:
-        """Decides nothing more, whoever leads. What was decided is answered when the quorum has it, or has ended."""
+        """Decides nothing more, whichever node leads. Decisions are answered when the quorum has them, or has ended."""
         self._has_resigned = True
         self._deactivate()
 
@@ -234,7 +230,7 @@ class ControllerDriver:
             committed.add_done_callback(lambda done: _answer_when_committed(queued.reply, decision.reply, done))
 
     def _proved(self, command: Message, decision: Decision[Any]) -> Decision[Any]:
-        """With a record if its answer renews a lease: who leads no longer cannot commit it."""
+        """With a record if its answer renews a lease: a controller that leads no longer cannot commit it."""
         renews = self._leases and isinstance(command, BrokerHeartbeatRequest)
         if not renews or decision.records or self._log.leads_alone:
             return decision
@@ -259,7 +255,7 @@ class ControllerDriver:
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def _set_timer(self, not_before_ms: int = 0) -> None:
-        """Wake in time for the controller's deadline. One that was put off is found out when the old one comes."""
+        """Wake in time for the controller's deadline. If it was put off, the old timer finds that out."""
         deadline_ms = None if self._controller is None else self._controller.next_deadline_ms
         if deadline_ms is not None:
             self._alarm.set(max(deadline_ms, not_before_ms))
@@ -286,7 +282,7 @@ class ControllerDriver:
 
 def _answer_when_committed(waiting: asyncio.Future[Any], reply: object, committed: asyncio.Future[int]) -> None:
     error = KafkaError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE) if committed.cancelled() else committed.exception()
-    if waiting.done():  # who asked has gone meanwhile
+    if waiting.done():  # the client may have gone meanwhile
         return
     if error is None:
         waiting.set_result(reply)
@@ -300,6 +296,6 @@ def _time_out(waiting: asyncio.Future[Any]) -> None:
 
 
 def _look_at(committed: asyncio.Future[int]) -> None:
-    """Nobody waits for what the controller decided by itself: it decides again if it is lost."""
+    """No client waits for what the controller decided by itself: it decides again if that is lost."""
     if not committed.cancelled():
         committed.exception()

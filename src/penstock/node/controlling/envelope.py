@@ -1,7 +1,7 @@
-"""Requests of clients that a broker hands on, in an Envelope with who asked (KIP-590): mostly to the active controller.
+"""Clients' requests that a broker hands on, mostly to the active controller, in an Envelope with the client (KIP-590).
 
-`wrap` and `unwrap` are the half of who hands on, `opened` and `closed` the other. An envelope holds a whole request,
-header and all, and its answer holds the whole response, in the version that the client, or the broker for it, chose.
+`wrap` and `unwrap` are the half of the sending broker, `opened` and `closed` that of the receiver. An envelope holds a
+whole request, header and all, and its answer holds the whole response, in the version of the client or the broker.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PRINCIPAL_VERSION = b"\x00\x00"
 
 
 def wrap(request: Message, version: int, context: RequestContext | None = None) -> EnvelopeRequest:
-    """The envelope around a request in that version; `context` says who asked, without it the broker itself did."""
+    """`context` says which client asked; without it the broker itself did."""
     correlation_id, client_id, principal, host = 0, None, ANONYMOUS, ""
     if context is not None:
         correlation_id, client_id = context.correlation_id, context.client_id
@@ -50,10 +50,7 @@ def wrap(request: Message, version: int, context: RequestContext | None = None) 
 
 
 def unwrap(response: EnvelopeResponse, request: Message, version: int) -> Message:
-    """The response to the request that was wrapped in that version.
-
-    Raises KafkaError if the envelope was refused, NOT_CONTROLLER among others, and DecodeError.
-    """
+    """Raises KafkaError if the envelope was refused, NOT_CONTROLLER among others, and DecodeError."""
     if response.error_code:
         code = _known(response.error_code)
         raise KafkaError(code, f"what was handed on is refused: {code.name}")
@@ -66,10 +63,7 @@ def unwrap(response: EnvelopeResponse, request: Message, version: int) -> Messag
 def opened(
     envelope: EnvelopeRequest, handlers: Mapping[int, Handler], handed_on: Set[int], outer: RequestContext
 ) -> tuple[RequestContext, Message]:
-    """The request in the envelope, for one of `handlers`, and who made it.
-
-    Raises KafkaError for what cannot be handed on.
-    """
+    """The request, for one of `handlers`, and its client. Raises KafkaError for what cannot be handed on."""
     data = memoryview(envelope.request_data)
     try:
         header, position = parse_request_header(data)
@@ -97,7 +91,6 @@ def opened(
 
 
 def closed(reply: Message | bytes, context: RequestContext) -> EnvelopeResponse:
-    """The envelope around the reply to a request that came in one."""
     header = context.api_key, context.api_version, context.correlation_id
     frame = frame_response(reply, *header) if isinstance(reply, bytes) else encode_response(reply, *header)
     return EnvelopeResponse(response_data=frame[_LENGTH_BYTES:])
@@ -125,7 +118,7 @@ def _host(packed: bytes) -> str:
 
 
 def _principal(data: bytes | None, outer: RequestContext) -> Principal:
-    """Who asked; where the envelope does not say, the node that hands it on asks for itself."""
+    """The client's; where the envelope does not say, the node that hands it on asks for itself."""
     if data is None:
         return outer.session.principal
     try:

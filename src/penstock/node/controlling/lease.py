@@ -8,7 +8,7 @@ any timer tells it that others lead now.
 | the broker | with `leader.lease.on.quorum.loss=serve` | with `refuse` |
 | --- | --- | --- |
 | was answered | leads | leads |
-| is not answered, and was awake all the time | leads, as in Kafka: perhaps nobody else can | leads no longer |
+| is not answered, and was awake all the time | leads, as in Kafka: perhaps no other can | leads no longer |
 | hung for longer than its lease | leads no longer | leads no longer |
 | is told that it is fenced, or not known | leads no longer | leads no longer |
 | stops, and asks the controller to have others lead | leads until it hears that they do | leads no longer |
@@ -52,11 +52,9 @@ class BrokerLease:
         self._is_laid_down = False
         self.length_s = timeout_s * HELD
         self.broker_epoch = -1
-        """The epoch of the registration that it belongs to; -1 before the first."""
+        """Of the registration that the lease belongs to; -1 before the first."""
         self.renewed = 0
-        """How often a heartbeat has renewed it."""
         self.lost = 0
-        """How often it had ended before it was renewed."""
         lease = Group.LEASE
         registry.add(
             Counter(lease, "LeaseRenewedCount", "How often a heartbeat has renewed the lease", lambda: self.renewed),
@@ -66,7 +64,6 @@ class BrokerLease:
 
     @property
     def is_over(self) -> bool:
-        """Whether others may lead what this broker led."""
         return self._clock_s() > self._until_s
 
     @property
@@ -96,16 +93,14 @@ class BrokerLease:
         self.broker_epoch = broker_epoch
 
     def ends(self) -> None:
-        """The controller has others lead."""
         self._granted.given_up()
         if self._awake is not None:
             self._awake.given_up()
         self._count()
 
     def is_laid_down(self) -> None:
-        """This broker stops: from now on the controller may have others lead, and they take it out of the ISR at once.
-
-        It may hear late of that. Where it must not answer then, it is over for good.
+        """This broker stops and the controller may have others lead at once, of which it may hear late: where it must
+        not answer then, it is over for good.
         """
         if self._awake is None:
             self._is_laid_down = True

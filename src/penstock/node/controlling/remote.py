@@ -4,7 +4,7 @@
 | ------------------------------------------------------ | ------------------------------ | ------------------------- |
 | signs of life: registration, heartbeats                | as they are                    | theirs: nothing delays it |
 | what brokers ask for themselves: producer ids, the ISR | as it is                       | one for all of that       |
-| commands of clients, which wait for a majority         | in an Envelope, with who asked | one for all commands      |
+| commands of clients, which wait for a majority         | in an Envelope with the client | one for all commands      |
 | questions and orders to the quorum, answered at once   | so, too                        | one for all of them       |
 | changes of voters, which wait for the voter to be      | so, too                        | one for them              |
 """
@@ -36,8 +36,7 @@ CHANGES_OF_VOTERS: Final = (ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER)
 
 
 class RemoteController:
-    """See the module. `settings` bound each request and the opening of a connection. `of_nodes` are the keys of what
-    travels as it is.
+    """`settings` bound each request and the opening of a connection. `of_nodes` are the keys of what travels as it is.
 
     What the node says itself, its heartbeats above all, waits for `own_timeout_ms` at most: then the connection is
     taken for broken, and another one is tried while the broker's session lasts.
@@ -53,11 +52,7 @@ class RemoteController:
     async def ask(
         self, host: str, port: int, request: Message, deadline_s: float, context: RequestContext | None
     ) -> Message:
-        """The answer of the node there.
-
-        Raises KafkaError: NETWORK_EXCEPTION if it cannot be reached, NOT_CONTROLLER if it is not active, or why it
-        refuses an envelope.
-        """
+        """Raises KafkaError: NETWORK_EXCEPTION, NOT_CONTROLLER if not active, or why an envelope is refused."""
         address = Address(host, port)
         try:
             if api_of_request(request).key in self._of_nodes:
@@ -91,11 +86,10 @@ class RemoteController:
         return self._voters if key in CHANGES_OF_VOTERS else self._questions
 
     def give_up(self) -> None:
-        """Another node leads now: whoever waits for an answer is told that there is none."""
+        """Another node leads now: requests that wait for an answer fail."""
         for link in self._links:
             link.give_up("another node is the controller now")
 
     async def close(self) -> None:
-        """Closes the connections."""
         for link in self._links:
             await link.close()

@@ -1,4 +1,4 @@
-"""Topics that come into being because somebody asks for them: clients' own, and those that the cluster keeps itself."""
+"""Topics that are created on first use: clients' own, and those that the cluster keeps itself."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ DEFAULT = -1
 OFFSETS_FACTOR = "offsets.topic.replication.factor"
 TRANSACTIONS_FACTOR = "transaction.state.log.replication.factor"
 LONGEST_WAIT_MS = 5_000
-"""For a topic that is created because somebody asks for it: topics that are there must not wait for a controller."""
+"""For a topic that is created on first use: topics that are there must not wait for a controller."""
 NO_FAILURES = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.REQUEST_TIMED_OUT)
 """The last one leaves the topic unknown for now, and clients ask again."""
 
@@ -27,7 +27,7 @@ NO_FAILURES = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.REQUEST
 async def create_missing(
     config: BrokerConfig, image: ClusterImage, controller: ActiveController, names: Sequence[str]
 ) -> dict[str, ErrorCode]:
-    """Creates topics and waits a while until they can be used; an error code by name for each that could not be."""
+    """Waits a while until the topics can be used; an error code by name for each that could not be created."""
     command = CreateTopicsRequest(topics=[creatable(name, config, image) for name in names])
     try:
         reply = await controller.submit(command, CreateTopicsResponse, deadline_s=deadline_of(command, LONGEST_WAIT_MS))
@@ -39,7 +39,6 @@ async def create_missing(
 
 
 def creatable(name: str, config: BrokerConfig, image: ClusterImage) -> CreatableTopic:
-    """The topic of that name as the broker's configuration wants it."""
     if name == CONSUMER_OFFSETS:
         return _internal(
             name,
@@ -68,7 +67,7 @@ def creatable(name: str, config: BrokerConfig, image: ClusterImage) -> Creatable
 
 
 def _replicas(key: str, count: int, config: BrokerConfig, image: ClusterImage) -> int:
-    """What is configured; where nobody has said so, no more than there are brokers."""
+    """What is configured; by default no more than there are brokers."""
     return count if key in config.static else min(count, len(image.brokers) or 1)
 
 

@@ -1,10 +1,10 @@
-"""The active controller goes to another voter on purpose: nothing that was decided is in doubt, and nobody is refused.
+"""The active controller goes to another voter on purpose: no decision is in doubt, and no command is refused.
 
 `penstock.leadership.transfer` says what is to be done, as for a partition: the successor gets all that the log has, the
 controller decides nothing more until it has, and then the quorum's leader resigns and lets it stand first. Commands
-that come meanwhile wait in the queue. When another one leads they are told NOT_CONTROLLER, and brokers ask that one.
+that come meanwhile wait in the queue. When another node leads they are told NOT_CONTROLLER, and brokers ask that one.
 
-A successor that does not get there in time is wished for all the same: whoever is elected has what is committed.
+A successor that does not get there in time is still preferred; any elected voter has what is committed.
 """
 
 from __future__ import annotations
@@ -17,51 +17,40 @@ from penstock.raft.describe import QuorumDescription
 
 LOOK_S: Final = 0.002
 LIMITS: Final = Limits(hold_ms=1_000, silent_ms=2_000)
-"""An election takes a few messages; who waits for longer is refused, and asks again."""
+"""An election takes a few messages; a command that waits for longer is refused, and asked again."""
 DONE: Final = (State.FORWARDING, State.OVER)
 
 
 class Deciding(Protocol):
-    """The controller of this node (`ControllerDriver`)."""
+    def hold(self) -> None: ...
 
-    def hold(self) -> None:
-        """Decide nothing more: commands wait."""
-
-    def go_on(self) -> None:
-        """Decide on what waits, or refuse it."""
+    def go_on(self) -> None: ...
 
 
 class Led(Protocol):
-    """The quorum (`QuorumDriver`)."""
+    @property
+    def leader_id(self) -> int | None: ...
 
     @property
-    def leader_id(self) -> int | None:
-        """Who leads, if that is known."""
-
-    @property
-    def epoch(self) -> int:
-        """The newest epoch it has heard of."""
+    def epoch(self) -> int: ...
 
     @property
     def applied_offset(self) -> int:
-        """All before it is committed, and those who wait for it were told."""
+        """All before it is committed, and its appenders were told."""
 
     @property
-    def log_end_offset(self) -> int:
-        """The offset that the next record gets."""
+    def log_end_offset(self) -> int: ...
 
-    def is_leader(self, epoch: int) -> bool:
-        """Whether this node leads that epoch."""
+    def is_leader(self, epoch: int) -> bool: ...
 
-    def describe(self) -> QuorumDescription:
-        """How far the voters are."""
+    def describe(self) -> QuorumDescription: ...
 
     def resign(self, successor_id: int | None = None) -> None:
         """Let this one stand first."""
 
 
 async def hand_over(quorum: Led, controller: Deciding, successor_id: int) -> None:
-    """This node leads. Returns when another one does, or when it is clear that nobody knows who will."""
+    """This node leads. Returns when another node does, or when it is clear that the next leader is unknown."""
     loop, epoch = asyncio.get_running_loop(), quorum.epoch
     machine = Transfer(successor_id, epoch, quorum.log_end_offset, LIMITS, int(loop.time() * 1000))
     try:
