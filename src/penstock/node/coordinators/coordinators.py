@@ -15,30 +15,27 @@ if TYPE_CHECKING:
 
 
 class Coordinators:
-    """The hosts of one node. Tell them of metadata after the partition table has heard of it."""
+    """Tell them of metadata after the partition table has heard of it."""
 
     def __init__(self, *hosts: CoordinatorHost[Any]) -> None:
         self._hosts = {host.topic_name: host for host in hosts}
         self._by_key_type = {host.key_type: host for host in hosts}
 
     def for_keys(self, key_type: int) -> CoordinatorHost[Any] | None:
-        """Who coordinates keys of this type, as FindCoordinator counts the types; None if nothing does here."""
+        """Of keys of this type, as FindCoordinator counts the types; None if nothing coordinates them here."""
         return self._by_key_type.get(key_type)
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Take over the partitions that the metadata gives to this node."""
         for host in self._hosts.values():
             host.start()
 
     def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
-        """The committed metadata has changed by these records."""
         for host in self._hosts.values():
             host.on_metadata(records)
 
     def on_new_image(self) -> None:
-        """The metadata were replaced as a whole."""
         for host in self._hosts.values():
             host.on_new_image()
 
@@ -48,22 +45,17 @@ class Coordinators:
             host.follow()
 
     async def stop(self) -> None:
-        """Send away who waits, and stop."""
         for host in self._hosts.values():
             await host.stop()
 
     # -- handing over -------------------------------------------------------------------------------------------------
 
     async def before_departure(self, partition: Partition) -> None:
-        """What lives on a partition is about to go to another node."""
         host = self._hosts.get(partition.topic)
         if host is not None:
             await host.before_departure(partition)
 
     def departure_from(self, partition: Partition, connect: Callable[[], Awaitable[Connection]]) -> Departure | None:
-        """What lives on a partition goes to the node to which `connect` leads; None if there is nothing to go with it.
-
-        Raises KafkaError where it cannot, as it is being read.
-        """
+        """None if nothing goes with the partition. Raises KafkaError where it cannot go, as it is being read."""
         host = self._hosts.get(partition.topic)
         return None if host is None else host.departure_from(partition, connect)

@@ -1,7 +1,7 @@
 """The groups of one partition go to another coordinator: their members hear of nothing but a short delay.
 
 While the partition is handed over (`penstock.leadership.transfer`) requests wait here. Then they are sent on, each in
-an envelope with who asked, and the successor's answers go back: to requests that wait for other members each over a
+an envelope with its client, and the successor's answers go back: to requests that wait for other members each over a
 connection of its own, as answers come in the order of the requests. What was parked here goes the same way.
 
 | | requests of groups | heartbeats |
@@ -36,7 +36,6 @@ from penstock.protocol.requests.own_apis import ForwardToCoordinatorRequest, For
 from penstock.protocol.schema import Message
 
 MOST_WAITING: Final = 10_000
-"""Requests that wait at a time."""
 MOST_CONNECTIONS: Final = 500
 """Requests at a time whose answers may take long."""
 LONG: Final = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
@@ -49,7 +48,7 @@ class _State(Enum):
 
 
 class Departure:
-    """See the module; what `PartitionHandOver` calls a resident. `connect` opens a connection to the successor."""
+    """What `PartitionHandOver` calls a resident. `connect` opens a connection to the successor."""
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class Departure:
         connect: Callable[[], Awaitable[Connection]],
         departures: dict[int, Departure],
     ) -> None:
-        """It leaves `departures`, which are by the number of their partition, when it has ended."""
+        """Leaves `departures`, which are by the number of their partition, when it has ended."""
         self.hosted = hosted
         self._connect = connect
         self._departures = departures
@@ -112,7 +111,6 @@ class Departure:
     # -- what arrives -------------------------------------------------------------------------------------------------
 
     def takes(self, api_key: int) -> bool:
-        """Whether a request waits, or is sent on."""
         if self._state is _State.HELD:
             return self._waiting < MOST_WAITING
         return self._state is _State.FORWARDING and not (self._has_begun and api_key == ApiKey.HEARTBEAT)
@@ -128,7 +126,7 @@ class Departure:
             try:
                 return await self._sent_on(context, request)
             except (ClientError, KafkaError, DecodeError):
-                pass  # whoever asked looks for the coordinator
+                pass  # the client looks for the coordinator
         found = ask_here()
         return await found if hasattr(found, "__await__") else found
 
@@ -158,7 +156,7 @@ class Departure:
             self._hang_up()
 
     async def _ask_apart(self, message: ForwardToCoordinatorRequest) -> ForwardToCoordinatorResponse:
-        """On a connection of its own. Nobody but the client knows how long it will wait."""
+        """On a connection of its own. Only the client knows how long it will wait."""
         if self._connections >= MOST_CONNECTIONS:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         self._connections += 1
@@ -174,7 +172,6 @@ class Departure:
             self._connections -= 1
 
     def _hang_up(self) -> None:
-        """Close the connection when nothing more comes over it."""
         connection = self._shared.connection
         if self._state is _State.OVER and (connection is None or not connection.in_flight):
             self._shared.give_up("handed over")

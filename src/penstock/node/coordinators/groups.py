@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 MINUTE_MS: Final = 60_000
 GROUP_KEYS: Final = 0
 MOVE_MS: Final = 1_500
-"""Of the time that a hand-over may take, what it needs besides the members' commits: to hear of it, and to make it."""
+"""The part of a hand-over's time that is not for the members' commits: to hear of it, and to make it."""
 
 logger = logging.getLogger(__name__)
 
 
 class GroupCoordinator(CoordinatorHost[GroupShard]):
-    """Coordinates the groups whose partition this node leads, and forgets offsets in topics that are gone."""
+    """Also forgets offsets in topics that are gone."""
 
     key_type = GROUP_KEYS
 
@@ -51,21 +51,16 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         """By their partitions, groups that go to another node, or went there lately."""
 
     def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
-        """As every host; offsets in topics that are gone are removed."""
         super().on_metadata(records)
         if any(isinstance(record, RemoveTopicRecord) for record in records):
             self._forget_topics()
 
     def on_new_image(self) -> None:
-        """As every host; offsets in topics that are gone are removed."""
         super().on_new_image()
         self._forget_topics()
 
     async def before_departure(self, partition: Partition) -> None:
-        """Have the members of groups that are about to go commit what they have processed, if that is configured.
-
-        Members that do not in time are left behind: whoever takes over from one reads again what it did not commit.
-        """
+        """Members commit what they have processed, if configured; what they do not commit in time is read again."""
         hosted = self.hosted(partition.index) if self._commits_ms else None
         if hosted is None or not hosted.is_serving:
             return
@@ -101,7 +96,6 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
 
 
 def settings_from(config: BrokerConfig) -> GroupSettings:
-    """What Kafka's keys say about groups."""
     return GroupSettings(
         min_session_timeout_ms=config.group_min_session_timeout_ms,
         max_session_timeout_ms=config.group_max_session_timeout_ms,

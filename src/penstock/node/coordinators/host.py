@@ -38,31 +38,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOAD_RETRY_S: Final = 1.0
-"""When a partition that could not be read is tried again."""
 
 
 class HostContext(Value):
-    """What the hosts of a node are given of it."""
-
     node_id: int
     image: ClusterImage
-    """The committed metadata."""
     partitions: PartitionTable
     hold_missing: Callable[[TopicImage, int], Partition | None]
     """Tries again to make the log of a partition; None if it is not this node's. Raises KafkaError."""
     create_topic: Callable[[str], Awaitable[None]]
-    """Has an internal topic created; who needs it asks again until it is there."""
+    """Has an internal topic created; the caller asks again until it is there."""
     now_ms: Callable[[], int]
-    """The wall clock."""
     may_lead: Callable[[Partition], bool] = lambda _: True
-    """Whether nobody else can lead a partition that is led here."""
+    """Whether no other node can lead a partition that is led here."""
 
 
 class CoordinatorHost(Generic[MachineT]):
-    """The machines that live on one topic."""
-
     key_type: ClassVar[int]
-    """The type of its keys, as FindCoordinator counts them."""
+    """As FindCoordinator counts the types."""
 
     def __init__(
         self,
@@ -90,13 +83,11 @@ class CoordinatorHost(Generic[MachineT]):
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Take over the partitions that the metadata gives to this node."""
         self._is_running = True
         self._steady_ms = steady_clock(self.context.now_ms)
         self.follow()
 
     def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
-        """The committed metadata has changed by these records."""
         topic_id = None if self.topic is None else self.topic.topic_id
         if any(
             isinstance(record, RemoveTopicRecord)
@@ -106,11 +97,9 @@ class CoordinatorHost(Generic[MachineT]):
             self.follow()
 
     def on_new_image(self) -> None:
-        """The metadata were replaced as a whole."""
         self.follow()
 
     async def stop(self) -> None:
-        """Send away who waits, and stop."""
         self._is_running = False
         tasks = [*self._loads.values(), *([self._creating] if self._creating is not None else [])]
         for task in tasks:
@@ -128,7 +117,6 @@ class CoordinatorHost(Generic[MachineT]):
 
     @property
     def topic(self) -> TopicImage | None:
-        """The topic, if it exists."""
         topic: TopicImage | None = self.context.image.topics.get(self.topic_name)
         return topic
 
@@ -158,10 +146,7 @@ class CoordinatorHost(Generic[MachineT]):
                 await asyncio.wait([load], timeout=left)
 
     async def taken_over(self, index: int, leader_epoch: int) -> bool:
-        """Wait until this node leads a partition in that epoch or a later one, and serves it: whether it does in time.
-
-        It may hear of that only when others have done so.
-        """
+        """Whether in time, in that epoch or a later one. Other brokers may hear of it before this one."""
         try:
             async with asyncio.timeout(self._patience_s):
                 while (
@@ -184,7 +169,7 @@ class CoordinatorHost(Generic[MachineT]):
         return None if load is None or load.done() else load
 
     def coordinator(self, key: str, listener: str) -> tuple[int, Endpoint]:
-        """Node id and address of the broker that coordinates a key; KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+        """Node id and address of the coordinator; KafkaError(COORDINATOR_NOT_AVAILABLE)."""
         topic = self._needed_topic()
         index = coordinator_partition(key, len(topic.partitions))
         leader = topic.partitions[index].leader
@@ -195,7 +180,6 @@ class CoordinatorHost(Generic[MachineT]):
         return leader, endpoint
 
     def hosted(self, index: int) -> Hosted[MachineT] | None:
-        """What lives on one partition, if this node leads it."""
         return self._led.get(index)
 
     @property
@@ -204,11 +188,10 @@ class CoordinatorHost(Generic[MachineT]):
         return bool(self._loads)
 
     def serving(self) -> list[Hosted[MachineT]]:
-        """Those whose machine is at work."""
         return [hosted for hosted in self._led.values() if hosted.is_serving]
 
     def all_serving(self) -> list[Hosted[MachineT]]:
-        """All that is hosted here; KafkaError(COORDINATOR_LOAD_IN_PROGRESS) while one is being read."""
+        """Raises KafkaError(COORDINATOR_LOAD_IN_PROGRESS) while a partition is being read."""
         serving = self.serving()
         if len(serving) < len(self._led):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -216,14 +199,10 @@ class CoordinatorHost(Generic[MachineT]):
 
     # -- handing over -------------------------------------------------------------------------------------------------
 
-    async def before_departure(self, partition: Partition) -> None:
-        """The machine of a partition is about to go to another node."""
+    async def before_departure(self, partition: Partition) -> None: ...
 
     def departure_from(self, partition: Partition, connect: Callable[[], Awaitable[Connection]]) -> Departure | None:
-        """The machine of a partition goes to the node to which `connect` leads; None if it can be read there as it is.
-
-        Raises KafkaError where it cannot go, as it is being read.
-        """
+        """None if the machine can be read there as it is. Raises KafkaError where it cannot go, as it is being read."""
         return None
 
     # -- the topic ----------------------------------------------------------------------------------------------------

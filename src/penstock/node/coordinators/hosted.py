@@ -3,11 +3,11 @@
 | from | to | when |
 | --- | --- | --- |
 | reading | serving | its records, up to the end that the log had, are read and committed |
-| any | ended | leadership has moved, or the node stops (`resign`): who waits is sent away |
+| any | ended | leadership has moved, or the node stops (`resign`): clients that wait are sent away |
 
 Records are read from the log in slices, between which the loop does other work. After that each event goes to the
-machine, and its effects are carried out here: answers go to those who wait, records are appended, and reported on when
-the high watermark has passed them. One timer of the loop stands for the machine's earliest deadline.
+machine, and its effects are carried out here: answers go to clients, records are appended, and reported on when the
+high watermark has passed them. One timer of the loop stands for the machine's earliest deadline.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Parked:
         self.future: asyncio.Future[Any] | None = None
 
     def answer(self, response: object) -> None:
-        """Give the answer to whoever asked; one who has gone away meanwhile needs none."""
+        """A client that has gone away meanwhile gets no answer."""
         if self.future is None:
             self.response = response
         elif not self.future.done():
@@ -93,7 +93,7 @@ class Hosted(Generic[MachineT]):
     # -- loading ------------------------------------------------------------------------------------------------------
 
     async def read(self) -> None:
-        """Read the partition up to its present end, as the machine wants it (`Reading`)."""
+        """Up to the present end, as the machine wants it (`Reading`)."""
         log = self.partition.log
         position, self._end = log.log_start_offset, log.log_end_offset
         latest = LastValues()
@@ -123,7 +123,6 @@ class Hosted(Generic[MachineT]):
             logger.info("%s: %s from %d records' worth of log", partition, self.machine.describe(), self._end)
 
     def _read_slice(self, position: int, end: int, take: Callable[[bytes, int, BatchHeader], None]) -> int:
-        """Take in some batches from `position` on; the offset to go on from."""
         log = self.partition.log
         try:
             data = log.read(position, LOAD_SLICE_BYTES, upper_offset=end).read()
@@ -146,7 +145,7 @@ class Hosted(Generic[MachineT]):
             logger.warning("%s: the record of the key %r is left out: %s", self.partition, key, error)
 
     def resign(self) -> None:
-        """Another node leads the partition, or this one stops: who waits is sent away."""
+        """Another node leads the partition, or this one stops: waiting clients are sent away."""
         self._has_resigned = True
         self._under_way.clear()
         if self.is_serving:
@@ -166,7 +165,6 @@ class Hosted(Generic[MachineT]):
         self._moved()
 
     def go_on(self) -> None:
-        """It stays here after all."""
         self.is_paused = False
         self._set_timer()
 
@@ -182,11 +180,11 @@ class Hosted(Generic[MachineT]):
         return parked.future
 
     def put(self, event: Callable[[int], list[Effect]]) -> None:
-        """Put something to the machine that nobody waits for. `event` takes the time."""
+        """Put something to the machine that no client waits for. `event` takes the time."""
         self.run(event(self._now_ms()))
 
     def run(self, effects: list[Effect]) -> None:
-        """Carry effects out, and those that come of them."""
+        """Also carries out the effects that follow from them."""
         self._effects += effects
         if self._is_running:
             return
@@ -246,7 +244,7 @@ class Hosted(Generic[MachineT]):
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def _set_timer(self) -> None:
-        """Wake in time for the earliest deadline. One that was put off is found out when the old one comes."""
+        """Wake in time for the earliest deadline. If it was put off, the old timer finds that out."""
         deadline_ms = self.machine.next_deadline_ms() if self.is_serving and not self.is_paused else None
         if deadline_ms is not None:
             self._alarm.set(deadline_ms)

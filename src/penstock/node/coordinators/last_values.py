@@ -1,8 +1,8 @@
 """The last value of each key in a log that is read from its beginning, at little cost for values that come again.
 
-Who commits offsets does so again and again for the same partitions: the same keys in a batch of the same form, in
-which nothing differs but the values. Of such a batch the form is kept, one call takes the next one apart, and its keys
-are looked at once, when all is read.
+Consumers commit offsets again and again for the same partitions: the same keys in a batch of the same form, in which
+nothing differs but the values. Of such a batch the form is kept, one call takes the next one apart, and its keys are
+looked at once, when all is read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.protocol.records import keys_and_values, unpack_records
 from penstock.protocol.varint import encode_varint
 
 MOST_FIELDS: Final = 1_000_000
-"""So many records the forms that are kept may have together."""
+"""Records that all forms that are kept may have together."""
 KEY_AT: Final = 5
 """In the first record of a batch, if all numbers before it take one byte."""
 
@@ -38,18 +38,18 @@ class _Form:
 
 
 class LastValues:
-    """Give it the batches of a log, oldest first. Records without a key do not count."""
+    """Takes the batches of a log, oldest first. Records without a key do not count."""
 
     def __init__(self) -> None:
         self._number = 0
         self._latest: dict[bytes, tuple[int, bytes | None]] = {}
         """When a key was written last, and its value."""
         self._forms: dict[_Name, _Form | None] = {}
-        """None for one that was seen once."""
+        """None for a form that was seen once."""
         self._fields = 0
 
     def take(self, data: bytes, position: int, header: BatchHeader) -> None:
-        """Take in the batch at a position of what was read; DecodeError."""
+        """Raises DecodeError."""
         begin, end = position + HEADER_SIZE, position + header.size_in_bytes
         if header.attributes & COMPRESSION_MASK:
             data = unpack_records(data, position, header)
@@ -101,13 +101,13 @@ class LastValues:
                 self._latest[key] = number, value
 
     def pairs(self) -> list[tuple[bytes, bytes | None]]:
-        """Each key with its last value, in the order in which these were written."""
+        """In the order in which the last values were written."""
         self._settle()
         return [(key, value) for key, (_, value) in sorted(self._latest.items(), key=_when)]
 
 
 def _form_of(records: bytes, pairs: list[tuple[bytes, bytes]]) -> _Form | None:
-    """The form of a batch with these keys and values; None if they do not lie where they should."""
+    """None if the keys and values do not lie where they should."""
     frame, values, at = [], [], 0
     for key, value in pairs:
         value_at = records.index(key, at) + len(key) + len(encode_varint(len(value)))

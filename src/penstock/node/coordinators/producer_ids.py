@@ -1,6 +1,6 @@
 """Producer ids of this broker: it gets them from the controller in blocks and hands them out one by one.
 
-The next block is asked for before the present one is used up, so that mostly nobody waits. Ids of a block that were not
+The next block is asked for before the present one is used up, so that clients rarely wait. Ids of a block that were not
 handed out when the broker stops are never used.
 """
 
@@ -15,18 +15,15 @@ PREFETCH_BELOW = 100
 """With fewer ids left than this, the next block is asked for."""
 
 Allocate = Callable[[], "asyncio.Future[AllocateProducerIdsResponse]"]
-"""Asks the controller for a block."""
 
 
 class ProducerIds:
-    """The blocks that this broker has."""
-
     def __init__(self) -> None:
         self._blocks: deque[range] = deque()
         self._asking: asyncio.Future[AllocateProducerIdsResponse] | None = None
 
     async def take(self, allocate: Allocate) -> int:
-        """The next id. Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS, which clients retry, if there is none."""
+        """Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS, which clients retry, if there is none."""
         producer_id = self.take_now(allocate)
         while producer_id is None:
             assert self._asking is not None
@@ -37,7 +34,7 @@ class ProducerIds:
         return producer_id
 
     def take_now(self, allocate: Allocate) -> int | None:
-        """The next id, or None if one has to wait for it; asks for a block if few are left."""
+        """None if the caller has to wait for it; asks for a block if few are left."""
         producer_id = self._next()
         if self._asking is None and sum(map(len, self._blocks)) < PREFETCH_BELOW:
             self._asking = allocate()
