@@ -1,7 +1,7 @@
 """A connection to a node: opened when it is needed, given up when it leads to the wrong one.
 
-A node may hang with its listener open, stopped by a signal or starved: it accepts, and answers nothing. So who waits
-for a connection to be opened is let go as well when the connection is given up.
+A node may hang with its listener open, stopped by a signal or starved: it accepts, and answers nothing. So tasks that
+wait for a connection to be opened are released as well when it is given up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.protocol.address import Address
 
 
 class Link:
-    """Who needs the connection while it is being opened shares that; one who is cancelled takes it from no other."""
+    """Tasks that need the connection while it is being opened share that; cancelling one takes it from no other."""
 
     __slots__ = ("_connect", "_connection", "_opening", "_place", "_why")
 
@@ -29,12 +29,11 @@ class Link:
 
     @property
     def connection(self) -> Connection | None:
-        """The connection, while it is open."""
         connection = self._connection
         return None if connection is None or connection.closed else connection
 
     def open(self, *place: Address) -> None:
-        """Begin to open a connection, unless there is one to that place, or will be."""
+        """Unless there is a connection to that place, or will be."""
         if place == self._place and (self._opening is not None or self.connection is not None):
             return
         self.give_up("another place is to be reached")
@@ -43,7 +42,7 @@ class Link:
         self._opening.add_done_callback(self._opened)
 
     async def opened(self, *place: Address) -> Connection:
-        """The connection to that place, at once if it is open. Raises what `connect` raises, and ClientError."""
+        """At once if it is open. Raises what `connect` raises, and ClientError."""
         self.open(*place)
         opening = self._opening
         if opening is None:
@@ -69,7 +68,7 @@ class Link:
             opening.result().abort(self._why)
 
     def give_up(self, why: str) -> None:
-        """Let the connection go: who waits for it, or for an answer over it, is told so."""
+        """Close the connection: tasks that wait for it, or for an answer over it, get the reason."""
         self._why = why
         opening, self._opening = self._opening, None
         if opening is not None:
@@ -79,7 +78,6 @@ class Link:
             connection.abort(why)
 
     async def close(self) -> None:
-        """Let it go, and wait until it is closed."""
         opening, connection = self._opening, self._connection
         self.give_up("the connection was closed")
         if opening is not None:

@@ -2,8 +2,8 @@
 
 `penstock.leadership.transfer` says what is to be done, here it is done. Requests are held and sent in the order in
 which they came. The first one goes alone until the successor knows that it leads; then all others follow it. What the
-successor answers is the answer of the request, which is given once. Nobody waits for a successor that is silent: who
-was held is refused when the time is over, and who was sent on is told that it is not known what became of it.
+successor answers is the answer of the request, which is given once. No request waits for a silent successor: when
+the time is over, those that are held are refused, and clients of those that were sent on hear that nothing is known.
 
     try:
         append(...)
@@ -31,13 +31,13 @@ MOST_BYTES: Final = 32 << 20
 NOT_YET_S: Final = 0.002
 """Pause before a successor is asked again that has not heard yet that it leads."""
 SETTLE_S: Final = 1
-"""So long a node that stops waits for the successor's answers."""
+"""How long a node that stops waits for the successor's answers."""
 
 logger = logging.getLogger(__name__)
 
 
 class Held(Protocol):
-    """What arrives while it is handed over, until one of the two has appended it."""
+    """A request that arrives during a hand-over, until one of the two nodes has appended it."""
 
     @property
     def size(self) -> int:
@@ -47,11 +47,11 @@ class Held(Protocol):
         """Append it here, after all."""
 
     def refused(self, error: KafkaError) -> None:
-        """Nobody has appended it, or nobody knows."""
+        """It was not appended, or the outcome is unknown."""
 
 
 class HoldsBack(Protocol):
-    """A hand-over, as those see it who have something for what is handed over."""
+    """A hand-over, as requests see it."""
 
     @property
     def takes(self) -> bool:
@@ -60,24 +60,17 @@ class HoldsBack(Protocol):
     def hold(self, held: Held) -> None:
         """Keep it until one of the two has appended it."""
 
-    def forget(self, held: Held) -> None:
-        """Nobody waits for its answer any more."""
+    def forget(self, held: Held) -> None: ...
 
 
 class Outcome(NamedTuple):
-    """What the successor says of a request."""
-
     is_taken: bool
     """Whether it leads: if not, it may a moment later."""
     answer: Callable[[], None]
-    """Gives its answer to who waits for it."""
 
 
 class Successor(Protocol):
-    """The way to who leads next."""
-
-    def prepare(self) -> None:
-        """Something is held: there will be something to send."""
+    def prepare(self) -> None: ...
 
     async def reach(self) -> None:
         """Returns when something can be sent. Raises KafkaError."""
@@ -85,11 +78,9 @@ class Successor(Protocol):
     async def send(self, held: Held) -> Outcome:
         """Have it appended there. It is on its way before this waits; KafkaError: what its sender is told instead."""
 
-    def hang_up(self) -> None:
-        """Nothing more is to be sent, and nothing is under way."""
+    def hang_up(self) -> None: ...
 
-    async def close(self) -> None:
-        """The node ends."""
+    async def close(self) -> None: ...
 
 
 class HandOver(ABC):
@@ -118,16 +109,15 @@ class HandOver(ABC):
     # -- what it is for another kind of leader ------------------------------------------------------------------------
 
     @abstractmethod
-    def _carry_out(self, effect: Effect) -> None:
-        """Do what the machine wants, but for what is held."""
+    def _carry_out(self, effect: Effect) -> None: ...
 
     @abstractmethod
     def _release(self) -> None:
-        """All is as it was before, or as it is where another node leads: this hand-over is not found any more."""
+        """The hand-over has ended, whichever node leads: requests do not find it any more."""
 
     @staticmethod
     def _elsewhere() -> KafkaError:
-        """Who is told so looks for the leader."""
+        """The error by which a client looks for the leader."""
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     # -- what arrives -------------------------------------------------------------------------------------------------
@@ -166,7 +156,7 @@ class HandOver(ABC):
             self._do(self.machine.on_full())
 
     def forget(self, held: Held) -> None:
-        """What was sent is out of our hands."""
+        """A request that was sent on cannot be called back."""
         if held in self._held:
             del self._held[held]
             self._bytes -= held.size
@@ -229,7 +219,6 @@ class HandOver(ABC):
         await self._tasks.settle(SETTLE_S)
 
     async def stop(self) -> None:
-        """The node ends: nothing is held any more."""
         self._alarm.cancel()
         self._release()
         self._refuse()
@@ -301,7 +290,7 @@ class HandOver(ABC):
         self._hang_up()
 
     async def _outcome(self, one: Held) -> Outcome | None:
-        """What the successor says; None if that is not known, and who waits was told so."""
+        """What the successor says; None if that is not known, which the waiting client was told."""
         try:
             return await self._way.send(one)
         except KafkaError as error:
@@ -330,5 +319,5 @@ class HandOver(ABC):
 
 
 def unknown(why: object) -> KafkaError:
-    """What nobody knows is said so: an idempotent producer repeats it, and the successor knows its sequences."""
+    """An unknown outcome is told as such: an idempotent producer repeats it, and the successor knows its sequences."""
     return KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"sent on to the new leader, which did not answer: {why}")

@@ -29,15 +29,11 @@ NEWEST_BY_NAME: Final = 12
 
 
 class Numbered(Protocol):
-    """A partition, by the name of its topic."""
-
     topic: str
     index: int
 
 
 class HeldRecords(Held, Protocol):
-    """What a producer has sent for one partition."""
-
     partition: Numbered
     records: bytes
     acks: int
@@ -48,12 +44,11 @@ class HeldRecords(Held, Protocol):
 
 
 class SucceedingBroker:
-    """A way to a broker, opened for the first that is held; what is lost on it is not sent again."""
+    """A connection to a broker, opened for the first request that is held; what is lost on it is not sent again."""
 
     def __init__(self, connect: Callable[[], Awaitable[Connection]]) -> None:
         self._link = Link(connect)
         self.is_used = False
-        """Whether anything was held for it."""
 
     def prepare(self) -> None:
         if not self.is_used:
@@ -85,14 +80,13 @@ class SucceedingBroker:
 
 
 def request_for(held: HeldRecords) -> ProduceRequest:
-    """The same for one partition; what wants no answer gets one here, so that it is known to have come there."""
+    """With acks=0 an answer is asked for all the same, so that the records are known to have arrived."""
     data = PartitionProduceData(index=held.partition.index, records=held.records)
     topic = TopicProduceData(name=held.partition.topic, partition_data=[data])
     return ProduceRequest(acks=held.acks or 1, timeout_ms=held.timeout_ms, topic_data=[topic])
 
 
 def answer_held(held: HeldRecords, row: PartitionProduceResponse) -> None:
-    """What the successor has answered is the answer."""
     if not row.error_code:
         held.appended(row.base_offset, row.log_append_time_ms, row.log_start_offset)
         return
