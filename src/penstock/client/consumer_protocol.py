@@ -15,12 +15,23 @@ from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages import consumer_protocol_assignment, consumer_protocol_subscription
 from penstock.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from penstock.protocol.schema import Message, array, field
 
 PROTOCOL_TYPE: Final = "consumer"
 SUBSCRIPTION_VERSION: Final = 3
 ASSIGNMENT_VERSION: Final = 3
 _VERSION = struct.Struct(">h")
 _COUNT = struct.Struct(">i")
+
+
+class _StickyTopic(Message):
+    name: str = field("string", "0+", default="")
+    partitions: list[int] = array("int32", "0+", default_factory=list)
+
+
+class _StickyUserData(Message, versions="0-1"):
+    topics: list[_StickyTopic] = array(_StickyTopic, "0+", default_factory=list)
+    generation: int = field("int32", "1+", default=-1)
 
 
 def encode_subscription(
@@ -80,12 +91,8 @@ def decode_assignment(data: bytes) -> list[TopicPartition]:
 
 def encode_sticky_user_data(owned: Sequence[TopicPartition], generation: int) -> bytes:
     """The sticky assignor's own layout (version 1), which carries what a member owned: array of topics, then int32."""
-    parts = [_COUNT.pack(len(numbers_by_topic(owned)))]
-    for topic, numbers in numbers_by_topic(owned):
-        name = topic.encode()
-        parts += [_VERSION.pack(len(name)), name, _COUNT.pack(len(numbers)), *map(_COUNT.pack, numbers)]
-    parts.append(_COUNT.pack(generation))
-    return b"".join(parts)
+    topics = [_StickyTopic(name=name, partitions=numbers) for name, numbers in numbers_by_topic(owned)]
+    return encode(_StickyUserData(topics=topics, generation=generation), 1)
 
 
 def encode_generation(generation: int) -> bytes:
@@ -95,21 +102,14 @@ def encode_generation(generation: int) -> bytes:
 
 def decode_sticky_user_data(data: bytes) -> tuple[tuple[TopicPartition, ...], int]:
     """What a sticky member owned, and in which generation (-1 in version 0 of the layout, which does not say)."""
-    owned: list[TopicPartition] = []
-    try:
-        (topics,), position = _COUNT.unpack_from(data), _COUNT.size
-        for _ in range(topics):
-            (length,) = _VERSION.unpack_from(data, position)
-            name = data[position + _VERSION.size : position + _VERSION.size + length].decode()
-            position += _VERSION.size + length
-            (count,) = _COUNT.unpack_from(data, position)
-            numbers = struct.unpack_from(f">{count}i", data, position + _COUNT.size) if count > 0 else ()
-            position += _COUNT.size * (1 + len(numbers))
-            owned += [TopicPartition(name, number) for number in numbers]
-        generation = _COUNT.unpack_from(data, position)[0] if position + _COUNT.size <= len(data) else -1
-    except (struct.error, UnicodeDecodeError):
-        return (), -1  # another assignor's data: not ours to read
-    return tuple(owned), generation
+    for version in (1, 0):
+        try:
+            found, _ = decode(_StickyUserData, version, data)
+        except DecodeError:
+            continue
+        owned = (TopicPartition(topic.name, number) for topic in found.topics for number in topic.partitions)
+        return tuple(owned), found.generation
+    return (), -1  # another assignor's data: not ours to read
 
 
 def _version_of(data: bytes) -> int:

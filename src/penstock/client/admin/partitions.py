@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from penstock.client.cluster import ClusterClient
 from penstock.client.errors import UnsupportedByBrokerError, error_code
@@ -67,9 +67,6 @@ class Reassignment(Value):
 class _Row(Protocol):
     error_code: int
     error_message: str | None
-
-
-RowT = TypeVar("RowT", bound=_Row)
 
 
 class PartitionAdmin:
@@ -153,5 +150,5 @@ class PartitionAdmin:
         }
 
 
-def _outcome(row: RowT) -> Outcome:
+def _outcome(row: _Row) -> Outcome:
     return Outcome(error_code(row.error_code), row.error_message or None)

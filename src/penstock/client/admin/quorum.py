@@ -32,6 +32,7 @@ from penstock.protocol.requests.own_apis import (
     ResignControllerRequest,
     ResignControllerResponse,
 )
+from penstock.protocol.schema import Message
 from penstock.protocol.value import Value
 
 NO_SUCCESSOR: Final = -1
@@ -114,20 +115,19 @@ class QuorumAdmin:
             voter_directory_id=directory_id,
             listeners=[Listener(name=row.listener, host=row.host, port=row.port) for row in endpoints],
         )
-
-        async def attempt() -> None:
-            answer = await self._cluster.to_controller(request, AddRaftVoterResponse)
-            _raise_for(answer.error_code, answer.error_message, f"controller {node_id}")
-
-        await self._cluster.retrying(attempt)
+        await self._change_voter(node_id, request, AddRaftVoterResponse)
 
     async def remove_voter(self, node_id: int, directory_id: UUID) -> None:
         request = RemoveRaftVoterRequest(
             cluster_id=self._cluster.metadata.cluster_id, voter_id=node_id, voter_directory_id=directory_id
         )
+        await self._change_voter(node_id, request, RemoveRaftVoterResponse)
 
+    async def _change_voter(
+        self, node_id: int, request: Message, kind: type[AddRaftVoterResponse | RemoveRaftVoterResponse]
+    ) -> None:
         async def attempt() -> None:
-            answer = await self._cluster.to_controller(request, RemoveRaftVoterResponse)
+            answer = await self._cluster.to_controller(request, kind)
             _raise_for(answer.error_code, answer.error_message, f"controller {node_id}")
 
         await self._cluster.retrying(attempt)

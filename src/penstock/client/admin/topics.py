@@ -35,6 +35,7 @@ from penstock.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
+from penstock.protocol.schema import Message
 from penstock.protocol.value import Value, fresh
 
 BROKER_DEFAULT = -1
@@ -81,13 +82,7 @@ class TopicAdmin:
             timeout_ms=self._cluster.settings.request_timeout_ms,
             validate_only=validate_only,
         )
-
-        async def attempt() -> None:
-            response = await self._cluster.to_controller(request, CreateTopicsResponse)
-            result = response.topics[0]
-            _raise_for(result.error_code, result.error_message, f"topic {topic.name!r}")
-
-        await self._cluster.retrying(attempt)
+        await self._change(request, CreateTopicsResponse, "topics", topic.name)
 
     async def delete(self, name: str) -> None:
         request = DeleteTopicsRequest(
@@ -95,13 +90,7 @@ class TopicAdmin:
             topic_names=[name],
             timeout_ms=self._cluster.settings.request_timeout_ms,
         )
-
-        async def attempt() -> None:
-            response = await self._cluster.to_controller(request, DeleteTopicsResponse)
-            result = response.responses[0]
-            _raise_for(result.error_code, result.error_message, f"topic {name!r}")
-
-        await self._cluster.retrying(attempt)
+        await self._change(request, DeleteTopicsResponse, "responses", name)
 
     async def create_partitions(
         self, name: str, count: int, *, assignments: Sequence[Sequence[int]] | None = None, validate_only: bool = False
@@ -120,10 +109,13 @@ class TopicAdmin:
             timeout_ms=self._cluster.settings.request_timeout_ms,
             validate_only=validate_only,
         )
+        await self._change(request, CreatePartitionsResponse, "results", name)
+
+    async def _change(self, request: Message, answer: type[Message], rows: str, name: str) -> None:
+        """`rows` is the field of the answer that has a row for the topic."""
 
         async def attempt() -> None:
-            response = await self._cluster.to_controller(request, CreatePartitionsResponse)
-            result = response.results[0]
+            result = getattr(await self._cluster.to_controller(request, answer), rows)[0]
             _raise_for(result.error_code, result.error_message, f"topic {name!r}")
 
         await self._cluster.retrying(attempt)

@@ -1,11 +1,9 @@
 """Fetching one partition: the response's records stay where the socket put them, as a slice of the frame.
 
-The response is read by hand, as the layout for one partition is a few fields: in versions 4 to 11, which name the
-topic, and from 13 on, which have its id, so that a later topic of that name is not taken for it. From 16 on a refusal
-may name the leader and its address (KIP-951).
+Versions 4 to 11 name the topic, and those from 13 on have its id, so that a later topic of that name is not taken for
+it. From 16 on a refusal may say who leads instead, and where (KIP-951).
 """
 
-import struct
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -23,15 +21,13 @@ from penstock.protocol.messages.fetch import (
     NodeEndpoint,
 )
 from penstock.protocol.requests.api import ApiKey
-from penstock.protocol.requests.framing import skip_tagged_fields
+from penstock.protocol.requests.fetch import FollowerFetchResponse
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.protocol.value import Value
-from penstock.protocol.varint import decode_uvarint
 
 ANSWER_BYTES_LIMIT = 64 << 20
-"""The limit of a whole response; the broker's first batch passes it, as Kafka's protocol says."""
-LOG_START_SINCE, SESSIONS_SINCE, READ_REPLICA_SINCE, IDS_SINCE, LEADER_SINCE = 5, 7, 11, 13, 16
-UUID_BYTES = 16
+"""What a response may hold in all; the broker's first batch passes it, as Kafka's protocol says."""
+IDS_SINCE, LEADER_SINCE = 13, 16
 
 
 class FetchedRecords(Value):
@@ -83,89 +79,25 @@ def receive_fetch(connection: BlockingConnection) -> FetchedRecords:
 
 def parse_fetch_response(frame: memoryview, version: int) -> FetchedRecords:
     """Read the body of a response about one partition; its records stay a slice of the frame."""
-    try:
-        found = _parse(frame, version)
-        is_led_elsewhere = found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= LEADER_SINCE
-        return _with_leader(found, frame, version) if is_led_elsewhere else found
-    except (struct.error, ValueError, IndexError) as error:
-        raise DecodeError(f"not a Fetch response about one partition: {error}") from error
+    response, _ = decode(FollowerFetchResponse, version, frame)
+    if response.error_code:
+        return FetchedRecords(error_code(response.error_code), -1, -1, -1, (), frame[:0])
+    if len(response.topics) != 1 or len(response.topics[0].partitions) != 1:
+        raise DecodeError("a Fetch response about another number of partitions than one")
+    row = response.topics[0].partitions[0]
+    found = FetchedRecords(
+        error_code(row.error_code),
+        row.high_watermark,
+        row.last_stable_offset,
+        row.log_start_offset,
+        [(one.producer_id, one.first_offset) for one in row.aborted_transactions or ()],
+        frame[:0] if row.records is None else memoryview(row.records),
+    )
+    is_led_elsewhere = row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= LEADER_SINCE
+    return _with_leader(found, frame, version) if is_led_elsewhere else found
 
 
 def _with_leader(found: FetchedRecords, frame: memoryview, version: int) -> FetchedRecords:
     response, _ = decode(FetchResponse, version, frame)
     leader = response.responses[0].partitions[0].current_leader
     return found.replace(current_leader=leader, node_endpoints=response.node_endpoints)
-
-
-def _parse(frame: memoryview, version: int) -> FetchedRecords:
-    reader = _Reader(frame, is_flexible=version >= IDS_SINCE)
-    reader.skip(4)  # throttle time
-    if version >= SESSIONS_SINCE:
-        code = error_code(reader.int16())
-        reader.skip(4)  # session id
-        if code:
-            return FetchedRecords(code, -1, -1, -1, (), frame[:0])
-    if reader.count() != 1:
-        raise DecodeError("a Fetch response about another number of topics than one")
-    reader.skip(UUID_BYTES if version >= IDS_SINCE else reader.int16())
-    if reader.count() != 1:
-        raise DecodeError("a Fetch response about another number of partitions than one")
-    reader.skip(4)  # partition
-    code = error_code(reader.int16())
-    high_watermark, last_stable_offset = reader.int64(), reader.int64()
-    log_start_offset = reader.int64() if version >= LOG_START_SINCE else -1
-    aborted = [reader.aborted() for _ in range(reader.count())]
-    if version >= READ_REPLICA_SINCE:
-        reader.skip(4)
-    records = reader.slice(max(reader.count(), 0))
-    return FetchedRecords(code, high_watermark, last_stable_offset, log_start_offset, aborted, records)
-
-
-class _Reader:
-    """Takes fields off the front of a frame; struct.error where it ends."""
-
-    def __init__(self, frame: memoryview, *, is_flexible: bool) -> None:
-        self._frame, self._position = frame, 0
-        self._is_flexible = is_flexible
-
-    def _fixed(self, layout: struct.Struct) -> int:
-        (value,) = layout.unpack_from(self._frame, self._position)
-        self._position += layout.size
-        assert isinstance(value, int)
-        return value
-
-    def int16(self) -> int:
-        return self._fixed(_INT16)
-
-    def int32(self) -> int:
-        return self._fixed(_INT32)
-
-    def int64(self) -> int:
-        return self._fixed(_INT64)
-
-    def count(self) -> int:
-        """How many items or bytes follow; -1 is null."""
-        if not self._is_flexible:
-            return self.int32()
-        number, self._position = decode_uvarint(self._frame, self._position)
-        return number - 1
-
-    def aborted(self) -> tuple[int, int]:
-        """An aborted transaction: producer id, first offset."""
-        found = self.int64(), self.int64()
-        if self._is_flexible:
-            self._position = skip_tagged_fields(self._frame, self._position)
-        return found
-
-    def slice(self, length: int) -> memoryview:
-        begin = self._position
-        self.skip(length)
-        return self._frame[begin : self._position]
-
-    def skip(self, length: int) -> None:
-        if not 0 <= length <= len(self._frame) - self._position:
-            raise DecodeError(f"a Fetch response declares {length} bytes where fewer are left")
-        self._position += length
-
-
-_INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")

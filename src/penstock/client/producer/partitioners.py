@@ -1,6 +1,5 @@
 """Which partition a record goes to. A custom partitioner is any object with this one method."""
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -35,25 +34,3 @@ class DefaultPartitioner:
             bytes_left = self.batch_size
         self._stuck[topic] = (partition, bytes_left - size_bytes)
         return partition
-
-
-@dataclass(slots=True)
-class RoundRobinPartitioner:
-    """Each record to the next partition, whatever its key."""
-
-    _next: dict[str, int] = field(default_factory=dict, init=False)
-
-    def partition(self, topic: str, key: bytes | None, size_bytes: int, count: int, available: Sequence[int]) -> int:
-        turn = self._next.get(topic, 0)
-        self._next[topic] = turn + 1
-        return available[turn % len(available)] if available else turn % count
-
-
-@dataclass(slots=True)
-class ConsistentRandomPartitioner:
-    """As librdkafka's default: CRC32 of the key; records without a key, or with an empty one, anywhere."""
-
-    random: Random
-
-    def partition(self, topic: str, key: bytes | None, size_bytes: int, count: int, available: Sequence[int]) -> int:
-        return zlib.crc32(key) % count if key else self.random.randrange(count)

@@ -1,4 +1,4 @@
-"""Fetch responses that are read by hand, in each version, against those that the codec writes."""
+"""Fetch responses about one partition, read in each version."""
 
 from uuid import UUID
 

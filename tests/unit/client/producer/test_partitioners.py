@@ -1,8 +1,8 @@
-"""Which partition: Java's murmur2, librdkafka's CRC32, a batch's worth in one place, in turn."""
+"""Which partition: Java's murmur2, and a batch's worth in one place."""
 
 from random import Random
 
-from penstock.client.producer.partitioners import ConsistentRandomPartitioner, DefaultPartitioner, RoundRobinPartitioner
+from penstock.client.producer.partitioners import DefaultPartitioner
 
 
 def test_keys_go_where_a_java_producer_sends_them() -> None:
@@ -24,15 +24,3 @@ def test_records_without_a_key_stay_in_one_partition_for_a_batch() -> None:
 def test_without_any_leader_all_partitions_are_candidates() -> None:
     partitioner = DefaultPartitioner(1, Random(3))
     assert {partitioner.partition("t", None, 1, 3, []) for _ in range(100)} == {0, 1, 2}
-
-
-def test_round_robin_takes_turns_by_topic() -> None:
-    partitioner = RoundRobinPartitioner()
-    assert [partitioner.partition("t", b"k", 1, 3, [0, 1, 2]) for _ in range(4)] == [0, 1, 2, 0]
-    assert partitioner.partition("u", b"k", 1, 3, [1]) == 1
-
-
-def test_keys_go_where_librdkafka_sends_them() -> None:
-    partitioner = ConsistentRandomPartitioner(Random(1))
-    assert partitioner.partition("t", b"123456789", 1, 1_000_000, []) == 0xCBF43926 % 1_000_000
-    assert {partitioner.partition("t", b"", 1, 2, []) for _ in range(100)} == {0, 1}
