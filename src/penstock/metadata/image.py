@@ -192,17 +192,13 @@ class ClusterImage:
         other = ClusterImage(self.cluster_id)
         other.elected(self.controller_id, self.controller_epoch)
         other.applied_to(self.offset)
-        other.brokers, other.controllers = dict(self.brokers), dict(self.controllers)
-        other.topics, other.topics_by_id = dict(self.topics), dict(self.topics_by_id)
-        other.colliding_names = dict(self.colliding_names)
-        other.configs = dict(self.configs)
-        other.features = dict(self.features)
+        for name in _SHALLOW:
+            setattr(other, name, dict(getattr(self, name)))
         other.next_producer_id = self.next_producer_id
         other.producer_ids_broker = self.producer_ids_broker
         other.producer_ids_broker_epoch = self.producer_ids_broker_epoch
         other.security = self.security.copy()
         other.index = self.index.copy()
-        other._topics_of_groups = dict(self._topics_of_groups)
         other._sharing = self._sharing
         self._own_topics, other._own_topics = {}, {}
         return other
@@ -351,26 +347,14 @@ class ClusterImage:
         self.producer_ids_broker = record.broker_id
         self.producer_ids_broker_epoch = record.broker_epoch
 
-    def _security(self, record: MetadataRecord) -> None:
-        self.security.apply(record)
 
-    def _nothing(self, record: NoOpRecord | ZkMigrationStateRecord) -> None:
-        pass
-
-
+_SHALLOW = (
+    "brokers", "controllers", "topics", "topics_by_id", "colliding_names", "configs", "features", "_topics_of_groups",
+)  # fmt: skip
 _STATE = (
-    "cluster_id",
-    "brokers",
-    "controllers",
-    "topics",
-    "colliding_names",
-    "configs",
-    "features",
-    "next_producer_id",
-    "producer_ids_broker",
-    "producer_ids_broker_epoch",
-    "security",
-)
+    "cluster_id", "brokers", "controllers", "topics", "colliding_names", "configs", "features", "next_producer_id",
+    "producer_ids_broker", "producer_ids_broker_epoch", "security",
+)  # fmt: skip
 _RESOURCE_TYPES = frozenset(ResourceType)
 
 _APPLY: dict[type, Callable[[ClusterImage, Any], None]] = {
@@ -389,7 +373,6 @@ _APPLY: dict[type, Callable[[ClusterImage, Any], None]] = {
     ProducerIdsRecord: ClusterImage._producer_ids,
     UnregisterControllerRecord: ClusterImage._unregister_controller,
     ClearElrRecord: ClusterImage._clear_elr,
-    NoOpRecord: ClusterImage._nothing,
-    ZkMigrationStateRecord: ClusterImage._nothing,
-    **dict.fromkeys(SECURITY_RECORDS, ClusterImage._security),
+    **dict.fromkeys((NoOpRecord, ZkMigrationStateRecord), lambda image, record: None),
+    **dict.fromkeys(SECURITY_RECORDS, lambda image, record: image.security.apply(record)),
 }

@@ -8,6 +8,7 @@ Partitions are held by topic, as a number whose bit n stands for partition n: sm
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from penstock.metadata.topics import NO_LEADER, PartitionImage
 from penstock.protocol.internal_topics import STORAGE_GROUPS
@@ -15,18 +16,12 @@ from penstock.protocol.internal_topics import STORAGE_GROUPS
 Partitions = dict[str, int]
 """The keys are names of topics; bit n of the number stands for partition n."""
 
+_BY_BROKER: Final = ("_eligible", "_in_sync", "_led", "_preferred")
+_OF_CLUSTER: Final = ("leaderless", "moved", "reassigning", "under_replicated")
+
 
 class PartitionIndex:
-    __slots__ = (
-        "_eligible",
-        "_in_sync",
-        "_led",
-        "_preferred",
-        "leaderless",
-        "moved",
-        "reassigning",
-        "under_replicated",
-    )
+    __slots__ = (*_BY_BROKER, *_OF_CLUSTER)
 
     def __init__(self) -> None:
         self._in_sync: dict[int, Partitions] = {}
@@ -109,14 +104,11 @@ class PartitionIndex:
 
     def copy(self) -> "PartitionIndex":
         other = PartitionIndex()
-        other._in_sync = _copied(self._in_sync)
-        other._eligible = _copied(self._eligible)
-        other._led = _copied(self._led)
-        other._preferred = _copied(self._preferred)
-        other.leaderless = dict(self.leaderless)
-        other.moved = dict(self.moved)
-        other.reassigning = dict(self.reassigning)
-        other.under_replicated = dict(self.under_replicated)
+        for name in _BY_BROKER:
+            by_broker: dict[int, Partitions] = getattr(self, name)
+            setattr(other, name, {broker_id: dict(partitions) for broker_id, partitions in by_broker.items()})
+        for name in _OF_CLUSTER:
+            setattr(other, name, dict(getattr(self, name)))
         return other
 
 
@@ -143,10 +135,6 @@ def _taken(partitions: Partitions, topic: str, bits: int) -> Iterator[tuple[str,
         bits ^= lowest
         _put(partitions, topic, lowest, False)
         yield topic, lowest.bit_length() - 1
-
-
-def _copied(by_broker: dict[int, Partitions]) -> dict[int, Partitions]:
-    return {broker_id: dict(partitions) for broker_id, partitions in by_broker.items()}
 
 
 def _follow(

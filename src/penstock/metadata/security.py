@@ -34,7 +34,12 @@ class SecurityImage:
         """The keys are entity and limit."""
 
     def apply(self, record: MetadataRecord) -> None:
-        _APPLY[type(record)](self, record)
+        table, key_of = _TABLES[type(record)]
+        entries: dict[object, MetadataRecord] = getattr(self, table)
+        if isinstance(record, _REMOVALS) or (isinstance(record, ClientQuotaRecord) and record.remove):
+            entries.pop(key_of(record), None)
+        else:
+            entries[key_of(record)] = record
 
     def records(self) -> Iterator[MetadataRecord]:
         yield from self.client_quotas.values()
@@ -44,10 +49,8 @@ class SecurityImage:
 
     def copy(self) -> "SecurityImage":
         other = SecurityImage()
-        other.scram_credentials = dict(self.scram_credentials)
-        other.access_rules = dict(self.access_rules)
-        other.delegation_tokens = dict(self.delegation_tokens)
-        other.client_quotas = dict(self.client_quotas)
+        for table, entries in vars(self).items():
+            setattr(other, table, dict(entries))
         return other
 
     def __eq__(self, other: object) -> bool:
@@ -55,44 +58,21 @@ class SecurityImage:
 
     __hash__ = None  # type: ignore[assignment]  # it changes with each record
 
-    def _set_credential(self, record: UserScramCredentialRecord) -> None:
-        self.scram_credentials[record.mechanism, record.name] = record
-
-    def _remove_credential(self, record: RemoveUserScramCredentialRecord) -> None:
-        self.scram_credentials.pop((record.mechanism, record.name), None)
-
-    def _add_rule(self, record: AccessControlEntryRecord) -> None:
-        self.access_rules[record.id] = record
-
-    def _remove_rule(self, record: RemoveAccessControlEntryRecord) -> None:
-        self.access_rules.pop(record.id, None)
-
-    def _set_token(self, record: DelegationTokenRecord) -> None:
-        self.delegation_tokens[record.token_id] = record
-
-    def _remove_token(self, record: RemoveDelegationTokenRecord) -> None:
-        self.delegation_tokens.pop(record.token_id, None)
-
-    def _set_quota(self, record: ClientQuotaRecord) -> None:
-        key = quota_entity(record), record.key
-        if record.remove:
-            self.client_quotas.pop(key, None)
-        else:
-            self.client_quotas[key] = record
-
 
 def quota_entity(record: ClientQuotaRecord) -> QuotaEntity:
     """The pairs are (type, name), in order."""
     return tuple(sorted(((part.entity_type, part.entity_name) for part in record.entity), key=lambda part: part[0]))
 
 
-_APPLY: Final[dict[type, Callable[[SecurityImage, Any], None]]] = {
-    UserScramCredentialRecord: SecurityImage._set_credential,
-    RemoveUserScramCredentialRecord: SecurityImage._remove_credential,
-    AccessControlEntryRecord: SecurityImage._add_rule,
-    RemoveAccessControlEntryRecord: SecurityImage._remove_rule,
-    DelegationTokenRecord: SecurityImage._set_token,
-    RemoveDelegationTokenRecord: SecurityImage._remove_token,
-    ClientQuotaRecord: SecurityImage._set_quota,
+_REMOVALS: Final = (RemoveUserScramCredentialRecord, RemoveAccessControlEntryRecord, RemoveDelegationTokenRecord)
+_TABLES: Final[dict[type, tuple[str, Callable[[Any], object]]]] = {
+    UserScramCredentialRecord: ("scram_credentials", lambda record: (record.mechanism, record.name)),
+    RemoveUserScramCredentialRecord: ("scram_credentials", lambda record: (record.mechanism, record.name)),
+    AccessControlEntryRecord: ("access_rules", lambda record: record.id),
+    RemoveAccessControlEntryRecord: ("access_rules", lambda record: record.id),
+    DelegationTokenRecord: ("delegation_tokens", lambda record: record.token_id),
+    RemoveDelegationTokenRecord: ("delegation_tokens", lambda record: record.token_id),
+    ClientQuotaRecord: ("client_quotas", lambda record: (quota_entity(record), record.key)),
 }
-SECURITY_RECORDS: Final = tuple(_APPLY)
+"""By a record: the table that it changes, and the key of its entry."""
+SECURITY_RECORDS: Final = tuple(_TABLES)
