@@ -31,15 +31,7 @@ class OwnApiKey(IntEnum):
 
 
 OWN_APIS: Final[dict[int, tuple[str, str, int, int, int]]] = {
-    15_000: ("own_apis", "ResignController", 0, 0, 0),
-    15_001: ("own_apis", "DescribeMetadata", 0, 0, 0),
-    15_002: ("own_apis", "DescribeMetrics", 0, 0, 0),
-    15_003: ("own_apis", "DescribeCompaction", 0, 0, 0),
-    15_004: ("own_apis", "BalanceLeaders", 0, 0, 0),
-    15_005: ("own_apis", "HandOverLeader", 0, 0, 0),
-    15_006: ("own_apis", "ClaimStorageGroup", 0, 0, 0),
-    15_007: ("own_apis", "CreateStorageGroup", 0, 0, 0),
-    15_008: ("own_apis", "ForwardToCoordinator", 0, 0, 0),
+    int(key): ("own_apis", key.name.title().replace("_", ""), 0, 0, 0) for key in OwnApiKey
 }
 """By key: module, name, oldest version, newest version, oldest flexible version; as `messages.index.APIS`."""
 
