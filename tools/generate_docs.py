@@ -124,10 +124,9 @@ def handler_sentence(module: str) -> str:
 def pages() -> dict[Path, str]:
     """Each derived page as it should be."""
     from tools.client_settings import settings_tables
+    from tools.connect_openapi import document
     from tools.derived_pages import cli_page, configuration_page, spark_options
     from tools.kafka_scripts import scripts_page
-
-    from penstock.work.connect.rest.openapi import document
 
     return {
         PROTOCOL: protocol_page(),

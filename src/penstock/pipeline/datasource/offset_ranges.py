@@ -92,13 +92,9 @@ def take_fraction(
 ) -> Offsets:
     """Go on by the same fraction of what is left everywhere, by one offset at least: none starves."""
     return {
-        partition: end if end <= start[partition] else _part_way(start[partition], end, fraction)
+        partition: min(end, start[partition] + max(1, int((end - start[partition]) * fraction)))
         for partition, end in latest.items()
     }
-
-
-def _part_way(start: int, end: int, fraction: float) -> int:
-    return min(end, start + max(1, int((end - start) * fraction)))
 
 
 def lag(start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> int:

@@ -6,6 +6,7 @@ is due.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 import pyarrow as pa
 
@@ -124,14 +125,9 @@ class RangeFetcher:
         self._position = behind
         self._made_progress()
         if self._position < self._wanted.end:
-            self._ask_ahead()
+            with suppress(OSError, KafkaError):  # this answer is good all the same; the next one tells what is wrong
+                self._ask()
         return batches
-
-    def _ask_ahead(self) -> None:
-        try:
-            self._ask()
-        except (OSError, KafkaError):
-            self._connection = None  # this answer is good all the same; the next request finds out what is wrong
 
     def _jump_over_lost(self) -> None:
         begin = list_offsets(self._cluster, {self._partition: EARLIEST})[self._partition].offset

@@ -20,7 +20,7 @@ PositionJson = dict[str, Any]
 
 
 class StreamPosition(Value):
-    """Offsets and ids of topics; a checkpoint of an older Penstock has no ids."""
+    """Offsets and ids of topics, as far as the cluster tells ids."""
 
     offsets: Offsets
     topic_ids: Mapping[str, UUID] = fresh(dict)
@@ -65,8 +65,3 @@ def from_json(nested: Mapping[str, Mapping[str, int | str]]) -> StreamPosition:
 def with_beginning(end: StreamPosition, begin: StreamPosition) -> PositionJson:
     """The end of a first batch, which tells where that batch begins."""
     return {FROM: to_json(begin)} | to_json(end)
-
-
-def beginning_in(end: PositionJson) -> StreamPosition | None:
-    """None where an older Penstock has not stored it."""
-    return from_json(end[FROM]) if FROM in end else None

@@ -30,9 +30,9 @@ from penstock.pipeline.datasource.offset_ranges import Offsets, lag, ranges_betw
 from penstock.pipeline.datasource.range_reader import read_ranges
 from penstock.pipeline.datasource.record_sizes import RecordSizes
 from penstock.pipeline.datasource.stream_position import (
+    FROM,
     PositionJson,
     StreamPosition,
-    beginning_in,
     from_json,
     to_json,
     with_beginning,
@@ -119,7 +119,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The ranges of a batch; also of one that was planned before the query was stopped."""
         with plain_errors():
             seen, until = self._seen, from_json(end)
-            begin = from_json(start) if start else beginning_in(end) or self._first_position()
+            begin = from_json(start or end[FROM])
             if self._source.fail_on_data_loss:  # elsewhere `latestOffset` has told of it
                 seen.report_losses(begin, until)
             ranges = ranges_between(seen.starts(begin, until), until.offsets, until.topic_ids)

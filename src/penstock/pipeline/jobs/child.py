@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
@@ -97,16 +98,12 @@ class GuardedProcess:
             await asyncio.sleep(LOOK_EVERY_S)
 
     def _kill(self) -> None:
-        try:
+        with suppress(ProcessLookupError, PermissionError):  # all of it has ended; macOS says it in the other way
             os.killpg(self._process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass  # all of it has ended; macOS says it in the other way
         self._process.wait()
         assert self._process.stdin is not None
-        try:
+        with suppress(OSError):
             self._process.stdin.close()
-        except OSError:
-            pass
 
     def _until_s(self) -> float:
         return self._owned_until_s() - MARGIN_S
@@ -114,11 +111,9 @@ class GuardedProcess:
     def _say(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
         self._told_until_s = message.get("until", self._told_until_s)
-        try:
+        with suppress(OSError, ValueError):  # it has ended: `is_alive` will tell
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
-        except (OSError, ValueError):
-            pass  # it has ended: `is_alive` will tell
 
     def _read(self, pipe: IO[str], take: Callable[[str], None]) -> None:
         with pipe:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.child import GuardedProcess
 from penstock.pipeline.jobs.report import JobReport
-from penstock.pipeline.spec.files import declared_in, declared_in_yaml
+from penstock.pipeline.spec.files import declared_in, load_yaml
 from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask
 from penstock.work.connect.config import ConfigError, ConfigKey, parse, with_prefix
 from penstock.work.connect.metrics import Metric
@@ -89,7 +89,7 @@ def sinks_of(config: Mapping[str, str]) -> list[str]:
     if (text is None) == (file is None):
         raise ConfigError({"pipeline": ["a pipeline needs either pipeline or pipeline.file"]})
     try:
-        declared = declared_in_yaml(text, config["name"]) if text is not None else declared_in(Path(file))
+        declared = load_yaml(text, config["name"]) if text is not None else declared_in(Path(file))
     except PipelineError as error:
         raise ConfigError({"pipeline" if text is not None else "pipeline.file": [str(error)]}) from None
     place = root or declared.checkpoint
@@ -98,7 +98,7 @@ def sinks_of(config: Mapping[str, str]) -> list[str]:
         where = "checkpoints must be where all workers see them, at /… or scheme://…"
         who = "checkpoint.root (--checkpoint-root) or the pipeline's checkpoint"
         raise ConfigError({"checkpoint.root": [f"{where}: {who} {said}"]})
-    return list(declared.sinks)
+    return [sink.name for sink in declared.sinks]
 
 
 def child_command(config: Mapping[str, str]) -> list[str]:

@@ -1,7 +1,6 @@
-"""Where each sink of a pipeline remembers how far it came, and the two cases in which Spark would lose data silently.
+"""Where each sink of a pipeline remembers how far it came, and the case in which Spark would lose data silently.
 
-A sink's checkpoint is CHECKPOINT/NAME, however many sinks there are. Pipelines with one sink once had it in CHECKPOINT
-itself. Such a pipeline goes on from there; with more sinks it is not known whose it was, so a person must move it.
+A sink's checkpoint is CHECKPOINT/NAME, however many sinks there are.
 
 Spark's file sinks skip every batch whose number is in the `_spark_metadata` of their output. A sink without checkpoint
 counts from 0, so all that it reads first would be skipped: that is refused.
@@ -19,22 +18,13 @@ from penstock.pipeline.spec.pipeline import PipelineSpec, SinkSpec
 ListFiles = Callable[[str], Collection[str]]
 """The names in a directory, none where there is no such directory."""
 
-CHECKPOINT_PARTS = ("metadata", "offsets", "commits", "sources", "state")
-
 
 def checkpoints_of(spec: PipelineSpec, list_files: ListFiles) -> dict[str, str]:
-    """The checkpoint of each sink by its name; PipelineError where data would be lost or a person must decide."""
+    """The checkpoint of each sink by its name; PipelineError where data would be lost."""
     places = {sink.name: spec.checkpoint_of(sink) for sink in spec.sinks}
-    fresh = [sink for sink in spec.running if not _has_begun(places[sink.name], list_files)]
-    if _has_begun(spec.checkpoint_root, list_files):
-        if len(spec.sinks) == 1:
-            (name,) = places
-            _check_only_one(spec, places[name], is_fresh=bool(fresh))
-            return {name: spec.checkpoint_root}
-        if fresh:
-            raise PipelineError(_whose_is_it(spec, fresh, list_files))
-    for sink in fresh:
-        _check_output(spec, sink, list_files)
+    for sink in spec.running:
+        if not _batches(f"{places[sink.name]}/offsets", list_files):
+            _check_output(spec, sink, list_files)
     return places
 
 
@@ -61,30 +51,6 @@ def local_files(path: str) -> list[str]:
 
 def _batches(log: str, list_files: ListFiles) -> list[int]:
     return [int(name.partition(".")[0]) for name in list_files(log) if BATCH_FILE.fullmatch(name)]
-
-
-def _has_begun(checkpoint: str, list_files: ListFiles) -> bool:
-    return bool(_batches(f"{checkpoint}/offsets", list_files))
-
-
-def _check_only_one(spec: PipelineSpec, place: str, *, is_fresh: bool) -> None:
-    if not is_fresh:
-        raise PipelineError(
-            f"Pipeline {spec.name} has two checkpoints, one in {spec.checkpoint_root} itself and one in {place}. "
-            "Move one of them away: the pipeline goes on from the other."
-        )
-
-
-def _whose_is_it(spec: PipelineSpec, fresh: list[SinkSpec], list_files: ListFiles) -> str:
-    root = spec.checkpoint_root
-    there = [part for part in CHECKPOINT_PARTS if part in list_files(root)]
-    names = " or ".join(sink.name for sink in fresh)
-    new = spec.checkpoint_of(fresh[0])
-    return (
-        f"The checkpoint in {root} is of the time when pipeline {spec.name} had one sink, and each sink has one of its "
-        f"own now. Whose is it, that of {names}? Move it there, for example: "
-        f"mkdir {new} && mv {' '.join(f'{root}/{part}' for part in there)} {new}/"
-    )
 
 
 def _check_output(spec: PipelineSpec, sink: SinkSpec, list_files: ListFiles) -> None:

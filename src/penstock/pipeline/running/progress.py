@@ -43,10 +43,10 @@ class ProgressFeed:
         for progress in self._query.recentProgress:
             if progress.batchId > self._last_batch_id and progress.numInputRows:
                 self._last_batch_id = progress.batchId
-                yield batch_progress(progress)
+                yield _batch(progress)
 
 
-def batch_progress(progress: StreamingQueryProgress) -> BatchProgress:
+def _batch(progress: StreamingQueryProgress) -> BatchProgress:
     return BatchProgress(
         query=progress.name or "",
         batch_id=progress.batchId,

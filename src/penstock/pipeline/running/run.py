@@ -19,7 +19,7 @@ from penstock.pipeline.running.frames import frames_of_sinks, sink_writer, strea
 from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
 from penstock.pipeline.session import spark_session
 from penstock.pipeline.spec.pipeline import PipelineSpec
-from penstock.pipeline.spec.user_code import described
+from penstock.pipeline.spec.user_code import described, first_line
 from penstock.protocol.value import Value
 
 LOOK_EVERY_S = 0.2
@@ -120,9 +120,7 @@ def in_a_sentence(file: Path | None) -> Iterator[None]:
 
 def plain_message(error: Exception) -> str:
     """Our own sentence within Spark's text if there is one, else its first line."""
-    text = str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return message_in(text) or (lines[0] if lines else type(error).__name__)
+    return message_in(str(error)) or first_line(str(error)) or type(error).__name__
 
 
 def keep_in_log(error: BaseException, log_file: Path | None) -> None:

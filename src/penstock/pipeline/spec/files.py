@@ -31,13 +31,6 @@ class SessionSpec(Value):
     spark: Mapping[str, str]
 
 
-class Declared(Value):
-    """What workers must know of a pipeline before they share its sinks."""
-
-    sinks: tuple[str, ...]
-    checkpoint: str
-
-
 def session_spec(path: Path) -> SessionSpec:
     """A YAML file is checked as a whole."""
     if path.suffix == ".py" and path.is_file():
@@ -46,29 +39,21 @@ def session_spec(path: Path) -> SessionSpec:
     return SessionSpec(spec.name, spec.spark)
 
 
-def declared_in(path: Path) -> Declared:
-    """Python code is not run: its sinks must be literals."""
+def declared_in(path: Path) -> PipelineSpec:
+    """What workers must know before they share the sinks. Python code is not run: its sinks must be literals."""
     if path.suffix != ".py" or not path.is_file():
-        return _declared(load_spec(path))
+        return load_spec(path)
     literals = {name.lower(): value for name, value in _literals(path).items() if name.lower() in PARTS}
     if "sink" not in literals or not {"source", "sources"} & literals.keys():
         raise PipelineError(
             f"{path}: write SOURCE and SINK out as literals: workers share the sinks before the file is run."
         )
-    return _declared(pipeline_spec(path.stem, literals, transform=_not_run))
+    return pipeline_spec(path.stem, literals, transform=_not_run)
 
 
 def _not_run(**_: object) -> "DataFrame":
     """Stands for the function of a file that is not run."""
     raise NotImplementedError
-
-
-def declared_in_yaml(text: str, name: str) -> Declared:
-    return _declared(load_yaml(text, name))
-
-
-def _declared(spec: PipelineSpec) -> Declared:
-    return Declared(tuple(sink.name for sink in spec.sinks), spec.checkpoint)
 
 
 def load_spec(path: Path) -> PipelineSpec:
@@ -78,12 +63,8 @@ def load_spec(path: Path) -> PipelineSpec:
     if path.suffix == ".py":
         return _from_python(path)
     if path.suffix in (".yaml", ".yml"):
-        return _from_yaml(path)
+        return load_yaml(text_in(path), path.stem, str(path))
     raise PipelineError(f"{path}: a pipeline is a .yaml, .yml or .py file.")
-
-
-def _from_yaml(path: Path) -> PipelineSpec:
-    return load_yaml(text_in(path), path.stem, str(path))
 
 
 def text_in(path: Path) -> str:

@@ -3,13 +3,7 @@ from uuid import UUID
 
 import pytest
 
-from penstock.pipeline.datasource.stream_position import (
-    StreamPosition,
-    beginning_in,
-    from_json,
-    to_json,
-    with_beginning,
-)
+from penstock.pipeline.datasource.stream_position import FROM, StreamPosition, from_json, to_json, with_beginning
 
 A1, A10, B2 = ("a", 1), ("a", 10), ("b", 2)
 FIRST, SECOND = UUID(int=1), UUID(int=2)
@@ -43,6 +37,5 @@ def test_an_id_that_one_side_does_not_know_says_nothing(topic_ids: dict[str, UUI
 def test_the_end_of_a_first_batch_tells_where_it_begins() -> None:
     begin, end = StreamPosition({A1: 3}, {"a": FIRST}), StreamPosition({A1: 6}, {"a": FIRST})
     stored = with_beginning(end, begin)
-    assert (from_json(stored), beginning_in(stored)) == (end, begin)
-    assert beginning_in(with_beginning(begin, StreamPosition({}))) == StreamPosition({})
-    assert beginning_in(to_json(end)) is None
+    assert (from_json(stored), from_json(stored[FROM])) == (end, begin)
+    assert from_json(with_beginning(begin, StreamPosition({}))[FROM]) == StreamPosition({})

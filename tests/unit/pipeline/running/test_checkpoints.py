@@ -39,25 +39,6 @@ def test_a_sink_that_is_added_leaves_the_first_where_it_was(tmp_path: Path) -> N
     assert checkpoints_of(pipeline(tmp_path, "rows"), local_files) == alone
 
 
-def test_a_pipeline_of_one_sink_goes_on_from_a_checkpoint_in_the_root(tmp_path: Path) -> None:
-    begun(tmp_path / "checkpoints")
-    written(tmp_path / "out" / "rows", "0")
-    assert checkpoints_of(pipeline(tmp_path, "rows"), local_files) == {"rows": f"{tmp_path}/checkpoints"}
-
-
-def test_a_checkpoint_in_the_root_is_nobodys_when_there_are_more_sinks(tmp_path: Path) -> None:
-    root = tmp_path / "checkpoints"
-    begun(root)
-    with pytest.raises(PipelineError, match="Whose is it, that of rows or more") as raised:
-        checkpoints_of(pipeline(tmp_path, "rows", "more"), local_files)
-    assert f"mkdir {root}/rows && mv {root}/metadata {root}/offsets {root}/commits {root}/rows/" in str(raised.value)
-    for sink in ("rows", "more"):
-        begun(root / sink)
-    assert checkpoints_of(pipeline(tmp_path, "rows", "more"), local_files)["rows"] == f"{root}/rows"
-    with pytest.raises(PipelineError, match="two checkpoints"):
-        checkpoints_of(pipeline(tmp_path, "rows"), local_files)
-
-
 @pytest.mark.parametrize("batches", [("0",), ("9.compact", "10")])
 def test_a_sink_that_would_start_from_nothing_into_its_own_batches_is_refused(
     tmp_path: Path, batches: tuple[str, ...]
