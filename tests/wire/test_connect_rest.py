@@ -351,7 +351,7 @@ async def test_a_worker_that_does_not_answer_is_told_in_words(asking: Asking, mo
     def elsewhere(*_: object) -> None:
         raise ElsewhereError("http://127.0.0.1:1")
 
-    monkeypatch.setattr(Herder, "task_report", elsewhere)
+    monkeypatch.setattr(Herder, "_own", elsewhere)
     status, said = await asking.ask("GET", "/connectors/lines/tasks/0/report")
     assert status == 500
     assert said["message"].startswith("worker http://127.0.0.1:1 does not answer: ")

@@ -215,7 +215,7 @@ async def test_it_is_paused_resumed_stopped_and_deleted(workers: Workers, topic:
     await workers.until(lambda: workers.statuses.connector(topic).state == "PAUSED")  # type: ignore[union-attr]
     await worker.leading.set_target(topic, Target.STARTED)
     await workers.until_running(topic, 2)
-    await worker.leading.stop_connector(topic)
+    await worker.leading.set_target(topic, Target.STOPPED)
     await workers.until(lambda: not workers.statuses.tasks(topic))
     await workers.until(lambda: workers.statuses.connector(topic).state == "STOPPED")  # type: ignore[union-attr]
     await worker.leading.set_target(topic, Target.STARTED)

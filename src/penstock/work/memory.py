@@ -119,7 +119,7 @@ class MemoryQueue:
     def __init__(self, size: int = SIZE) -> None:
         self.coordinators: dict[str, Coordinator] = {}
         self._events: asyncio.Queue[object] = asyncio.Queue(size)
-        self._workers: dict[str, Receiver] = {}
+        self.workers: dict[str, Receiver] = {}
         self._posting = Scope()
         self._running: list[asyncio.Task[None]] = []
 
@@ -147,12 +147,6 @@ class MemoryQueue:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-
-    def add_worker(self, name: str, worker: Receiver) -> None:
-        self._workers[name] = worker
-
-    def remove_worker(self, name: str) -> None:
-        self._workers.pop(name, None)
 
     def coordinator(self, group: str) -> Coordinator:
         return self.coordinators.setdefault(group, Coordinator(group))
@@ -184,7 +178,7 @@ class MemoryQueue:
             self._notify(coordinator.response())
 
     def _notify(self, event: object) -> None:
-        for worker in list(self._workers.values()):
+        for worker in list(self.workers.values()):
             worker.execute(event)
 
     async def _watch(self) -> None:
@@ -225,7 +219,7 @@ class MemoryWorker:
         self._beating: asyncio.Task[None] | None = None
 
     async def start(self, position: int) -> None:
-        self._queue.add_worker(self.name, self)
+        self._queue.workers[self.name] = self
         self.machine.position = position
         self._beating = asyncio.create_task(self._beat())
         self._carry_out(self.machine.start(now_ms()))
@@ -235,7 +229,7 @@ class MemoryWorker:
         if self._beating is not None:
             self._beating.cancel()
         self._carry_out(self.machine.leave(now_ms()))
-        self._queue.remove_worker(self.name)
+        self._queue.workers.pop(self.name, None)
         await self._queue.send(GroupRequest(self._group, Action.LEAVE, Member(self.name)))
 
     def execute(self, event: object) -> None:

@@ -7,6 +7,7 @@ and nothing else.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
@@ -215,12 +216,10 @@ class Group:
             self._carry_out(self.machine.beaten(beat, refusal, self._now_ms()))
 
     async def _leave(self, member_id: str) -> None:
-        try:
+        with suppress(ClientError, KafkaError):  # the session will time out
             await self._cluster.to_coordinator(
                 self.group_id, leave_request(self.group_id, member_id), LeaveGroupResponse
             )
-        except (ClientError, KafkaError):
-            pass  # the session will time out
 
     async def _answered(self, cluster: ClusterClient, request: Message, kind: type[_Answer]) -> _Answer:
         """Repeat until the answer would not change by waiting."""
@@ -258,10 +257,8 @@ class Group:
 
     @staticmethod
     async def _look_for_brokers(cluster: ClusterClient) -> None:
-        try:
+        with suppress(ConnectionFailedError):  # the next attempt looks again
             await cluster.refresh([])
-        except ConnectionFailedError:
-            pass  # the next attempt looks again
 
     @property
     def _patience_ms(self) -> int:

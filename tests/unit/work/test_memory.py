@@ -17,7 +17,7 @@ class Listener:
 async def test_what_no_coordinator_knows_goes_to_all() -> None:
     queue, listeners = MemoryQueue(), [Listener(), Listener()]
     for number, listener in enumerate(listeners):
-        queue.add_worker(f"listener-{number}", listener)
+        queue.workers[f"listener-{number}"] = listener
     queue.start()
     await queue.send("news")
     await queue.stop()
@@ -26,7 +26,7 @@ async def test_what_no_coordinator_knows_goes_to_all() -> None:
 
 async def test_stop_returns_when_all_is_handled() -> None:
     queue, listener = MemoryQueue(), Listener()
-    queue.add_worker("listener", listener)
+    queue.workers["listener"] = listener
     queue.start()
     sending = [asyncio.create_task(queue.send(number)) for number in range(100)]
     await asyncio.gather(*sending)

@@ -50,7 +50,7 @@ async def _in_memory() -> None:
     queue = MemoryQueue()
     workers = [MemoryWorker(queue, GROUP, name) for name in WORKERS]
     for worker in workers:
-        queue.add_worker(worker.name, worker)
+        queue.workers[worker.name] = worker
         worker.on_leading = partial(_print_leader, worker.name)
         worker.on_assigned = partial(_print_tasks, worker.name)
     queue.start()

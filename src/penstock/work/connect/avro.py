@@ -15,12 +15,7 @@ import fastavro
 from fastavro.schema import SchemaParseException, UnknownType
 
 from penstock.work.connect.api import RetriableError
-from penstock.work.connect.avro_schemas import (
-    InexpressibleError,
-    avro_schema,
-    connect_schema,
-    without_logical_types,
-)
+from penstock.work.connect.avro_schemas import avro_schema, connect_schema, without_logical_types
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
 from penstock.work.connect.converters import ConversionError
 from penstock.work.connect.registry import HEAD, MAGIC, Registry, schema_id
@@ -86,7 +81,7 @@ class AvroConverter:
         try:
             if number not in self._read:
                 avro = avro_of(self._registry, self._registry.schema(number), f"schema {number}")
-                _keep(self._read, number, (_parsed(avro), _expressed(avro)))
+                _keep(self._read, number, (_parsed(avro), connect_schema(avro)))
             parsed, schema = self._read[number]
             value = fastavro.schemaless_reader(BytesIO(data[HEAD.size :]), parsed, None)
             return schema, value
@@ -118,13 +113,6 @@ class AvroConverter:
 
 def _parsed(avro: Any) -> Any:
     return fastavro.parse_schema(without_logical_types(avro))
-
-
-def _expressed(avro: Any) -> Schema | None:
-    try:
-        return connect_schema(avro)
-    except InexpressibleError:
-        return None
 
 
 def _keep(table: dict[Key, Kept], key: Key, value: Kept) -> None:

@@ -108,9 +108,12 @@ class _Writing:
         return made
 
 
-def connect_schema(avro: Any) -> dict[str, Any]:
-    """InexpressibleError."""
-    return _Reading().of(avro, "")
+def connect_schema(avro: Any) -> Schema | None:
+    """None for a schema that Connect cannot express."""
+    try:
+        return _Reading().of(avro, "")
+    except InexpressibleError:
+        return None
 
 
 class _Reading:

@@ -6,6 +6,7 @@ converter may block: where there is one, all are called in the task's own thread
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from time import perf_counter
 from typing import Any, Final, NamedTuple, TypeVar
@@ -17,7 +18,7 @@ from penstock.work.connect.calls import Calls
 from penstock.work.connect.chain import Step, chain_of
 from penstock.work.connect.chain import is_built_in as chain_built_in
 from penstock.work.connect.converters import CONVERTERS, Converter, converter_of
-from penstock.work.connect.errors import ErrorPolicy, Failure, Retries, Skipped
+from penstock.work.connect.errors import ErrorPolicy, Failure, Skipped
 from penstock.work.connect.headers import HeaderConverter, header_converter_of
 from penstock.work.connect.headers import is_built_in as headers_built_in
 
@@ -135,10 +136,11 @@ class Conversion:
                 item = items[done]
                 if not isinstance(outcome, Failure):
                     yield item, outcome
-                elif await self._is_tried_again(outcome, retries):
+                elif isinstance(outcome.error, RetriableError) and await retries.wait():
                     break
                 else:
-                    await self._leave_out(outcome, item)
+                    with suppress(Skipped):
+                        await self._errors.give_up(outcome, item if isinstance(item, ConsumedRecord) else None)
                     yield item, None
                 retries = self._errors.retries()
                 done += 1
@@ -150,15 +152,6 @@ class Conversion:
         if start:
             await asyncio.sleep(0)
         return convert(items, start, step, perf_counter() + SLICE_S)
-
-    async def _is_tried_again(self, failure: Failure, retries: Retries) -> bool:
-        return isinstance(failure.error, RetriableError) and await retries.wait()
-
-    async def _leave_out(self, failure: Failure, item: object) -> None:
-        try:
-            await self._errors.give_up(failure, item if isinstance(item, ConsumedRecord) else None)
-        except Skipped:
-            pass
 
 
 def convert(items: Sequence[Item], start: int, step: Callable[[Item], Result | None], until_s: float) -> list[Any]:

@@ -73,13 +73,12 @@ class Retries:
 
 
 class ErrorPolicy:
-    """`left_out` counts records; `report` is called with each."""
+    """`report` is called with each record that is left out."""
 
     def __init__(self, settings: Mapping[str, Any], name: str, report: Report | None = None) -> None:
         self._settings = settings
         self._name = name
         self._report = report
-        self.left_out = 0
 
     def retries(self) -> "Retries":
         return Retries(self._settings["errors.retry.timeout"], self._settings["errors.retry.delay.max.ms"])
@@ -88,7 +87,6 @@ class ErrorPolicy:
         """Raise Skipped, or the error if it is not tolerated."""
         if self._settings["errors.tolerance"] == "none":
             raise failure.error
-        self.left_out += 1
         if self._settings["errors.log.enable"]:
             where = ""
             if record is not None and self._settings["errors.log.include.messages"]:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -48,10 +49,8 @@ class Store:
             return
         for path in paths:
             if path.rpartition("/")[2].startswith(f".{prefix}"):
-                try:
+                with suppress(FileNotFoundError):
                     self._fs.rm_file(path)
-                except FileNotFoundError:
-                    pass
 
     def _sync_names(self, folder: str) -> None:
         """A name is durable only when its directory was synced, and the directory's own when that above it was."""

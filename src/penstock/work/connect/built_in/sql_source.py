@@ -17,7 +17,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, ClassVar, Final
 
 from sqlalchemy import Engine, MetaData, Select, Table, and_, create_engine, inspect, or_, select
@@ -65,7 +65,7 @@ class SqlSourceTask(SourceTask):
             records = list(islice(self._round, self._settings["batch.max.rows"]))
             if not records and time.monotonic() >= self._next_round_s:
                 self._next_round_s = time.monotonic() + self._settings["poll.interval.ms"] / 1000
-                self._round = self._new_round()
+                self._round = chain.from_iterable(map(self._rows, self._tables))
                 records = list(islice(self._round, self._settings["batch.max.rows"]))
             return records
         except OperationalError as error:
@@ -75,10 +75,6 @@ class SqlSourceTask(SourceTask):
     def stop(self) -> None:
         self._round = iter(())
         self._engine.dispose()
-
-    def _new_round(self) -> Iterator[SourceRecord]:
-        for name in self._tables:
-            yield from self._rows(name)
 
     def _rows(self, name: str) -> Iterator[SourceRecord]:
         table = Table(name, MetaData(), autoload_with=self._engine)

@@ -29,7 +29,7 @@ class DistributedWorker(ConnectWorker):
 
     def __init__(self, config: Mapping[str, str], worker_id: str) -> None:
         super().__init__(config, worker_id)
-        self._status_log = self._new_log("status", "statuses", self._read_status)
+        self._status_log = self._new_log("status", "statuses", self.statuses.read)
         self.group = self._new_group(self.settings["bootstrap.servers"])
         self.group.on_generation = self._new_generation
         self._failed = asyncio.Event()
@@ -129,9 +129,6 @@ class DistributedWorker(ConnectWorker):
 
     def _post_status(self, key: bytes, value: bytes | None) -> None:
         self._status_log.post(key, value)
-
-    def _read_status(self, key: bytes, value: bytes | None, offset: int) -> None:
-        self.statuses.read(key, value, offset)
 
     def _read_config(self, key: bytes, value: bytes | None, offset: int) -> None:
         super()._read_config(key, value, offset)

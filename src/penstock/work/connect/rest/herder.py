@@ -132,11 +132,7 @@ class Herder:
     async def set_target(self, name: str, target: Target) -> None:
         self.known(name)
         self.lead()
-        leading = self.worker.leading
-        if target is Target.STOPPED:
-            await self._write(lambda: leading.stop_connector(name))
-        else:
-            await self._write(lambda: leading.set_target(name, target))
+        await self._write(lambda: self.worker.leading.set_target(name, target))
 
     async def restart(self, name: str, *, include_tasks: bool, only_failed: bool) -> Json:
         """The status after the restart, if more than the connector was meant (KIP-745)."""
@@ -147,10 +143,8 @@ class Herder:
             return None
         status = self.status(name)
         await self.worker.request_restart(RestartRequest(name, include_tasks, only_failed))
-        failed = "FAILED"
-        parts = [status["connector"], *(status["tasks"] if include_tasks else [])]
-        for part in parts:
-            if not only_failed or part["state"] == failed:
+        for part in (status["connector"], *(status["tasks"] if include_tasks else ())):
+            if not only_failed or part["state"] == "FAILED":
                 part["state"] = "RESTARTING"
         return status
 

@@ -1,7 +1,8 @@
 """Every path of the interface with what it does: what the server serves, and what its OpenAPI page is made of."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from inspect import isawaitable
 from typing import Any, Final
 
 from penstock.protocol.value import Value, fresh
@@ -54,7 +55,8 @@ class Served(Value):
     offsets: ConnectorOffsets
 
 
-Handle = Callable[[Served, RestRequest], Awaitable[RestAnswer]]
+Handle = Callable[[Served, RestRequest], Any]
+"""Returns, or lets wait for, an answer, or only the body of one with the route's first status."""
 
 
 class Route(Value):
@@ -67,6 +69,15 @@ class Route(Value):
     statuses: tuple[int, ...] = (200,)
     parameters: Mapping[str, str] = fresh(dict)
     body: str = ""
+
+    async def answer(self, served: Served, asked: RestRequest) -> RestAnswer:
+        """There is a body with the status 200 only, unless the handle says otherwise."""
+        made = self.handle(served, asked)
+        made = await made if isawaitable(made) else made
+        status = HTTPStatus(self.statuses[0])
+        return (
+            made if isinstance(made, RestAnswer) else RestAnswer(made if status == HTTPStatus.OK else NOTHING, status)
+        )
 
 
 def texts(document: Any) -> dict[str, str | None]:
@@ -92,48 +103,39 @@ def _named(name: str, config: dict[str, str | None]) -> dict[str, str | None]:
     return config
 
 
+def _about(work: Callable[[Herder, str], Any]) -> Handle:
+    """What the herder does with the connector."""
+    return lambda served, asked: work(served.herder, asked.name)
+
+
+def _about_task(work: Callable[[Herder, str, int], Any]) -> Handle:
+    return lambda served, asked: work(served.herder, asked.name, asked.task)
+
+
+def _target(target: Target) -> Handle:
+    return lambda served, asked: served.herder.set_target(asked.name, target)
+
+
 # The worker
 
 
-async def _root(served: Served, asked: RestRequest) -> RestAnswer:
-    return RestAnswer(served.herder.server_info())
-
-
-async def _health(served: Served, asked: RestRequest) -> RestAnswer:
+def _health(served: Served, _: RestRequest) -> RestAnswer:
     """The request has passed the worker's event loop, which therefore works."""
-    if not served.herder.worker.is_ready:
-        return RestAnswer(
-            {"status": "starting", "message": "the worker reads its topics, or joins its group"},
-            HTTPStatus.SERVICE_UNAVAILABLE,
-        )
-    return RestAnswer({"status": "healthy", "message": "the worker is a member of its group"})
+    if served.herder.worker.is_ready:
+        return RestAnswer({"status": "healthy", "message": "the worker is a member of its group"})
+    starting = {"status": "starting", "message": "the worker reads its topics, or joins its group"}
+    return RestAnswer(starting, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
-async def _metrics(served: Served, asked: RestRequest) -> RestAnswer:
+def _metrics(served: Served, _: RestRequest) -> RestAnswer:
     return RestAnswer(page(served.herder.worker.tasks.metrics()), kind=MEDIA_TYPE)
 
 
-async def _plugins(served: Served, asked: RestRequest) -> RestAnswer:
-    return RestAnswer(plugins(connectors_only=asked.flag("connectorsOnly", True)))
-
-
-async def _plugin_config(served: Served, asked: RestRequest) -> RestAnswer:
-    return RestAnswer(definitions(asked.path["plugin"]))
-
-
-async def _validate(served: Served, asked: RestRequest) -> RestAnswer:
-    return RestAnswer(await served.herder.validate(asked.words(), asked.path["plugin"]))
-
-
-async def _loggers(served: Served, asked: RestRequest) -> RestAnswer:
-    return RestAnswer(served.herder.worker.loggers.all())
-
-
-async def _logger(served: Served, asked: RestRequest) -> RestAnswer:
+def _logger(served: Served, asked: RestRequest) -> dict[str, Any]:
     found = served.herder.worker.loggers.one(asked.path["logger"])
     if found is None:
         raise not_found(f"there is no logger {asked.path['logger']}")
-    return RestAnswer(found)
+    return found
 
 
 async def _set_logger(served: Served, asked: RestRequest) -> RestAnswer:
@@ -153,10 +155,6 @@ async def _set_logger(served: Served, asked: RestRequest) -> RestAnswer:
 # Connectors
 
 
-async def _list(served: Served, asked: RestRequest) -> RestAnswer:
-    return RestAnswer(served.herder.connectors(asked.query.get("expand", [])))
-
-
 async def _create(served: Served, asked: RestRequest) -> RestAnswer:
     if not isinstance(asked.body, dict):
         raise bad_request("the body must be an object of JSON with name and config")
@@ -172,51 +170,9 @@ async def _create(served: Served, asked: RestRequest) -> RestAnswer:
     return RestAnswer(info, HTTPStatus.CREATED, f"/connectors/{name}")
 
 
-async def _info(served: Served, asked: RestRequest) -> RestAnswer:
-    return RestAnswer(served.herder.info(asked.name))
-
-
-async def _delete(served: Served, asked: RestRequest) -> RestAnswer:
-    await served.herder.delete(asked.name)
-    return RestAnswer(status=HTTPStatus.NO_CONTENT)
-
-
-async def _config(served: Served, asked: RestRequest) -> RestAnswer:
-    return RestAnswer(served.herder.config(asked.name))
-
-
 async def _put_config(served: Served, asked: RestRequest) -> RestAnswer:
     is_new, info = await served.herder.put_config(asked.name, _named(asked.name, asked.words()))
     return RestAnswer(info, HTTPStatus.CREATED, f"/connectors/{asked.name}") if is_new else RestAnswer(info)
-
-
-async def _patch_config(served: Served, asked: RestRequest) -> RestAnswer:
-    return RestAnswer(await served.herder.patch_config(asked.name, asked.words()))
-
-
-async def _status(served: Served, asked: RestRequest) -> RestAnswer:
-    return RestAnswer(served.herder.status(asked.name))
-
-
-async def _tasks(served: Served, asked: RestRequest) -> RestAnswer:
-    return RestAnswer(served.herder.tasks(asked.name))
-
-
-async def _tasks_config(served: Served, asked: RestRequest) -> RestAnswer:
-    return RestAnswer(served.herder.tasks_config(asked.name))
-
-
-async def _task_status(served: Served, asked: RestRequest) -> RestAnswer:
-    return RestAnswer(served.herder.task_status(asked.name, asked.task))
-
-
-async def _task_report(served: Served, asked: RestRequest) -> RestAnswer:
-    return RestAnswer(served.herder.task_report(asked.name, asked.task))
-
-
-async def _restart_task(served: Served, asked: RestRequest) -> RestAnswer:
-    await served.herder.restart_task(asked.name, asked.task)
-    return RestAnswer(status=HTTPStatus.NO_CONTENT)
 
 
 async def _restart(served: Served, asked: RestRequest) -> RestAnswer:
@@ -226,42 +182,6 @@ async def _restart(served: Served, asked: RestRequest) -> RestAnswer:
     return RestAnswer(status=HTTPStatus.NO_CONTENT) if status is None else RestAnswer(status, HTTPStatus.ACCEPTED)
 
 
-async def _pause(served: Served, asked: RestRequest) -> RestAnswer:
-    await served.herder.set_target(asked.name, Target.PAUSED)
-    return RestAnswer(status=HTTPStatus.ACCEPTED)
-
-
-async def _resume(served: Served, asked: RestRequest) -> RestAnswer:
-    await served.herder.set_target(asked.name, Target.STARTED)
-    return RestAnswer(status=HTTPStatus.ACCEPTED)
-
-
-async def _stop(served: Served, asked: RestRequest) -> RestAnswer:
-    await served.herder.set_target(asked.name, Target.STOPPED)
-    return RestAnswer(status=HTTPStatus.NO_CONTENT)
-
-
-async def _topics(served: Served, asked: RestRequest) -> RestAnswer:
-    return RestAnswer(served.herder.topics(asked.name))
-
-
-async def _reset_topics(served: Served, asked: RestRequest) -> RestAnswer:
-    served.herder.reset_topics(asked.name)
-    return RestAnswer(status=HTTPStatus.ACCEPTED)
-
-
-async def _offsets(served: Served, asked: RestRequest) -> RestAnswer:
-    return RestAnswer(await served.offsets.get(asked.name))
-
-
-async def _alter_offsets(served: Served, asked: RestRequest) -> RestAnswer:
-    return RestAnswer(await served.offsets.alter(asked.name, asked.body))
-
-
-async def _reset_offsets(served: Served, asked: RestRequest) -> RestAnswer:
-    return RestAnswer(await served.offsets.reset(asked.name))
-
-
 _ONE: Final = "/connectors/{connector}"
 _TASK: Final = _ONE + "/tasks/{task}"
 _RESTART: Final = {
@@ -269,50 +189,93 @@ _RESTART: Final = {
     "onlyFailed": "whether only what has failed is",
 }
 ROUTES: Final = (
-    Route("GET", "/", "which worker this is, and of which cluster", _root),
+    Route("GET", "/", "which worker this is, and of which cluster", lambda it, _: it.herder.server_info()),
     Route("GET", "/health", "whether it is ready", _health, (200, 503)),
     Route("GET", "/metrics", "figures of the tasks that run here, for Prometheus; ours, Connect has none", _metrics),
-    Route("GET", "/connectors", "the names of all connectors", _list, parameters={"expand": "info, status, or both"}),
+    Route(
+        "GET",
+        "/connectors",
+        "the names of all connectors",
+        lambda it, asked: it.herder.connectors(asked.query.get("expand", [])),
+        parameters={"expand": "info, status, or both"},
+    ),
     Route("POST", "/connectors", "create a connector", _create, (201, 400, 409), body="name, config, initial_state"),
-    Route("GET", _ONE, "a connector with its configuration and its tasks", _info, (200, 404)),
-    Route("DELETE", _ONE, "delete it", _delete, (204, 404, 409)),
-    Route("GET", _ONE + "/config", "its configuration", _config, (200, 404)),
+    Route("GET", _ONE, "a connector with its configuration and its tasks", _about(Herder.info), (200, 404)),
+    Route("DELETE", _ONE, "delete it", _about(Herder.delete), (204, 404, 409)),
+    Route("GET", _ONE + "/config", "its configuration", _about(Herder.config), (200, 404)),
     Route(
         "PUT", _ONE + "/config", "create or configure it", _put_config, (200, 201, 400, 409), body="the configuration"
     ),
     Route(
-        "PATCH", _ONE + "/config", "change single keys", _patch_config, (200, 400, 404, 409), body="keys; null: none"
+        "PATCH",
+        _ONE + "/config",
+        "change single keys",
+        lambda it, asked: it.herder.patch_config(asked.name, asked.words()),
+        (200, 400, 404, 409),
+        body="keys; null: none",
     ),
-    Route("GET", _ONE + "/status", "how it and its tasks are, and where they run", _status, (200, 404)),
+    Route("GET", _ONE + "/status", "how it and its tasks are, and where they run", _about(Herder.status), (200, 404)),
     Route("POST", _ONE + "/restart", "start it again", _restart, (202, 204, 404, 409), _RESTART),
-    Route("PUT", _ONE + "/pause", "let it rest, its tasks where they are", _pause, (202, 404, 409)),
-    Route("PUT", _ONE + "/resume", "let it run", _resume, (202, 404, 409)),
-    Route("PUT", _ONE + "/stop", "end it and its tasks", _stop, (204, 404, 409)),
-    Route("GET", _ONE + "/tasks", "its tasks and their configurations", _tasks, (200, 404)),
-    Route("GET", _ONE + "/tasks-config", "the same in an older form", _tasks_config, (200, 404)),
-    Route("GET", _TASK + "/status", "how a task is, and where it runs", _task_status, (200, 404)),
+    Route("PUT", _ONE + "/pause", "let it rest, its tasks where they are", _target(Target.PAUSED), (202, 404, 409)),
+    Route("PUT", _ONE + "/resume", "let it run", _target(Target.STARTED), (202, 404, 409)),
+    Route("PUT", _ONE + "/stop", "end it and its tasks", _target(Target.STOPPED), (204, 404, 409)),
+    Route("GET", _ONE + "/tasks", "its tasks and their configurations", _about(Herder.tasks), (200, 404)),
+    Route("GET", _ONE + "/tasks-config", "the same in an older form", _about(Herder.tasks_config), (200, 404)),
+    Route("GET", _TASK + "/status", "how a task is, and where it runs", _about_task(Herder.task_status), (200, 404)),
     Route(
-        "GET", _TASK + "/report", "what a task tells of itself; ours, Connect has none", _task_report, (200, 404, 409)
+        "GET",
+        _TASK + "/report",
+        "what a task tells of itself; ours, Connect has none",
+        _about_task(Herder.task_report),
+        (200, 404, 409),
     ),
-    Route("POST", _TASK + "/restart", "start a task again", _restart_task, (204, 404, 409)),
-    Route("GET", _ONE + "/topics", "which topics it has used", _topics, (200, 403)),
-    Route("PUT", _ONE + "/topics/reset", "look anew which topics it uses", _reset_topics, (202, 403)),
-    Route("GET", _ONE + "/offsets", "how far it is", _offsets, (200, 404)),
-    Route("PATCH", _ONE + "/offsets", "let it go on elsewhere", _alter_offsets, (200, 400, 404), body="offsets"),
-    Route("DELETE", _ONE + "/offsets", "let it begin anew", _reset_offsets, (200, 400, 404)),
+    Route("POST", _TASK + "/restart", "start a task again", _about_task(Herder.restart_task), (204, 404, 409)),
+    Route("GET", _ONE + "/topics", "which topics it has used", _about(Herder.topics), (200, 403)),
+    Route("PUT", _ONE + "/topics/reset", "look anew which topics it uses", _about(Herder.reset_topics), (202, 403)),
+    Route("GET", _ONE + "/offsets", "how far it is", lambda it, asked: it.offsets.get(asked.name), (200, 404)),
     Route(
-        "GET", "/connector-plugins", "which plugins there are", _plugins, parameters={"connectorsOnly": "true, or all"}
+        "PATCH",
+        _ONE + "/offsets",
+        "let it go on elsewhere",
+        lambda it, asked: it.offsets.alter(asked.name, asked.body),
+        (200, 400, 404),
+        body="offsets",
     ),
-    Route("GET", "/connector-plugins/{plugin}/config", "the keys of a plugin", _plugin_config, (200, 404)),
+    Route(
+        "DELETE",
+        _ONE + "/offsets",
+        "let it begin anew",
+        lambda it, asked: it.offsets.reset(asked.name),
+        (200, 400, 404),
+    ),
+    Route(
+        "GET",
+        "/connector-plugins",
+        "which plugins there are",
+        lambda _, asked: plugins(connectors_only=asked.flag("connectorsOnly", True)),
+        parameters={"connectorsOnly": "true, or all"},
+    ),
+    Route(
+        "GET",
+        "/connector-plugins/{plugin}/config",
+        "the keys of a plugin",
+        lambda _, asked: definitions(asked.path["plugin"]),
+        (200, 404),
+    ),
     Route(
         "PUT",
         "/connector-plugins/{plugin}/config/validate",
         "what is wrong with a configuration",
-        _validate,
+        lambda it, asked: it.herder.validate(asked.words(), asked.path["plugin"]),
         (200, 400, 500),
         body="the configuration",
     ),
-    Route("GET", "/admin/loggers", "the loggers that have a level of their own", _loggers),
+    Route(
+        "GET",
+        "/admin/loggers",
+        "the loggers that have a level of their own",
+        lambda it, _: it.herder.worker.loggers.all(),
+    ),
     Route("GET", "/admin/loggers/{logger}", "the level of a logger", _logger, (200, 404)),
     Route(
         "PUT",

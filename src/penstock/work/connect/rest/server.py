@@ -10,6 +10,7 @@ import os
 import re
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -134,7 +135,7 @@ class RestServer:
         query = {name: request.query.getall(name) for name in request.query}
         asked = RestRequest(dict(request.match_info), query, await _body(request) if route.body else None)
         async with asyncio.timeout(LIMIT_S):
-            return _response(await route.handle(self.served, asked))
+            return _response(await route.answer(self.served, asked))
 
     async def _forward(self, request: web.Request, url: str | None) -> web.Response:
         """Let the right worker answer; a request is forwarded twice at most."""
@@ -166,10 +167,8 @@ class RestServer:
     async def _catch_up(self) -> None:
         """The next request to this worker has to see what another worker has just changed."""
         if self.served is not None:
-            try:
+            with suppress(TimeoutError, KafkaError, KafkaClientError):  # it was changed all the same
                 await self.served.herder.worker.config_log.read_to_end()
-            except (TimeoutError, KafkaError, KafkaClientError):
-                pass  # it was changed all the same
 
     def _allows(self, origin: str) -> bool:
         patterns = (re.escape(pattern).replace(r"\*", ".*") for pattern in self._allowed_origins)

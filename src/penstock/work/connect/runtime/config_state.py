@@ -4,7 +4,7 @@ Configurations of tasks wait for their commit, so that no worker runs half of wh
 take some of them away before it takes the commit: such a connector is `inconsistent`, and the leader writes them anew.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -71,7 +71,7 @@ class ConfigState:
 
     def task_names(self) -> list[str]:
         """Tasks that are to run, by the keys of their configurations, sorted."""
-        return sorted(f"{TASK}{name}-{number}" for name, number, _ in self._tasks())
+        return sorted(f"{TASK}{task}" for name in self.connectors for task in self.task_ids(name))
 
     def task_config(self, name: str) -> Config | None:
         """The connector's configuration when the task was committed, with the task's own on top."""
@@ -84,11 +84,6 @@ class ConfigState:
     def task_ids(self, connector: str) -> list[TaskId]:
         known = self.connectors.get(connector)
         return [TaskId(connector, number) for number in range(len(known.tasks))] if known else []
-
-    def _tasks(self) -> Iterator[tuple[str, int, Config]]:
-        for name, known in self.connectors.items():
-            for number, config in enumerate(known.tasks):
-                yield name, number, config
 
     # Records
 

@@ -125,11 +125,9 @@ class Leading:
         await self._change({f"{CONNECTOR}{name}": None, f"{TARGET_STATE}{name}": None})
 
     async def set_target(self, name: str, target: Target) -> None:
-        await self._change({f"{TARGET_STATE}{name}": target_state(target)})
-
-    async def stop_connector(self, name: str) -> None:
-        """Neither the connector nor any task of it runs until it is resumed."""
-        await self._change({f"{TARGET_STATE}{name}": target_state(Target.STOPPED), **_task_rows(name, [])})
+        """A connector that is STOPPED has no tasks until it is resumed."""
+        tasks = _task_rows(name, []) if target is Target.STOPPED else {}
+        await self._change({f"{TARGET_STATE}{name}": target_state(target), **tasks})
 
     async def _change(self, rows: Rows) -> None:
         async with self._writing:

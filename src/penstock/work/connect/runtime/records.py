@@ -57,13 +57,6 @@ class Status(Value):
     generation: int
 
 
-class TopicUse(Value):
-    topic: str
-    connector: str
-    task: int
-    since_ms: int
-
-
 def encode(document: object) -> bytes:
     """JSON as Kafka Connect writes it."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
@@ -135,8 +128,8 @@ def parse_topic_key(key: str) -> tuple[str, str]:
     return topic, connector
 
 
-def topic_use(use: TopicUse) -> bytes:
-    words = {"name": use.topic, "connector": use.connector, "task": use.task, "discoverTimestamp": use.since_ms}
+def topic_use(topic: str, task: TaskId, since_ms: int) -> bytes:
+    words = {"name": topic, "connector": task.connector, "task": task.number, "discoverTimestamp": since_ms}
     return encode({"topic": words})
 
 

@@ -9,6 +9,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from penstock.client.consumer import Consumer
@@ -302,10 +303,8 @@ class RunningSink(RunningTask, RebalanceListener):
         by_place = {(one.topic_partition, one.offset): one for one in consumed} if reported else {}
         for record, error in reported:
             where = by_place.get((record.original, record.offset))
-            try:
+            with suppress(Skipped):
                 await self._errors.give_up(Failure("TASK_PUT", type(self._task).__name__, error), where)
-            except Skipped:
-                pass
 
     async def _send_outgoing(self) -> None:
         assert self._producer is not None

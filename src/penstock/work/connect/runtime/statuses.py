@@ -13,7 +13,6 @@ from penstock.work.connect.runtime.records import (
     TOPIC_STATUS,
     Status,
     TaskId,
-    TopicUse,
     decode,
     parse_task,
     parse_topic_key,
@@ -79,8 +78,7 @@ class Statuses:
 
     def tell_topic(self, task: TaskId, topic: str, now_ms: int) -> None:
         if topic not in self._topics.get(task.connector, {}):
-            key = topic_key(topic, task.connector).encode()
-            self._say(key, topic_use(TopicUse(topic, task.connector, task.number, now_ms)))
+            self._say(topic_key(topic, task.connector).encode(), topic_use(topic, task, now_ms))
 
     def forget(self, connector: str) -> None:
         for number in self.tasks(connector):

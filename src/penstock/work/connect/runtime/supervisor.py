@@ -13,6 +13,7 @@ import logging
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import Enum
 from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
@@ -31,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 class RunState(Enum):
-    """PAUSED is to run later, DESTROYED is no more."""
+    """PAUSED is to run later."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
@@ -39,7 +40,6 @@ class RunState(Enum):
     FAILED = "FAILED"
     STOPPED = "STOPPED"
     RESTARTING = "RESTARTING"
-    DESTROYED = "DESTROYED"
 
 
 class Goal(Value):
@@ -226,8 +226,6 @@ def _most_restarts(config: Mapping[str, str]) -> int:
 
 async def pause(stopping: asyncio.Event, seconds: float) -> None:
     """Ends early when `stopping` is set."""
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await stopping.wait()
-    except TimeoutError:
-        pass

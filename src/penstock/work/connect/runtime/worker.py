@@ -9,6 +9,7 @@ config log ──▶ ConfigState ──▶ which tasks there are ──▶ who r
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -135,10 +136,8 @@ class ConnectWorker(ABC):
 
     def _take(self, news: News) -> None:
         if isinstance(news, LoggerLevel):
-            try:
+            with suppress(KeyError):  # a level that only other workers know
                 self.loggers.set(news.logger, news.level)
-            except KeyError:
-                pass  # a level that only other workers know
             return
         connector = self.statuses.connector(news.connector)
         if not news.only_failed or (connector is not None and connector.state == RunState.FAILED.value):

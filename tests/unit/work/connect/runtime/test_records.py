@@ -6,7 +6,6 @@ from penstock.work.connect.runtime.records import (
     Status,
     Target,
     TaskId,
-    TopicUse,
     decode,
     offset_key,
     parse_offset_key,
@@ -29,7 +28,7 @@ def test_the_bytes() -> None:
     assert status(Status("RUNNING", None, "h:1", 3)) == (
         b'{"state":"RUNNING","trace":null,"worker_id":"h:1","generation":3}'
     )
-    assert topic_use(TopicUse("t", "c", 2, 9)) == (
+    assert topic_use("t", TaskId("c", 2), 9) == (
         b'{"topic":{"name":"t","connector":"c","task":2,"discoverTimestamp":9}}'
     )
     assert topic_key("t", "c") == "status-topic-t:connector-c"
