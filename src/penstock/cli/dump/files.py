@@ -81,7 +81,7 @@ def verify_index(path: str, kind: FileKind, as_json: bool, *, against_segment: b
         if after <= before:
             complaints.append(f"entry {after} does not come after {before}")
     if against_segment:
-        batches = [part for part in dump_segment(_segment_of(path)) if isinstance(part, DumpedBatch)]
+        batches = [part for part in dump_segment(str(Path(path).with_suffix(".log"))) if isinstance(part, DumpedBatch)]
         if kind == FileKind.OFFSET_INDEX:
             complaints += _offset_complaints(entries, batches)
         else:
@@ -95,10 +95,6 @@ def verify_index(path: str, kind: FileKind, as_json: bool, *, against_segment: b
         click.echo(f"Dumping {path}")
         click.echo("\n".join(shown) or f"{path} passed the check: {len(entries)} entries")
     return not complaints
-
-
-def _segment_of(path: str) -> str:
-    return str(Path(path).with_suffix(".log"))
 
 
 def _offset_complaints(entries: Sequence[tuple[int, int]], batches: Sequence[DumpedBatch]) -> Iterator[str]:

@@ -48,7 +48,7 @@ def parse_credential(text: str, random_bytes: Callable[[int], bytes]) -> UserScr
         name=name,
         mechanism=number,
         salt=salt,
-        stored_key=_hashed(hash_name, hmac.digest(salted, b"Client Key", hash_name)),
+        stored_key=new(hash_name, hmac.digest(salted, b"Client Key", hash_name)).digest(),
         server_key=hmac.digest(salted, b"Server Key", hash_name),
         iterations=iterations,
     )
@@ -76,7 +76,3 @@ def _decoded(name: str, text: str) -> bytes:
         return b64decode(text, validate=True)
     except ValueError:
         raise ValueError(f"{name} is base64") from None
-
-
-def _hashed(hash_name: str, data: bytes) -> bytes:
-    return new(hash_name, data).digest()

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -120,10 +121,8 @@ def command(
             await _choose(consumer, wanted, settings)
             await _print(consumer, wanted, write, counted)
 
-    try:
+    with suppress(click.exceptions.Exit):  # Ctrl-C is the usual end
         run(work())
-    except click.exceptions.Exit:
-        pass  # Ctrl-C is the usual end
     click.echo(f"processed {counted[0]} records", err=True)
 
 

@@ -29,19 +29,18 @@ def formatter(name: str | None, record_format: RecordFormat) -> Formatter:
         return record_format.format
     if ":" in name:
         return _own(name)
-    short = name.rpartition(".")[2]
-    if short == "LoggingMessageFormatter":
-        return lambda record: _logged(record, record_format)
     known: dict[str, Formatter] = {
         "DefaultMessageFormatter": record_format.format,
         "NoOpMessageFormatter": lambda record: b"",
-        "OffsetsMessageFormatter": _offset_record,
-        "GroupMetadataMessageFormatter": _group_record,
+        "OffsetsMessageFormatter": lambda record: _of_coordinator(record, OffsetCommitKey, OffsetCommitValue),
+        "GroupMetadataMessageFormatter": lambda record: _of_coordinator(record, GroupMetadataKey, GroupMetadataValue),
+        "LoggingMessageFormatter": lambda record: _logged(record, record_format),
     }
-    if short not in known:
-        names = ", ".join([*known, "LoggingMessageFormatter"])
+    found = known.get(name.rpartition(".")[2])
+    if found is None:
+        names = ", ".join(known)
         raise click.UsageError(f"--formatter: {name} is not known: known are {names}, and your own as module:function")
-    return known[short]
+    return found
 
 
 def _own(name: str) -> Formatter:
@@ -54,14 +53,6 @@ def _logged(record: ConsumedRecord, record_format: RecordFormat) -> bytes:
     line = record_format.format(record)
     logger.info("%s", line.decode(errors="replace").rstrip())
     return line
-
-
-def _offset_record(record: ConsumedRecord) -> bytes:
-    return _of_coordinator(record, OffsetCommitKey, OffsetCommitValue)
-
-
-def _group_record(record: ConsumedRecord) -> bytes:
-    return _of_coordinator(record, GroupMetadataKey, GroupMetadataValue)
 
 
 def _of_coordinator(record: ConsumedRecord, key_class: type[Message], value_class: type[Message]) -> bytes:

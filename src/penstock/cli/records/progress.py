@@ -3,7 +3,7 @@
 import os
 import stat
 import sys
-from types import TracebackType
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -27,11 +27,9 @@ class Progress:
     def of_input(cls, verb: str) -> "Progress":
         """Work on the standard input, if that is no terminal; its size is known if it is a file."""
         total: int | None = None
-        try:
+        with suppress(OSError, ValueError):
             status = os.fstat(sys.stdin.fileno())
             total = status.st_size if stat.S_ISREG(status.st_mode) else None
-        except (OSError, ValueError):
-            pass
         return cls(verb, total, shown=sys.stderr.isatty() and not sys.stdin.isatty())
 
     def __enter__(self) -> Self:
@@ -48,9 +46,7 @@ class Progress:
             self._task = self._bar.add_task(self._describe(), total=self._total_bytes)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._show(self._bar)
             self._bar.stop()

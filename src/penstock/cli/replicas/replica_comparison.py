@@ -4,11 +4,13 @@ Each round has what every replica gave from one offset on. Batches are compared 
 and by their checksums, as far as all replicas gave them and below what each knows to be committed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from penstock.client.values import TopicPartition
-from penstock.protocol.batch import BatchHeader, read_header
+from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import DecodeError
+from penstock.protocol.records import iterate_batches
 from penstock.protocol.value import Value
 
 
@@ -50,20 +52,8 @@ def max_lag(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition,
 
 
 def _committed(given: Given) -> Iterator[BatchHeader]:
-    for header in _whole(given.records):
-        if header.last_offset >= given.high_watermark:
-            return
-        yield header
-
-
-def _whole(records: bytes) -> Iterable[BatchHeader]:
-    position = 0
-    while position < len(records):
-        try:
-            header = read_header(records, position)
-        except DecodeError:
-            return
-        if position + header.size_in_bytes > len(records):
-            return
-        yield header
-        position += header.size_in_bytes
+    with suppress(DecodeError):
+        for _, header in iterate_batches(given.records):
+            if header.last_offset >= given.high_watermark:
+                return
+            yield header

@@ -18,8 +18,6 @@ from penstock.protocol.value import Value
 from penstock.work.connect.config import ConfigError
 
 DEFAULT_URL: Final = "http://127.0.0.1:8083"
-URL_KEY: Final = "penstock.cli.work.worker.url"
-CONFIG_KEY: Final = "penstock.cli.work.worker.config"
 PATIENCE_S: Final = 100.0
 """A worker itself gives up after 90 s."""
 

@@ -86,7 +86,8 @@ def check(file: Path = argument(exists=False), conf: tuple[str, ...] = CONF) -> 
         if file.suffix != ".py":
             load()  # what is wrong with YAML is said without Spark
         settings = dict(known.spark) | dict(_key_and_value(item) for item in conf)
-        session = spark_session(known.name, master="local[1]", config=settings, log_file=_check_log())
+        log_file = cache_directory() / "logs" / "check.log"
+        session = spark_session(known.name, master="local[1]", config=settings, log_file=log_file)
         from penstock.pipeline.running.check import problems_of
 
         try:
@@ -100,10 +101,6 @@ def check(file: Path = argument(exists=False), conf: tuple[str, ...] = CONF) -> 
     if problems:
         raise SystemExit(1)
     click.echo(f"{file} is good")
-
-
-def _check_log() -> Path:
-    return cache_directory() / "logs" / "check.log"
 
 
 def _times(start: str | None, end: str | None) -> tuple[int, int | None] | None:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import click
@@ -38,9 +37,7 @@ class PipelineView:
             self._console.print(f"{self._name}: {self._state}")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._console.is_terminal:
             self._live.stop()
 
@@ -103,10 +100,7 @@ class JsonView:
         self._say("starting")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
+    def __exit__(self, *_: object) -> None: ...
 
     def running(self) -> None:
         self._say("running")
