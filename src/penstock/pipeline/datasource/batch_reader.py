@@ -1,6 +1,7 @@
 """Batch reads: `spark.read.format("penstock")`."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -28,19 +29,14 @@ class PenstockBatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The ranges between the boundaries that the options name."""
         source = self._source
-        with plain_errors():
-            cluster = BlockingCluster(source.settings)
-            try:
-                seen = SourceCluster(cluster, source)
-                partitions = seen.partitions()
-                topic_ids = seen.topic_ids(partitions)
-                start = seen.at_boundary(partitions, source.starting, is_start=True)
-                end = seen.at_boundary(partitions, source.ending, is_start=False)
-                _check_order(start, end)
-                ranges = seen.without_lost(ranges_between(start, end, topic_ids))
-            finally:
-                cluster.close()
-            return tasks_of(source, ranges)
+        with plain_errors(), closing(BlockingCluster(source.settings)) as cluster:
+            seen = SourceCluster(cluster, source)
+            partitions = seen.partitions()
+            topic_ids = seen.topic_ids(partitions)
+            start = seen.at_boundary(partitions, source.starting, is_start=True)
+            end = seen.at_boundary(partitions, source.ending, is_start=False)
+            _check_order(start, end)
+            return tasks_of(source, seen.without_lost(ranges_between(start, end, topic_ids)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Arrow record batches; Spark hands over a partition of its own where there is nothing to read."""

@@ -13,7 +13,6 @@ import pyarrow as pa
 from penstock.client.blocking import (
     BlockingCluster,
     Pauses,
-    TopicPartition,
     UnknownTopicError,
     may_succeed_later,
     now_ms,
@@ -62,14 +61,11 @@ class RangeFetcher:
 
     def __init__(self, cluster: BlockingCluster, source: SourceOptions, wanted: OffsetRange) -> None:
         self._cluster, self._source, self._wanted = cluster, source, wanted
+        self._partition = wanted.key
         self._position = wanted.start
         self._connection: BlockingConnection | None = None
         self._deadline_ms = 0
         self._pauses = Pauses()
-
-    @property
-    def _partition(self) -> TopicPartition:
-        return self._wanted.key
 
     def __iter__(self) -> Iterator[tuple[FetchedRecords, list[LocatedBatch]]]:
         self._made_progress()

@@ -229,10 +229,6 @@ class RefusedStreamReader(PenstockStreamReader):
         with plain_errors():
             raise PipelineError(self._why)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Never called, as no batch is planned."""
-        raise PipelineError(self._why)
-
     def stop(self) -> None:
         """Nothing was opened that could be closed."""
 

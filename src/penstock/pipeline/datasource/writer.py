@@ -8,6 +8,7 @@ each for a day, and a stream runs several tasks a second.
 import os
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 
@@ -73,12 +74,9 @@ def write_rows(sink: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WrittenR
         identity = _identities.pop(key, None) if sink.is_idempotent else ProducerIdentity()
         if identity is None:
             identity = new_identity(cluster)
-        writer = RowWriter(cluster, sink, identity)
-        try:
+        with closing(RowWriter(cluster, sink, identity)) as writer:
             count = sum(writer.write(chunk) for chunk in chain([first], chunks))
             writer.flush()
-        finally:
-            writer.close()
         if sink.is_idempotent:
             _identities[key] = identity
         return WrittenRecords(count)
