@@ -1,6 +1,7 @@
 """The tasks that a worker has been given: those run whose configuration is known, as it is now."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -31,11 +32,14 @@ class FencedError(Exception):
 
 
 class GroupMembership(Protocol):
+    @abstractmethod
     def owned_until_s(self) -> float:
         """Until when the tasks are this worker's, as far as it can know."""
 
+    @abstractmethod
     def task_ended(self, task: str) -> None: ...
 
+    @abstractmethod
     def complain(self, reason: str) -> None: ...
 
 

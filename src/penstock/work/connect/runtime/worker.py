@@ -24,10 +24,10 @@ from penstock.work.connect.runtime.running_tasks import Environment
 from penstock.work.connect.runtime.source_offsets import SourceOffsets
 from penstock.work.connect.runtime.statuses import Statuses
 from penstock.work.connect.runtime.supervisor import RunState
-from penstock.work.connect.runtime.tasks import Tasks
+from penstock.work.connect.runtime.tasks import GroupMembership, Tasks
 
 
-class ConnectWorker(ABC):
+class ConnectWorker(GroupMembership, ABC):
     """`worker_id` is the host and port for other workers."""
 
     def __init__(self, config: Mapping[str, str], worker_id: str) -> None:
@@ -95,16 +95,6 @@ class ConnectWorker(ABC):
 
     @abstractmethod
     def _post_status(self, key: bytes, value: bytes | None) -> None: ...
-
-    @abstractmethod
-    def owned_until_s(self) -> float:
-        """Part of GroupMembership, as are the next two."""
-
-    @abstractmethod
-    def task_ended(self, task: str) -> None: ...
-
-    @abstractmethod
-    def complain(self, reason: str) -> None: ...
 
     @abstractmethod
     def _share_out(self) -> None: ...
