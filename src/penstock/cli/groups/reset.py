@@ -11,7 +11,7 @@ from penstock.cli.common.names import parse_topic_partitions
 from penstock.cli.common.options import option
 from penstock.cli.common.output import print_rows
 from penstock.cli.common.times import parse_datetime_ms
-from penstock.cli.groups.views import Row, offset_rows
+from penstock.cli.groups.views import Row
 from penstock.client.admin import Admin
 from penstock.client.durations import parse_duration_ms
 from penstock.client.values import EARLIEST, LATEST, OffsetAndMetadata, TopicPartition
@@ -77,7 +77,7 @@ async def reset_offsets(
         offsets = {partition: OffsetAndMetadata(offset) for partition, offset in new.items()}
         if execute and offsets:
             await admin.groups.set_offsets(group_id, offsets)
-        rows += offset_rows(group_id, offsets)
+        rows += [(group_id, *partition, offset) for partition, offset in sorted(new.items())]
     if export:
         lines = [",".join(map(str, row[0 if len(groups) > 1 else 1 :])) for row in rows]
         click.echo("".join(f"{line}\n" for line in lines), nl=False)

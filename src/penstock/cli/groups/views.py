@@ -8,7 +8,7 @@ from penstock.cli.common.output import Value, joined, print_rows
 from penstock.client.admin import Admin
 from penstock.client.admin.groups import GroupDescription
 from penstock.client.log_offsets import Failures
-from penstock.client.values import LATEST, OffsetAndMetadata, TopicPartition
+from penstock.client.values import LATEST, TopicPartition
 from penstock.protocol.errors import ErrorCode
 
 Row = tuple[Value, ...]
@@ -89,7 +89,3 @@ def show_assignment(partitions: Sequence[TopicPartition]) -> str:
     for partition in partitions:
         topics.setdefault(partition.topic, []).append(partition.partition)
     return " ".join(f"{topic}({joined(numbers)})" for topic, numbers in topics.items())
-
-
-def offset_rows(group_id: str, offsets: dict[TopicPartition, OffsetAndMetadata]) -> list[Row]:
-    return [(group_id, p.topic, p.partition, position.offset) for p, position in sorted(offsets.items())]

@@ -46,7 +46,8 @@ class Leadership(Value):
     @property
     def moved(self) -> list[TopicPartition]:
         """Partitions with another than their preferred leader, in the order in which they will move."""
-        return [partition for partition, row in sorted(self.partitions.items()) if is_moved(row)]
+        rows = sorted(self.partitions.items())
+        return [partition for partition, row in rows if row.leader not in (NO_NODE, row.replicas[0])]
 
     @property
     def under_replicated(self) -> int:
@@ -97,10 +98,6 @@ class Leadership(Value):
                 continue
             found.append(f"{PINNED_LEADERS_KEY}: {one.topic}:{one.partition}:{broker} has no effect, {why}")
         return found
-
-
-def is_moved(row: PartitionMetadata) -> bool:
-    return row.leader not in (NO_NODE, row.replicas[0])
 
 
 async def look(admin: Admin) -> Leadership:

@@ -51,8 +51,8 @@ async def limit_moves(admin: Admin, moves: Moves, bytes_per_s: int) -> None:
     for partition in sorted(moves):
         topics.setdefault(partition.topic, []).append(partition)
     for topic, partitions in topics.items():
-        leaders = _pairs((row.partition, node) for row in partitions for node in moves[row].sources)
-        followers = _pairs((row.partition, node) for row in partitions for node in moves[row].destinations)
+        leaders = joined(f"{row.partition}:{node}" for row in partitions for node in moves[row].sources)
+        followers = joined(f"{row.partition}:{node}" for row in partitions for node in moves[row].destinations)
         changes = [_set(LEADERS, leaders), _set(FOLLOWERS, followers)]
         await admin.configs.alter(ResourceType.TOPIC, topic, changes)
     rates = [_set(key, str(bytes_per_s)) for key in RATES]
@@ -77,10 +77,6 @@ async def clear_limits(admin: Admin, targets: Mapping[TopicPartition, Sequence[i
 async def _alter_brokers(admin: Admin, nodes: Iterable[int], changes: Sequence[ConfigChange]) -> None:
     for node_id in sorted(set(nodes)):
         await admin.configs.alter(ResourceType.BROKER, str(node_id), changes)
-
-
-def _pairs(replicas: Iterable[tuple[int, int]]) -> str:
-    return joined(f"{index}:{node_id}" for index, node_id in replicas)
 
 
 def _set(key: str, value: str) -> ConfigChange:
