@@ -15,7 +15,7 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.work.connect.rest.tls": "cryptography comes with it, which may not be installed"
     },
     "penstock/cli/metadata_shell/metadata_shell.py": {"readline": "not on every system, and it takes the terminal"},
-    "penstock/cli/common/output.py": dict.fromkeys(
+    "penstock/cli/terminal/output.py": dict.fromkeys(
         ("rich", "rich.console", "rich.table", "rich.text"), "20 together; most commands print lines"
     ),
     "penstock/cli/work/pipeline.py": dict.fromkeys(

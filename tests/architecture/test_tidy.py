@@ -39,7 +39,7 @@ def complaints(path: Path) -> Iterator[str]:
     lines = text.count("\n")
     if lines > FILE_LINES:
         yield f"{path}: {lines} lines, at most {FILE_LINES}"
-    if path.stem in FORBIDDEN_NAMES:
+    if {path.stem, path.parent.name} & FORBIDDEN_NAMES:
         yield f"{path}: a name that says nothing"
     if path.name != "test_tidy.py" and "noqa: C901" in text:
         yield f"{path}: switches off the limit on complexity"

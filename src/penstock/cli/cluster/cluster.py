@@ -4,10 +4,10 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.options import JSON, argument, declared, option
-from penstock.cli.common.output import as_objects, print_json, print_lines, print_table
-from penstock.cli.common.session import BrokerSession, NodeSession
 from penstock.cli.replicas.drain import Drain
+from penstock.cli.terminal.options import JSON, argument, declared, option
+from penstock.cli.terminal.output import as_objects, print_json, print_lines, print_table
+from penstock.cli.terminal.session import BrokerSession, NodeSession
 from penstock.client.admin import Admin
 
 NO_RACK: Final = "null"

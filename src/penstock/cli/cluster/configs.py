@@ -7,9 +7,9 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.options import JSON, actions, declared, option
-from penstock.cli.common.output import print_json, print_lines, print_table
-from penstock.cli.common.session import NodeSession, read_properties
+from penstock.cli.terminal.options import JSON, actions, declared, option
+from penstock.cli.terminal.output import print_json, print_lines, print_table
+from penstock.cli.terminal.session import NodeSession, read_properties
 from penstock.client.admin import Admin
 from penstock.client.admin.configs import (
     DYNAMIC_SOURCES,

@@ -2,9 +2,9 @@
 
 import click
 
-from penstock.cli.common.options import JSON, declared, option
-from penstock.cli.common.output import print_lines
-from penstock.cli.common.session import QUORUM_PATIENCE_MS, NodeSession
+from penstock.cli.terminal.options import JSON, declared, option
+from penstock.cli.terminal.output import print_lines
+from penstock.cli.terminal.session import QUORUM_PATIENCE_MS, NodeSession
 from penstock.client.admin import Admin
 from penstock.client.admin.quorum import NO_SUCCESSOR, QuorumInfo
 

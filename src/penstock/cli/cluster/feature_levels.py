@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.options import declared, option
+from penstock.cli.terminal.options import declared, option
 from penstock.metadata.features import (
     KAFKAS_FEATURES,
     KRAFT_VERSION,

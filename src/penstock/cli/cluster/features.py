@@ -11,9 +11,9 @@ from penstock.cli.cluster.feature_levels import (
     release_levels,
     version_mapping,
 )
-from penstock.cli.common.options import JSON, declared, option
-from penstock.cli.common.output import print_lines
-from penstock.cli.common.session import NodeServers, NodeSession
+from penstock.cli.terminal.options import JSON, declared, option
+from penstock.cli.terminal.output import print_lines
+from penstock.cli.terminal.session import NodeServers, NodeSession
 from penstock.client.admin.features import UpgradeType
 from penstock.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES
 from penstock.protocol.errors import KafkaError

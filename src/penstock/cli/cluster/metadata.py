@@ -6,9 +6,9 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.options import JSON, declared, option
-from penstock.cli.common.output import print_rows
-from penstock.cli.common.session import NodeSession
+from penstock.cli.terminal.options import JSON, declared, option
+from penstock.cli.terminal.output import print_rows
+from penstock.cli.terminal.session import NodeSession
 from penstock.client.admin import Admin
 from penstock.client.admin.quorum import MetadataState
 from penstock.client.controllers import ControllerClient

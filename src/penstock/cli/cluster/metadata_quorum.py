@@ -7,10 +7,10 @@ from uuid import UUID
 import click
 
 from penstock.cli.cluster.quorum_views import quorum_as_json, replication_lines, status_lines
-from penstock.cli.common.failures import in_words, wrong_usage
-from penstock.cli.common.options import JSON, declared, option
-from penstock.cli.common.output import print_lines
-from penstock.cli.common.session import QUORUM_PATIENCE_MS, NodeServers, NodeSession
+from penstock.cli.terminal.failures import in_words, wrong_usage
+from penstock.cli.terminal.options import JSON, declared, option
+from penstock.cli.terminal.output import print_lines
+from penstock.cli.terminal.session import QUORUM_PATIENCE_MS, NodeServers, NodeSession
 from penstock.client.admin import Admin
 from penstock.client.admin.quorum import QuorumEndpoint, QuorumInfo
 from penstock.client.settings import wall_clock_ms

@@ -7,12 +7,12 @@ from pathlib import PurePath
 
 import click
 
-from penstock.cli.common.options import declared, option
-from penstock.cli.common.session import explain
 from penstock.cli.dump.files import ENTRIES, verify_index
 from penstock.cli.dump.group_logs import decoder_of_group
 from penstock.cli.dump.records import Decoder, decode_control, decode_metadata, decode_offsets, decode_text
 from penstock.cli.dump.text import Line, batch_line, print_line, record_line
+from penstock.cli.terminal.options import declared, option
+from penstock.cli.terminal.session import explain
 from penstock.log.checkpoint import CorruptCheckpointError
 from penstock.log.dump import BrokenTail, DumpedBatch, FileKind, base_offset_of, dump_segment, kind_of
 from penstock.log.producer_snapshot import CorruptSnapshotError

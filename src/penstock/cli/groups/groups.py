@@ -4,12 +4,12 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.names import parse_topic_partitions
-from penstock.cli.common.options import JSON, actions, declared, option
-from penstock.cli.common.output import print_rows
-from penstock.cli.common.session import BrokerSession, complain_of
 from penstock.cli.groups.reset import ResetTarget, reset_offsets
 from penstock.cli.groups.views import describe_members, describe_offsets, describe_states, list_groups
+from penstock.cli.terminal.names import parse_topic_partitions
+from penstock.cli.terminal.options import JSON, actions, declared, option
+from penstock.cli.terminal.output import print_rows
+from penstock.cli.terminal.session import BrokerSession, complain_of
 from penstock.client.admin import Admin
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value

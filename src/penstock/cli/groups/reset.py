@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.common.failures import wrong_usage
-from penstock.cli.common.names import parse_topic_partitions
-from penstock.cli.common.options import option
-from penstock.cli.common.output import print_rows
-from penstock.cli.common.times import parse_datetime_ms
 from penstock.cli.groups.views import Row
+from penstock.cli.terminal.failures import wrong_usage
+from penstock.cli.terminal.names import parse_topic_partitions
+from penstock.cli.terminal.options import option
+from penstock.cli.terminal.output import print_rows
+from penstock.cli.terminal.times import parse_datetime_ms
 from penstock.client.admin import Admin
 from penstock.client.durations import parse_duration_ms
 from penstock.client.values import EARLIEST, LATEST, OffsetAndMetadata, TopicPartition

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 import click
 
-from penstock.cli.common.output import Value, joined, print_rows
+from penstock.cli.terminal.output import Value, joined, print_rows
 from penstock.client.admin import Admin
 from penstock.client.admin.groups import GroupDescription
 from penstock.client.log_offsets import Failures

@@ -9,8 +9,8 @@ from typing import Final
 import click
 
 from penstock.cli.cluster.controller import check_successor, hand_over
-from penstock.cli.common.session import QUORUM_PATIENCE_MS, NodeSession
 from penstock.cli.metadata_shell.source import MetadataView, read_batch
+from penstock.cli.terminal.session import QUORUM_PATIENCE_MS, NodeSession
 from penstock.client.admin import Admin
 from penstock.client.admin.quorum import QuorumInfo
 from penstock.client.connection import Connection, connect

@@ -9,13 +9,13 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.failures import in_words
-from penstock.cli.common.options import argument, declared, option
-from penstock.cli.common.session import NodeSession
 from penstock.cli.metadata_shell.cluster_source import ClusterSource
 from penstock.cli.metadata_shell.node import Node
 from penstock.cli.metadata_shell.source import read_view
 from penstock.cli.metadata_shell.tree import build_tree
+from penstock.cli.terminal.failures import in_words
+from penstock.cli.terminal.options import argument, declared, option
+from penstock.cli.terminal.session import NodeSession
 from penstock.log.directories.errors import LogDirectoryError
 from penstock.protocol.errors import DecodeError
 

@@ -7,7 +7,7 @@ from random import SystemRandom
 
 import click
 
-from penstock.cli.common.options import declared, option
+from penstock.cli.terminal.options import declared, option
 from penstock.testing.simulator import Outcome, simulate
 
 LAST_LINES = 40

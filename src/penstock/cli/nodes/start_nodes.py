@@ -17,8 +17,8 @@ from typing import Final
 import click
 
 from penstock import __version__
-from penstock.cli.common.failures import in_words
 from penstock.cli.nodes.local_nodes import LocalCluster, LocalNode, local_cluster
+from penstock.cli.terminal.failures import in_words
 from penstock.node.assembly.properties import ENVIRONMENT_PREFIX, PropertiesError, parse_override
 from penstock.testing.layout import OWN_KEYS
 from penstock.testing.quorum_view import PAUSE_S, known_brokers

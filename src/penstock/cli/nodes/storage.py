@@ -11,9 +11,9 @@ from typing import Final
 import click
 
 from penstock.cli.cluster.feature_levels import feature_dependencies, named_levels, release_level, version_mapping
-from penstock.cli.common.failures import in_words, wrong_usage
-from penstock.cli.common.options import declared, option
 from penstock.cli.nodes.scram import parse_credential
+from penstock.cli.terminal.failures import in_words, wrong_usage
+from penstock.cli.terminal.options import declared, option
 from penstock.log.directories.errors import LogDirectoryError
 from penstock.log.directories.formatting import format_directories, identities, write_first_snapshot
 from penstock.log.directories.meta_properties import MetaProperties

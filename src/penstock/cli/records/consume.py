@@ -8,10 +8,13 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.failures import wrong_usage
-from penstock.cli.common.names import matching
-from penstock.cli.common.options import JSON, declared, option
-from penstock.cli.common.session import (
+from penstock.cli.records.formatters import Formatter, formatter
+from penstock.cli.records.lines import RecordFormat, record_as_json
+from penstock.cli.records.produce import parse_pairs_as_they_are
+from penstock.cli.terminal.failures import wrong_usage
+from penstock.cli.terminal.names import matching
+from penstock.cli.terminal.options import JSON, declared, option
+from penstock.cli.terminal.session import (
     BOOTSTRAP_SERVER,
     parse_pairs,
     read_properties,
@@ -19,9 +22,6 @@ from penstock.cli.common.session import (
     settings_from,
     show_settings,
 )
-from penstock.cli.records.formatters import Formatter, formatter
-from penstock.cli.records.lines import RecordFormat, record_as_json
-from penstock.cli.records.produce import parse_pairs_as_they_are
 from penstock.client.consumer import Consumer
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import ConsumedRecord, TopicPartition

@@ -9,9 +9,9 @@ from typing import Final, cast
 
 import click
 
-from penstock.cli.common.failures import wrong_usage
 from penstock.cli.dump.records import as_dictionary
 from penstock.cli.records.lines import RecordFormat
+from penstock.cli.terminal.failures import wrong_usage
 from penstock.client.values import ConsumedRecord
 from penstock.coordinator.group.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from penstock.protocol.codec import decode

@@ -4,10 +4,10 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.names import matching, parse_numbers, parse_topic_partitions
-from penstock.cli.common.options import JSON, declared, option
-from penstock.cli.common.output import print_rows
-from penstock.cli.common.session import BrokerSession, complain_of
+from penstock.cli.terminal.names import matching, parse_numbers, parse_topic_partitions
+from penstock.cli.terminal.options import JSON, declared, option
+from penstock.cli.terminal.output import print_rows
+from penstock.cli.terminal.session import BrokerSession, complain_of
 from penstock.client.admin import Admin
 from penstock.client.log_offsets import Failures
 from penstock.client.messages import Found

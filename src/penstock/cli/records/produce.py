@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import click
 
-from penstock.cli.common.failures import wrong_usage
-from penstock.cli.common.options import JSON, declared, option
-from penstock.cli.common.output import print_json
-from penstock.cli.common.session import BOOTSTRAP_SERVER, parse_pairs, read_properties, run, settings_from
 from penstock.cli.records.lines import LineFormat, LineFormatError
 from penstock.cli.records.progress import Progress
+from penstock.cli.terminal.failures import wrong_usage
+from penstock.cli.terminal.options import JSON, declared, option
+from penstock.cli.terminal.output import print_json
+from penstock.cli.terminal.session import BOOTSTRAP_SERVER, parse_pairs, read_properties, run, settings_from
 from penstock.client.producer import Producer
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import RecordMetadata

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from penstock.cli.common.failures import wrong_usage
-from penstock.cli.common.names import matching
-from penstock.cli.common.options import JSON, actions, declared, option
-from penstock.cli.common.output import joined, print_json, print_lines, print_table
-from penstock.cli.common.session import BrokerSession, parse_pairs
+from penstock.cli.terminal.failures import wrong_usage
+from penstock.cli.terminal.names import matching
+from penstock.cli.terminal.options import JSON, actions, declared, option
+from penstock.cli.terminal.output import joined, print_json, print_lines, print_table
+from penstock.cli.terminal.session import BrokerSession, parse_pairs
 from penstock.client.admin import Admin
 from penstock.client.admin.configs import ConfigSource, ResourceType
 from penstock.client.admin.partitions import Reassignment

@@ -6,12 +6,12 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.options import JSON, declared, option
-from penstock.cli.common.output import Value, as_objects, joined, print_json, print_table, show_bytes
-from penstock.cli.common.session import BrokerSession
 from penstock.cli.replicas.balance_moves import BalanceMoves
 from penstock.cli.replicas.leadership import TOPIC, Leadership, look, rates, sizes
 from penstock.cli.replicas.partition_files import assignment_text, replicas_in
+from penstock.cli.terminal.options import JSON, declared, option
+from penstock.cli.terminal.output import Value, as_objects, joined, print_json, print_table, show_bytes
+from penstock.cli.terminal.session import BrokerSession
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
 from penstock.leadership.spread import Carried, spread

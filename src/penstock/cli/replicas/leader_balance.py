@@ -9,8 +9,8 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.output import print_lines
 from penstock.cli.replicas.leadership import Leadership, look
+from penstock.cli.terminal.output import print_lines
 from penstock.client.admin import Admin
 from penstock.client.admin.partitions import Balance
 from penstock.client.values import TopicPartition

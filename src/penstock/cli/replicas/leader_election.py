@@ -5,10 +5,10 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.options import JSON, declared, option
-from penstock.cli.common.output import print_rows
-from penstock.cli.common.session import NodeSession
 from penstock.cli.replicas.partition_files import partitions_in
+from penstock.cli.terminal.options import JSON, declared, option
+from penstock.cli.terminal.output import print_rows
+from penstock.cli.terminal.session import NodeSession
 from penstock.client.admin.partitions import ElectionType, Outcome
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode

@@ -5,11 +5,11 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.options import JSON, declared, option
-from penstock.cli.common.output import Value, as_objects, joined, print_found, print_json, print_table
-from penstock.cli.common.session import BrokerSession
 from penstock.cli.replicas.leader_balance import WHICH_LACK, balance
 from penstock.cli.replicas.leadership import TOPIC, Leadership, Rates, loads, look, rates
+from penstock.cli.terminal.options import JSON, declared, option
+from penstock.cli.terminal.output import Value, as_objects, joined, print_found, print_json, print_table
+from penstock.cli.terminal.session import BrokerSession
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
 from penstock.leadership.plan import ideal_leaders, in_order, weights_by_rate

@@ -8,8 +8,8 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.failures import in_words, wrong_usage
-from penstock.cli.common.options import option
+from penstock.cli.terminal.failures import in_words, wrong_usage
+from penstock.cli.terminal.options import option
 from penstock.client.admin import Admin
 from penstock.client.admin.configs import ResourceType
 from penstock.client.metadata import NO_NODE, PartitionMetadata

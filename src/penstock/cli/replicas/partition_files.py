@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.common.failures import in_words
+from penstock.cli.terminal.failures import in_words
 from penstock.client.values import TopicPartition
 
 ANY_DIRECTORY = "any"

@@ -6,14 +6,14 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.options import declared, one_of, option
-from penstock.cli.common.output import joined
-from penstock.cli.common.session import NodeSession
 from penstock.cli.replicas.directory_moves import DEFAULT_TIMEOUT_MS, begin_moves, cancel_moves, show_moves
 from penstock.cli.replicas.move_targets import check_brokers, replicas_now
 from penstock.cli.replicas.partition_files import Replica, assignment_text, directories_in, replicas_in
 from penstock.cli.replicas.reassignment_plan import generate
 from penstock.cli.replicas.replication_throttles import clear_limits, limit_directory_moves, limit_moves, planned_moves
+from penstock.cli.terminal.options import declared, one_of, option
+from penstock.cli.terminal.output import joined
+from penstock.cli.terminal.session import NodeSession
 from penstock.client.admin import Admin
 from penstock.client.admin.partitions import Outcome
 from penstock.client.values import TopicPartition

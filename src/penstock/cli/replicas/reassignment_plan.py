@@ -8,8 +8,8 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.names import parse_numbers
 from penstock.cli.replicas.partition_files import assignment_text
+from penstock.cli.terminal.names import parse_numbers
 from penstock.client.admin import Admin
 from penstock.client.metadata import BrokerMetadata, TopicMetadata
 from penstock.client.values import TopicPartition

@@ -10,10 +10,10 @@ from uuid import UUID
 
 import click
 
-from penstock.cli.common.failures import wrong_usage
-from penstock.cli.common.options import declared, option
-from penstock.cli.common.session import BrokerSession
 from penstock.cli.replicas.replica_comparison import Given, compare, max_lag
+from penstock.cli.terminal.failures import wrong_usage
+from penstock.cli.terminal.options import declared, option
+from penstock.cli.terminal.session import BrokerSession
 from penstock.client.admin import Admin
 from penstock.client.errors import ClientError
 from penstock.client.values import EARLIEST, LATEST, TopicPartition

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from penstock.cli.common.output import joined
+from penstock.cli.terminal.output import joined
 from penstock.client.admin import Admin
 from penstock.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
 from penstock.client.admin.partitions import Reassignment

@@ -2,10 +2,10 @@
 
 import click
 
-from penstock.cli.common.names import parse_numbers
-from penstock.cli.common.options import JSON, declared, option
-from penstock.cli.common.output import Value, joined, print_found, print_lines, print_table
-from penstock.cli.common.session import BrokerSession
+from penstock.cli.terminal.names import parse_numbers
+from penstock.cli.terminal.options import JSON, declared, option
+from penstock.cli.terminal.output import Value, joined, print_found, print_lines, print_table
+from penstock.cli.terminal.session import BrokerSession
 from penstock.client.admin import Admin
 from penstock.client.admin.storage_groups import DEFAULT, StorageGroup
 

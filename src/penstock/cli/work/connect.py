@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from penstock.cli.common.failures import in_words
-from penstock.cli.common.options import JSON, argument, declared, option
-from penstock.cli.common.output import print_found, print_json, print_rows, print_table
+from penstock.cli.terminal.failures import in_words
+from penstock.cli.terminal.options import JSON, argument, declared, option
+from penstock.cli.terminal.output import print_found, print_json, print_rows, print_table
 from penstock.cli.work.connect_client import WorkerAt, change_command, listed
 from penstock.node.assembly.properties import read_properties
 from penstock.work.connect.standalone.job_files import JobFileError, read_job

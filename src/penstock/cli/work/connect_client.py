@@ -11,8 +11,8 @@ from urllib.parse import quote, urlencode
 
 import click
 
-from penstock.cli.common.failures import in_words
-from penstock.cli.common.options import argument, declared, option
+from penstock.cli.terminal.failures import in_words
+from penstock.cli.terminal.options import argument, declared, option
 from penstock.node.assembly.properties import read_properties
 from penstock.protocol.value import Value
 from penstock.work.connect.config import ConfigError

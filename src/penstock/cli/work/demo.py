@@ -8,8 +8,8 @@ from functools import partial
 
 import click
 
-from penstock.cli.common.options import declared, option
-from penstock.cli.common.session import run
+from penstock.cli.terminal.options import declared, option
+from penstock.cli.terminal.session import run
 from penstock.testing import Cluster
 from penstock.work.memory import GroupTask, MemoryQueue, MemoryWorker
 from penstock.work.plan import Task, even

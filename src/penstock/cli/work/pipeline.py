@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from penstock.cli.common.failures import in_words, wrong_usage
-from penstock.cli.common.options import argument, declared, option
-from penstock.cli.common.times import parse_datetime_ms
+from penstock.cli.terminal.failures import in_words, wrong_usage
+from penstock.cli.terminal.options import argument, declared, option
+from penstock.cli.terminal.times import parse_datetime_ms
 from penstock.cli.work import pipeline_jobs
 from penstock.cli.work.pipeline_view import JsonView, PipelineView
 from penstock.pipeline.errors import PipelineError

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from penstock.cli.common.failures import in_words
-from penstock.cli.common.options import JSON, argument, declared, option
-from penstock.cli.common.output import Value as Cell
-from penstock.cli.common.output import print_json, print_rows, print_table
-from penstock.cli.common.session import run_with_admin
+from penstock.cli.terminal.failures import in_words
+from penstock.cli.terminal.options import JSON, argument, declared, option
+from penstock.cli.terminal.output import Value as Cell
+from penstock.cli.terminal.output import print_json, print_rows, print_table
+from penstock.cli.terminal.session import run_with_admin
 from penstock.cli.work.connect_client import ConnectClient, WorkerAt, change_command, listed
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.connector import sinks_of

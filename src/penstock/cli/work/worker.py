@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from penstock.cli.common.failures import in_words
-from penstock.cli.common.options import argument, declared, option
-from penstock.cli.common.session import parse_pairs, run
+from penstock.cli.terminal.failures import in_words
+from penstock.cli.terminal.options import argument, declared, option
+from penstock.cli.terminal.session import parse_pairs, run
 from penstock.node.assembly.properties import read_properties
 from penstock.work.connect.config import ConfigError
 from penstock.work.connect.distributed.topic_log import TopicError

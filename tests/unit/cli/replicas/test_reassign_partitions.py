@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from penstock.cli.common import session
 from penstock.cli.replicas import reassign_partitions
+from penstock.cli.terminal import session
 from penstock.client.admin.configs import ConfigChange, ResourceType
 from penstock.client.admin.partitions import Outcome, Reassignment
 from penstock.client.values import TopicPartition

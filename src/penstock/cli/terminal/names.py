@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 
 import click
 
-from penstock.cli.common.failures import wrong_usage
+from penstock.cli.terminal.failures import wrong_usage
 from penstock.client.values import TopicPartition
 
 

@@ -13,9 +13,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from penstock.cli.common.failures import in_words, wrong_usage
-from penstock.cli.common.options import option
-from penstock.cli.common.output import print_rows
+from penstock.cli.terminal.failures import in_words, wrong_usage
+from penstock.cli.terminal.options import option
+from penstock.cli.terminal.output import print_rows
 from penstock.client.admin import Admin
 from penstock.client.errors import ClientError, ClusterUnreachableError
 from penstock.client.properties import as_properties, with_properties

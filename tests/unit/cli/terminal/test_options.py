@@ -7,12 +7,12 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.cli.cluster.configs import parse_additions
-from penstock.cli.common.names import matching, parse_numbers, parse_topic_partitions
-from penstock.cli.common.options import one_of
-from penstock.cli.common.output import show_bytes
-from penstock.cli.common.session import parse_pairs
-from penstock.cli.common.times import parse_datetime_ms
 from penstock.cli.main import main
+from penstock.cli.terminal.names import matching, parse_numbers, parse_topic_partitions
+from penstock.cli.terminal.options import one_of
+from penstock.cli.terminal.output import show_bytes
+from penstock.cli.terminal.session import parse_pairs
+from penstock.cli.terminal.times import parse_datetime_ms
 from penstock.client.durations import parse_duration_ms
 from penstock.client.values import TopicPartition
 

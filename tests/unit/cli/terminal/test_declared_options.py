@@ -7,8 +7,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli.common.failures import in_words, wrong_usage
-from penstock.cli.common.options import JSON, actions, argument, declared, option
+from penstock.cli.terminal.failures import in_words, wrong_usage
+from penstock.cli.terminal.options import JSON, actions, argument, declared, option
 from penstock.protocol.value import Value
 
 LEVELS: Any = {"low": option("The least.", "--low"), "high": option("The most.", "--high", min=1)}

@@ -1,1 +1,0 @@
-"""What the commands have in common: the options, the way to a cluster, what is printed."""

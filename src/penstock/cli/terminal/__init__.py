@@ -1,0 +1,1 @@
+"""What stands between a command and who typed it: the options, the way to a cluster, what is printed."""
