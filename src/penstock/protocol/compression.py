@@ -34,6 +34,11 @@ class DecompressionLimitError(DecodeError):
 
 DEFAULT_LEVELS: Final = {Compression.GZIP: 6, Compression.LZ4: 1, Compression.ZSTD: 3}
 
+_DECOMPRESS_INTO: Final[dict[Compression, Callable[[Buffer, bytearray], int]]] = {
+    Compression.GZIP: cramjam.gzip.decompress_into,
+    Compression.LZ4: cramjam.lz4.decompress_into,
+    Compression.ZSTD: cramjam.zstd.decompress_into,
+}
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK: Final = 32 * 1024
@@ -64,19 +69,13 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> byte
 
 def decompress(codec: Compression, data: Buffer, max_bytes: int) -> Buffer:
     """DecompressionLimitError above `max_bytes`, DecodeError for data that the codec cannot read."""
-    match codec:
-        case Compression.NONE:
-            if len(data) > max_bytes:
-                raise DecompressionLimitError(max_bytes)
-            return data
-        case Compression.GZIP:
-            return _decompress_growing(cramjam.gzip.decompress_into, data, max_bytes)
-        case Compression.SNAPPY:
-            return _decompress_snappy(data, max_bytes)
-        case Compression.LZ4:
-            return _decompress_growing(cramjam.lz4.decompress_into, data, max_bytes)
-        case Compression.ZSTD:
-            return _decompress_growing(cramjam.zstd.decompress_into, data, max_bytes)
+    if codec is Compression.NONE:
+        if len(data) > max_bytes:
+            raise DecompressionLimitError(max_bytes)
+        return data
+    if codec is Compression.SNAPPY:
+        return _decompress_snappy(data, max_bytes)
+    return _decompress_growing(_DECOMPRESS_INTO[codec], data, max_bytes)
 
 
 def _decompress_growing(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, max_bytes: int) -> Buffer:

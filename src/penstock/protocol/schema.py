@@ -16,6 +16,7 @@ Kinds: bool, int8, int16, uint16, int32, uint32, int64, float64, string, bytes, 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Final, Self, TypeVar, dataclass_transform
 
@@ -36,34 +37,21 @@ def parse_versions(text: str) -> range:
     return range(int(first), int(last if dash else first) + 1)
 
 
+@dataclass(slots=True, eq=False)
 class Field:
     """`kind` is a name or a message class; `default_factory` is set where the default must not be shared; a field with
     a `tag` is tagged in the versions `tagged`; `flexible=False` keeps the old form in flexible versions.
     """
 
-    __slots__ = ("default", "default_factory", "flexible", "is_array", "kind", "nullable", "tag", "tagged", "versions")
-
-    def __init__(
-        self,
-        kind: "str | type[Message]",
-        versions: str,
-        nullable: str,
-        tag: int | None,
-        tagged: str,
-        default: object,
-        default_factory: Callable[[], object] | None,
-        is_array: bool,
-        flexible: bool,
-    ) -> None:
-        self.kind = kind
-        self.versions = versions
-        self.nullable = nullable
-        self.tag = tag
-        self.tagged = tagged or versions
-        self.default = default
-        self.default_factory = default_factory
-        self.is_array = is_array
-        self.flexible = flexible
+    kind: "str | type[Message]"
+    versions: str
+    nullable: str
+    tag: int | None
+    tagged: str
+    default: object
+    default_factory: Callable[[], object] | None
+    is_array: bool
+    flexible: bool
 
     def new_default(self) -> object:
         return self.default if self.default_factory is None else self.default_factory()
@@ -75,7 +63,7 @@ class Field:
         return version in parse_versions(self.nullable)
 
     def is_tagged_in(self, version: int) -> bool:
-        return self.tag is not None and version in parse_versions(self.tagged)
+        return self.tag is not None and version in parse_versions(self.tagged or self.versions)
 
     def holds(self, value: Any, version: int) -> bool:
         """Whether a value survives being written and read in this version."""

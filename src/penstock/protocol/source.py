@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
-from struct import Struct
+from struct import Struct, calcsize
 from typing import Any, Final
 
 from penstock.protocol.schema import Field, Message, parse_versions
@@ -18,9 +18,7 @@ FIXED: Final = {
     "float64": "d",
     "uuid": "16s",
 }
-FIXED_SIZE: Final = {
-    "bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "float64": 8, "uuid": 16,
-}  # fmt: skip
+FIXED_SIZE: Final = {kind: calcsize(f">{code}") for kind, code in FIXED.items()}
 PACKED_ARRAYS: Final = frozenset(FIXED) - {"bool", "uuid"}
 SHORT_ARRAY: Final = 16
 

@@ -7,6 +7,7 @@ length at the start of the first part counts them all.
 
 import struct
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -261,48 +262,23 @@ class RecordsPlaceholder(Protocol):
 Part = bytes | RecordsPlaceholder
 
 
+@dataclass(slots=True, eq=False)
 class FetchPartitionResult:
     """`lists_aborted`: the list of aborted transactions is there, and empty, as for readers of committed records; it is
     null for others. `diverging_epoch` is (epoch, end offset), `current_leader` is (id, epoch); both travel from version
     12 on. `preferred_replica` is the broker to read from instead, -1 for this one; it travels from version 11 on.
     """
 
-    __slots__ = (
-        "current_leader",
-        "diverging_epoch",
-        "error_code",
-        "high_watermark",
-        "index",
-        "last_stable_offset",
-        "lists_aborted",
-        "log_start_offset",
-        "preferred_replica",
-        "records",
-    )
-
-    def __init__(
-        self,
-        index: int,
-        error_code: int = 0,
-        high_watermark: int = -1,
-        last_stable_offset: int = -1,
-        log_start_offset: int = -1,
-        records: Part = b"",
-        lists_aborted: bool = False,
-        diverging_epoch: tuple[int, int] | None = None,
-        current_leader: tuple[int, int] | None = None,
-        preferred_replica: int = -1,
-    ) -> None:
-        self.index = index
-        self.error_code = error_code
-        self.high_watermark = high_watermark
-        self.last_stable_offset = last_stable_offset
-        self.log_start_offset = log_start_offset
-        self.records = records
-        self.lists_aborted = lists_aborted
-        self.diverging_epoch = diverging_epoch
-        self.current_leader = current_leader
-        self.preferred_replica = preferred_replica
+    index: int
+    error_code: int = 0
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    records: Part = b""
+    lists_aborted: bool = False
+    diverging_epoch: tuple[int, int] | None = None
+    current_leader: tuple[int, int] | None = None
+    preferred_replica: int = -1
 
 
 TopicResults = Collection[tuple[str | UUID, Sequence[FetchPartitionResult]]]

@@ -38,13 +38,9 @@ _NONE: Final = dict.fromkeys(("producer_epoch", "low_watermark", "node_id", "por
 """Fields whose default would have a meaning."""
 
 
-def _directories_topics(request: Any) -> Iterable[Any]:
-    return [topic for directory in request.dirs for topic in directory.topics]
-
-
 _BESIDE_EACH: Final[dict[AnyApiKey, tuple[str, Callable[[Any], Iterable[Any]]]]] = {
     ApiKey.ALTER_CONFIGS: ("responses", lambda request: request.resources),
-    ApiKey.ALTER_REPLICA_LOG_DIRS: ("results", _directories_topics),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: ("results", lambda request: [it for one in request.dirs for it in one.topics]),
     ApiKey.CREATE_PARTITIONS: ("results", lambda request: request.topics),
     ApiKey.CREATE_TOPICS: ("topics", lambda request: request.topics),
     ApiKey.DELETE_TOPICS: ("responses", lambda request: [*request.topic_names, *request.topics]),

@@ -31,13 +31,9 @@ def encode_endpoints_tag(endpoints: Sequence[NodeEndpoint]) -> bytes:
         return _NO_TAGS
     value = bytearray(encode_uvarint(len(endpoints) + 1))
     for node_id, host, port, rack in endpoints:
-        value += _INT32.pack(node_id) + _string(host) + _INT32.pack(port)
-        value += (b"\x00" if rack is None else _string(rack)) + _NO_TAGS
+        value += _INT32.pack(node_id) + encode_string(host, flexible=True) + _INT32.pack(port)
+        value += encode_string(rack, flexible=True) + _NO_TAGS
     return _TAG_0_ALONE + encode_uvarint(len(value)) + bytes(value)
-
-
-def _string(text: str) -> bytes:
-    return encode_string(text, flexible=True)
 
 
 def encode_string(text: str | None, flexible: bool) -> bytes:
