@@ -20,11 +20,9 @@ from penstock.metadata.brokers import broker_record, controller_record
 from penstock.metadata.features import CONTROLLER_REGISTRATION_LEVEL, METADATA_VERSION, SUPPORTED_FEATURES
 from penstock.metadata.image import BrokerImage, ClusterImage
 from penstock.metadata.records import (
-    BrokerEndpoint,
-    BrokerFeature,
-    ControllerEndpoint,
-    ControllerFeature,
     MetadataRecord,
+    NodeEndpoint,
+    NodeFeature,
     RegisterBrokerRecord,
     RegisterControllerRecord,
     UnregisterBrokerRecord,
@@ -75,18 +73,8 @@ def decide_controller_registration(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
         zk_migration_ready=request.zk_migration_ready,
-        end_points=[
-            ControllerEndpoint(name=item.name, host=item.host, port=item.port, security_protocol=item.security_protocol)
-            for item in request.listeners
-        ],
-        features=[
-            ControllerFeature(
-                name=item.name,
-                min_supported_version=item.min_supported_version,
-                max_supported_version=item.max_supported_version,
-            )
-            for item in request.features
-        ],
+        end_points=_endpoints(request),
+        features=_features(request),
     )
     before = state.image.controllers.get(request.controller_id)
     is_known = before is not None and controller_record(before) == record
@@ -181,19 +169,27 @@ def _registration(request: BrokerRegistrationRequest, epoch: int) -> RegisterBro
         broker_id=request.broker_id,
         incarnation_id=request.incarnation_id,
         broker_epoch=epoch,
-        end_points=[
-            BrokerEndpoint(name=item.name, host=item.host, port=item.port, security_protocol=item.security_protocol)
-            for item in request.listeners
-        ],
-        features=[
-            BrokerFeature(
-                name=item.name,
-                min_supported_version=item.min_supported_version,
-                max_supported_version=item.max_supported_version,
-            )
-            for item in request.features
-        ],
+        end_points=_endpoints(request),
+        features=_features(request),
         rack=request.rack,
         fenced=True,
         log_dirs=list(request.log_dirs),
     )
+
+
+def _endpoints(request: BrokerRegistrationRequest | ControllerRegistrationRequest) -> list[NodeEndpoint]:
+    return [
+        NodeEndpoint(name=item.name, host=item.host, port=item.port, security_protocol=item.security_protocol)
+        for item in request.listeners
+    ]
+
+
+def _features(request: BrokerRegistrationRequest | ControllerRegistrationRequest) -> list[NodeFeature]:
+    return [
+        NodeFeature(
+            name=item.name,
+            min_supported_version=item.min_supported_version,
+            max_supported_version=item.max_supported_version,
+        )
+        for item in request.features
+    ]

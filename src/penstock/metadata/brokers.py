@@ -3,11 +3,9 @@
 from uuid import UUID
 
 from penstock.metadata.records import (
-    BrokerEndpoint,
-    BrokerFeature,
     BrokerRegistrationChangeRecord,
-    ControllerEndpoint,
-    ControllerFeature,
+    NodeEndpoint,
+    NodeFeature,
     RegisterBrokerRecord,
     RegisterControllerRecord,
 )
@@ -94,14 +92,8 @@ def broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
         broker_id=broker.node_id,
         incarnation_id=broker.incarnation_id,
         broker_epoch=broker.epoch,
-        end_points=[
-            BrokerEndpoint(name=e.listener, host=e.host, port=e.port, security_protocol=e.security_protocol)
-            for e in broker.endpoints.values()
-        ],
-        features=[
-            BrokerFeature(name=name, min_supported_version=f.lowest, max_supported_version=f.newest)
-            for name, f in broker.features.items()
-        ],
+        end_points=_endpoint_records(broker),
+        features=_feature_records(broker),
         rack=broker.rack,
         fenced=broker.fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
@@ -125,14 +117,8 @@ def controller_record(controller: ControllerImage) -> RegisterControllerRecord:
         controller_id=controller.node_id,
         incarnation_id=controller.incarnation_id,
         zk_migration_ready=controller.zk_migration_ready,
-        end_points=[
-            ControllerEndpoint(name=e.listener, host=e.host, port=e.port, security_protocol=e.security_protocol)
-            for e in controller.endpoints.values()
-        ],
-        features=[
-            ControllerFeature(name=name, min_supported_version=f.lowest, max_supported_version=f.newest)
-            for name, f in controller.features.items()
-        ],
+        end_points=_endpoint_records(controller),
+        features=_feature_records(controller),
     )
 
 
@@ -148,3 +134,17 @@ def _endpoints_of(record: RegisterBrokerRecord | RegisterControllerRecord) -> di
 
 def _features_of(record: RegisterBrokerRecord | RegisterControllerRecord) -> dict[str, Feature]:
     return {f.name: Feature(f.min_supported_version, f.max_supported_version) for f in record.features}
+
+
+def _endpoint_records(node: BrokerImage | ControllerImage) -> list[NodeEndpoint]:
+    return [
+        NodeEndpoint(name=e.listener, host=e.host, port=e.port, security_protocol=e.security_protocol)
+        for e in node.endpoints.values()
+    ]
+
+
+def _feature_records(node: BrokerImage | ControllerImage) -> list[NodeFeature]:
+    return [
+        NodeFeature(name=name, min_supported_version=f.lowest, max_supported_version=f.newest)
+        for name, f in node.features.items()
+    ]

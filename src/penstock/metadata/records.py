@@ -17,14 +17,14 @@ class MetadataRecord(Message):
     record_type: ClassVar[int]
 
 
-class BrokerEndpoint(Message):
+class NodeEndpoint(Message):
     name: str = field("string", "0+", default="")
     host: str = field("string", "0+", default="")
     port: int = field("uint16", "0+", default=0)
     security_protocol: int = field("int16", "0+", default=0)
 
 
-class BrokerFeature(Message):
+class NodeFeature(Message):
     """Both levels are included."""
 
     name: str = field("string", "0+", default="")
@@ -41,8 +41,8 @@ class RegisterBrokerRecord(MetadataRecord, versions="0-4", flexible="0+"):
     is_migrating_zk_broker: bool = field("bool", "2+", default=False)
     incarnation_id: UUID = field("uuid", "0+", default=ZERO_UUID)
     broker_epoch: int = field("int64", "0+", default=0)
-    end_points: list[BrokerEndpoint] = array(BrokerEndpoint, "0+", default_factory=list)
-    features: list[BrokerFeature] = array(BrokerFeature, "0+", default_factory=list)
+    end_points: list[NodeEndpoint] = array(NodeEndpoint, "0+", default_factory=list)
+    features: list[NodeFeature] = array(NodeFeature, "0+", default_factory=list)
     rack: str | None = field("string", "0+", nullable="0+", default="")
     fenced: bool = field("bool", "0+", default=True)
     in_controlled_shutdown: bool = field("bool", "1+", default=False)
@@ -199,19 +199,6 @@ class AbortTransactionRecord(MetadataRecord, versions="0", flexible="0+"):
     reason: str | None = field("string", "0+", nullable="0+", tag=0, default=None)
 
 
-class ControllerEndpoint(Message):
-    name: str = field("string", "0+", default="")
-    host: str = field("string", "0+", default="")
-    port: int = field("uint16", "0+", default=0)
-    security_protocol: int = field("int16", "0+", default=0)
-
-
-class ControllerFeature(Message):
-    name: str = field("string", "0+", default="")
-    min_supported_version: int = field("int16", "0+", default=0)
-    max_supported_version: int = field("int16", "0+", default=0)
-
-
 class RegisterControllerRecord(MetadataRecord, versions="0", flexible="0+"):
     """See KIP-919."""
 
@@ -220,8 +207,8 @@ class RegisterControllerRecord(MetadataRecord, versions="0", flexible="0+"):
     controller_id: int = field("int32", "0+", default=0)
     incarnation_id: UUID = field("uuid", "0+", default=ZERO_UUID)
     zk_migration_ready: bool = field("bool", "0+", default=False)
-    end_points: list[ControllerEndpoint] = array(ControllerEndpoint, "0+", default_factory=list)
-    features: list[ControllerFeature] = array(ControllerFeature, "0+", default_factory=list)
+    end_points: list[NodeEndpoint] = array(NodeEndpoint, "0+", default_factory=list)
+    features: list[NodeFeature] = array(NodeFeature, "0+", default_factory=list)
 
 
 class ClearElrRecord(MetadataRecord, versions="0", flexible="0+"):

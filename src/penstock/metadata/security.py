@@ -4,6 +4,7 @@ They are kept as the records that set them, go into snapshots, and are shown; no
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
@@ -22,16 +23,16 @@ QuotaEntity = tuple[tuple[str, str | None], ...]
 """Types with names, ordered by type; no name stands for the default."""
 
 
+@dataclass
 class SecurityImage:
     """Only `apply` changes it. Removing an entry that does not exist changes nothing."""
 
-    def __init__(self) -> None:
-        self.scram_credentials: dict[tuple[int, str], UserScramCredentialRecord] = {}
-        """By mechanism (1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512) and user."""
-        self.access_rules: dict[UUID, AccessControlEntryRecord] = {}
-        self.delegation_tokens: dict[str, DelegationTokenRecord] = {}
-        self.client_quotas: dict[tuple[QuotaEntity, str], ClientQuotaRecord] = {}
-        """The keys are entity and limit."""
+    scram_credentials: dict[tuple[int, str], UserScramCredentialRecord] = field(default_factory=dict)
+    """By mechanism (1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512) and user."""
+    access_rules: dict[UUID, AccessControlEntryRecord] = field(default_factory=dict)
+    delegation_tokens: dict[str, DelegationTokenRecord] = field(default_factory=dict)
+    client_quotas: dict[tuple[QuotaEntity, str], ClientQuotaRecord] = field(default_factory=dict)
+    """The keys are entity and limit."""
 
     def apply(self, record: MetadataRecord) -> None:
         table, key_of = _TABLES[type(record)]
@@ -48,15 +49,7 @@ class SecurityImage:
         yield from self.delegation_tokens.values()
 
     def copy(self) -> "SecurityImage":
-        other = SecurityImage()
-        for table, entries in vars(self).items():
-            setattr(other, table, dict(entries))
-        return other
-
-    def __eq__(self, other: object) -> bool:
-        return vars(self) == vars(other) if isinstance(other, SecurityImage) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]  # it changes with each record
+        return SecurityImage(**{table: dict(entries) for table, entries in vars(self).items()})
 
 
 def quota_entity(record: ClientQuotaRecord) -> QuotaEntity:

@@ -4,6 +4,7 @@ Partitions are what a cluster has most of, so they are small: an immutable tuple
 are shared between all partitions that have the same ones (see `Sharing`).
 """
 
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 from uuid import UUID
 
@@ -54,17 +55,15 @@ class PartitionImage(NamedTuple):
         return self.directories[self.replicas.index(broker_id)]
 
 
+@dataclass(slots=True, repr=False)
 class TopicImage:
     """`partitions` is by index and without a gap."""
 
-    __slots__ = ("name", "partitions", "storage_group", "topic_id")
-
-    def __init__(self, name: str, topic_id: UUID) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.partitions: dict[int, PartitionImage] = {}
-        self.storage_group: int | None = None
-        """All partitions belong to it; None if they are replicated by ISR."""
+    name: str
+    topic_id: UUID
+    partitions: dict[int, PartitionImage] = field(default_factory=dict)
+    storage_group: int | None = field(default=None, compare=False)
+    """All partitions belong to it; None if they are replicated by ISR."""
 
     @property
     def by_consensus(self) -> bool:
@@ -82,17 +81,7 @@ class TopicImage:
 
     def copy(self) -> "TopicImage":
         """The partitions, which never change, are the same objects."""
-        other = TopicImage(self.name, self.topic_id)
-        other.partitions = dict(self.partitions)
-        other.storage_group = self.storage_group
-        return other
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, TopicImage):
-            return NotImplemented
-        return (self.name, self.topic_id, self.partitions) == (other.name, other.topic_id, other.partitions)
-
-    __hash__ = None  # type: ignore[assignment]  # it changes as partitions come
+        return TopicImage(self.name, self.topic_id, dict(self.partitions), self.storage_group)
 
     def __repr__(self) -> str:
         return f"TopicImage({self.name!r}, {self.topic_id}, {len(self.partitions)} partitions)"

@@ -11,11 +11,11 @@ from penstock.controller.first_records import first_records
 from penstock.metadata.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
 from penstock.metadata.image import ResourceType
 from penstock.metadata.records import (
-    BrokerFeature,
     ClearElrRecord,
     ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
+    NodeFeature,
     PartitionChangeRecord,
     RegisterBrokerRecord,
 )
@@ -203,8 +203,8 @@ def test_a_value_that_the_cluster_has_already_stays() -> None:
 def at_level(level: int) -> Controller:
     controller = active_controller(1)
     features = [
-        BrokerFeature(name=METADATA_VERSION, min_supported_version=7, max_supported_version=33),
-        BrokerFeature(name=ELIGIBLE_LEADER_REPLICAS, min_supported_version=0, max_supported_version=1),
+        NodeFeature(name=METADATA_VERSION, min_supported_version=7, max_supported_version=33),
+        NodeFeature(name=ELIGIBLE_LEADER_REPLICAS, min_supported_version=0, max_supported_version=1),
     ]
     controller.apply(
         [

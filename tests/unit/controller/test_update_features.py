@@ -8,10 +8,9 @@ from tests.unit.controller.cluster import active_controller
 
 from penstock.controller.controller import Controller
 from penstock.metadata.records import (
-    BrokerFeature,
-    ControllerFeature,
     FeatureLevelRecord,
     MetadataRecord,
+    NodeFeature,
     RegisterBrokerRecord,
     RegisterControllerRecord,
 )
@@ -27,8 +26,8 @@ def at_level(level: int, *nodes: MetadataRecord) -> Controller:
     feature: dict[str, Any] = {"name": NAME, "min_supported_version": 7, "max_supported_version": 25}
     known: list[MetadataRecord] = [
         FeatureLevelRecord(name=NAME, feature_level=level),
-        RegisterBrokerRecord(broker_id=1, features=[BrokerFeature(**feature)]),
-        RegisterControllerRecord(controller_id=1, features=[ControllerFeature(**feature)]),
+        RegisterBrokerRecord(broker_id=1, features=[NodeFeature(**feature)]),
+        RegisterControllerRecord(controller_id=1, features=[NodeFeature(**feature)]),
         *nodes,
     ]
     controller.apply(known)
@@ -78,7 +77,7 @@ def test_levels_go_up_and_down_where_nothing_is_lost(present: int, change: Featu
         RegisterBrokerRecord(broker_id=2, incarnation_id=UUID(int=2)),
         RegisterControllerRecord(
             controller_id=9,
-            features=[ControllerFeature(name=NAME, min_supported_version=7, max_supported_version=24)],
+            features=[NodeFeature(name=NAME, min_supported_version=7, max_supported_version=24)],
         ),
     ],
 )

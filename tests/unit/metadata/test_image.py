@@ -8,7 +8,6 @@ from penstock.metadata.record_frames import RECORD_CLASSES, UnsupportedMetadataE
 from penstock.metadata.records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
-    BrokerEndpoint,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
     ConfigRecord,
@@ -16,6 +15,7 @@ from penstock.metadata.records import (
     FeatureLevelRecord,
     FenceBrokerRecord,
     MetadataRecord,
+    NodeEndpoint,
     NoOpRecord,
     PartitionChangeRecord,
     PartitionRecord,
@@ -60,7 +60,7 @@ BROKER = RegisterBrokerRecord(
     broker_epoch=4,
     incarnation_id=UUID(int=5),
     rack=None,
-    end_points=[BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=9092)],
+    end_points=[NodeEndpoint(name="PLAINTEXT", host="127.0.0.1", port=9092)],
 )
 
 LIFE: list[MetadataRecord] = [

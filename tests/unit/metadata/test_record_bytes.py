@@ -7,12 +7,12 @@ import pytest
 from penstock.metadata.features import NEWEST_METADATA_VERSION
 from penstock.metadata.record_frames import RECORD_CLASSES, as_at, decode_record, encode_record, layout_at
 from penstock.metadata.records import (
-    BrokerEndpoint,
-    BrokerFeature,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
+    NodeEndpoint,
+    NodeFeature,
     NoOpRecord,
     PartitionChangeRecord,
     PartitionRecord,
@@ -86,8 +86,8 @@ EXAMPLES: list[tuple[MetadataRecord, int, str]] = [
             broker_id=1,
             incarnation_id=ID,
             broker_epoch=9,
-            end_points=[BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=0xC000)],
-            features=[BrokerFeature(name="kraft.version", min_supported_version=0, max_supported_version=1)],
+            end_points=[NodeEndpoint(name="PLAINTEXT", host="127.0.0.1", port=0xC000)],
+            features=[NodeFeature(name="kraft.version", min_supported_version=0, max_supported_version=1)],
             rack=None,
             log_dirs=[ID],
         ),

@@ -17,8 +17,8 @@ from penstock.log.removals import Removals
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.metadata.records import (
-    BrokerEndpoint,
     MetadataRecord,
+    NodeEndpoint,
     PartitionRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
@@ -116,7 +116,7 @@ class GroupNode:
             RegisterBrokerRecord(
                 broker_id=1,
                 fenced=False,
-                end_points=[BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=9092)],
+                end_points=[NodeEndpoint(name="PLAINTEXT", host="127.0.0.1", port=9092)],
             )
         )
 

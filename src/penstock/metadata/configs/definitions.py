@@ -118,6 +118,9 @@ class ConfigDefinition(Value):
         """The value is never shown."""
         return self.type is ConfigType.PASSWORD
 
+    def shown(self, text: str) -> str:
+        return "[hidden]" if self.sensitive else text
+
     @property
     def read_only(self) -> bool:
         """Only a restart changes the value."""
@@ -155,14 +158,10 @@ def parse_value(definition: ConfigDefinition, text: str | None) -> ConfigValue:
     try:
         value = _convert(definition.type, text.strip())
     except ValueError:
-        raise ConfigError(definition.name, _shown(definition, text), definition.allowed) from None
+        raise ConfigError(definition.name, definition.shown(text), definition.allowed) from None
     if definition.validator is not None and not definition.validator.allows(value):
-        raise ConfigError(definition.name, _shown(definition, text), definition.allowed)
+        raise ConfigError(definition.name, definition.shown(text), definition.allowed)
     return value
-
-
-def _shown(definition: ConfigDefinition, text: str) -> str:
-    return "[hidden]" if definition.sensitive else text
 
 
 def _convert(kind: ConfigType, text: str) -> ConfigValue:

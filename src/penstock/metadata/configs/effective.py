@@ -7,6 +7,7 @@ and their numbers are Kafka's (KIP-226, KIP-430).
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
+from typing import Final
 
 from penstock.metadata.configs.broker import BROKER_CONFIGS
 from penstock.metadata.configs.definitions import ConfigDefinition, ConfigValue, Definitions, parse_value
@@ -59,6 +60,10 @@ _BROKER_SYNONYMS: dict[str, tuple[str, ...]] = {
 """Synonyms of other keys. They have none themselves, as in Kafka: they can only be set in the file."""
 
 
+ALL_TOPIC_CONFIGS: Final[Definitions] = TOPIC_CONFIGS | INTERNAL_TOPIC_CONFIGS
+"""With keys that are not shown."""
+
+
 def broker_text(layers: Layers, name: str) -> str | None:
     """None if the key has neither value nor default."""
     for _, values in layers:
@@ -66,11 +71,6 @@ def broker_text(layers: Layers, name: str) -> str | None:
             return values[name]
     definition = BROKER_CONFIGS.get(name)
     return None if definition is None else definition.default
-
-
-def topic_definition(name: str) -> ConfigDefinition | None:
-    """Keys that are not shown are found as well."""
-    return TOPIC_CONFIGS.get(name) or INTERNAL_TOPIC_CONFIGS.get(name)
 
 
 def topic_text(overrides: Mapping[str, str], layers: Layers, name: str) -> str | None:
@@ -85,13 +85,15 @@ def topic_text(overrides: Mapping[str, str], layers: Layers, name: str) -> str |
             return text
         number = int(text)
         return str(number * synonym.factor if number >= 0 else -1)
-    definition = topic_definition(name)
+    definition = ALL_TOPIC_CONFIGS.get(name)
     return None if definition is None else definition.default
 
 
 def topic_values(overrides: Mapping[str, str], layers: Layers) -> dict[str, ConfigValue]:
-    known = TOPIC_CONFIGS | INTERNAL_TOPIC_CONFIGS
-    return {name: parse_value(definition, topic_text(overrides, layers, name)) for name, definition in known.items()}
+    return {
+        name: parse_value(definition, topic_text(overrides, layers, name))
+        for name, definition in ALL_TOPIC_CONFIGS.items()
+    }
 
 
 def topic_entries(overrides: Mapping[str, str], layers: Layers) -> Iterator[ConfigEntry]:
@@ -165,7 +167,3 @@ def _broker_synonyms(names: tuple[str, ...], layers: Layers) -> tuple[Synonym, .
 
 def _shown(name: str, text: str) -> str | None:
     return None if BROKER_CONFIGS[name].sensitive else text
-
-
-def definitions_of_topic() -> Definitions:
-    return TOPIC_CONFIGS | INTERNAL_TOPIC_CONFIGS

@@ -6,6 +6,7 @@ broker cannot be set for all.
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 
 from penstock.metadata.configs.broker import BROKER_CONFIGS, is_free_key
 from penstock.metadata.configs.definitions import (
@@ -18,7 +19,7 @@ from penstock.metadata.configs.definitions import (
     nearest_key,
     parse_value,
 )
-from penstock.metadata.configs.effective import Layers, broker_text, definitions_of_topic, topic_values
+from penstock.metadata.configs.effective import ALL_TOPIC_CONFIGS, Layers, broker_text, topic_values
 from penstock.metadata.configs.group import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from penstock.metadata.configs.listener_keys import parse_listener_key
 from penstock.metadata.configs.pairs import (
@@ -48,7 +49,7 @@ class UnknownKeyError(ConfigError):
 
 
 def definition_of(resource: ConfigResource, key: str) -> ConfigDefinition | None:
-    return _KEYS[resource.resource_type].get(key)
+    return _KINDS[resource.resource_type].keys.get(key)
 
 
 def is_list(resource: ConfigResource, key: str) -> bool:
@@ -67,12 +68,12 @@ def check_settings(resource: ConfigResource, settings: Settings, layers: Layers)
             parse_value(definition, text)
         elif not (resource.resource_type is ResourceType.BROKER and is_free_key(key)):
             raise _unknown(resource, key, text)
-    _CHECKS[resource.resource_type](resource, settings, layers)
+    _KINDS[resource.resource_type].check(resource, settings, layers)
 
 
 def _unknown(resource: ConfigResource, key: str, text: str) -> ConfigError:
-    kind = resource.resource_type
-    return UnknownKeyError(key, text, _KINDS[kind], nearest_key(key, _KEYS[kind]))
+    kind = _KINDS[resource.resource_type]
+    return UnknownKeyError(key, text, kind.name, nearest_key(key, kind.keys))
 
 
 def check_change(resource: ConfigResource, key: str, text: str) -> None:
@@ -129,19 +130,15 @@ def _check_broker(resource: ConfigResource, settings: Settings, layers: Layers) 
             continue
         if definition.read_only:
             raise NotChangeableError(
-                key, _hidden(definition, text), "a value in the node's file, as only a restart changes it"
+                key, definition.shown(text), "a value in the node's file, as only a restart changes it"
             )
         if definition.mode is UpdateMode.PER_BROKER and not resource.name:
-            raise NotChangeableError(key, _hidden(definition, text), "a value for one broker, not for all")
+            raise NotChangeableError(key, definition.shown(text), "a value for one broker, not for all")
     parse_address_limits(settings.get(ADDRESS_LIMITS_KEY, ""))
     pinned = settings.get(PINNED_LEADERS_KEY, "")
     parse_pinned_leaders(pinned)
     if pinned and resource.name:
         raise NotChangeableError(PINNED_LEADERS_KEY, pinned, "a value for all brokers, not for one")
-
-
-def _hidden(definition: ConfigDefinition, text: str) -> str:
-    return "[hidden]" if definition.sensitive else text
 
 
 _GROUP_BOUNDS = (
@@ -199,23 +196,15 @@ def _at_most(settings: Settings, values: Mapping[str, ConfigValue], smaller: str
         raise ConfigError(key, settings.get(key), f"{smaller} of at most {larger}; they are {low} and {high}")
 
 
-_KEYS: dict[ResourceType, Definitions] = {
-    ResourceType.TOPIC: definitions_of_topic(),
-    ResourceType.BROKER: BROKER_CONFIGS,
-    ResourceType.GROUP: GROUP_CONFIGS,
-    ResourceType.CLIENT_METRICS: CLIENT_METRICS_CONFIGS,
-}
+class _Kind(NamedTuple):
+    keys: Definitions
+    name: str
+    check: Callable[[ConfigResource, Settings, Layers], None]
 
-_KINDS: dict[ResourceType, str] = {
-    ResourceType.TOPIC: "topic",
-    ResourceType.BROKER: "broker",
-    ResourceType.GROUP: "group",
-    ResourceType.CLIENT_METRICS: "client metrics subscription",
-}
 
-_CHECKS: dict[ResourceType, Callable[[ConfigResource, Settings, Layers], None]] = {
-    ResourceType.TOPIC: _check_topic,
-    ResourceType.BROKER: _check_broker,
-    ResourceType.GROUP: _check_group,
-    ResourceType.CLIENT_METRICS: _check_client_metrics,
+_KINDS: Final = {
+    ResourceType.TOPIC: _Kind(ALL_TOPIC_CONFIGS, "topic", _check_topic),
+    ResourceType.BROKER: _Kind(BROKER_CONFIGS, "broker", _check_broker),
+    ResourceType.GROUP: _Kind(GROUP_CONFIGS, "group", _check_group),
+    ResourceType.CLIENT_METRICS: _Kind(CLIENT_METRICS_CONFIGS, "client metrics subscription", _check_client_metrics),
 }

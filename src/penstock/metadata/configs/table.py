@@ -24,7 +24,6 @@ from penstock.metadata.configs.definitions import (
 
 _MODES = {"fixed": UpdateMode.READ_ONLY, "broker": UpdateMode.PER_BROKER, "cluster": UpdateMode.CLUSTER_WIDE}
 _TYPES = {kind.name.lower(): kind for kind in ConfigType}
-_IMPORTANCE = {importance.value: importance for importance in Importance}
 
 
 def read_table(text: str) -> dict[str, ConfigDefinition]:
@@ -39,7 +38,7 @@ def read_table(text: str) -> dict[str, ConfigDefinition]:
             default=_default(default),
             validator=_validator(allowed),
             documentation=documentation,
-            importance=_IMPORTANCE[importance],
+            importance=Importance(importance),
             mode=_MODES[mode],
         )
     return definitions

@@ -10,8 +10,8 @@ import pytest
 from penstock.metadata.image import ClusterImage, Endpoint
 from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import (
-    BrokerEndpoint,
     MetadataRecord,
+    NodeEndpoint,
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
@@ -49,7 +49,7 @@ def refused(code: ErrorCode) -> BrokerRegistrationResponse:
 
 
 def registration(node_id: int = NODE, epoch: int = EPOCH, incarnation: UUID = OURS) -> RegisterBrokerRecord:
-    endpoint = BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=9092)
+    endpoint = NodeEndpoint(name="PLAINTEXT", host="127.0.0.1", port=9092)
     return RegisterBrokerRecord(
         broker_id=node_id, broker_epoch=epoch, incarnation_id=incarnation, end_points=[endpoint], fenced=True
     )

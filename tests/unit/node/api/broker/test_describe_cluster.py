@@ -4,7 +4,7 @@ import pytest
 from tests.unit.node.metadata_node import CLUSTER, NODE, context, start_broker
 
 from penstock.metadata.brokers import UNFENCE
-from penstock.metadata.records import BrokerEndpoint, BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from penstock.metadata.records import BrokerRegistrationChangeRecord, NodeEndpoint, RegisterBrokerRecord
 from penstock.node.api.broker.describe_cluster import describe_cluster
 from penstock.node.roles.broker import Broker
 from penstock.protocol.codec import decode, encode
@@ -17,7 +17,7 @@ async def broker(tmp_path: Path) -> Broker:
     broker, _ = await start_broker(str(tmp_path))
     broker.image.apply(
         RegisterBrokerRecord(
-            broker_id=0, end_points=[BrokerEndpoint(name="PLAINTEXT", host="10.0.0.2", port=9092)], fenced=True
+            broker_id=0, end_points=[NodeEndpoint(name="PLAINTEXT", host="10.0.0.2", port=9092)], fenced=True
         )
     )
     return broker

@@ -11,9 +11,9 @@ from tests.unit.node.api.broker.fetches import fetch_of, told, told_of
 from tests.unit.node.on_disk import TOPIC_ID, Node, batch, node_on
 
 from penstock.metadata.records import (
-    BrokerEndpoint,
     BrokerRegistrationChangeRecord,
     MetadataRecord,
+    NodeEndpoint,
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
@@ -37,7 +37,7 @@ def replica_records() -> list[MetadataRecord]:
             broker_id=node_id,
             rack=rack,
             fenced=False,
-            end_points=[BrokerEndpoint(name="PLAINTEXT", host=f"host{node_id}", port=9092)],
+            end_points=[NodeEndpoint(name="PLAINTEXT", host=f"host{node_id}", port=9092)],
         )
         for node_id, rack in RACKS.items()
     ]

@@ -12,8 +12,8 @@ import pytest
 from tests.unit.node.on_disk import NODE_ID, NOW_MS, PEER, Node, batch, node_on, produce_request, topic_records
 
 from penstock.metadata.records import (
-    BrokerEndpoint,
     BrokerRegistrationChangeRecord,
+    NodeEndpoint,
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
@@ -141,7 +141,7 @@ def moved(message: Message) -> tuple[int, int, int, list[tuple[int, str, int, st
 
 
 OTHER = RegisterBrokerRecord(
-    broker_id=2, rack="b", fenced=False, end_points=[BrokerEndpoint(name="PLAINTEXT", host="other", port=9093)]
+    broker_id=2, rack="b", fenced=False, end_points=[NodeEndpoint(name="PLAINTEXT", host="other", port=9093)]
 )
 
 
