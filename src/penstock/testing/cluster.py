@@ -73,27 +73,26 @@ class Cluster:
             layout = Layout.of(nodes, brokers, controllers, self._config)
         if network and (layout is None or not process):
             raise ValueError("network=True needs several nodes and process=True")
-        self._network = Network(self._pid_of) if network else None
-        self._temporary = None if directory is not None else tempfile.TemporaryDirectory(prefix="penstock-")
-        self._directory = Path(directory if directory is not None else self._made_directory())
+        self._network = Network(lambda node_id: self.node(node_id).pid) if network else None
+        self._temporary = None
+        if directory is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="penstock-")
+            directory = self._temporary.name
+        self.directory = Path(directory)
+        """Where the data is, unless `config` says otherwise with `log.dirs`."""
         self.nodes: tuple[ClusterNode, ...]
         """In the order of their ids."""
         if layout is None:
             self.nodes = (self._single_node(process),)
         else:
             self.nodes = layout.prepare(
-                self._directory,
+                self.directory,
                 TEST_DEFAULTS,
                 self._config,
                 process=process,
                 dynamic_voters=dynamic_voters,
                 network=self._network,
             )
-
-    @property
-    def directory(self) -> Path:
-        """Where the data is, unless `config` says otherwise with `log.dirs`."""
-        return self._directory
 
     @property
     def bootstrap_servers(self) -> str:
@@ -124,8 +123,10 @@ class Cluster:
     def active_controller(self) -> int | None:
         """The id of the node that leads the metadata quorum now, asked over the wire; None while there is no leader."""
         asked = [node for node in self.nodes if node.is_running and not node.is_paused]
-        addresses = (node.controller_address or node.address for node in asked if self._is_asked(node))
-        return active_controller(address for address in addresses if address is not None)
+        if len(self.nodes) == 1:
+            return active_controller(node.address for node in asked if node.address is not None)
+        # A broker that is no controller only forwards the question.
+        return active_controller(node.controller_address for node in asked if node.controller_address is not None)
 
     def wait_for_controller(self, other_than: int | None = None) -> int:
         """Wait until a node leads the metadata quorum, another one than `other_than`; its id. Raises TimeoutError."""
@@ -222,30 +223,19 @@ class Cluster:
     ) -> None:
         await asyncio.to_thread(self.close)
 
-    def _pid_of(self, node_id: int) -> int | None:
-        return self.node(node_id).pid
-
     def _network_of(self, node_id: int) -> Network:
         if self._network is None:
             raise RuntimeError("only with Cluster(network=True, process=True) a node can be cut off")
         self.node(node_id)  # KeyError for an unknown id
         return self._network
 
-    def _made_directory(self) -> str:
-        assert self._temporary is not None
-        return self._temporary.name
-
     def _single_node(self, process: bool) -> ClusterNode:
-        directory = self._directory / "data"
+        directory = self.directory / "data"
         settings = {"log.dirs": str(directory)} | TEST_DEFAULTS | self._config
         node_id = settings.get("node.id", settings.get("broker.id", "1")).strip()
         return ClusterNode(
             int(node_id) if node_id.isdecimal() else -1, settings, directory=directory, process=process
         )  # the node itself refuses what is no id
-
-    def _is_asked(self, node: ClusterNode) -> bool:
-        """Whether a node can lead: a broker that is no controller only forwards the question."""
-        return len(self.nodes) == 1 or node.controller_address is not None
 
     def _wait_until_acquainted(self) -> None:
         if len(self.nodes) == 1:

@@ -36,29 +36,21 @@ class ClusterNode:
         self.directory = directory
         self.controller_address = controller_address
         """The `host:port` for its peers; None without a controller listener."""
-        self._address = address
+        self.address = address
+        """The `host:port` for clients; None for a controller that is no broker, and before the first start."""
+        self.is_paused = False
         self._settings = dict(settings)
         self._process = process
         self._ports = ports
         self._node: ThreadNode | ProcessNode | None = None
-        self._is_paused = False
 
     def __repr__(self) -> str:
         return f"ClusterNode({self.id}, {'runs' if self.is_running else 'does not run'})"
 
     @property
-    def address(self) -> str | None:
-        """The `host:port` for clients; None for a controller that is no broker, and before the first start."""
-        return self._address
-
-    @property
     def is_running(self) -> bool:
         """Started and neither stopped nor killed; a paused node counts."""
         return self._node is not None
-
-    @property
-    def is_paused(self) -> bool:
-        return self._is_paused
 
     @property
     def pid(self) -> int | None:
@@ -72,15 +64,13 @@ class ClusterNode:
         if self._node is not None:
             raise RuntimeError(f"node {self.id} runs already")
         settings = dict(self._settings)
-        if self._address is not None and settings["listeners"].endswith(ANY_PORT):
-            settings["listeners"] = (
-                settings["listeners"].removesuffix(ANY_PORT) + ":" + self._address.rpartition(":")[2]
-            )
+        if self.address is not None and settings["listeners"].endswith(ANY_PORT):
+            settings["listeners"] = settings["listeners"].removesuffix(ANY_PORT) + ":" + self.address.rpartition(":")[2]
         for port in self._ports:
             port.make_way()
         address = self._start(settings)
         if not self._ports:
-            self._address = address
+            self.address = address
 
     def stop(self) -> None:
         node, self._node = self._node, None
@@ -91,7 +81,7 @@ class ClusterNode:
     def kill(self) -> None:
         """At once, without any chance to clean up. Only a process."""
         node = self._running_process("killed")
-        self._node, self._is_paused = None, False
+        self._node, self.is_paused = None, False
         node.kill()
 
     def restart(self) -> None:
@@ -102,7 +92,7 @@ class ClusterNode:
     def pause(self) -> None:
         """The node does nothing from now on (SIGSTOP): for its peers it hangs. Only a process."""
         os.kill(self._running_process("paused").pid, signal.SIGSTOP)
-        self._is_paused = True
+        self.is_paused = True
 
     def resume(self) -> None:
         self._wake(self._running_process("resumed"))
@@ -112,9 +102,9 @@ class ClusterNode:
             port.release()
 
     def _wake(self, node: ThreadNode | ProcessNode) -> None:
-        if self._is_paused and isinstance(node, ProcessNode):
+        if self.is_paused and isinstance(node, ProcessNode):
             os.kill(node.pid, signal.SIGCONT)
-        self._is_paused = False
+        self.is_paused = False
 
     def _running_process(self, done: str) -> ProcessNode:
         if not isinstance(self._node, ProcessNode):

@@ -105,7 +105,8 @@ class History:
         self._positions[consumer, partition] = offset
         seen = self._polled.setdefault(partition, {})
         if seen.setdefault(offset, value) != value:
-            self._conflict(partition, offset, seen[offset], value)
+            text = f"{_at(partition, offset)} is {seen[offset]!r} and {value!r}"
+            self._conflicts.append(Anomaly("inconsistent offset", text))
 
     def moved(self, consumer: str, partition: Partition, offset: int | None = None) -> None:
         """A consumer's position was set anew; with `offset`, the next record is expected there, as after a commit."""
@@ -122,10 +123,6 @@ class History:
         found += self._refused()
         found += self._bad_steps(places)
         return found
-
-    def _conflict(self, partition: Partition, offset: int, one: object, other: object) -> None:
-        text = f"{_at(partition, offset)} is {one!r} and {other!r}"
-        self._conflicts.append(Anomaly("inconsistent offset", text))
 
     def _places(self, found: list[Anomaly]) -> dict[Partition, dict[int, object]]:
         """Every offset that is known to hold a record, polled or acknowledged."""

@@ -21,6 +21,7 @@ from penstock.pipeline.values.kinds import AVRO, JSON_SCHEMA, PROTOBUF, TypedVal
 from penstock.pipeline.values.protobuf import message_type
 from penstock.pipeline.values.schemas import LATEST, settled
 from penstock.protocol.value import Value
+from penstock.protocol.varint import encode_varint
 from penstock.work.connect.registry import HEAD, MAGIC, RegistryError
 
 Encode = Callable[[Mapping[str, Any]], bytes]
@@ -124,15 +125,7 @@ def _indexes(kind: Descriptor) -> bytes:
         siblings = at.file.message_types_by_name.values() if outer is None else outer.nested_types
         path.insert(0, [one.full_name for one in siblings].index(at.full_name))
         at = outer
-    return b"\0" if path == [0] else b"".join(_zigzag(number) for number in (len(path), *path))
-
-
-def _zigzag(number: int) -> bytes:
-    number, made = number << 1, bytearray()
-    while number > 0x7F:
-        made.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*made, number])
+    return b"\0" if path == [0] else b"".join(encode_varint(number) for number in (len(path), *path))
 
 
 def _plain(value: Any) -> Any:

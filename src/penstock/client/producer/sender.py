@@ -103,7 +103,7 @@ class Sender:
 
     async def _has_identity(self) -> bool:
         """Get a producer id if one is needed; False while none is to be had."""
-        if not self._settings.is_idempotent or not self._sequences.needs_identity:
+        if not self._settings.is_idempotent or self._sequences.identity is not None:
             return True
         try:
             response = await self._cluster.to_any(producer_id_request(), InitProducerIdResponse)
@@ -115,7 +115,7 @@ class Sender:
                     self._give_up(batch, error)
             return False
         self._note(None)
-        self._sequences.set_identity(response.producer_id, response.producer_epoch)
+        self._sequences.identity = response.producer_id, response.producer_epoch
         return True
 
     async def _know_leaders(self, ready: Sequence[TopicPartition]) -> bool:

@@ -15,24 +15,16 @@ class Sequences:
     """The producer's identity and the next sequence number of each partition. No IO."""
 
     def __init__(self) -> None:
-        self._identity: tuple[int, int] | None = None
+        self.identity: tuple[int, int] | None = None
+        """The id and the epoch that InitProducerId has answered; None while they must be asked for."""
         self._partitions: dict[TopicPartition, tuple[tuple[int, int], int]] = {}
-
-    @property
-    def needs_identity(self) -> bool:
-        """Whether InitProducerId comes before the next batch."""
-        return self._identity is None
-
-    def set_identity(self, producer_id: int, producer_epoch: int) -> None:
-        """From InitProducerId."""
-        self._identity = (producer_id, producer_epoch)
 
     def number(self, batch: PendingBatch) -> None:
         """A batch that has its place (a retry) keeps it."""
         if batch.base_sequence != NO_SEQUENCE:
             return
-        assert self._identity is not None
-        identity, sequence = self._partitions.get(batch.partition, (self._identity, 0))
+        assert self.identity is not None
+        identity, sequence = self._partitions.get(batch.partition, (self.identity, 0))
         batch.producer_id, batch.producer_epoch = identity
         batch.base_sequence = sequence
         self._partitions[batch.partition] = (identity, (sequence + len(batch.records)) & SEQUENCE_MASK)
@@ -50,4 +42,4 @@ class Sequences:
     def reset(self, partition: TopicPartition) -> None:
         """Begin anew in this partition, under another producer id."""
         self._partitions.pop(partition, None)
-        self._identity = None
+        self.identity = None

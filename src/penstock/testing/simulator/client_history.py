@@ -25,7 +25,7 @@ class ClientHistory:
         self, producer: str, where: TopicPartition, value: bytes, outcome: Outcome, offset: int, *, idempotent: bool
     ) -> None:
         def tell(history: History) -> None:
-            history.sent(producer, _place(where), value, outcome, offset=offset, idempotent=idempotent)
+            history.sent(producer, where, value, outcome, offset=offset, idempotent=idempotent)
 
         self._events.append((where.topic, tell))
 
@@ -35,10 +35,10 @@ class ClientHistory:
             self._left[where, offset] = None
         else:
             self._read.setdefault((where, offset), consumer)
-        self._events.append((where.topic, lambda history: history.polled(consumer, _place(where), offset, value)))
+        self._events.append((where.topic, lambda history: history.polled(consumer, where, offset, value)))
 
     def moved(self, consumer: str, where: TopicPartition) -> None:
-        self._events.append((where.topic, lambda history: history.moved(consumer, _place(where))))
+        self._events.append((where.topic, lambda history: history.moved(consumer, where)))
 
     def anomalies(self, topics: Collection[str]) -> Iterator[str]:
         """Of the topics that still exist."""
@@ -50,7 +50,3 @@ class ClientHistory:
         for (where, offset), consumer in self._read.items():
             if where.topic in topics and (where, offset) not in self._left:
                 yield f"{consumer} read {where} offset {offset}, which was never committed"
-
-
-def _place(where: TopicPartition) -> tuple[str, int]:
-    return where.topic, where.partition

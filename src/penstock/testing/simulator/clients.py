@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -21,24 +23,25 @@ from penstock.testing.simulator.loop import VirtualLoop
 from penstock.testing.simulator.trace import Trace
 
 FAILURES = (ClientError, KafkaError)
+RETRY_S = 0.5
 STRATEGIES = (("range", "cooperative-sticky"), ("cooperative-sticky",))
 """Of the first group and of the others: members of one group must agree."""
 
 
+@dataclass(slots=True)
 class World:
     """What all clients share: the clock, the addresses of the brokers, the ledger and the trace."""
 
-    def __init__(self, loop: VirtualLoop, addresses: Sequence[str], ledger: Ledger, trace: Trace) -> None:
-        self.loop = loop
-        self._addresses = addresses
-        self.ledger = ledger
-        self.trace = trace
-        self.is_over = False
-        self.stopping = False
+    loop: VirtualLoop
+    addresses: Sequence[str]
+    ledger: Ledger
+    trace: Trace
+    is_over: bool = False
+    stopping: bool = False
 
     def bootstrap(self, random: Random) -> str:
         """All brokers, in any order."""
-        return ",".join(random.sample(self._addresses, len(self._addresses)))
+        return ",".join(random.sample(self.addresses, len(self.addresses)))
 
     def common(self, name: str, random: Random) -> dict[str, Any]:
         """For every client: time-outs that fit the length of a simulation."""
@@ -52,43 +55,66 @@ class World:
         }
 
 
-class ProducingClient:
+class Client(ABC):
+    """A process of its own."""
+
+    def __init__(self, world: World, name: str, random: Random) -> None:
+        self.name = name
+        self._world = world
+        self._random = random
+
+    @property
+    def _is_done(self) -> bool:
+        return self._world.stopping
+
+    async def run(self) -> None:
+        """Until the world stops; after a failure it begins anew."""
+        while not self._is_done:
+            try:
+                await self._live()
+            except FAILURES as error:
+                self._failed(error)
+                await asyncio.sleep(RETRY_S)
+
+    @abstractmethod
+    async def _live(self) -> None: ...
+
+    def _failed(self, error: Exception) -> None:
+        self._note(f"failed: {error!r}")
+
+    def _note(self, what: str) -> None:
+        self._world.trace.note(self.name, what)
+
+
+class ProducingClient(Client):
     """Sends numbered records to random partitions, one after the other or several at once."""
 
     def __init__(
         self, world: World, name: str, random: Random, *, idempotent: bool, may_not_wait: bool = False
     ) -> None:
-        self.name = name
+        super().__init__(world, name, random)
         self.idempotent = idempotent
         self._may_not_wait = may_not_wait
         self.acknowledged = 0
-        self._world = world
-        self._random = random
         self._next = 0
         self._lives = 0
         self._acks = -1
 
-    async def run(self) -> None:
-        """Until the world stops; a producer that fails is replaced by a new one."""
-        while not self._world.stopping:
-            self._acks = -1 if self.idempotent else self._random.choice((-1, 1))
-            if self._may_not_wait and self._acks == 1:
-                self._acks = self._random.choice((0, 1))
-            settings = ProducerSettings(
-                **self._world.common(self.name, self._random),
-                enable_idempotence=self.idempotent,
-                acks=self._acks,
-                delivery_timeout_ms=15_000,
-                max_block_ms=5_000,
-                linger_ms=self._random.choice((0, 5)),
-            )
-            self._lives += 1
-            try:
-                async with Producer(self._world.bootstrap(self._random), settings) as producer:
-                    await self._send(producer)
-            except FAILURES as error:
-                self._world.trace.note(self.name, f"failed: {error!r}")
-                await asyncio.sleep(0.5)
+    async def _live(self) -> None:
+        self._acks = -1 if self.idempotent else self._random.choice((-1, 1))
+        if self._may_not_wait and self._acks == 1:
+            self._acks = self._random.choice((0, 1))
+        settings = ProducerSettings(
+            **self._world.common(self.name, self._random),
+            enable_idempotence=self.idempotent,
+            acks=self._acks,
+            delivery_timeout_ms=15_000,
+            max_block_ms=5_000,
+            linger_ms=self._random.choice((0, 5)),
+        )
+        self._lives += 1
+        async with Producer(self._world.bootstrap(self._random), settings) as producer:
+            await self._send(producer)
 
     async def _send(self, producer: Producer) -> None:
         for _ in range(self._random.randrange(5, 200)):
@@ -103,7 +129,7 @@ class ProducingClient:
             await asyncio.sleep(self._random.expovariate(8))
 
     def _note_identity(self, producer: Producer) -> None:
-        identity = producer._sender._sequences._identity
+        identity = producer._sender._sequences.identity
         if self.idempotent and identity is not None:
             self._world.ledger.agreement.producer_id(identity[0], f"{self.name}.{self._lives}")
 
@@ -118,7 +144,7 @@ class ProducingClient:
             sent, await asyncio.gather(*(future for _, future in sent), return_exceptions=True), strict=True
         ):
             if isinstance(result, BaseException):
-                self._world.trace.note(self.name, f"{value.decode()} failed: {result!r}")
+                self._note(f"{value.decode()} failed: {result!r}")
                 if not isinstance(result, FAILURES):
                     raise result
                 self._tell_history(where, value, Outcome.UNKNOWN)
@@ -127,7 +153,7 @@ class ProducingClient:
                 if not self._acks:
                     self._tell_history(where, value, Outcome.UNKNOWN)
                     continue
-                self._world.trace.note(self.name, f"{value.decode()} acknowledged at {where} offset {result.offset}")
+                self._note(f"{value.decode()} acknowledged at {where} offset {result.offset}")
                 is_certain = self._acks == -1
                 if self._world.ledger.holds_since(where.topic, losses):  # else it may come from before the power cut
                     self._world.ledger.acked(where, result.offset, value, written_ms, by_all=is_certain, before=before)
@@ -139,7 +165,7 @@ class ProducingClient:
         history.sent(self.name, where, value, outcome, offset, idempotent=self.idempotent)
 
 
-class ConsumingClient(RebalanceListener):
+class ConsumingClient(Client, RebalanceListener):
     """A member of a group, which commits what it has read, and perhaps now and then by itself as well."""
 
     def __init__(
@@ -153,13 +179,11 @@ class ConsumingClient(RebalanceListener):
         may_stay: bool = False,
     ) -> None:
         """`may_stay`: alone in its group, without faults. It has no reason to join for what it has."""
-        self.name = name
+        super().__init__(world, name, random)
         self.group = group
         self._commits_by_itself = commits_by_itself
         self._may_stay = may_stay
         self._last: tuple[str, list[TopicPartition]] | None = None
-        self._world = world
-        self._random = random
         self._consumer: Consumer | None = None
         self._losses = 0
         self._lives = 0
@@ -168,31 +192,25 @@ class ConsumingClient(RebalanceListener):
     def _member(self) -> str:
         return f"{self.name}/{self._lives}"
 
-    async def run(self) -> None:
-        """Until the world stops; a consumer that fails, or has enough, is replaced by a new one."""
-        while not self._world.stopping:
-            settings = ConsumerSettings(
-                **self._world.common(self.name, self._random),
-                group_id=self.group,
-                auto_offset_reset="earliest",
-                enable_auto_commit=self._commits_by_itself,
-                partition_assignment_strategy=STRATEGIES[self.group != "g0"],
-                background=SameLoop,
-                session_timeout_ms=6_000,
-                heartbeat_interval_ms=1_000,
-                max_poll_interval_ms=10_000,
-                metadata_max_age_ms=2_000,
-                allow_auto_create_topics=False,
-            )
-            self._lives += 1
-            try:
-                async with Consumer(self._world.bootstrap(self._random), settings) as consumer:
-                    self._consumer = consumer
-                    await consumer.subscribe(pattern="t[0-9]+", listener=self)
-                    await self._read(consumer)
-            except FAILURES as error:
-                self._world.trace.note(self.name, f"failed: {error!r}")
-                await asyncio.sleep(0.5)
+    async def _live(self) -> None:
+        settings = ConsumerSettings(
+            **self._world.common(self.name, self._random),
+            group_id=self.group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=self._commits_by_itself,
+            partition_assignment_strategy=STRATEGIES[self.group != "g0"],
+            background=SameLoop,
+            session_timeout_ms=6_000,
+            heartbeat_interval_ms=1_000,
+            max_poll_interval_ms=10_000,
+            metadata_max_age_ms=2_000,
+            allow_auto_create_topics=False,
+        )
+        self._lives += 1
+        async with Consumer(self._world.bootstrap(self._random), settings) as consumer:
+            self._consumer = consumer
+            await consumer.subscribe(pattern="t[0-9]+", listener=self)
+            await self._read(consumer)
 
     async def _read(self, consumer: Consumer) -> None:
         until = self._world.loop.time() + self._random.uniform(5, 60)
@@ -222,9 +240,9 @@ class ConsumingClient(RebalanceListener):
         try:
             await consumer.commit()
         except FAILURES as error:
-            self._world.trace.note(self.name, f"could not commit: {error!r}")
+            self._note(f"could not commit: {error!r}")
             return
-        self._world.trace.note(self.name, f"committed {', '.join(f'{p}={o}' for p, o in positions.items())}")
+        self._note(f"committed {', '.join(f'{p}={o}' for p, o in positions.items())}")
         if losses == self._world.ledger.lossy_crashes:
             for partition, offset in positions.items():
                 self._world.ledger.commit_acknowledged(self.group, partition, offset)
@@ -236,7 +254,7 @@ class ConsumingClient(RebalanceListener):
         for partition in partitions:
             self._world.ledger.history.moved(self._member, partition)
         held = self._consumer.assignment
-        self._world.trace.note(self.name, f"generation {generation}: {', '.join(map(str, held)) or 'nothing'}")
+        self._note(f"generation {generation}: {', '.join(map(str, held)) or 'nothing'}")
         if self._may_stay and held and self._last == (self._member, held):
             self._world.ledger.violated(f"{self._member} has joined {self.group} again, and nothing has happened")
         self._last = self._member, list(held)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from random import Random
 
 from penstock.log.names import partition_directory
@@ -38,12 +39,12 @@ class Faults:
         self._random = random
         self._trace = trace
         self._kinds: dict[str, Callable[[Machine], Awaitable[None]]] = {
-            "kill": self._kill,
-            "power": self._kill_with_power,
-            "kill in a call": self._kill_in_a_call,
-            "power in a call": self._power_in_a_call,
-            "kill all": self._kill_all,
-            "power all": self._power_all,
+            "kill": partial(self._crash, power_lost=False),
+            "power": partial(self._crash, power_lost=True),
+            "kill in a call": partial(self._crash_in_a_call, power_lost=False),
+            "power in a call": partial(self._crash_in_a_call, power_lost=True),
+            "kill all": lambda _: self._crash_all(power_lost=False),
+            "power all": lambda _: self._crash_all(power_lost=True),
             "stop": lambda machine: machine.stop(),
             "power and a stop": self._power_and_a_stop,
             "stop unheard": self._stop_unheard,
@@ -106,17 +107,8 @@ class Faults:
 
     # What is over at once
 
-    async def _kill(self, machine: Machine) -> None:
-        machine.crash(power_lost=False)
-
-    async def _kill_with_power(self, machine: Machine) -> None:
-        machine.crash(power_lost=True)
-
-    async def _kill_all(self, _: Machine) -> None:
-        await self._crash_all(power_lost=False)
-
-    async def _power_all(self, _: Machine) -> None:
-        await self._crash_all(power_lost=True)
+    async def _crash(self, machine: Machine, *, power_lost: bool) -> None:
+        machine.crash(power_lost=power_lost)
 
     async def _crash_all(self, *, power_lost: bool) -> None:
         """They come back one by one, in any order."""
@@ -142,12 +134,8 @@ class Faults:
                 each.launch()
             await asyncio.sleep(self._random.expovariate(1 / MEAN_DOWN_S))
 
-    async def _kill_in_a_call(self, machine: Machine) -> None:
-        machine.power_fails_with_it = False
-        machine.disk.crash_in = self._random.randrange(1, MAX_CALLS_TO_A_CRASH)
-
-    async def _power_in_a_call(self, machine: Machine) -> None:
-        machine.power_fails_with_it = True
+    async def _crash_in_a_call(self, machine: Machine, *, power_lost: bool) -> None:
+        machine.power_fails_with_it = power_lost
         machine.disk.crash_in = self._random.randrange(1, MAX_CALLS_TO_A_CRASH)
 
     async def _break(self, _: Machine) -> None:
@@ -222,30 +210,26 @@ class Faults:
     async def _read_errors(self, machine: Machine) -> None:
         with _may_fail_to_start(machine):
             machine.disk.conditions.read_errors = self._random.choice((0.01, 0.2, 1))
-            await self._last(f"read errors: {machine.name}")
-            self._mend_and_restart(machine)
+            await self._last_and_restart(machine, f"read errors: {machine.name}")
 
     async def _sync_errors(self, machine: Machine) -> None:
         """After a failed sync nothing can be trusted: the operator mends the disk and starts the node again."""
         with _may_fail_to_start(machine):
             machine.disk.conditions.sync_errors = self._random.choice((0.1, 1))
-            await self._last(f"sync errors: {machine.name}")
-            self._mend_and_restart(machine)
+            await self._last_and_restart(machine, f"sync errors: {machine.name}")
 
     async def _an_error(self, machine: Machine) -> None:
         """One call fails, of any kind; the disk works again at once, and the node must not rely on it."""
         with _may_fail_to_start(machine):
             machine.disk.error_in = self._random.randrange(1, MAX_CALLS_TO_A_CRASH)
-            await self._last(f"an error: {machine.name}")
-            self._mend_and_restart(machine)
+            await self._last_and_restart(machine, f"an error: {machine.name}")
 
     async def _a_dead_disk(self, machine: Machine) -> None:
         """One disk does nothing any more, until it is plugged in again."""
         with _may_fail_to_start(machine):
             dead = self._random.choice(machine.data_paths).strip("/")
             machine.disk.conditions.dead = frozenset({dead})
-            await self._last(f"dead disk: {dead} of {machine.name}")
-            self._mend_and_restart(machine)
+            await self._last_and_restart(machine, f"dead disk: {dead} of {machine.name}")
 
     async def _a_new_disk(self, machine: Machine) -> None:
         """One disk is replaced by an empty one; not before all replicas are in sync, on the disks they have.
@@ -256,9 +240,7 @@ class Faults:
         if not paths or not self._is_in_sync():
             return
         machine.replace_disk(self._random.choice(paths))
-        await asyncio.sleep(self._random.expovariate(1 / MEAN_DOWN_S))
-        if not machine.is_up:
-            machine.launch()
+        await self._launch_later(machine)
 
     async def _lost_logs(self, machine: Machine) -> None:
         """A disk loses flushed records of storage groups, or of partitions in them; not before all others have all.
@@ -271,9 +253,7 @@ class Faults:
         if self._random.random() < 0.5:
             await self._crash_all(power_lost=False)
             return
-        await asyncio.sleep(self._random.expovariate(1 / MEAN_DOWN_S))
-        if not machine.is_up:
-            machine.launch()
+        await self._launch_later(machine)
 
     def logs_of_groups(self, machine: Machine) -> list[str]:
         return [
@@ -297,11 +277,17 @@ class Faults:
             for partition in topic.partitions.values()
         )
 
-    def _mend_and_restart(self, machine: Machine) -> None:
+    async def _last_and_restart(self, machine: Machine, what: str) -> None:
         """A failed disk stays offline until the node starts again."""
+        await self._last(what)
         machine.heal_disk()
         machine.disk.error_in = None
         machine.crash(power_lost=self._random.random() < 0.3)
+
+    async def _launch_later(self, machine: Machine) -> None:
+        await asyncio.sleep(self._random.expovariate(1 / MEAN_DOWN_S))
+        if not machine.is_up:
+            machine.launch()
 
     async def _last(self, what: str) -> None:
         seconds = self._random.uniform(0.5, 12)

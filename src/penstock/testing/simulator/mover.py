@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from random import Random
 
 from penstock.client.admin import Admin
 from penstock.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
 from penstock.client.admin.partitions import ElectionType, Outcome
-from penstock.client.settings import ClientSettings
 from penstock.client.values import TopicPartition
 from penstock.metadata.topics import TopicImage
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS
-from penstock.testing.simulator.clients import FAILURES, World
+from penstock.testing.simulator.admin_client import AdminClient
+from penstock.testing.simulator.clients import World
 from penstock.testing.simulator.plan import Plan
 
 MEAN_PAUSE_S = 1.5
@@ -34,33 +33,28 @@ SMALLER = 0.1
 """The share of moves that take all limits away."""
 
 
-class MovingClient:
+class MovingClient(AdminClient):
     """Moves until all is healed; then a move under way ends by itself, or never."""
 
     def __init__(self, world: World, name: str, random: Random, plan: Plan) -> None:
-        self.name = name
-        self._world = world
-        self._random = random
+        super().__init__(world, name, random, MEAN_PAUSE_S)
         self._brokers = [node.node_id for node in plan.nodes if node.is_broker]
         self._directories = plan.settings.get("log.dirs", "/data").split(",")
         self._may_reassign = plan.replicas > 1
-        self._has_limited = False
+        self._has_limited = self._has_ended = False
 
-    async def run(self) -> None:
-        while True:
-            settings = ClientSettings(**self._world.common(self.name, self._random))
-            try:
-                async with Admin(self._world.bootstrap(self._random), settings) as admin:
-                    while not self._world.is_over:
-                        await self._act(admin)
-                        await asyncio.sleep(self._random.expovariate(1 / MEAN_PAUSE_S))
-                    await self._lift_limits(admin)
-                    return
-            except FAILURES as error:
-                self._note(f"failed: {error!r}")
-                if isinstance(error, KafkaError):
-                    self._check(error.code, repr(error))
-                await asyncio.sleep(0.5)
+    @property
+    def _is_done(self) -> bool:
+        return self._has_ended
+
+    @property
+    def _has_enough(self) -> bool:
+        return self._world.is_over
+
+    def _failed(self, error: Exception) -> None:
+        super()._failed(error)
+        if isinstance(error, KafkaError):
+            self._check(error.code, repr(error))
 
     async def _act(self, admin: Admin) -> None:
         image = self._world.ledger.agreement.newest
@@ -127,10 +121,11 @@ class MovingClient:
         self._has_limited |= rate is not None
         await self._alter_brokers(admin, None if rate is None else str(rate))
 
-    async def _lift_limits(self, admin: Admin) -> None:
-        """As an administrator does when the moves are over."""
+    async def _end(self, admin: Admin) -> None:
+        """Lifts limits, as an administrator does when the moves are over."""
         if self._has_limited:
             await self._alter_brokers(admin, None)
+        self._has_ended = True
 
     async def _alter_brokers(self, admin: Admin, rate: str | None) -> None:
         for node in self._brokers:
@@ -152,6 +147,3 @@ class MovingClient:
     def _check(self, code: ErrorCode, what: str) -> None:
         if code == ErrorCode.UNKNOWN_SERVER_ERROR:
             self._world.ledger.violated(f"{self.name}: {what}")
-
-    def _note(self, what: str) -> None:
-        self._world.trace.note(self.name, what)

@@ -66,11 +66,15 @@ class Pipe(asyncio.Transport):
             self.protocol.pause_writing()
 
     def close(self) -> None:
-        """Closes when everything is sent."""
-        self._end(None)
+        """Closes when everything is sent; `connection_lost` comes from the loop, not from within the call."""
+        if self._closing:
+            return
+        self._closing = True
+        self._network.loop.call_soon(self.reset, None, context=self.process.context)
+        when = self._network.arrival(self.process.host, self.peer.process.host, self._last_arrival)
+        self._network.loop.call_at_moment(when, self.peer.reset, None, context=self.peer.process.context)
 
-    def abort(self) -> None:
-        self._end(None)
+    abort = close
 
     def is_closing(self) -> bool:
         return self._closing
@@ -160,18 +164,6 @@ class Pipe(asyncio.Transport):
         if self._write_paused and not self._closing and self._in_flight <= self._network.conditions.socket_bytes:
             self._write_paused = False
             self.protocol.resume_writing()
-
-    def _end(self, error: Exception | None) -> None:
-        if self._closing:
-            return
-        self._closing = True
-        self.reset_soon(self, error)
-        when = self._network.arrival(self.process.host, self.peer.process.host, self._last_arrival)
-        self._network.loop.call_at_moment(when, self.peer.reset, None, context=self.peer.process.context)
-
-    def reset_soon(self, pipe: Pipe, error: Exception | None) -> None:
-        """`connection_lost` comes from the loop, not from within the call."""
-        self._network.loop.call_soon(pipe.reset, error, context=pipe.process.context)
 
 
 class SimulatedSocket:

@@ -144,7 +144,9 @@ class Plan(Value, kw_only=True):
         return None if retention_ms < 0 else retention_ms
 
     def settings_of(self, node: NodePlan) -> dict[str, str]:
-        return self.settings | (dict(self._addresses(node)) if self.is_cluster else _alone(node))
+        if self.is_cluster:
+            return self.settings | dict(self._addresses(node))
+        return self.settings | {"node.id": str(node.node_id), "listeners": f"PLAINTEXT://{node.name}:{BROKER_PORT}"}
 
     def _addresses(self, node: NodePlan) -> Iterator[tuple[str, str]]:
         listeners = []
@@ -163,10 +165,6 @@ class Plan(Value, kw_only=True):
         else:
             voters = (f"{one.node_id}@{one.name}:{CONTROLLER_PORT}" for one in controllers)
             yield "controller.quorum.voters", ",".join(voters)
-
-
-def _alone(node: NodePlan) -> dict[str, str]:
-    return {"node.id": str(node.node_id), "listeners": f"PLAINTEXT://{node.name}:{BROKER_PORT}"}
 
 
 def draw(random: Random, nodes: int | None = None) -> Plan:

@@ -24,7 +24,7 @@ from penstock.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from penstock.testing.simulator.clients import FAILURES, World
+from penstock.testing.simulator.clients import FAILURES, Client, World
 
 PAUSE_S: Final = 0.1
 LIMIT_S: Final = 1.0
@@ -34,27 +34,23 @@ CONSUMER: Final = -1
 LATEST: Final = -1
 
 
-class ReadingClient:
+class ReadingClient(Client):
     def __init__(self, world: World, name: str, random: Random) -> None:
-        self.name = name
-        self._world = world
-        self._random = random
+        super().__init__(world, name, random)
         self._connections: dict[str, Connection] = {}
         self._told: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         """The epoch and the end in a broker's last answer."""
 
-    async def run(self) -> None:
-        """Until the world stops."""
-        while not self._world.stopping:
-            address = self._world.bootstrap(self._random).partition(",")[0]
-            try:
-                async with asyncio.timeout(LIMIT_S):
-                    await self._ask(address)
-            except (*FAILURES, TimeoutError):
-                connection = self._connections.pop(address, None)
-                if connection is not None:
-                    await connection.close()
-            await asyncio.sleep(self._random.expovariate(1 / PAUSE_S))
+    async def _live(self) -> None:
+        address = self._world.bootstrap(self._random).partition(",")[0]
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                await self._ask(address)
+        except (*FAILURES, TimeoutError):
+            connection = self._connections.pop(address, None)
+            if connection is not None:
+                await connection.close()
+        await asyncio.sleep(self._random.expovariate(1 / PAUSE_S))
 
     async def _ask(self, address: str) -> None:
         ledger, image = self._world.ledger, self._world.ledger.agreement.newest

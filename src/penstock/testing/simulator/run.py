@@ -19,7 +19,7 @@ from penstock.node.assembly.first_voters import first_snapshot
 from penstock.protocol.uuids import random_uuid, uuid_to_text
 from penstock.protocol.value import Value
 from penstock.testing.simulator.administrator import AdministratingClient
-from penstock.testing.simulator.clients import ConsumingClient, ProducingClient, World
+from penstock.testing.simulator.clients import Client, ConsumingClient, ProducingClient, World
 from penstock.testing.simulator.faults import Faults
 from penstock.testing.simulator.ledger import Ledger
 from penstock.testing.simulator.logged_faults import faults_in_logs
@@ -176,19 +176,7 @@ class _Simulation:
             for n in range(max(plan.consumers, plan.groups))
         ]
         admin = AdministratingClient(self._world, "admin", Random(random.getrandbits(64)), groups, plan)
-        self._clients: list[
-            ProducingClient
-            | ConsumingClient
-            | AdministratingClient
-            | OperatingClient
-            | MovingClient
-            | TableClient
-            | ReadingClient
-        ] = [
-            *self._producers,
-            *consumers,
-            admin,
-        ]
+        self._clients: list[Client] = [*self._producers, *consumers, admin]
         if plan.operates:
             self._clients.append(OperatingClient(self._world, "operator", Random(random.getrandbits(64)), plan))
         if plan.moves:

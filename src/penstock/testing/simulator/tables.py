@@ -20,7 +20,7 @@ from penstock.client.producer import Producer
 from penstock.client.settings import ClientSettings, ProducerSettings
 from penstock.client.values import ConsumedRecord
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.testing.simulator.clients import FAILURES, World
+from penstock.testing.simulator.clients import FAILURES, Client, World
 from penstock.testing.simulator.plan import Plan
 
 KEYS: Final = (6, 60)
@@ -37,38 +37,30 @@ class _Key:
     """By the number of the write."""
 
 
-class TableClient:
+class TableClient(Client):
     def __init__(self, world: World, name: str, random: Random, plan: Plan) -> None:
-        self.name = name
+        super().__init__(world, name, random)
         self.is_made = False
-        self._world = world
-        self._random = random
         self._replicas = plan.replicas
         self._keeps_tombstones = plan.keeps_tombstones
         self._segment_bytes = random.choice((300, 1000, 5000))
         self._keys = {b"k%d" % number: _Key() for number in range(random.choice(KEYS))}
         self._written = 0
 
-    async def run(self) -> None:
-        """Until the world stops; a producer that fails is replaced by a new one."""
-        while not self._world.stopping:
-            common = self._world.common(self.name, self._random)
-            try:
-                if not self.is_made:
-                    await self._make(ClientSettings(**common))
-                by_all = self._random.random() < 0.7
-                settings = ProducerSettings(
-                    **common,
-                    enable_idempotence=by_all,
-                    acks=-1 if by_all else 1,
-                    delivery_timeout_ms=15_000,
-                    max_block_ms=5_000,
-                )
-                async with Producer(self._world.bootstrap(self._random), settings) as producer:
-                    await self._write(producer, by_all=by_all)
-            except FAILURES as error:
-                self._world.trace.note(self.name, f"failed: {error!r}")
-                await asyncio.sleep(0.5)
+    async def _live(self) -> None:
+        common = self._world.common(self.name, self._random)
+        if not self.is_made:
+            await self._make(ClientSettings(**common))
+        by_all = self._random.random() < 0.7
+        settings = ProducerSettings(
+            **common,
+            enable_idempotence=by_all,
+            acks=-1 if by_all else 1,
+            delivery_timeout_ms=15_000,
+            max_block_ms=5_000,
+        )
+        async with Producer(self._world.bootstrap(self._random), settings) as producer:
+            await self._write(producer, by_all=by_all)
 
     async def _make(self, settings: ClientSettings) -> None:
         configs = {"cleanup.policy": "compact", "internal.segment.bytes": str(self._segment_bytes)}
@@ -103,7 +95,7 @@ class TableClient:
                     continue
                 known = self._keys[key]
                 known.value = known.doubtful.pop(number)
-                self._world.trace.note(self.name, f"{key!r} is {known.value!r} at {result.offset}")
+                self._note(f"{key!r} is {known.value!r} at {result.offset}")
             elif not isinstance(result, FAILURES):
                 raise result
 

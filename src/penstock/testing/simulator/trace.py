@@ -11,15 +11,12 @@ class Trace:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.lines: list[str] = []
-        self._clock = clock
+        self.now = clock
+        """Virtual seconds."""
         self._hash = hashlib.sha256()
 
-    def now(self) -> float:
-        """Virtual seconds."""
-        return self._clock()
-
     def note(self, who: str, what: str) -> None:
-        line = f"{self._clock():11.6f} {who:<10} {what}"
+        line = f"{self.now():11.6f} {who:<10} {what}"
         self.lines.append(line)
         self._hash.update(line.encode())
 

@@ -117,8 +117,8 @@ def batch_of(count: int, partition: TopicPartition = P0) -> PendingBatch:
 
 def test_sequences_go_on_by_partition_and_a_retry_keeps_its_own() -> None:
     sequences = Sequences()
-    assert sequences.needs_identity
-    sequences.set_identity(7, 0)
+    assert sequences.identity is None
+    sequences.identity = (7, 0)
     first, second, other = batch_of(3), batch_of(2), batch_of(1, P1)
     for batch in (first, second, other, first):
         sequences.number(batch)
@@ -128,7 +128,7 @@ def test_sequences_go_on_by_partition_and_a_retry_keeps_its_own() -> None:
 
 def test_a_refused_batch_gives_its_numbers_back_but_not_after_a_retry() -> None:
     sequences = Sequences()
-    sequences.set_identity(7, 0)
+    sequences.identity = (7, 0)
     refused, following = batch_of(3), batch_of(1)
     sequences.number(refused)
     sequences.take_back(refused)
@@ -138,16 +138,16 @@ def test_a_refused_batch_gives_its_numbers_back_but_not_after_a_retry() -> None:
     sequences.number(retried)
     retried.attempts = 1
     sequences.take_back(retried)
-    assert sequences.needs_identity
+    assert sequences.identity is None
 
 
 def test_after_a_reset_a_partition_begins_anew_and_the_others_go_on() -> None:
     sequences = Sequences()
-    sequences.set_identity(7, 0)
+    sequences.identity = (7, 0)
     for partition in (P0, P1):
         sequences.number(batch_of(5, partition))
     sequences.reset(P0)
-    sequences.set_identity(8, 0)
+    sequences.identity = (8, 0)
     anew, onward = batch_of(1, P0), batch_of(1, P1)
     sequences.number(anew)
     sequences.number(onward)
