@@ -231,7 +231,7 @@ def _log_dirs(
 
 def _replica_size(partition: DescribeLogDirsPartition, log: CompactedLog | None) -> ReplicaSize:
     if log is None or partition.is_future_key:
-        return ReplicaSize(partition.partition_size, partition.offset_lag, partition.is_future_key)
+        log = CompactedLog()
     return ReplicaSize(
         partition.partition_size,
         partition.offset_lag,
