@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from typing import Final, TypeVar
 
-from penstock.client.blocking.connection import BlockingConnection
+from penstock.client.blocking.connection import BlockingConnection, Response
 from penstock.protocol.address import parse_address
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA
@@ -18,6 +19,7 @@ from penstock.protocol.messages.describe_quorum import (
 )
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.schema import Message
 
 PATIENCE_MS: Final = 2_000
 PAUSE_S: Final = 0.01
@@ -34,17 +36,8 @@ def active_controller(addresses: Iterable[str]) -> int | None:
 
 def known_brokers(address: str) -> set[int]:
     """Brokers in service, as this one sees them; none if it does not answer."""
-    try:
-        connection = _connect(address)
-    except (OSError, KafkaError):
-        return set()
-    try:
-        response = connection.request(ApiKey.METADATA, MetadataRequest(topics=[]), MetadataResponse)
-        return {broker.node_id for broker in response.brokers}
-    except OSError:
-        return set()
-    finally:
-        connection.close()
+    response = _ask(address, ApiKey.METADATA, MetadataRequest(topics=[]), MetadataResponse)
+    return set() if response is None else {broker.node_id for broker in response.brokers}
 
 
 def wait_until(look: Callable[[], Found | None], seconds: float, what: str) -> Found:
@@ -67,27 +60,25 @@ def _claim(address: str) -> tuple[int, int] | None:
     """The epoch and the leader, if the node at this address knows them at first hand."""
     partition = DescribeQuorumRequestPartitionData(partition_index=0)
     topic = DescribeQuorumRequestTopicData(topic_name=CLUSTER_METADATA, partitions=[partition])
-    try:
-        connection = _connect(address)
-    except (OSError, KafkaError):
+    response = _ask(address, ApiKey.DESCRIBE_QUORUM, DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse)
+    if response is None:
         return None
-    try:
-        request = DescribeQuorumRequest(topics=[topic])
-        response = connection.request(ApiKey.DESCRIBE_QUORUM, request, DescribeQuorumResponse)
-    except (OSError, KafkaError):
-        return None
-    finally:
-        connection.close()
     rows = [row for answered in response.topics for row in answered.partitions if not row.error_code]
     if response.error_code or not rows or rows[0].leader_id < 0:
         return None
     return rows[0].leader_epoch, rows[0].leader_id
 
 
-def _connect(address: str) -> BlockingConnection:
-    return BlockingConnection(
-        parse_address(address),
-        client_id="penstock-testing",
-        connect_timeout_ms=PATIENCE_MS,
-        request_timeout_ms=PATIENCE_MS,
-    )
+def _ask(address: str, api_key: ApiKey, request: Message, response_class: type[Response]) -> Response | None:
+    """None if the node does not answer."""
+    try:
+        connection = BlockingConnection(
+            parse_address(address),
+            client_id="penstock-testing",
+            connect_timeout_ms=PATIENCE_MS,
+            request_timeout_ms=PATIENCE_MS,
+        )
+        with closing(connection):
+            return connection.request(api_key, request, response_class)
+    except (OSError, KafkaError):
+        return None
