@@ -12,10 +12,9 @@ from itertools import product
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
-from bench.node import AT_ONCE, penstock_command, running_node
-from bench.process import Command, CpuTimes
+from bench.measure import Figures, Measure, table
+from bench.process import AT_ONCE, Command, CpuTimes, penstock_command, running_node
 from bench.round_trip import REQUESTS_OF, SmallRequests
 
 HERE = Path(__file__).parents[1]
@@ -63,28 +62,17 @@ def pair(sides: Sequence[Side], kind: str, at_once: int) -> Iterator[tuple[str, 
         yield f"{what}: p50", [statistics.median(of_side) * 1e3 for of_side in trips]
 
 
-def measured(other: Path, pairs: int) -> dict[str, list[list[float]]]:
-    found: dict[str, list[list[float]]] = {}
+def measured(other: Path, pairs: int) -> list[Measure]:
+    figures = Figures()
     with ExitStack() as stack:
         sides = Side(stack, other), Side(stack, HERE)
-        for number in range(pairs + 1):
+        for _ in figures.runs(pairs):
             for kind, at_once in product(REQUESTS_OF, TURN):
-                for figure, both in pair(sides, kind, at_once):
-                    if number:
-                        found.setdefault(figure, []).append(both)
-    return found
-
-
-def table(found: dict[str, list[list[float]]]) -> Table:
-    out = Table(title="This tree against the other: µs per request, medians")
-    for heading in ("figure", "other", "this", "ratio", "least", "most"):
-        out.add_column(heading, justify="left" if heading == "figure" else "right")
-    for figure, pairs in found.items():
-        other, this = (statistics.median(side) for side in zip(*pairs, strict=True))
-        ratios = [mine / theirs for theirs, mine in pairs]
-        shown = (statistics.median(ratios), min(ratios), max(ratios))
-        out.add_row(figure, f"{other:.1f}", f"{this:.1f}", *(f"{ratio:.2f}" for ratio in shown))
-    return out
+                for figure, (theirs, ours) in pair(sides, kind, at_once):
+                    figures.add(f"{figure}, other", "µs", theirs)
+                    figures.add(f"{figure}, this", "µs", ours)
+                    figures.add(f"{figure}, ratio", "", ours / theirs)
+    return figures.measures()
 
 
 def main() -> None:
@@ -92,7 +80,7 @@ def main() -> None:
     parser.add_argument("tree", type=Path, help="the other checkout")
     parser.add_argument("--pairs", type=int, default=9, help="pairs that count (9)")
     words = parser.parse_args()
-    Console().print(table(measured(words.tree.resolve(), words.pairs)))
+    Console().print(table(measured(words.tree.resolve(), words.pairs), "This tree against the other, by request"))
 
 
 if __name__ == "__main__":

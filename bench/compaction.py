@@ -14,11 +14,9 @@ from typing import Final
 from bench.child import Child
 from bench.load import Settings, produce
 from bench.measure import Budget, Figures, Measure, measure, percentile
-from bench.node import AT_ONCE, penstock_command, running, scratch
-from bench.process import BrokerProcess, Command
+from bench.process import AT_ONCE, BrokerProcess, Command, penstock_command, running, scratch
 from bench.round_trip import REQUESTS_OF, SmallRequests
-from bench.segments import active_offset, cleaned_to, segments
-from bench.topics import create_topic, set_config
+from bench.topics import active_offset, cleaned_to, create_topic, segments, set_config
 from penstock.log.compaction.cleaning import run_round
 from penstock.log.compaction.compiled_keys import CompiledKeys
 from penstock.log.compaction.keys import Keys

@@ -4,19 +4,17 @@ It is handed over, or changes plainly as Kafka's does; or the nodes stop and com
 """
 
 import asyncio
-import threading
 import time
 from collections.abc import Awaitable, Callable
 from itertools import cycle
-from typing import Self
 
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as Position
 
-from bench.background import Background
+from bench.child import Background
+from bench.load import Stream
 from bench.measure import Budget, Figures, Measure, measure
-from bench.node import AS_INSTALLED
-from bench.stream import Stream
+from bench.process import AS_INSTALLED
 from bench.topics import create_topic, leaders_of, wait_in_sync
 from penstock.client.admin import Admin
 from penstock.client.admin.partitions import ElectionType
@@ -24,6 +22,7 @@ from penstock.client.values import TopicPartition
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.requests.own_apis import BalanceAction
 from penstock.testing import Cluster
+from penstock.testing.quorum_view import wait_until
 
 TOPIC = TopicPartition("orders", 0)
 OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)
@@ -72,10 +71,21 @@ async def elect_preferred(admin: Admin, partition: TopicPartition) -> None:
     await admin.partitions.elect_leaders(ElectionType.PREFERRED, [partition])
 
 
-WAYS: dict[str, Callable[[Admin, TopicPartition], Awaitable[None]]] = {
+Move = Callable[[Admin, TopicPartition], Awaitable[None]]
+WAYS: dict[str, Move] = {
     "handed over": hand_over_to_preferred,
     "plain": elect_preferred,
 }
+
+
+async def moved_at(admin: Admin, move: Move, leader: int, calm_s: float) -> float:
+    """When the partition was moved: a while after the new order of replicas, and a while before the return."""
+    await prefer(admin, TOPIC, leader)
+    await asyncio.sleep(calm_s)
+    at_s = time.perf_counter()
+    await move(admin, TOPIC)
+    await asyncio.sleep(calm_s)
+    return at_s
 
 
 def hand_over(runs: int) -> list[Measure]:
@@ -107,11 +117,7 @@ async def _moves(bootstrap: str, runs: int) -> dict[str, list[float]]:
         await asyncio.sleep(WATCHED_S)
         for run in range(runs + 1):
             for way, move in WAYS.items():
-                await prefer(admin, TOPIC, next(leaders))
-                await asyncio.sleep(WATCHED_S)
-                at_s = time.perf_counter()
-                await move(admin, TOPIC)
-                await asyncio.sleep(WATCHED_S)
+                at_s = await moved_at(admin, move, next(leaders), WATCHED_S)
                 if run:
                     found[way].append(at_s)
     return found
@@ -126,12 +132,6 @@ class Committing(Background):
         """When a commit was asked for, and how many ms it took."""
         self.errors = self.assignments = 0
         self._bootstrap = bootstrap
-        self._is_in = threading.Event()
-
-    def __enter__(self) -> Self:
-        super().__enter__()
-        assert self._is_in.wait(LIMIT_S)
-        return self
 
     def run(self) -> None:
         settings = {"bootstrap.servers": self._bootstrap, "group.id": "handed over", "enable.auto.commit": False}
@@ -140,7 +140,7 @@ class Committing(Background):
         offset = 0
         while not self.is_over.is_set():
             consumer.poll(PAUSE_S)
-            if not self._is_in.is_set():
+            if not self.assignments:
                 continue
             offset += 1
             asked_s = time.perf_counter()
@@ -155,7 +155,6 @@ class Committing(Background):
 
     def _assigned(self, *_: object) -> None:
         self.assignments += 1
-        self._is_in.set()
 
     def _failed(self, _: object) -> None:
         self.errors += 1
@@ -177,6 +176,7 @@ def hand_over_groups(runs: int) -> list[Measure]:
     with Cluster(brokers=3, controllers=1, process=True, config=config) as cluster:
         create_topic(cluster.bootstrap_servers, IDLE, places=[REPLICAS])
         with Committing(cluster.bootstrap_servers) as group:
+            wait_until(lambda: group.assignments or None, LIMIT_S, "a member")
             found = asyncio.run(_coordinator_moves(cluster.bootstrap_servers, group, runs))
     return [
         measure("longest commit, coordinator handed over", "ms", found["handed over"]),

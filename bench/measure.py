@@ -8,7 +8,7 @@ import json
 import os
 import platform
 import statistics
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -60,10 +60,18 @@ class Figures:
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[str, list[float], Budget | None]] = {}
+        self._is_warming_up = False
+
+    def runs(self, count: int) -> Iterator[int]:
+        """One to warm up, of which nothing is kept, and then those that count."""
+        for number in range(count + 1):
+            self._is_warming_up = not number
+            yield number
 
     def add(self, name: str, unit: str, value: float, budget: Budget | None = None) -> float:
         """One more run of a figure; returns the value."""
-        self._found.setdefault(name, (unit, [], budget))[1].append(value)
+        if not self._is_warming_up:
+            self._found.setdefault(name, (unit, [], budget))[1].append(value)
         return value
 
     def most(self, name: str) -> float:
@@ -140,12 +148,7 @@ def write(path: Path, measures: Sequence[Measure], *, is_all: bool) -> None:
 
 
 def rows(path: Path) -> list[Row]:
-    """In files from before rows had an origin, the file has it."""
-    if not path.exists():
-        return []
-    document = json.loads(path.read_text())
-    origin = {key: document[key] for key in ("when", "machine") if key in document}
-    return [row | origin for row in document["measures"]]
+    return list(json.loads(path.read_text())["measures"]) if path.exists() else []
 
 
 def merged(others: Sequence[Row], measures: Sequence[Measure], origin: Row) -> list[Row]:

@@ -4,23 +4,31 @@ Each starts a node of its own, warms the page cache by one run that is not count
 ten times what a later one does), and takes the CPU time that the operating system accounts to the node's process.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from itertools import product
+from typing import Any, Final
 
 from bench.compaction import beside_compaction, compaction
 from bench.hand_over import hand_over, hand_over_groups, restarts
 from bench.load import LARGE, ONE_BY_ONE, Load, Settings, produce, start_consuming
-from bench.loading import loading
 from bench.measure import Budget, Figures, Measure, percentile
-from bench.node import AT_ONCE, penstock_command, running_node, scratch
-from bench.process import BrokerProcess, CpuTimes
+from bench.process import AT_ONCE, BrokerProcess, CpuTimes, penstock_command, running_node, scratch
 from bench.replication import failover, first_group, idle_replicas, ready_cluster, replicas, replication_modes, scaling
 from bench.round_trip import ATTACKS, PACKED, REQUESTS_OF, SmallRequests, pack_records, round_trips_beside_ms
 from bench.standstill import KINDS, standstills
 from bench.storage_groups import storage_groups
 from bench.topics import create_topic, delete_topic, fill
-from bench.wire import first_record_at
+from bench.wire import Wire, first_record_at, framed
 from bench.work import connectors
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from penstock.protocol.messages.offset_fetch import OffsetFetchRequest
+from penstock.testing.quorum_view import wait_until
 
 Question = Callable[[int], list[Measure]]
 
@@ -28,11 +36,10 @@ Question = Callable[[int], list[Measure]]
 def boot(runs: int) -> list[Measure]:
     """How long until a new node answers, and what memory does it hold then? How long until three are ready?"""
     figures = Figures()
-    for number in range(runs + 1):
+    for _ in figures.runs(runs):
         with running_node() as node:
-            if number:
-                figures.add("boot to the first answer", "s", node.boot_s, Budget(1.0))
-                figures.add("resident memory, idle", "MB", node.resident_mb, Budget(60))
+            figures.add("boot to the first answer", "s", node.boot_s, Budget(1.0))
+            figures.add("resident memory, idle", "MB", node.resident_mb, Budget(60))
     return figures.measures() + ready_cluster(runs)
 
 
@@ -54,13 +61,12 @@ def small_requests_at_once(runs: int) -> list[Measure]:
     with running_node(AT_ONCE) as node:
         requests = SmallRequests(node)
         for kind, bound in (("heartbeat", 9), ("fetch", 18), ("session fetch", 18)):
-            for number in range(runs + 1):
+            for _ in figures.runs(runs):
                 frames = REQUESTS_OF[kind](requests, count)
                 before = node.cpu()
                 requests.round_trips_ms(frames, at_once)
                 used = (node.cpu() - before).user / count * 1e6
-                if number:
-                    figures.add(f"user CPU per small {kind}, {at_once} at once", "µs", used, Budget(bound))
+                figures.add(f"user CPU per small {kind}, {at_once} at once", "µs", used, Budget(bound))
         requests.close()
     return figures.measures()
 
@@ -96,11 +102,10 @@ def round_trip(runs: int) -> list[Measure]:
     figures = Figures()
     with running_node() as node:
         requests = SmallRequests(node)
-        for number in range(runs + 1):
+        for _ in figures.runs(runs):
             trips = requests.round_trips_ms(requests.produces(5_000))
             for percent, bound in ((50, 0.3), (99, 1.0)):
-                if number:
-                    figures.add(f"round trip, p{percent}", "ms", percentile(trips, percent), Budget(bound))
+                figures.add(f"round trip, p{percent}", "ms", percentile(trips, percent), Budget(bound))
         requests.close()
     return figures.measures()
 
@@ -167,6 +172,105 @@ def neighbours(runs: int) -> list[Measure]:
     return figures.measures()
 
 
+def produced(
+    node: BrokerProcess, runs: int, records: int, size: int, settings: Settings
+) -> Iterator[tuple[Load, CpuTimes]]:
+    """To a topic of one partition, once to warm up and then `runs` times; the topic of the last run stays."""
+    for number in range(runs + 1):
+        topic = f"produced-{number}"
+        create_topic(node.address, topic)
+        before = node.cpu()
+        load = produce(node.address, topic, records, size, settings)
+        used = node.cpu() - before
+        if number < runs:
+            delete_topic(node.address, topic)
+        if number > 0:
+            yield load, used
+
+
+def fetched(node: BrokerProcess, runs: int, records: int, size: int) -> Iterator[tuple[Load, CpuTimes]]:
+    """From the last produce run, once to warm up and then `runs` times."""
+    for number in range(runs + 1):
+        before = node.cpu()
+        load = start_consuming(node.address, f"produced-{runs}", records, size, {}).result()
+        if number > 0:
+            yield load, node.cpu() - before
+
+
+GROUPS: Final = 1_000
+PARTITIONS: Final = 100
+TIMES: Final = 100
+"""How often each group commits its offset in all partitions: ten million commits."""
+TOPIC: Final = "read"
+COMMIT_VERSION, FETCH_VERSION = 7, 7
+FRAMES_AT_ONCE: Final = 50
+LIMIT_S: Final = 60.0
+
+
+def loading(runs: int) -> list[Measure]:
+    """How long is it from the start of a process until all groups have been told what they committed?"""
+    figures = Figures()
+    name = f"start until {GROUPS:,} groups are served, {GROUPS * PARTITIONS * TIMES:,} commits behind them"
+    with scratch() as directory:
+        node = BrokerProcess(penstock_command, directory, {})
+        create_topic(node.address, TOPIC, PARTITIONS)
+        _commit_all(node)
+        for _ in figures.runs(runs):
+            node.stop()
+            node = BrokerProcess(penstock_command, directory, {})
+            _ask_all(node)
+            seconds = time.perf_counter() - node.started
+            figures.add(name, "s", seconds, Budget(3))
+            figures.add(f"{name}, CPU", "s", node.cpu().total)
+        node.stop()
+    return figures.measures()
+
+
+def _commit_all(node: BrokerProcess) -> None:
+    with Wire(node.address) as wire:
+        _until_served(wire, _name(0))
+        for number in range(TIMES):
+            frame = _commit(_name(0), number)
+            for first in range(0, GROUPS, FRAMES_AT_ONCE):
+                names = [_name(group) for group in range(first, first + FRAMES_AT_ONCE)]
+                frames = [frame.replace(_name(0).encode(), name.encode()) for name in names]
+                wire.round_trip_ms(b"".join(frames), FRAMES_AT_ONCE)
+
+
+def _ask_all(node: BrokerProcess) -> None:
+    with Wire(node.address) as wire:
+        for group in range(GROUPS):
+            found = _until_served(wire, _name(group))
+            offsets = {one.partition_index: one.committed_offset for topic in found.topics for one in topic.partitions}
+            if offsets != {index: _offset(index, TIMES - 1) for index in range(PARTITIONS)}:
+                raise RuntimeError(f"{_name(group)} has lost what it committed: {offsets}")
+
+
+def _until_served(wire: Wire, group: str) -> Any:
+    def look() -> Any:
+        found = wire.ask(OffsetFetchRequest(group_id=group, topics=None), FETCH_VERSION)
+        return found if found.error_code == ErrorCode.NONE else None
+
+    return wait_until(look, LIMIT_S, f"{group} is served")
+
+
+def _commit(group: str, number: int) -> bytes:
+    partitions = [
+        OffsetCommitRequestPartition(partition_index=index, committed_offset=_offset(index, number))
+        for index in range(PARTITIONS)
+    ]
+    topic = OffsetCommitRequestTopic(name=TOPIC, partitions=partitions)
+    return framed(OffsetCommitRequest(group_id=group, topics=[topic]), COMMIT_VERSION)
+
+
+def _name(group: int) -> str:
+    return f"group-{group:03}"
+
+
+def _offset(index: int, number: int) -> int:
+    return 1_000_000 * index + 1_000 * number
+
+
 QUESTIONS: dict[str, Question] = {
     "boot": boot,
     "small-requests": small_requests,
@@ -193,28 +297,3 @@ QUESTIONS: dict[str, Question] = {
     "replication-modes": replication_modes,
     "work": connectors,
 }
-
-
-def produced(
-    node: BrokerProcess, runs: int, records: int, size: int, settings: Settings
-) -> Iterator[tuple[Load, CpuTimes]]:
-    """To a topic of one partition, once to warm up and then `runs` times; the topic of the last run stays."""
-    for number in range(runs + 1):
-        topic = f"produced-{number}"
-        create_topic(node.address, topic)
-        before = node.cpu()
-        load = produce(node.address, topic, records, size, settings)
-        used = node.cpu() - before
-        if number < runs:
-            delete_topic(node.address, topic)
-        if number > 0:
-            yield load, used
-
-
-def fetched(node: BrokerProcess, runs: int, records: int, size: int) -> Iterator[tuple[Load, CpuTimes]]:
-    """From the last produce run, once to warm up and then `runs` times."""
-    for number in range(runs + 1):
-        before = node.cpu()
-        load = start_consuming(node.address, f"produced-{runs}", records, size, {}).result()
-        if number > 0:
-            yield load, node.cpu() - before

@@ -17,14 +17,11 @@ from rich.console import Console
 from bench.child import Child
 from bench.load import LARGE, ONE_BY_ONE, Settings, produce
 from bench.measure import Budget, Figures, Measure, measure, percentile
-from bench.node import AS_INSTALLED
-from bench.process import CpuTimes, cpu_of
-from bench.segments import batches
+from bench.process import AS_INSTALLED, CpuTimes, cpu_of
 from bench.shares import held_to
-from bench.topics import create_topic, delete_topic, end_of, fill, leaders_of
+from bench.topics import batches, create_topic, delete_topic, end_of, fill, leaders_of
 from bench.versus.questions.three_nodes import ERRORS, FEW, GROWTH, HELD_UP, LOST, MANY, TWICE, VICTIMS, ask_one
-from bench.versus.systems import PENSTOCK, Effort
-from bench.versus.three_nodes import NODES, three_nodes
+from bench.versus.systems import NODES, PENSTOCK, Effort, three_nodes
 from bench.wire import produce_frame
 from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
@@ -50,11 +47,9 @@ def replicas(runs: int) -> list[Measure]:
     """What do 500 MB of 1000 B records in batches of 1 MB cost a follower, and its leader beyond producing them?"""
     figures, per_mb = Figures(), 1e3 / (RECORDS * SIZE / 1e6)
     with Cluster(brokers=2, controllers=1, process=True) as cluster:
-        for number in range(runs + 1):
+        for number in figures.runs(runs):
             alone, _ = _used(cluster, f"alone-{number}", [LEADER])
             leader, follower = _used(cluster, f"copied-{number}", [LEADER, FOLLOWER])
-            if not number:
-                continue
             beyond = leader - alone
             figures.add("user CPU per MB on a follower", "ms", follower.user * per_mb, Budget(0.35))
             figures.add("system CPU per MB on a follower", "ms", follower.system * per_mb)
@@ -267,16 +262,15 @@ def first_group(runs: int) -> list[Measure]:
 async def _first_records(bootstrap: str, runs: int) -> list[Measure]:
     figures = Figures()
     async with Admin(bootstrap) as admin, Producer(bootstrap, SOON) as producer:
-        for number in range(runs + 1):
+        for number in figures.runs(runs):
             configs = {"replication.mode": "consensus", "storage.group": str(number)}
             begun_s = time.perf_counter()
             await admin.topics.create(NewTopic(name=f"topic-{number}", replication_factor=3, configs=configs))
             made_s = time.perf_counter()
             await producer.send_and_wait(f"topic-{number}", b"x")
             acknowledged_s = time.perf_counter()
-            if number:
-                figures.add("until the topic is made, with its group", "ms", (made_s - begun_s) * 1000)
-                figures.add("until its first record is acknowledged", "ms", (acknowledged_s - begun_s) * 1000)
+            figures.add("until the topic is made, with its group", "ms", (made_s - begun_s) * 1000)
+            figures.add("until its first record is acknowledged", "ms", (acknowledged_s - begun_s) * 1000)
             await asyncio.sleep(1)
     return figures.measures()
 
@@ -287,15 +281,14 @@ def idle_replicas(runs: int) -> list[Measure]:
     with three_nodes(PENSTOCK) as nodes:
         fill(nodes.address, IDLE, len(NODES), waits=True)
         brokers = nodes.brokers.values()
-        for number in range(runs + 1):
+        for _ in figures.runs(runs):
             before, begun = [broker.cpu() for broker in brokers], time.perf_counter()
             time.sleep(LOOKED_AT_S)
             seconds = time.perf_counter() - begun
             used = max((broker.cpu() - earlier).total for broker, earlier in zip(brokers, before, strict=True))
             most = max(broker.resident_mb for broker in brokers)
-            if number:
-                figures.add(f"CPU of {name}: that which uses most", "%", used / seconds * 100, Budget(4.0))
-                figures.add(f"resident memory of {name}: that which has most", "MB", most, Budget(90.0))
+            figures.add(f"CPU of {name}: that which uses most", "%", used / seconds * 100, Budget(4.0))
+            figures.add(f"resident memory of {name}: that which has most", "MB", most, Budget(90.0))
     return figures.measures()
 
 

@@ -1,21 +1,25 @@
-"""Small requests on one connection, without a client library; and what a neighbour feels of one that attacks."""
+"""Small requests on one connection, without a client library; and what neighbours and sleepers make of others."""
 
 import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final
 
-from bench.background import Background
+from bench.child import Background
 from bench.process import BrokerProcess
 from bench.topics import create_topic
-from bench.wire import PRODUCE_VERSION, Wire, framed, produce_frame, produce_request
+from bench.wire import PRODUCE_VERSION, Wire, framed, one_record, produce_frame, produce_request
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.schema import Message
 from penstock.testing.quorum_view import wait_until
 
 JOIN_VERSION = 9
@@ -115,10 +119,6 @@ WIDE = 10_000
 PAUSE_S = 0.003
 
 
-def metadata_flood() -> bytes:
-    return framed(MetadataRequest(topics=None), 12) * 1000
-
-
 def late_look_up() -> bytes:
     wanted = ListOffsetsPartition(partition_index=0, timestamp=PACKED_RECORDS)
     return framed(ListOffsetsRequest(topics=[ListOffsetsTopic(name=PACKED, partitions=[wanted])]), 7)
@@ -138,7 +138,7 @@ def wide_fetch() -> bytes:
 
 
 ATTACKS: dict[str, Callable[[], bytes]] = {
-    "a flood of Metadata": metadata_flood,
+    "a flood of Metadata": lambda: framed(MetadataRequest(topics=None), 12) * 1000,
     "ListOffsets by time": late_look_up,
     f"{NAMES:,} topic names": many_names,
     f"a fetch of {WIDE:,} partitions": wide_fetch,
@@ -161,28 +161,70 @@ class Attack(Background):
         self._address, self._frames = (host, int(port)), frames
 
     def run(self) -> None:
-        with socket.create_connection(self._address) as connection:
+        with socket.create_connection(self._address) as connection, suppress(TimeoutError):
             threading.Thread(target=_drain, args=(connection,), daemon=True).start()
             connection.settimeout(0.5)
             while not self.is_over.is_set():
-                try:
-                    connection.sendall(self._frames)
-                except TimeoutError:
-                    break
+                connection.sendall(self._frames)
 
 
 def _drain(connection: socket.socket) -> None:
-    try:
+    with suppress(OSError):
         while connection.recv(1 << 20):
             pass
-    except OSError:
-        pass
 
 
 def round_trips_beside_ms(address: str, attack: str, count: int) -> list[float]:
-    frame, trips = produce_frame("trips", b"x" * 100), []
+    frame, trips = produce_frame("trips", VALUE), []
     with Attack(address, ATTACKS[attack]()), Wire(address) as wire:
         for _ in range(count):
             time.sleep(PAUSE_S)
             trips.append(wire.round_trip_ms(frame))
     return trips
+
+
+PATIENCE_S: Final = 60
+LATEST: Final = -1
+OLD_FETCH_VERSION, LIST_OFFSETS_VERSION, CREATE_VERSION = 11, 7, 7
+"""The first two are versions that name topics."""
+
+
+class Stale:
+    """A connection from before a node's sleep, and a request that the node sees first when it wakes up."""
+
+    def __init__(self, address: str, request: Message, version: int, code_of: Callable[[Any], int]) -> None:
+        self._wire, self._request, self._version, self._code_of = Wire(address, PATIENCE_S), request, version, code_of
+
+    def send(self) -> None:
+        self._wire.send(framed(self._request, self._version))
+
+    def answer(self) -> ErrorCode:
+        """Ends the connection."""
+        with self._wire:
+            return ErrorCode(self._code_of(self._wire.answer_to(self._request, self._version)))
+
+
+def stale_record(address: str, topic: str, value: bytes, acks: int) -> Stale:
+    request = produce_request(topic, one_record(value), acks)
+    return Stale(address, request, PRODUCE_VERSION, lambda found: found.responses[0].partition_responses[0].error_code)
+
+
+def stale_creation(controller_address: str, topic: str) -> Stale:
+    new = CreatableTopic(name=topic, num_partitions=1, replication_factor=1)
+    request = CreateTopicsRequest(topics=[new], timeout_ms=PATIENCE_S * 1000)
+    return Stale(controller_address, request, CREATE_VERSION, lambda found: found.topics[0].error_code)
+
+
+def stale_requests(address: str, topic: str, values: dict[int, bytes]) -> dict[str, Stale]:
+    """Consumers' requests to the first partition's leader (records from the beginning, the log's end), and records by
+    their acks; each on a connection of its own.
+    """
+    wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    fetch = FetchRequest(max_bytes=1 << 20, topics=[FetchTopic(topic=topic, partitions=[wanted])])
+    latest = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
+    end = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[latest])])
+    return {
+        "fetch": Stale(address, fetch, OLD_FETCH_VERSION, lambda found: found.responses[0].partitions[0].error_code),
+        "end": Stale(address, end, LIST_OFFSETS_VERSION, lambda found: found.topics[0].partitions[0].error_code),
+        **{f"acks={acks}": stale_record(address, topic, value, acks) for acks, value in values.items()},
+    }

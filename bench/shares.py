@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from bench.background import Background
+from bench.child import Background
 
 PERIOD_S: Final = 0.02
 LOOK_S: Final = 0.002

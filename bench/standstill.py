@@ -14,9 +14,8 @@ from typing import Final, NamedTuple
 
 from confluent_kafka import Consumer
 
-from bench.background import Background
-from bench.child import Child
-from bench.stream import Stream
+from bench.child import Background, Child
+from bench.load import Stream
 from bench.topics import create_topic
 from penstock.testing.quorum_view import wait_until
 

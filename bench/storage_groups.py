@@ -20,7 +20,7 @@ from typing import Final
 from uuid import UUID
 
 from bench.measure import Figures, Measure, percentile
-from bench.node import scratch
+from bench.process import scratch
 from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.disk import Disk

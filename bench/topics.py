@@ -1,6 +1,7 @@
-"""Topics of any system that speaks the protocol: made, changed, deleted and looked at, by librdkafka's client."""
+"""Topics of any system that speaks the protocol, by librdkafka's client; and the logs of their partitions on disk."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -9,6 +10,11 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
+from penstock.log.checkpoint import CorruptCheckpointError, read_offsets
+from penstock.log.disk import Disk
+from penstock.log.names import CLEANED_OFFSETS, LOG_SUFFIX
+from penstock.protocol.batch import BatchHeader
+from penstock.protocol.records import Record, iterate_batches, iterate_records
 from penstock.testing.quorum_view import wait_until
 
 LIMIT_S = 120.0
@@ -77,23 +83,20 @@ def wait_for_partitions(
 
 def wait_in_sync(address: str, topic: str, count: int) -> None:
     """Until each partition has a leader and so many replicas in sync."""
-    wait_for_partitions(
-        address,
-        topic,
-        lambda found: all(one.leader >= 0 and len(one.isrs) == count for one in found.values()),
-        f"{count} replicas of {topic} in sync",
-    )
+
+    def are(found: Partitions) -> bool:
+        return all(one.leader >= 0 and len(one.isrs) == count for one in found.values())
+
+    wait_for_partitions(address, topic, are, f"{count} replicas of {topic} in sync")
 
 
 def wait_led_by(address: str, topic: str, leaders: Sequence[int]) -> None:
     """Until these lead, each its partition."""
-    wanted = dict(enumerate(leaders))
-    wait_for_partitions(
-        address,
-        topic,
-        lambda found: {index: one.leader for index, one in found.items()} == wanted,
-        f"leaders {leaders}",
-    )
+
+    def lead(found: Partitions) -> bool:
+        return {index: one.leader for index, one in found.items()} == dict(enumerate(leaders))
+
+    wait_for_partitions(address, topic, lead, f"leaders {leaders}")
 
 
 def wait_led_without(address: str, topic: str, node: int) -> None:
@@ -129,9 +132,8 @@ def end_of(address: str, topic: str) -> Callable[[], int]:
     consumer = Consumer({"bootstrap.servers": address, "group.id": "none", "log_level": 0})
 
     def look() -> int:
-        places = [
-            TopicPartition(topic, index) for index in consumer.list_topics(topic, LIMIT_S).topics[topic].partitions
-        ]
+        partitions = consumer.list_topics(topic, LIMIT_S).topics[topic].partitions
+        places = [TopicPartition(topic, index) for index in partitions]
         return sum(consumer.get_watermark_offsets(one, timeout=LIMIT_S)[1] for one in places)
 
     return look
@@ -155,3 +157,28 @@ def fill(
                     raise
             if waits:
                 wait_in_sync(address, topic, replicas)
+
+
+def segments(directory: Path) -> list[Path]:
+    """In order; the last one is active."""
+    return sorted(directory.glob(f"*{LOG_SUFFIX}"))
+
+
+def active_offset(directory: Path) -> int:
+    """The base of the active segment: up to there a log may be compacted."""
+    return int(segments(directory)[-1].stem)
+
+
+def batches(directory: Path) -> Iterator[tuple[BatchHeader, Iterator[Record]]]:
+    for segment in segments(directory):
+        content = segment.read_bytes()
+        for position, header in iterate_batches(content):
+            yield header, iterate_records(content, position, header)
+
+
+def cleaned_to(directory: Path) -> int:
+    topic, _, partition = directory.name.rpartition("-")
+    try:
+        return read_offsets(Disk(), str(directory.parent / CLEANED_OFFSETS)).get((topic, int(partition)), 0)
+    except (CorruptCheckpointError, OSError):  # Kafka begins with an empty file
+        return 0

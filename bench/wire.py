@@ -27,9 +27,7 @@ def produce_request(topic: str, batch: bytes, acks: int = 1) -> ProduceRequest:
 
 
 def one_record(value: bytes) -> bytes:
-    return bytes(
-        encode_batch([Record(offset=0, timestamp_ms=int(time.time() * 1000), key=None, value=value, headers=[])])
-    )
+    return bytes(encode_batch([Record(timestamp_ms=int(time.time() * 1000), value=value)]))
 
 
 def produce_frame(topic: str, value: bytes, acks: int = 1) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.measure import Measure, measure
-from bench.node import AT_ONCE, running_node, scratch, source_environment
+from bench.process import AT_ONCE, running_node, scratch, source_environment
 from bench.topics import create_topic, end_of
 from penstock.testing.quorum_view import wait_until
 

@@ -13,12 +13,11 @@ import psutil
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import NewTopic
 
-from bench.drills import stale
 from bench.drills.traffic import KAFKA_DEFAULTS, Drill, DrillError
 from bench.measure import Budget
-from bench.node import penstock_command, running, scratch
 from bench.plots import curves
-from bench.process import BrokerProcess
+from bench.process import BrokerProcess, penstock_command, running, scratch
+from bench.round_trip import stale_creation
 from bench.topics import admin_of, delete_topic, fill
 from bench.wire import first_record_at
 from penstock.protocol.errors import ErrorCode
@@ -160,7 +159,7 @@ def paused_controller(drill: Drill) -> None:
         for number in drill.rounds():
             with creations_on(cluster, number):
                 victim = cluster.node(cluster.wait_for_controller())
-                write = stale.creation(str(victim.controller_address), f"stale-{number}")
+                write = stale_creation(str(victim.controller_address), f"stale-{number}")
                 victim.pause()
                 write.send()
                 successor = cluster.wait_for_controller(other_than=victim.id)
@@ -220,7 +219,6 @@ def full_node(drill: Drill) -> None:
         number, _, what = one.name.partition(" partitions on one node: ")
         lines.setdefault(f"{what}, {one.unit}", []).append((float(number.replace(",", "")), one.median))
     PLOT.write_text(curves("Partitions on one node", lines))
-    drill.say(f"plotted in {PLOT.relative_to(PLOT.parents[2])}")
 
 
 def _alone(count: int) -> dict[tuple[str, str], float]:

@@ -7,8 +7,7 @@ from typing import Final
 
 from bench.drills.traffic import ELECTION_S, KAFKA_DEFAULTS, SESSION_S, TOPIC, Drill, DrillError, Traffic, under_traffic
 from bench.measure import Budget
-from bench.segments import batches
-from bench.topics import wait_led_by, wait_led_without
+from bench.topics import batches, wait_led_by, wait_led_without
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
 from penstock.log.names import partition_directory

@@ -9,13 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from bench.drills import stale
 from bench.drills.traffic import ELECTION_S, KAFKA_DEFAULTS, SESSION_S, TOPIC, Drill, DrillError, Traffic, under_traffic
 from bench.load import Settings, produce
 from bench.measure import Budget
 from bench.process import said_by
-from bench.segments import batches
-from bench.topics import create_topic, leaders_of, wait_in_sync, wait_led_without
+from bench.round_trip import stale_record, stale_requests
+from bench.topics import batches, create_topic, leaders_of, wait_in_sync, wait_led_without
 from penstock.protocol.errors import ErrorCode
 from penstock.testing import Cluster
 from penstock.testing.quorum_view import wait_until
@@ -144,7 +143,7 @@ class _Waiting:
     def __init__(self, cluster: Cluster, leader: int, number: int) -> None:
         self._leader = leader
         self._values = {acks: b"stale-%d-%d" % (number, acks) for acks in (-1, 1)}
-        self._requests = stale.questions_and_records(str(cluster.node(leader).address), TOPIC, self._values)
+        self._requests = stale_requests(str(cluster.node(leader).address), TOPIC, self._values)
 
     def send(self) -> None:
         for one in self._requests.values():
@@ -196,7 +195,7 @@ def _expect_cut(cluster: Cluster, follower: int, tail: Sequence[bytes]) -> None:
 
 
 def _written_alone(cluster: Cluster, leader: int, value: bytes) -> None:
-    record = stale.record(str(cluster.node(leader).address), TOPIC, value, acks=1)
+    record = stale_record(str(cluster.node(leader).address), TOPIC, value, acks=1)
     record.send()
     if (code := record.answer()) is not ErrorCode.NONE:
         raise DrillError(f"{leader} refused a record with acks=1: {code.name}")

@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from kafka.errors import KafkaConnectionError
 from kafka.errors import KafkaError as PythonError
 
-from bench.background import Background
+from bench.child import Background
 from bench.measure import Figures
-from bench.node import AS_INSTALLED
+from bench.process import AS_INSTALLED
 from bench.topics import create_topic, wait_in_sync
 from penstock.testing import Cluster
 from penstock.testing.history import History, Outcome
@@ -105,6 +105,9 @@ class _Client(Background):
     """Does a little in each step; its end waits for what is under way."""
 
     name: str
+    open: Callable[[], None]
+    step: Callable[[], None]
+    close: Callable[[], None]
 
     def __init__(self, bootstrap: str, seen: Seen, partitions: int) -> None:
         super().__init__()
@@ -119,15 +122,6 @@ class _Client(Background):
             self.close()
         except Exception as error:
             self.seen.failed(self.name, f"ended: {error!r}")
-
-    def open(self) -> None:
-        raise NotImplementedError
-
-    def step(self) -> None:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        raise NotImplementedError
 
 
 class LibrdkafkaProducer(_Client):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import time
 import urllib.error
@@ -17,10 +18,9 @@ import pyarrow.parquet as pq
 import pyspark
 
 from bench.drills.traffic import Drill, DrillError
+from bench.load import Stream
 from bench.measure import Budget
-from bench.node import AT_ONCE, scratch, source_environment
-from bench.process import Process
-from bench.stream import Stream
+from bench.process import AT_ONCE, Process, scratch, source_environment
 from bench.topics import create_topic
 from penstock.pipeline.committed_files import committed_files
 from penstock.pipeline.session import prepare_environment
@@ -33,6 +33,7 @@ CONNECTORS: Final = 10
 TASKS_OF_EACH: Final = 100
 SECONDS: Final = 240.0
 SECONDS_TO_RUN: Final = 60.0
+WORKER: Final = Path(__file__).with_name("worker.properties").read_text()
 
 
 class Worker:
@@ -139,15 +140,8 @@ def _lines(path: Path) -> list[str]:
 
 def worker_properties(folder: Path, bootstrap: str, delay_ms: int) -> Path:
     """The tasks of a lost worker wait for `delay_ms`."""
-    stores = "".join(
-        f"{store}.storage.topic=connect-{store}\n{store}.storage.replication.factor=1\n"
-        for store in ("config", "offset", "status")
-    )
     path = folder / "worker.properties"
-    path.write_text(
-        f"bootstrap.servers={bootstrap}\ngroup.id=connect\n{stores}scheduled.rebalance.max.delay.ms={delay_ms}\n"
-        "task.shutdown.graceful.timeout.ms=20000\n"
-    )
+    path.write_text(f"{WORKER}bootstrap.servers={bootstrap}\nscheduled.rebalance.max.delay.ms={delay_ms}\n")
     return path
 
 
@@ -157,20 +151,7 @@ JOB: Final = "numbers"
 PARTITIONS: Final = 4
 DEPLOY: Final = "org.apache.spark.deploy"
 EXECUTOR: Final = "CoarseGrainedExecutorBackend"
-PIPELINE: Final = """
-source: {bootstrap.servers: "SERVERS", subscribe: numbers, startingOffsets: earliest}
-sql: SELECT CAST(CAST(value AS STRING) AS BIGINT) AS number FROM source
-sink: {format: parquet, path: "FOLDER/numbers"}
-trigger: 500 milliseconds
-"""
-SPARK: Final = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.cores.max": "2",
-    "spark.executor.cores": "1",
-    "spark.executor.memory": "512m",
-    "spark.sql.shuffle.partitions": "2",
-}
+JOB_CONFIG: Final = Path(__file__).with_name("spark_job.json").read_text()
 
 
 class SparkCluster:
@@ -204,13 +185,8 @@ class _Job:
         self._spark_workers = [self._spark.worker() for _ in range(2)]
         config = worker_properties(folder, servers, 0)
         self._workers = [Worker(config, stack) for _ in range(2)]
-        job = {
-            "connector.class": "penstock.pipeline",
-            "pipeline": PIPELINE.replace("SERVERS", servers).replace("FOLDER", str(folder)),
-            "checkpoint.root": str(folder / "checkpoints"),
-            "master": self._spark.url,
-            **SPARK,
-        }
+        places = {"SERVERS": servers, "FOLDER": str(folder), "SPARK": self._spark.url}
+        job = json.loads(re.sub("|".join(places), lambda found: places[found[0]], JOB_CONFIG))
         wait_until(lambda: self._workers[0].ask("PUT", f"/connectors/{JOB}/config", job), SPARK_SECONDS, "the job")
 
     def until_more_than(self, number: int) -> None:

@@ -14,10 +14,9 @@ from confluent_kafka import KafkaException
 from bench.hand_in_hand.changelogs import rebuild_from_changelogs
 from bench.hand_in_hand.changing_hands import RELEASES, change_hands, mix
 from bench.hand_in_hand.compaction import compare_compaction
-from bench.hand_in_hand.consensus import work_on_consensus_topic
-from bench.hand_in_hand.hand_over import hand_over_under_java_clients
+from bench.hand_in_hand.java_clients import hand_over_under_java_clients
 from bench.hand_in_hand.java_workers import run_java_workers
-from bench.hand_in_hand.kafkas_tools import try_kafkas_tools
+from bench.hand_in_hand.kafkas_tools import try_kafkas_tools, work_on_consensus_topic
 from bench.hand_in_hand.node import HandError
 from bench.measure import asked
 from bench.process import CommandError
@@ -41,7 +40,7 @@ SCENARIOS: dict[str, Callable[..., None]] = {
 
 
 def main() -> None:
-    """In turn; the folder of a failed scenario stays."""
+    """In turn; a scenario fails by an exception, and its folder stays."""
     faulthandler.enable()  # clients in C run in this process
     failed = 0
     for name in asked(argparse.ArgumentParser(prog="python -m bench.hand_in_hand"), "name", SCENARIOS).names:

@@ -16,11 +16,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
-from bench.hand_in_hand.clients import LIMIT_S, produce_all
-from bench.hand_in_hand.node import HandError, Say, wait_until
+from bench.hand_in_hand.node import LIMIT_S, HandError, Say, produce_all, wait_until
 from bench.process import said_by
-from bench.segments import batches, cleaned_to, segments
-from bench.topics import create_topic
+from bench.topics import batches, cleaned_to, create_topic, segments
 from penstock.protocol.records import encode_batch
 from penstock.testing import Cluster
 
@@ -43,7 +41,6 @@ AMISS: Final = 1
 
 
 def rebuild_from_changelogs(folder: Path, say: Say) -> None:
-    """Raises HandError."""
     python = _environment()
     for library in ("faust", "quixstreams"):
         with Cluster(process=True, config=SETTINGS) as cluster:

@@ -14,9 +14,22 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from bench.hand_in_hand import clients
-from bench.hand_in_hand.clients import Promise
-from bench.hand_in_hand.node import HandError, Node, Say, other_than, penstock, single_node, wait_until
+from bench.hand_in_hand.node import (
+    HandError,
+    Node,
+    Promise,
+    Say,
+    check,
+    commit,
+    count,
+    create,
+    other_than,
+    penstock,
+    produce,
+    single_node,
+    wait_until,
+    wait_until_up,
+)
 from bench.process import free_ports
 from bench.topics import create_topic
 from bench.versus.kafka import server_settings
@@ -36,7 +49,6 @@ STINTS: Final = (("founder", "clean"), ("other", "kill -9"), ("founder", "kill -
 
 
 def change_hands(folder: Path, founder: str, release: str, say: Say) -> None:
-    """Raises HandError."""
     node, address = single_node(folder)
     node.format(founder, "--release-version", release)
     promise = Promise("clicks")
@@ -44,15 +56,15 @@ def change_hands(folder: Path, founder: str, release: str, say: Say) -> None:
         system = founder if whose == "founder" else other_than(founder)
         node.start(system)
         try:
-            clients.wait_until_up(address, node)
+            wait_until_up(address, node)
             if stint == 0:
-                clients.create(address, promise.topic)
+                create(address, promise.topic)
             else:
-                clients.check(address, promise)
-            clients.create(address, f"of-stint-{stint}")
-            clients.produce(address, promise, stint)
-            clients.commit(address, promise, stint)
-            clients.check(address, promise)
+                check(address, promise)
+            create(address, f"of-stint-{stint}")
+            produce(address, promise, stint)
+            commit(address, promise, stint)
+            check(address, promise)
         except BaseException:
             node.kill()
             raise
@@ -70,7 +82,6 @@ MOST_ROUNDS: Final = 12
 
 
 def mix(folder: Path, founder: str, release: str, say: Say) -> None:
-    """Raises HandError."""
     other = other_than(founder)
     systems = {1: founder, 2: founder, 3: other, 4: other, 5: founder}
     nodes, address, founders = _nodes(folder)
@@ -83,7 +94,7 @@ def mix(folder: Path, founder: str, release: str, say: Say) -> None:
         _leader({1: nodes[1], 2: nodes[2]}, ["--bootstrap-controller", founders])
         for node_id in (3, *BROKERS):
             nodes[node_id].start(systems[node_id])
-        wait_until("the brokers serve", lambda: clients.count(address) == len(BROKERS), list(nodes.values()))
+        wait_until("the brokers serve", lambda: count(address) == len(BROKERS), list(nodes.values()))
         create_topic(address, PAIR, 1, 2, {"min.insync.replicas": "2"})
         led = _rounds(nodes, systems, address, say, has_eligible)
         if set(led) != {KAFKA, PENSTOCK}:
@@ -100,9 +111,9 @@ def _rounds(nodes: dict[int, Node], systems: dict[int, str], address: str, say: 
         leader = _leader(nodes, ["--bootstrap-server", address])
         led.append(systems[leader])
         promise = Promise(f"under-{number}")
-        clients.create(address, promise.topic)
-        clients.produce(address, promise, number)
-        clients.check(address, promise)
+        create(address, promise.topic)
+        produce(address, promise, number)
+        check(address, promise)
         say(f"controller {leader} ({systems[leader]}) leads: {promise.topic} is there")
         if has_eligible:
             _lose_a_broker(nodes, systems)

@@ -15,14 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.compaction import ALWAYS, DIRTY_SHARE, NEVER
-from bench.hand_in_hand import clients
-from bench.hand_in_hand.kafkas_tools import TOOLS
-from bench.hand_in_hand.node import HEAP, HandError, Node, Say, single_node, wait_until
+from bench.hand_in_hand.node import HEAP, HandError, Node, Say, produce_all, single_node, wait_until
 from bench.process import said_by
-from bench.segments import active_offset, batches, cleaned_to, segments
-from bench.topics import create_topic, set_config
-from bench.versus.kafka import LOGGING, Artifact, java_command
+from bench.topics import active_offset, batches, cleaned_to, create_topic, segments, set_config
+from bench.versus.kafka import java_command
 from bench.versus.systems import KAFKA, PENSTOCK
+from penstock.protocol.batch import BatchHeader
 
 TOPIC: Final = "table"
 RECORDS: Final = 6000
@@ -36,37 +34,18 @@ SETTINGS: Final = {
     DIRTY_SHARE: NEVER,
 }
 BACKOFF: Final = {"log.cleaner.backoff.ms": "200"}
-DUMP: Final = (Artifact("org.apache.kafka", "kafka_2.13", "4.1.1"), LOGGING)
-"""The newest release with the tool."""
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-SAID: Final = (
-    "base_offset",
-    "last_offset",
-    "partition_leader_epoch",
-    "attributes",
-    "max_timestamp",
-    "producer_id",
-    "producer_epoch",
-    "base_sequence",
-    "record_count",
-)
-"""The compared fields of a batch: neither its place nor its horizon."""
-Batches = list[tuple[tuple[int, ...], list[Any]]]
+Batches = list[tuple[BatchHeader, list[Any]]]
 
 
 def compare_compaction(folder: Path, say: Say) -> None:
-    """Raises HandError."""
     writer, address = single_node(folder / "written", BACKOFF)
     writer.format(PENSTOCK)
-    writer.start(PENSTOCK)
-    try:
-        clients.wait_until_up(address, writer)
+    with writer.serving(PENSTOCK, address):
         create_topic(address, TOPIC, 3, config=SETTINGS)
         _write(address)
-    finally:
-        writer.stop()
     before = sum(len(records) for index in range(3) for _, records in _batches(writer.data / f"{TOPIC}-{index}"))
-    left = {system: _compact(folder, writer, system, say) for system in (KAFKA, PENSTOCK)}
+    left = {system: _compact(folder, writer, system) for system in (KAFKA, PENSTOCK)}
     for number, (theirs, ours) in enumerate(zip(left[KAFKA], left[PENSTOCK], strict=True), start=1):
         for index in range(3):
             if theirs[index] != ours[index]:
@@ -93,34 +72,27 @@ def _write(address: str) -> None:
             (b"key-%d" % lots.randrange(KEYS), None if lots.random() < 0.1 else lots.randbytes(lots.randrange(2000)))
             for _ in range(RECORDS // 20)
         ]
-        clients.produce_all(address, TOPIC, records, settings, partitions=2, headers=[("h", b"1")])
+        produce_all(address, TOPIC, records, settings, partitions=2, headers=[("h", b"1")])
 
 
-def _compact(folder: Path, writer: Node, system: str, say: Say) -> list[dict[int, Batches]]:
+def _compact(folder: Path, writer: Node, system: str) -> list[dict[int, Batches]]:
     """A copy's remaining batches after each round, by partition: of the log as it was, without the filler behind it."""
     node, address = single_node(folder / system, BACKOFF)
     shutil.copytree(writer.data, node.data)
-    ends = [
-        max((said[1] + 1 for said, _ in _batches(writer.data / f"{TOPIC}-{index}")), default=0) for index in range(3)
-    ]
+    written = [_batches(writer.data / f"{TOPIC}-{index}") for index in range(3)]
+    ends = [max((header.last_offset + 1 for header, _ in found), default=0) for found in written]
     logs = [node.data / f"{TOPIC}-{index}" for index in range(3)]
     filler = [(b"filler-%d" % (number // 2), bytes(10_000)) for number in range(2 * (SEGMENT_BYTES // 10_000 + 20))]
     rounds = []
     for number in range(2):
-        node.start(system)
-        try:
-            clients.wait_until_up(address, node)
+        with node.serving(system, address):
             if number:
                 time.sleep(TOMBSTONES_MS / 1000)
-            clients.produce_all(address, TOPIC, filler, partitions=2)  # enough to seal all of the log
+            produce_all(address, TOPIC, filler, partitions=2)  # enough to seal all of the log
             wanted = {log: active_offset(log) for log in logs[:2]}
-            began_s = time.monotonic()
             set_config(address, TOPIC, DIRTY_SHARE, ALWAYS)
             wait_until(f"{system} compacts", partial(_is_clean, wanted), [node])
-            say(f"{system}: round {number + 1} took {time.monotonic() - began_s:.1f} s")
             set_config(address, TOPIC, DIRTY_SHARE, NEVER)
-        finally:
-            node.stop()
         rounds.append({index: list(_batches(log, ends[index])) for index, log in enumerate(logs)})
     return rounds
 
@@ -129,25 +101,22 @@ def _is_clean(wanted: dict[Path, int]) -> bool:
     return all(cleaned_to(log) >= end for log, end in wanted.items())
 
 
-def _batches(directory: Path, end: int = 1 << 62) -> Iterator[tuple[tuple[int, ...], list[Any]]]:
+def _batches(directory: Path, end: int = 1 << 62) -> Iterator[tuple[BatchHeader, list[Any]]]:
+    """Headers without their place and their horizon."""
     for header, records in batches(directory):
         if header.base_offset < end and header.record_count:
-            said = tuple(getattr(header, name) for name in SAID)
+            said = header._replace(batch_length=0, crc=0, base_timestamp=0)
             yield said, [(one.offset, one.timestamp_ms, one.key, one.value, one.headers) for one in records]
 
 
 def _let_kafka_consume(folder: Path) -> int:
     node, address = single_node(folder)
     expected = [(offset, key) for _, records in _batches(node.data / f"{TOPIC}-0") for offset, _, key, _, _ in records]
-    program = java_command("kafka-tools", TOOLS, "org.apache.kafka.tools.consumer.ConsoleConsumer", *HEAP)
+    program = java_command("kafka-tools", "org.apache.kafka.tools.consumer.ConsoleConsumer", *HEAP)
     shown = [word for one in ("offset=true", "key=true", "value=false") for word in ("--property", f"print.{one}")]
     place = ["--topic", TOPIC, "--partition", "0", "--offset", "earliest", "--timeout-ms", "20000"]
-    node.start(PENSTOCK)
-    try:
-        clients.wait_until_up(address, node)
+    with node.serving(PENSTOCK, address):
         done = subprocess.run([*program, "--bootstrap-server", address, *place, *shown], capture_output=True, text=True)
-    finally:
-        node.stop()
     found = [line.removeprefix("Offset:").split("\t") for line in done.stdout.splitlines() if "Offset:" in line]
     if [(int(offset), key.encode()) for offset, key in found] != expected:
         raise HandError(f"{len(found)} of {len(expected)} records came: {found[:3]} {done.stderr[-500:]}")
@@ -156,7 +125,7 @@ def _let_kafka_consume(folder: Path) -> int:
 
 def _let_kafka_dump(directory: Path) -> None:
     files = ",".join(map(str, segments(directory)))
-    program = java_command("kafka-dump", DUMP, "kafka.tools.DumpLogSegments", *HEAP)
+    program = java_command("kafka-all-tools", "kafka.tools.DumpLogSegments", *HEAP)
     dumped = said_by([*program, "--deep-iteration", "--print-data-log", "--files", files])
     if "isvalid: false" in dumped or "offset: " not in dumped:
         raise HandError(f"Kafka's dump does not read {files}: {dumped[-500:]}")

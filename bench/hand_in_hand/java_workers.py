@@ -12,37 +12,21 @@ from typing import Any, Final
 from bench.hand_in_hand.node import HEAP, HandError, Say, penstock, wait_until
 from bench.process import CommandError, Process, free_ports, said_by
 from bench.topics import create_topic
-from bench.versus.kafka import Artifact, java_command, write_properties
+from bench.versus.kafka import java_command, write_properties
 from penstock.testing import Cluster
 
-WORKER: Final = (
-    Artifact("org.apache.kafka", "connect-runtime", "4.1.1"),
-    Artifact("org.apache.kafka", "connect-file", "4.1.1"),
-)
 CLASS: Final = "org.apache.kafka.connect.cli.ConnectDistributed"
 LINES: Final = 20_000
 """In each of three parts: before, and after each death."""
-SETTINGS: Final = {
-    "group.id": "java-workers",
-    "config.storage.topic": "connect-configs",
-    "offset.storage.topic": "connect-offsets",
-    "status.storage.topic": "connect-status",
-    "offset.flush.interval.ms": "1000",
-    "session.timeout.ms": "6000",
-    "heartbeat.interval.ms": "1000",
-    "scheduled.rebalance.max.delay.ms": "1000",
-    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-}
+SETTINGS: Final = Path(__file__).with_name("java_workers.properties").read_text()
 
 
 class JavaWorker(Process):
     def __init__(self, folder: Path, name: str, bootstrap: str) -> None:
         self.place = f"127.0.0.1:{free_ports(1)[0]}"
-        listeners = {"listeners": f"http://{self.place}", "rest.advertised.host.name": "127.0.0.1"}
-        settings = SETTINGS | listeners | {"bootstrap.servers": bootstrap}
-        properties = write_properties(folder / f"{name}.properties", settings)
-        super().__init__([*java_command("connect", WORKER, CLASS, *HEAP), str(properties)], folder / f"{name}.out")
+        properties = folder / f"{name}.properties"
+        properties.write_text(f"{SETTINGS}bootstrap.servers={bootstrap}\nlisteners=http://{self.place}\n")
+        super().__init__([*java_command("connect", CLASS, *HEAP), str(properties)], folder / f"{name}.out")
 
     def connect(self, *words: str) -> str:
         """The output of `penstock connect` with this worker. Raises HandError if it fails."""
@@ -72,7 +56,6 @@ class JavaWorker(Process):
 
 
 def run_java_workers(folder: Path, say: Say) -> None:
-    """Raises HandError."""
     source, sink = folder / "in.txt", folder / "out.txt"
     with Cluster(nodes=3, process=True) as cluster:
         create_topic(cluster.bootstrap_servers, "lines", replicas=3)

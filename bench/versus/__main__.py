@@ -3,7 +3,6 @@
 import argparse
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable
 
@@ -11,11 +10,11 @@ from rich.console import Console
 
 from bench.measure import asked
 from bench.versus import page
-from bench.versus.kafka import BROKER, SPARK_CONNECTOR, MissingToolError, fetch, java
+from bench.versus.kafka import MissingToolError, fetch, java
 from bench.versus.page import table
-from bench.versus.questions.compacted import compacted
 from bench.versus.questions.one_node import (
     boot,
+    compacted,
     end_to_end,
     full_node,
     hundred_members,
@@ -53,7 +52,7 @@ QUESTIONS: dict[str, tuple[str, Callable[[Effort], list[Line]]]] = {
 
 def answer(question: str, effort: Effort) -> bool:
     """A question that fails is reported and does not stop the others."""
-    (title, ask), begun = QUESTIONS[question], time.monotonic()
+    title, ask = QUESTIONS[question]
     effort.console.print(f"[bold]{question}[/bold] {title}")
     try:
         lines = ask(effort)
@@ -67,7 +66,6 @@ def answer(question: str, effort: Effort) -> bool:
     found = answered(question, title, command, lines)
     effort.console.print(table(found))
     save(among_others(found) if effort.case else found)
-    effort.say(f"{question} took {time.monotonic() - begun:.0f} s")
     return True
 
 
@@ -96,9 +94,9 @@ def main() -> None:
 def prepare(console: Console, questions: list[str]) -> None:
     java()
     with console.status("fetching Apache Kafka through Maven (once)"):
-        fetch("kafka", BROKER)
+        fetch("kafka")
         if "P9" in questions:
-            fetch("spark", SPARK_CONNECTOR)
+            fetch("spark")
 
 
 if __name__ == "__main__":

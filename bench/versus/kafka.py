@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -19,45 +18,18 @@ from bench.process import free_ports, said_by
 from penstock.testing.layout import replica_settings
 
 OLDEST_JAVA = 17
-POM = """\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>penstock.bench</groupId><artifactId>{name}</artifactId><version>1</version>
-  <dependencies>
-{dependencies}
-  </dependencies>
-</project>
-"""
+POMS = Path(__file__).with_name("poms")
+"""What to fetch of Maven, by the names of what it runs; the broker's has no command line tools."""
 
 
 class MissingToolError(Exception):
     """The text says what to install on this machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
-    """Of a jar. `without`: dependencies to leave out, as group:artifact."""
-
-    group: str
-    name: str
-    version: str
-    without: tuple[str, ...] = ()
-
-    def xml(self) -> str:
-        pairs = [one.split(":") for one in self.without]
-        excluded = "".join(
-            f"<exclusion><groupId>{group}</groupId><artifactId>{name}</artifactId></exclusion>" for group, name in pairs
-        )
-        return (
-            f"    <dependency><groupId>{self.group}</groupId><artifactId>{self.name}</artifactId>"
-            f"<version>{self.version}</version><exclusions>{excluded}</exclusions></dependency>"
-        )
-
-
-def fetch(name: str, artifacts: tuple[Artifact, ...]) -> list[Path]:
+def fetch(name: str) -> list[Path]:
     """With all dependencies; MissingToolError where Maven is not installed."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock" / "versus" / name
-    pom = POM.format(name=name, dependencies="\n".join(one.xml() for one in artifacts))
+    pom = (POMS / f"{name}.xml").read_text()
     pom_path, jars = folder / "pom.xml", folder / "jars"
     if not (jars.is_dir() and pom_path.exists() and pom_path.read_text() == pom):
         if shutil.which("mvn") is None:
@@ -75,8 +47,8 @@ def fetch(name: str, artifacts: tuple[Artifact, ...]) -> list[Path]:
     return sorted(jars.glob("*.jar"))
 
 
-def java_command(name: str, artifacts: tuple[Artifact, ...], main_class: str, *options: str) -> list[str]:
-    return [java(), *options, "-cp", os.pathsep.join(map(str, fetch(name, artifacts))), main_class]
+def java_command(name: str, main_class: str, *options: str) -> list[str]:
+    return [java(), *options, "-cp", os.pathsep.join(map(str, fetch(name))), main_class]
 
 
 @cache
@@ -101,32 +73,13 @@ def java_version() -> int:
     return int(match[1]) if match else 0
 
 
-KAFKA_VERSION = "4.4.0"
-LOGGING = Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.5")
-BROKER = (
-    # Only the command line tools need kafka-tools-api.
-    Artifact("org.apache.kafka", "kafka_2.13", KAFKA_VERSION, without=("org.apache.kafka:kafka-tools-api",)),
-    LOGGING,
-)
-SPARK_CONNECTOR_VERSION = "4.2.0"
-SPARK_CONNECTOR = (
-    # The newest that could be had with all it needs; it runs on Spark 4.3. Each without what Spark has already.
-    Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_CONNECTOR_VERSION, without=("*:*",)),
-    Artifact("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0", without=("*:*",)),
-    Artifact("org.apache.kafka", "kafka-clients", "3.9.1", without=("*:*",)),
-    Artifact("org.apache.commons", "commons-pool2", "2.12.1", without=("*:*",)),
-)
-JVM_OPTIONS = (
-    "-Xmx1G",
-    "-Xms1G",
-    "-server",
-    "-XX:+UseG1GC",
-    "-XX:MaxGCPauseMillis=20",
-    "-XX:InitiatingHeapOccupancyPercent=35",
-    "-XX:+ExplicitGCInvokesConcurrent",
-    "-XX:MaxInlineLevel=15",
-    "-Djava.awt.headless=true",
-)
+def version_of(name: str, artifact: str) -> str:
+    found = re.search(rf"{re.escape(artifact)}</artifactId><version>([^<]+)", (POMS / f"{name}.xml").read_text())
+    return found[1] if found else ""
+
+
+JVM_OPTIONS = f"@{POMS.with_name('jvm.options')}"
+"""Those of Kafka's scripts."""
 
 
 def server_settings(
@@ -152,7 +105,7 @@ def write_properties(path: Path, settings: Mapping[str, str]) -> Path:
 
 def kafka_class(name: str, *options: str) -> list[str]:
     """Raises MissingToolError where Java or Maven are missing."""
-    return java_command("kafka", BROKER, name, *options)
+    return java_command("kafka", name, *options)
 
 
 def kafka_command(
@@ -165,7 +118,7 @@ def kafka_command(
     if not (directory / "data").exists():
         words = ["format", f"--cluster-id={cluster_id or new_cluster_id()}", "-c", str(properties)]
         said_by([*kafka_class("kafka.tools.StorageTool"), *words])
-    return [*kafka_class("kafka.Kafka", *JVM_OPTIONS), str(properties)], None
+    return [*kafka_class("kafka.Kafka", JVM_OPTIONS), str(properties)], None
 
 
 def new_cluster_id() -> str:

@@ -1,13 +1,14 @@
 """The comparison as a table on the terminal, and as `docs/performance.md`: what is in `bench/results`, and remarks."""
 
+import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.table import Table
 
 from bench.measure import figure
-from bench.versus import plots
+from bench.plots import box, drawing, line, text
 from bench.versus.results import Answer
 from bench.versus.systems import Line
 
@@ -33,41 +34,25 @@ def table(answer: Answer) -> Table:
     out = Table(title=f"{answer.question}: {answer.title} (medians; ratio above 1: Penstock is ahead)")
     for index, heading in enumerate(HEADINGS):
         out.add_column(heading, justify="left" if index in (0, 1, 9) else "right", no_wrap=index == 1)
-    for line in answer.lines:
-        out.add_row(*cells(line))
+    for one in answer.lines:
+        out.add_row(*cells(one))
     return out
 
 
 DOCS = Path(__file__).parents[2] / "docs"
 REMARKS = Path(__file__).with_name("remarks.md")
-INTRODUCTION = """\
-<!-- Made by `python -m bench.versus`; the remarks are in bench/versus/remarks.md. -->
-# Penstock and Apache Kafka, side by side
-
-Measured by `make versus`; the processor, the command and the time stand with each question, and what was measured on
-one kind of processor is not written over by another. Both brokers are single
-nodes (in P11, P12, P15 and P16 three nodes each, all on this machine) with the
-settings that a default installation has (Kafka's: KRaft in combined mode, directories, ports and
-replication factors of one apart, a heap of 1 GB and the options of the JVM as its scripts set them). The clients are
-the same for both: librdkafka, in processes of their own. The systems take turns: Kafka, Penstock, Kafka, Penstock …;
-the first pair warms up and is not counted.
-
-* **ratio**: of each pair, how many times as good Penstock is, the median of all pairs. Above 1 Penstock is ahead,
-  whether a high or a low figure is the better one. *worst – best pair* is the spread.
-* **bare loop**: the system calls that a broker cannot do without (receive, checksum, write; read, send) in a loop
-  without any protocol. *to bare* is how many times that limit Penstock stands from it.
-* **met**, **even** (the median misses the bar by at most a tenth), **short**. Where a bar is not a ratio,
-  *met* or *missed* stands with what Penstock's own figure is held against.
-"""
+INTRODUCTION = Path(__file__).with_name("introduction.md")
 
 
 def write(answers: Sequence[Answer]) -> Path:
     folder = DOCS / "performance"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "ratios.svg").write_text(plots.ratios(answers))
-    (folder / "costs.svg").write_text(plots.costs(answers))
+    (folder / "ratios.svg").write_text(ratios(answers))
+    (folder / "costs.svg").write_text(costs(answers))
     page = DOCS / "performance.md"
-    page.write_text("\n".join([INTRODUCTION, *_summary(answers), REMARKS.read_text(), *map(section, answers)]))
+    page.write_text(
+        "\n".join([INTRODUCTION.read_text(), *_summary(answers), REMARKS.read_text(), *map(section, answers)])
+    )
     return page
 
 
@@ -106,3 +91,58 @@ def section(answer: Answer) -> str:
     when = times[0] if len(times) == 1 else f"in parts from {times[0]} to {times[-1]}"
     where = f"{answer.machine['processor']}, `{answer.command}`, {counted}, {when}"
     return f"## {answer.question}: {answer.title}\n\n{where}\n\n{table}\n"
+
+
+ROW, LEFT, WIDTH, RIGHT = 20, 330, 420, 60
+AHEAD, BEHIND, KAFKA_COLOUR, BARE_COLOUR = "#2a7f62", "#b5482f", "#7a7a7a", "#c9b458"
+
+
+def ratios(answers: Sequence[Answer]) -> str:
+    """Every line that has a bar: the median ratio as a bar, its worst and best pair as a whisker, on a log scale."""
+    lines = [(answer.question, one) for answer in answers for one in answer.lines if one.figure.bar is not None]
+    worst = min([0.5, *(one.ratio for _, one in lines)])
+    best = max([2.0, *(one.ratio for _, one in lines)])
+    low, high = math.floor(math.log2(worst)), math.ceil(math.log2(best))
+
+    def x(ratio: float) -> float:
+        return LEFT + WIDTH * (min(max(math.log2(ratio), low), high) - low) / (high - low)
+
+    parts = []
+    for power in range(low, high + 1):
+        at = x(2.0**power)
+        parts += [line(at, at, 24, 30 + ROW * len(lines)), text(at, 18, f"{2.0**power:g} ×", "middle")]
+    for index, (question, one) in enumerate(lines):
+        parts += _ratio_row(f"{question}  {one.case}  {one.figure.name}", one, 30 + ROW * index, x)
+    return drawing(LEFT + WIDTH + RIGHT, 40 + ROW * len(lines), parts)
+
+
+def _ratio_row(label: str, one: Line, top: int, x: Callable[[float], float]) -> list[str]:
+    at, even, middle = x(one.ratio), x(1.0), top + ROW / 2
+    return [
+        text(LEFT - 8, middle + 4, label, "end"),
+        box(min(even, at), top + 4, abs(at - even), ROW - 8, AHEAD if one.ratio >= 1 else BEHIND),
+        line(x(min(one.ratios)), x(max(one.ratios)), middle, middle, "#222"),
+        text(LEFT + WIDTH + 8, middle + 4, f"{one.ratio:.2f}"),
+    ]
+
+
+def costs(answers: Sequence[Answer]) -> str:
+    """The broker's CPU per MB: the bare loop, Penstock, Kafka."""
+    lines = [(answer.question, one) for answer in answers for one in answer.lines if one.figure.limit is not None]
+    top_value = max((max(map(statistics.median, _columns(one))) for _, one in lines), default=1.0)
+    height = ROW * 3 + 10
+    parts = []
+    for index, (question, one) in enumerate(lines):
+        top = 10 + height * index
+        parts.append(text(LEFT - 8, top + ROW * 1.5 + 4, f"{question}  {one.case}", "end"))
+        rows = zip(_columns(one), (BARE_COLOUR, AHEAD, KAFKA_COLOUR), ("bare", "Penstock", "Kafka"), strict=True)
+        for row, (values, colour, name) in enumerate(rows):
+            value = statistics.median(values)
+            wide, at = WIDTH * value / top_value, top + ROW * row
+            parts.append(box(LEFT, at + 2, wide, ROW - 4, colour))
+            parts.append(text(LEFT + wide + 6, at + ROW / 2 + 4, f"{name} {value:.2f} ms"))
+    return drawing(LEFT + WIDTH + 140, 20 + height * len(lines), parts)
+
+
+def _columns(one: Line) -> tuple[tuple[float, ...], ...]:
+    return one.bare or (0.0,), one.penstock, one.kafka

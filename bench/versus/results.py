@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import machine
-from bench.versus.kafka import KAFKA_VERSION, SPARK_CONNECTOR_VERSION, java_version
+from bench.versus.kafka import java_version, version_of
 from bench.versus.systems import Figure, Line
 
 FOLDER = Path(__file__).parents[1] / "results"
@@ -31,8 +31,8 @@ class Answer:
 
 def answered(question: str, title: str, command: str, lines: list[Line]) -> Answer:
     versions = {
-        "kafka": KAFKA_VERSION,
-        "spark-sql-kafka": SPARK_CONNECTOR_VERSION,
+        "kafka": version_of("kafka", "kafka_2.13"),
+        "spark-sql-kafka": version_of("spark", "spark-sql-kafka-0-10_2.13"),
         "pyspark": version("pyspark"),
         "java": java_version(),
     }

@@ -1,19 +1,38 @@
-"""P4 to P9 and P13: latency, groups, boot and memory, and Spark's reads, each with one node of a system."""
+"""P4 to P9, P13, P14: latency, groups, boot and memory, Spark's reads, compaction, each with one node of a system."""
 
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
+
+import psutil
+from pyspark.sql import DataFrame, SparkSession
 
 from bench.child import Child
+from bench.compaction import TOPIC, DirtyLog, dirty_log
 from bench.load import LARGE, produce
-from bench.node import AT_ONCE, running, running_node, scratch
-from bench.process import BrokerProcess
+from bench.process import AT_ONCE, BrokerProcess, running, running_node, scratch
 from bench.standstill import EVENTS, KINDS, standstills
 from bench.topics import create_topic, delete_topic, fill
 from bench.versus.clients import group_times_s, latencies_ms, round_trips_ms
+from bench.versus.kafka import fetch
 from bench.versus.questions.throughput import SMALL, small_requests
-from bench.versus.spark_reads import reads
-from bench.versus.systems import COMMANDS, Effort, Figure, Line, Sample, Samples, both, compared, lines_of, sample_of
+from bench.versus.systems import (
+    COMMANDS,
+    MB,
+    Effort,
+    Figure,
+    Line,
+    Sample,
+    Samples,
+    both,
+    compared,
+    lines_of,
+    sample_of,
+)
 from bench.wire import first_record_at
+from penstock.pipeline.session import spark_session
 
 AGES = (Figure("p50", "ms", "lower"), Figure("p99", "ms", "lower"), Figure("p99.9", "ms", "lower", bar=None))
 SIZE, COUNT, SECONDS = 100, 500_000, 4.0
@@ -128,17 +147,11 @@ def boot(effort: Effort) -> list[Line]:
 
     Each system runs alone.
     """
-    samples: Samples = {name: [] for name in COMMANDS}
-    for number in range(effort.pairs + 1):
-        for name in COMMANDS:
-            sample = _booted(name, effort.records(BULK_COUNT))
-            effort.show("P6", name, number, sample)
-            if number:
-                samples[name].append(sample)
-    return lines_of("", EMPTY, samples)
+    work = partial(_booted, records=effort.records(BULK_COUNT))
+    return compared(effort, "P6", EMPTY, {name: name for name in COMMANDS}, {"": work})
 
 
-def _booted(system: str, records: int) -> Sample:
+def _booted(system: str, _: int, *, records: int) -> Sample:
     """A boot on an empty directory (formatting is not counted), a look at the idle broker, one at the busy one."""
     with scratch() as directory, running(COMMANDS[system], directory / system) as broker:
         seconds = first_record_at(broker.address) - broker.started
@@ -154,36 +167,24 @@ def full_node(effort: Effort) -> list[Line]:
 
     Each system runs alone but for the small requests.
     """
-    boots: Samples = {name: [] for name in COMMANDS}
     with scratch() as directory:
         for name, command in COMMANDS.items():
-            effort.say(f"P7 {name}: creating {FULL_PARTITIONS:,} partitions")
             with running(command, directory / name) as broker:
                 fill(broker.address, FULL_PARTITIONS)
                 first_record_at(broker.address)  # the partitions are there when one more can be
-        for number in range(effort.pairs):
-            for name, command in COMMANDS.items():
-                with running(command, directory / name) as broker:
-                    seconds = first_record_at(broker.address) - broker.started
-                    boots[name].append(sample_of(FULL, seconds, broker.resident_mb))
-                effort.show("P7 boot", name, number + 1, boots[name][-1])
+        boot = {"boot of a full node": partial(_booted_full, directory=directory)}
+        boots = compared(effort, "P7", FULL, {name: name for name in COMMANDS}, boot)
         first, second = COMMANDS
         with running(COMMANDS[first], directory / first) as one, running(COMMANDS[second], directory / second) as other:
             for broker in (one, other):
                 first_record_at(broker.address)
-            records = effort.records(REQUESTS)
-            requests = compared(
-                effort,
-                "P7",
-                SMALL,
-                {first: one, second: other},
-                {
-                    "50 in flight": lambda broker, number: small_requests(
-                        broker, number, records=records, in_flight=IN_FLIGHT
-                    )
-                },
-            )
-    return lines_of("boot of a full node", FULL, boots) + requests
+            work = partial(small_requests, records=effort.records(REQUESTS), in_flight=IN_FLIGHT)
+            return boots + compared(effort, "P7", SMALL, {first: one, second: other}, {"50 in flight": work})
+
+
+def _booted_full(system: str, _: int, *, directory: Path) -> Sample:
+    with running(COMMANDS[system], directory / system) as broker:
+        return sample_of(FULL, first_record_at(broker.address) - broker.started, broker.resident_mb)
 
 
 SPARK_SIZES, SPARK_COUNT = (100, 1000), 5_000_000
@@ -199,7 +200,93 @@ def spark(effort: Effort) -> list[Line]:
             records, topic = effort.records(SPARK_COUNT), f"spark-{size}"
             create_topic(broker.address, topic, SPARK_PARTITIONS)
             produce(broker.address, topic, records, size, LARGE)
-            effort.say(f"P9 {size} B: {effort.pairs} pairs in one session")
             samples = Child(reads, broker.address, topic, records, effort.pairs, directory).result(SPARK_LIMIT_S)
             lines += lines_of(f"{size} B", READS, samples)
     return lines
+
+
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
+FORMATS = ("kafka", "penstock")
+
+
+def reads(address: str, topic: str, records: int, pairs: int, folder: Path) -> Samples:
+    """Records a second of each format, into a count and into Parquet."""
+    jars = ",".join(str(jar) for jar in fetch("spark"))
+    spark = spark_session("versus", master="local[2]", config={"spark.jars": jars}, log_file=folder / "spark.log")
+    found = _frame(spark, "kafka", address, topic).count()
+    if found != records:
+        raise RuntimeError(f"the topic has {found} records, not {records}")
+    rates: Samples = {name: [] for name in FORMATS}
+    for number in range(pairs + 1):
+        for name in FORMATS:
+            table, path = _frame(spark, name, address, topic), str(folder / name)
+            # A count of the bare frame would let Spark leave the records' fields out: count what has a value.
+            counted = _seconds_of(table.where("value is not null").count)
+            written = _seconds_of(lambda table=table, path=path: table.write.mode("overwrite").parquet(path))  # type: ignore[misc]
+            if number:
+                rates[name].append({"count": records / counted, "parquet": records / written})
+    spark.stop()
+    return rates
+
+
+def _frame(spark: SparkSession, name: str, address: str, topic: str) -> DataFrame:
+    options = {"kafka.bootstrap.servers": address, "subscribe": topic}
+    return spark.read.format(name).options(**options).load().select(*COLUMNS)
+
+
+def _seconds_of(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+FIGURES = (Figure("MB/s", "MB/s", "higher", bar=0.5), Figure("CPU ms/MB", "ms", "lower", bar=0.5))
+SIZES = (100, 1000)
+MEGABYTES = 500
+SETTINGS = {"log.cleaner.backoff.ms": "100", "log.cleaner.threads": "1"}
+LIMIT_S = 300.0
+LOOK_S = 0.005
+QUIET_S = 1.0
+"""For other work of a broker, after its start and after a round."""
+
+
+def compacted(effort: Effort) -> list[Line]:
+    """Both brokers run all the time, the one that is not asked is idle."""
+    lines = []
+    topics = [f"{TOPIC}-{number}" for number in range(effort.pairs + 1)]
+    megabytes = max(20, round(MEGABYTES * effort.scale))
+    for size in SIZES:
+        with dirty_log(megabytes, size) as log, scratch() as directory, ExitStack() as stack:
+            for name, command in COMMANDS.items():
+                log.give(command, directory / name, topics)
+            brokers = {
+                name: stack.enter_context(running(command, directory / name, SETTINGS))
+                for name, command in COMMANDS.items()
+            }
+            lines += compared(effort, "P14", FIGURES, brokers, {f"{size} B": partial(_compacted, log=log)})
+    return lines
+
+
+def _compacted(broker: BrokerProcess, number: int, *, log: DirtyLog) -> Sample:
+    """One round: from its being allowed to its mark in the checkpoint."""
+    topic = f"{TOPIC}-{number}"
+    log.read_in(broker, topic)
+    time.sleep(QUIET_S)
+    used, began_s = _cpu_s(broker), time.perf_counter()
+    log.let_clean(broker, topic)
+    while not log.is_clean(broker, topic):
+        if time.perf_counter() - began_s > LIMIT_S:
+            raise RuntimeError(f"{topic} was not compacted within {LIMIT_S:g} s")
+        time.sleep(LOOK_S)
+    took_s, megabytes = time.perf_counter() - began_s, log.size_bytes / MB
+    time.sleep(QUIET_S)
+    return sample_of(FIGURES, megabytes / took_s, (_cpu_s(broker) - used) * 1e3 / megabytes)
+
+
+def _cpu_s(broker: BrokerProcess) -> float:
+    """CPU seconds of a broker and of its child processes, ended ones as well."""
+    main = psutil.Process(broker.pid)
+    own = main.cpu_times()
+    children = [child.cpu_times() for child in main.children(recursive=True)]
+    ended = float(own.children_user + own.children_system)
+    return ended + sum(float(one.user + one.system) for one in (own, *children))

@@ -3,31 +3,33 @@
 import asyncio
 import itertools
 import statistics
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
-from bench.hand_over import CONFIG, IDLE, REPLICAS, SPREAD, TOPIC, UNDER_WAY_S, WAYS, orders, prefer
-from bench.load import IN_FLIGHT, LARGE, ONE_BY_ONE, Load, Settings, produce
+from bench.hand_over import CONFIG, IDLE, REPLICAS, SPREAD, TOPIC, UNDER_WAY_S, WAYS, moved_at, orders
+from bench.load import IN_FLIGHT, LARGE, ONE_BY_ONE, Load, Settings, Stream, produce
 from bench.shares import held_to
-from bench.stream import Stream
 from bench.topics import create_topic, delete_topic, fill, leaders_of, read_all, wait_in_sync
 from bench.versus.systems import (
     KAFKA,
+    NODES,
     PENSTOCK,
+    SYSTEMS,
     Effort,
     Figure,
     Line,
     Sample,
     Samples,
+    ThreeNodes,
     compared,
     in_turn,
     lines_of,
     sample_of,
+    three_nodes,
+    three_of_each,
 )
-from bench.versus.three_nodes import NODES, SYSTEMS, ThreeNodes, three_nodes, three_of_each
 from penstock.client.admin import Admin
 
 RATIO = Figure("acks=all, of acks=1", "×", "higher", bar=None, own=0.5)
@@ -68,34 +70,6 @@ PLACES: tuple[Sequence[Sequence[int]], ...] = (
 """The replicas of each partition, of which the first one leads: all on one, and spread."""
 
 
-def _of_bulk(one: Load, every: Load, used_s: float) -> Sample:
-    return sample_of(BULK, every.mb_per_s, used_s * 1e3 / every.megabytes, every.mb_per_s / one.mb_per_s)
-
-
-def _of_requests(one: Load, every: Load, used_s: float) -> Sample:
-    cost, ratio = used_s * 1e6 / every.records, every.records_per_s / one.records_per_s
-    return sample_of(ONE, every.records_per_s, every.p50_ms, every.p99_ms, cost, ratio)
-
-
-class Way(NamedTuple):
-    """One way to produce: names of topics, settings of the client, amount and size of records, and the figures."""
-
-    topic: str
-    settings: Settings
-    records: Mapping[int, int]
-    figures: Sequence[Figure]
-    measured: Callable[[Load, Load, float], Sample]
-    """Of a load with acks=1, of one with acks=all, and of the CPU seconds that all nodes used for it."""
-
-
-LOADS = {
-    "bulk": Way("bulk", LARGE, BULK_RECORDS, BULK, _of_bulk),
-    "one record a request": Way(
-        "single", {**ONE_BY_ONE, IN_FLIGHT: 5}, dict.fromkeys(SIZES, REQUEST_RECORDS), ONE, _of_requests
-    ),
-}
-
-
 def replicated(effort: Effort) -> list[Line]:
     """P11: acks=all: how fast, in bulk and one record per request, and what do all pay?
 
@@ -103,27 +77,32 @@ def replicated(effort: Effort) -> list[Line]:
     """
     lines = []
     with three_of_each() as systems:
-        for (name, way), size, partitions in itertools.product(LOADS.items(), SIZES, PARTITIONS):
-            records = effort.records(way.records[size])
-            work = partial(_both, way=way, records=records, size=size, partitions=partitions)
+        for is_bulk, size, partitions in itertools.product((True, False), SIZES, PARTITIONS):
+            records = effort.records(BULK_RECORDS[size] if is_bulk else REQUEST_RECORDS)
+            work = partial(_both, is_bulk=is_bulk, records=records, size=size, partitions=partitions)
+            name = "bulk" if is_bulk else "one record a request"
             case = f"{name}, {size} B, {partitions} partition{'s' * (partitions > 1)}"
-            lines += compared(effort, "P11", way.figures, systems, {case: work})
+            lines += compared(effort, "P11", BULK if is_bulk else ONE, systems, {case: work})
     return lines
 
 
-def _both(nodes: ThreeNodes, number: int, *, way: Way, records: int, size: int, partitions: int) -> Sample:
+def _both(nodes: ThreeNodes, number: int, *, is_bulk: bool, records: int, size: int, partitions: int) -> Sample:
+    """acks=all, and its rate as a share of that with acks=1."""
     loads: list[Load] = []
+    settings: Settings = LARGE if is_bulk else {**ONE_BY_ONE, IN_FLIGHT: 5}
     for acks in (1, "all"):
-        topic = f"{way.topic}-{size}-{partitions}-{number}-{acks}"
+        topic = f"{'bulk' if is_bulk else 'single'}-{size}-{partitions}-{number}-{acks}"
         create_topic(nodes.address, topic, partitions, len(NODES))
         wait_in_sync(nodes.address, topic, len(NODES))
         before = nodes.cpu_s()
-        measures = way.figures is ONE
-        loads.append(produce(nodes.address, topic, records, size, {**way.settings, "acks": acks}, round_trips=measures))
+        load = produce(nodes.address, topic, records, size, {**settings, "acks": acks}, round_trips=not is_bulk)
+        loads.append(load)
         used_s = nodes.cpu_s() - before
         delete_topic(nodes.address, topic)
-    one, every = loads
-    return way.measured(one, every, used_s)
+    ratio = load.records_per_s / loads[0].records_per_s
+    if is_bulk:
+        return sample_of(BULK, load.mb_per_s, used_s * 1e3 / load.megabytes, ratio)
+    return sample_of(ONE, load.records_per_s, load.p50_ms, load.p99_ms, used_s * 1e6 / records, ratio)
 
 
 def spread_leaders(effort: Effort) -> list[Line]:
@@ -190,12 +169,6 @@ VICTIMS: dict[str, Callable[[ThreeNodes, str], int]] = {
 }
 
 
-def lost_and_twice(address: str, stream: Stream) -> tuple[int, int]:
-    """How many acknowledged records are missing, and how many are there more than once."""
-    seen = Counter(value for _, value in read_all(address, stream.topic))
-    return len(stream.acknowledged() - seen.keys()), sum(times > 1 for times in seen.values())
-
-
 def measured(nodes: ThreeNodes, victim: Callable[[ThreeNodes, str], int], name: str) -> Sample:
     """A new topic under load, a node killed, and started again when the producer gets on."""
     create_topic(nodes.address, name, WRITTEN, len(NODES))
@@ -206,7 +179,8 @@ def measured(nodes: ThreeNodes, victim: Callable[[ThreeNodes, str], int], name: 
         nodes.kill(node)
         stream.wait_until_every_partition_goes_on()
     nodes.start(node)
-    lost, twice = lost_and_twice(nodes.address, stream)
+    seen = Counter(value for _, value in read_all(nodes.address, name))
+    lost, twice = len(stream.acknowledged() - seen.keys()), sum(times > 1 for times in seen.values())
     wait_in_sync(nodes.address, name, len(NODES))
     return sample_of(KILLED, stream.longest_ms() / 1000, len(stream.refused), lost, twice)
 
@@ -215,9 +189,7 @@ def ask_one(effort: Effort, system: str, partitions: int) -> dict[str, list[Samp
     """All rounds of one system, alone on the machine: so many for each victim."""
     found: dict[str, list[Sample]] = {name: [] for name in VICTIMS}
     with three_nodes(system) as nodes:
-        begun = time.monotonic()
         fill(nodes.address, partitions - WRITTEN, len(NODES), per_topic=PER_TOPIC, waits=True)
-        effort.say(f"P12 {system}: {partitions:,} partitions are there after {time.monotonic() - begun:.0f} s")
         for number in range(effort.pairs):
             for name, victim in VICTIMS.items():
                 sample = measured(nodes, victim, f"written-{name.replace(' ', '-')}-{number}")
@@ -252,12 +224,10 @@ MOVED = (
 )
 MOVES = 5
 """In each series: one load that goes on all the time."""
-BEFORE_S: Final = 1.5
-"""Between the new order of replicas and the move."""
 CALM_S: Final = 1.0
 """Records sent this long before a move wait for nothing special: brokers know the order by then."""
 AFTER_S: Final = 1.5
-"""Records sent this long after the request for a move may wait for it."""
+"""Records sent this long after the request for a move may wait for it; so long before it the order is new."""
 MOVE = {KAFKA: WAYS["plain"], PENSTOCK: WAYS["handed over"]}
 
 
@@ -285,14 +255,10 @@ async def _moves(nodes: ThreeNodes) -> list[float]:
     """When the leader moved, each time to the next node."""
     times = []
     async with Admin(nodes.address) as admin:
-        await asyncio.sleep(BEFORE_S)
+        await asyncio.sleep(AFTER_S)
         for _ in range(MOVES):
             leader = leaders_of(nodes.address, TOPIC.topic)[TOPIC.partition] % len(REPLICAS) + 1
-            await prefer(admin, TOPIC, leader)
-            await asyncio.sleep(BEFORE_S)
-            times.append(time.perf_counter())
-            await MOVE[nodes.system](admin, TOPIC)
-            await asyncio.sleep(AFTER_S)
+            times.append(await moved_at(admin, MOVE[nodes.system], leader, AFTER_S))
             if leaders_of(nodes.address, TOPIC.topic)[TOPIC.partition] != leader:
                 raise RuntimeError(f"{nodes.system}: the leader did not move to {leader}")
     return times

@@ -1,6 +1,5 @@
 """Figures grow run by run; in the file of results stays what a run did not measure, with the date that it has."""
 
-import json
 from pathlib import Path
 
 from bench.measure import Budget, Figures, measure, merged, percentile, rows, write
@@ -19,16 +18,6 @@ def test_a_run_replaces_its_own_rows_where_they_stand() -> None:
     assert found[3]["budget"] == {"bound": 6, "side": "at most"}
 
 
-def test_a_file_with_one_date_for_all_gives_it_to_its_rows(tmp_path: Path) -> None:
-    path = tmp_path / "budgets.json"
-    path.write_text(json.dumps(BEFORE | {"measures": [{"name": "boot", "median": 1.0}]}))
-    write(path, [measure("round trip", "ms", [2])], is_all=False)
-    boot, trip = rows(path)
-    assert (boot["name"], boot["when"]) == ("boot", "2026-01-01")
-    assert (trip["name"], trip["median"]) == ("round trip", 2)
-    assert trip["when"] > "2026-02"
-
-
 def test_a_run_of_all_leaves_no_row_that_nobody_measures_any_more(tmp_path: Path) -> None:
     path = tmp_path / "new" / "budgets.json"
     write(path, [measure("of old", "ms", [2])], is_all=False)
@@ -45,6 +34,14 @@ def test_figures_are_measures_in_the_order_in_which_they_were_first_told_of() ->
     assert (took.name, took.unit, took.values, took.verdict) == ("took", "s", (3.0, 1.0, 2.0), "met")
     assert count.values == (1, 1, 1)
     assert figures.most("took") == 3.0
+
+
+def test_the_run_that_warms_up_leaves_no_figure() -> None:
+    figures = Figures()
+    for kind in ("heartbeat", "fetch"):
+        for number in figures.runs(2):
+            figures.add(kind, "ms", number)
+    assert [(one.name, one.values) for one in figures.measures()] == [("heartbeat", (1, 2)), ("fetch", (1, 2))]
 
 
 def test_a_percentile_is_a_value_that_was_measured() -> None:

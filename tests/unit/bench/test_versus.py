@@ -1,11 +1,11 @@
-"""What the comparison makes of its figures: ratios, verdicts, the page and its plots."""
+"""What the comparison makes of its figures: ratios, verdicts, the page and its page."""
 
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from bench.versus import page, plots, results
-from bench.versus.kafka import POM, Artifact
+from bench.versus import page, results
+from bench.versus.kafka import POMS, version_of
 from bench.versus.page import HEADINGS, cells
 from bench.versus.results import Answer
 from bench.versus.systems import Better, Effort, Figure, Line, Sample, in_turn, lines_of
@@ -54,7 +54,7 @@ def test_lines_take_each_figure_from_the_runs_that_have_it() -> None:
 def test_plots_are_svg_whatever_the_names_hold() -> None:
     line = Line("1 < 2 & 3", COST, kafka=(9.0, 8.0), penstock=(3.0, 4.0), bare=(2.0,))
     answer = Answer("P1", "Bulk", "command", "now", {}, [line])
-    for text in (plots.ratios([answer]), plots.costs([answer]), plots.ratios([])):
+    for text in (page.ratios([answer]), page.costs([answer]), page.ratios([])):
         assert ET.fromstring(text).tag.endswith("svg")
 
 
@@ -103,10 +103,9 @@ def test_an_answer_to_some_cases_leaves_the_lines_of_others_as_they_are(
     assert "in parts from monday to tuesday" in page.section(found)
 
 
-def test_a_pom_names_what_is_wanted_and_what_is_not() -> None:
-    artifact = Artifact("org.example", "thing", "1.2", without=("org.example:other",))
-    root = ET.fromstring(POM.format(name="x", dependencies=artifact.xml()))
-    assert [one.text for one in root.iter("{http://maven.apache.org/POM/4.0.0}exclusion") for one in one] == [
-        "org.example",
-        "other",
-    ]
+@pytest.mark.parametrize(("name", "artifact"), [("kafka", "kafka_2.13"), ("spark", "spark-sql-kafka-0-10_2.13")])
+def test_a_pom_tells_the_version_that_the_page_names(name: str, artifact: str) -> None:
+    root = ET.parse(POMS / f"{name}.xml").getroot()
+    pom = "{http://maven.apache.org/POM/4.0.0}"
+    found = {one.findtext(f"{pom}artifactId"): one.findtext(f"{pom}version") for one in root.iter(f"{pom}dependency")}
+    assert version_of(name, artifact) == found[artifact]

@@ -257,7 +257,7 @@ def test_what_power_cuts_took_of_the_last_leader_is_gone_when_nobody_else_is_eli
 
 
 def coordinator(image: ClusterImage, partitions: Any) -> RunningNode:
-    parts = SimpleNamespace(image=image)
+    parts = SimpleNamespace(context=SimpleNamespace(image=image))
     return cast(
         "RunningNode", SimpleNamespace(is_broker=True, parts=parts, broker=SimpleNamespace(partitions=partitions))
     )
