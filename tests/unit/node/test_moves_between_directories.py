@@ -176,7 +176,7 @@ def with_a_copy(tmp_path: Path, disk: FailingDisk | None = None) -> LogDirectori
         append(log, batch(1))
     future = directories.create_future(log, str(tmp_path / "p2"))
     while (found := moves._next_slice(log, future)) is not None:
-        moves._copy(found, future)
+        moves._copy(log, found, future)
     future.close()
     return directories
 
@@ -240,7 +240,7 @@ def test_a_copy_is_cut_where_its_log_was_cut(tmp_path: Path) -> None:
         append(log, batch(1), epoch=3)
     log.advance_log_start(2)
     while (found := moves._next_slice(log, future)) is not None:
-        moves._copy(found, future)
+        moves._copy(log, found, future)
     assert all_batches(future) == all_batches(log)
     assert future.leader_epochs.entries == log.leader_epochs.entries
 

@@ -124,10 +124,8 @@ class Hosted(Generic[MachineT]):
 
     def _read_slice(self, position: int, end: int, take: Callable[[bytes, int, BatchHeader], None]) -> int:
         log = self.partition.log
-        try:
+        with log.health.reporting(f"reading {log.directory}"):
             data = log.read(position, LOAD_SLICE_BYTES, upper_offset=end).read()
-        except OSError as error:
-            raise log.health.report(error, f"reading {log.directory}") from error
         for at, header in iterate_batches(data):
             position = header.last_offset + 1
             if not header.is_control:

@@ -183,7 +183,7 @@ class DirectoryMoves:
                         return
                 else:
                     nearly_done += found.length < SLICE_BYTES
-                    await self._in_thread(partial(_copy, found, future))
+                    await self._in_thread(partial(_copy, log, found, future))
                     self._quota.record(found.length, self._now_ms())
                 failures = 0
             except KafkaError as error:
@@ -204,7 +204,7 @@ class DirectoryMoves:
         while (found := _next_slice(log, future)) is not None:
             if not at_once:
                 return False
-            _copy(found, future)
+            _copy(log, found, future)
         future.close()
         self._directories.swap(log, self._now_ms())
         partition.dirty[partition] = None
@@ -233,5 +233,7 @@ def _next_slice(log: PartitionLog, future: PartitionLog) -> LogSlice | None:
     return log.read(future.log_end_offset, SLICE_BYTES)
 
 
-def _copy(found: LogSlice, future: PartitionLog) -> None:
-    future.append_as_follower(memoryview(found.read()))
+def _copy(log: PartitionLog, found: LogSlice, future: PartitionLog) -> None:
+    with log.health.reporting(f"reading {log.directory}"):
+        records = found.read()
+    future.append_as_follower(memoryview(records))

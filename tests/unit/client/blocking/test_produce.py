@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script, served_in_a_thread
 
+from penstock.client import blocking
 from penstock.client.blocking import BlockingCluster, ClusterSettings
 from penstock.client.blocking.produce import BlockingProducer
 from penstock.protocol.errors import ErrorCode
@@ -58,7 +60,8 @@ def stored(_: Message) -> ProduceResponse:
 def looks_and_pauses(fake: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     """How often a producer of one batch asks for the metadata, and rests."""
     pauses: list[float] = []
-    monkeypatch.setattr(time, "sleep", pauses.append)
+    own_time = SimpleNamespace(**{**vars(time), "sleep": pauses.append})  # other threads go on sleeping
+    monkeypatch.setattr(blocking, "time", own_time)
     assert fake.broker is not None
     cluster = BlockingCluster(ClusterSettings((fake.broker.address,)))
     producer = BlockingProducer(cluster)
