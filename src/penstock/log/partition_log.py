@@ -285,6 +285,11 @@ class PartitionLog:
         except OSError as error:
             raise self.health.report(error, self._name) from error
 
+    def bytes_of(self, found: LogSlice) -> bytes:
+        """What `read` found, taken from the disk; may run in a thread beside appends."""
+        with self.health.reporting(f"reading {self.directory}"):
+            return found.read()
+
     def search_timestamp(self, timestamp_ms: int) -> Search:
         """The first record whose timestamp is at least this one, in steps (see `lookup`)."""
         with self.health.reporting(self._name):

@@ -169,6 +169,20 @@ def opened(tmp_path: Path, disk: FailingDisk | None = None) -> LogDirectories:
     return directories
 
 
+def test_a_disk_that_cannot_be_read_is_an_error_of_one_move(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    directories = opened(tmp_path, disk)
+    log = directories.create("t", 0, TOPIC_ID, CONFIG)
+    append(log, batch(1))
+    future = directories.create_future(log, str(tmp_path / "p2"))
+    found = moves._next_slice(log, future)
+    assert found is not None
+    disk.fail("read", "p1/")
+    with pytest.raises(KafkaError) as refused:
+        moves._copy(log, found, future)
+    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
 def with_a_copy(tmp_path: Path, disk: FailingDisk | None = None) -> LogDirectories:
     directories = opened(tmp_path, disk)
     log = directories.create("t", 0, TOPIC_ID, CONFIG)

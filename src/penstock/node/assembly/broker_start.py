@@ -72,7 +72,7 @@ class BrokerParts:
         self._parts, self._listeners, loop = parts, listeners, asyncio.get_running_loop()
         self.ended: asyncio.Future[Exception] = loop.create_future()
         self.upkeep = Upkeep(node.directories, _intervals(config), environment.now_ms)
-        table, groups, neighbours = PartitionTable(), StorageGroups(), _Neighbours(self)
+        table, groups, neighbours = PartitionTable(), StorageGroups(), _Neighbours(self, parts)
         self.fetchers = ReplicaFetchers(config, partial(self._fetcher, context.lease))
         self.replicas = LocalReplicas(context, table, groups, settings, self.upkeep, self.fetchers)
         self.in_sync, throttles = self.replicas.in_sync, self.replicas.throttles
@@ -140,12 +140,6 @@ class BrokerParts:
 
     def _fetcher(self, lease: BrokerLease, leader_id: int) -> Fetcher:
         return self._parts.links.replica_fetcher(leader_id, lease)
-
-    def links_to_groups(self) -> GroupLinks:
-        return self._parts.links.to_storage_groups()
-
-    def to_broker(self, broker_id: int) -> Awaitable[Connection]:
-        return self._parts.links.to_broker(broker_id)
 
     def _end(self, error: Exception) -> None:
         if not self.ended.done():
@@ -223,11 +217,12 @@ class BrokerParts:
 class _Neighbours:
     """What hand-overs and storage groups need of their broker, which is made after them."""
 
-    def __init__(self, parts: BrokerParts) -> None:
+    def __init__(self, parts: BrokerParts, quorum: QuorumParts) -> None:
         self._parts = parts
+        self._quorum = quorum
 
     def connect(self, broker_id: int) -> Awaitable[Connection]:
-        return self._parts.to_broker(broker_id)
+        return self._quorum.links.to_broker(broker_id)
 
     def group(self, number: int) -> StorageGroup | None:
         return self._parts.broker.storage_groups.group(number)
@@ -242,7 +237,7 @@ class _Neighbours:
         return self._parts.replicas.config_of(topic)
 
     def links(self) -> GroupLinks:
-        return self._parts.links_to_groups()
+        return self._quorum.links.to_storage_groups()
 
     async def hand_over_group(self, group: StorageGroup, successor: int) -> bool:
         return await self._parts.hand_overs.hand_over_group(group, successor)

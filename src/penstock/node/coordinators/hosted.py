@@ -124,8 +124,7 @@ class Hosted(Generic[MachineT]):
 
     def _read_slice(self, position: int, end: int, take: Callable[[bytes, int, BatchHeader], None]) -> int:
         log = self.partition.log
-        with log.health.reporting(f"reading {log.directory}"):
-            data = log.read(position, LOAD_SLICE_BYTES, upper_offset=end).read()
+        data = log.bytes_of(log.read(position, LOAD_SLICE_BYTES, upper_offset=end))
         for at, header in iterate_batches(data):
             position = header.last_offset + 1
             if not header.is_control:

@@ -234,6 +234,4 @@ def _next_slice(log: PartitionLog, future: PartitionLog) -> LogSlice | None:
 
 
 def _copy(log: PartitionLog, found: LogSlice, future: PartitionLog) -> None:
-    with log.health.reporting(f"reading {log.directory}"):
-        records = found.read()
-    future.append_as_follower(memoryview(records))
+    future.append_as_follower(memoryview(log.bytes_of(found)))

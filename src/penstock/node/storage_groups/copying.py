@@ -98,8 +98,7 @@ async def ask_all(nodes: Sequence[int], source: Source, partition: PartitionId, 
 def read_for_copy(log: PartitionLog, offset: int, max_bytes: int) -> tuple[int, bytes]:
     if not log.log_start_offset <= offset < log.log_end_offset:
         return log.log_start_offset, b""
-    with log.health.reporting(f"reading {log.directory}"):
-        return log.log_start_offset, log.read(offset, max_bytes).read()
+    return log.log_start_offset, log.bytes_of(log.read(offset, max_bytes))
 
 
 def flush_all(logs: Sequence[PartitionLog]) -> None:
