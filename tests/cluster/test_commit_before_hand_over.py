@@ -95,12 +95,10 @@ def test_a_consumer_commits_when_it_is_asked(log: pytest.LogCaptureFixture, beat
 
     with Cluster(brokers=2, controllers=1, config=CONFIG | {"handover.commit.first": "true"}) as cluster:
         bootstrap = started(cluster)
-        with Load(bootstrap):
-            other = Confluent(bootstrap)
+        with Load(bootstrap), Confluent(bootstrap) as other:
             other.await_more(RECORDS)
             asyncio.run(consume(bootstrap))
             other.await_more(RECORDS)
-            other.stop()
         assert other.assigned == 1
         assert LATE not in log.text
 

@@ -5,6 +5,7 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from typing import Any, Self
 
 import pytest
@@ -96,7 +97,10 @@ class Member(ABC):
             assert found, (self.group, self.offsets)
         assert not self.errors, (self.group, self.errors)
 
-    def stop(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.is_over.set()
         self._thread.join(LIMIT_S)
 
@@ -115,14 +119,14 @@ class Confluent(Member):
             }
         )
         consumer.subscribe([TOPIC], on_assign=lambda *_: self.was_assigned())
-        while not self.is_over.is_set():
-            message = consumer.poll(0.1)
-            if message is not None:
-                if message.error():
-                    self.failed(message.error())
-                consumer.commit(message=message, asynchronous=False)
-                self.committed(message.offset() or 0)
-        consumer.close()
+        with closing(consumer):
+            while not self.is_over.is_set():
+                message = consumer.poll(0.1)
+                if message is not None:
+                    if message.error():
+                        self.failed(message.error())
+                    consumer.commit(message=message, asynchronous=False)
+                    self.committed(message.offset() or 0)
 
 
 class KafkaPython(Member):
@@ -138,11 +142,11 @@ class KafkaPython(Member):
             max_poll_records=1,
         )
         consumer.subscribe([TOPIC], listener=listener)
-        while not self.is_over.is_set():
-            for records in consumer.poll(timeout_ms=100).values():
-                consumer.commit()
-                self.committed(records[-1].offset)
-        consumer.close()
+        with closing(consumer):
+            while not self.is_over.is_set():
+                for records in consumer.poll(timeout_ms=100).values():
+                    consumer.commit()
+                    self.committed(records[-1].offset)
 
     def _listener(self) -> KafkaPythonListener:
         member = self
@@ -236,8 +240,8 @@ def test_members_stay_and_commit_on(monkeypatch: pytest.MonkeyPatch, caplog: pyt
         address = next(node.address for node in cluster.nodes if node.address is not None)
         with RawClient(address) as client:
             client.create_topic(TOPIC)
-        with Load(bootstrap):
-            members = [Confluent(bootstrap), KafkaPython(bootstrap), AioKafka(bootstrap)]
+        with Load(bootstrap), ExitStack() as ending:
+            members = [ending.enter_context(kind(bootstrap)) for kind in (Confluent, KafkaPython, AioKafka)]
             for member in members:
                 member.await_more(BEFORE)
             before = [member.assigned for member in members]
@@ -245,8 +249,6 @@ def test_members_stay_and_commit_on(monkeypatch: pytest.MonkeyPatch, caplog: pyt
             asyncio.run(move(bootstrap))
             for member in members:
                 member.await_more(AFTER)
-            for member in members:
-                member.stop()
         assert [member.assigned for member in members] == before
         for member in members:
             assert not member.errors

@@ -38,8 +38,10 @@ def create(cluster: Cluster, *replicas: list[int]) -> AdminClient:
 def stopping(cluster: Cluster, node_id: int) -> Iterator[threading.Thread]:
     thread = threading.Thread(target=cluster.node(node_id).stop)
     thread.start()
-    yield thread
-    thread.join()
+    try:
+        yield thread
+    finally:
+        thread.join()
 
 
 def test_a_producer_that_knows_only_the_node_that_stops_is_answered_by_its_successor(

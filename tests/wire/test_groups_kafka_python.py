@@ -6,6 +6,7 @@ Each consumer polls in a thread of its own: it does not bear well that a poll en
 from __future__ import annotations
 
 import threading
+from typing import Self
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import NewTopic
@@ -50,29 +51,36 @@ class Group:
         with self.changed:
             assert self.changed.wait_for(lambda: self.shares == shares, WAIT_S), self.shares
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in list(self.members):
+            self.stop(name).close()
+
     def stop(self, name: str) -> KafkaConsumer:
         """End the member's thread; its consumer is the caller's to close."""
         consumer, leaving, thread = self.members.pop(name)
         leaving.set()
         thread.join()
         with self.changed:
-            del self.shares[name]
+            self.shares.pop(name, None)
         return consumer
 
 
 def test_kafka_python_members_share_leave_and_commit(bootstrap: str, topic: str) -> None:
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])
-    group = Group(bootstrap, topic)
-    for name in ("anna", "berta", "carla"):
-        group.start(name)
-    group.wait_for({"anna": 4, "berta": 4, "carla": 4})
-    group.stop("carla").close()
-    group.wait_for({"anna": 6, "berta": 6})
-    berta, anna = group.stop("berta"), group.stop("anna")
-    mine = min(anna.assignment())
-    anna.commit({mine: OffsetAndMetadata(41, "half way", -1)})
-    assert anna.committed(mine, metadata=True) == OffsetAndMetadata(41, "half way", -1)
-    assert anna.committed(TopicPartition(topic, (mine.partition + 1) % PARTITIONS)) is None
-    for client in (anna, berta, admin):
-        client.close()
+    with Group(bootstrap, topic) as group:
+        for name in ("anna", "berta", "carla"):
+            group.start(name)
+        group.wait_for({"anna": 4, "berta": 4, "carla": 4})
+        group.stop("carla").close()
+        group.wait_for({"anna": 6, "berta": 6})
+        berta, anna = group.stop("berta"), group.stop("anna")
+        mine = min(anna.assignment())
+        anna.commit({mine: OffsetAndMetadata(41, "half way", -1)})
+        assert anna.committed(mine, metadata=True) == OffsetAndMetadata(41, "half way", -1)
+        assert anna.committed(TopicPartition(topic, (mine.partition + 1) % PARTITIONS)) is None
+        for client in (anna, berta, admin):
+            client.close()
