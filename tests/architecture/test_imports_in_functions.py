@@ -46,6 +46,10 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/api/broker/forward_to_coordinator.py": dict.fromkeys(
         ("penstock.node.controlling", "penstock.protocol.messages.envelope"), "2 together; a single node gets none"
     ),
+    "penstock/node/coordinators/errands.py": {
+        "penstock.client.errors": "with the next; a single node that coordinates nothing but groups has no errands",
+        "penstock.client.link": "9",
+    },
     "penstock/node/coordinators/groups.py": {
         "penstock.node.coordinators.departure": "9 without hand_over; a single node hands over nothing"
     },

@@ -5,9 +5,8 @@ import logging
 import threading
 
 import pytest
-from tests.cluster.test_coordinator_handed_over import CONFIG, TOPIC, Confluent, Load, move
+from tests.cluster.test_coordinator_handed_over import CONFIG, TOPIC, Confluent, Load, create_everywhere, move
 from tests.cluster.test_hand_over import patient
-from tests.wire.raw_client import RawClient
 
 from penstock.client.admin import Admin
 from penstock.client.cluster import ClusterClient
@@ -57,13 +56,6 @@ def log(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> py
     return caplog
 
 
-def started(cluster: Cluster) -> str:
-    address = next(node.address for node in cluster.nodes if node.address is not None)
-    with RawClient(address) as client:
-        client.create_topic(TOPIC)
-    return cluster.bootstrap_servers
-
-
 async def reading(consumer: Consumer, beaten: threading.Event) -> int:
     """It has read some, and its coordinator knows it; how far."""
     await consumer.subscribe([TOPIC])
@@ -94,7 +86,8 @@ def test_a_consumer_commits_when_it_is_asked(log: pytest.LogCaptureFixture, beat
             assert found >= end
 
     with Cluster(brokers=2, controllers=1, config=CONFIG | {"handover.commit.first": "true"}) as cluster:
-        bootstrap = started(cluster)
+        bootstrap = cluster.bootstrap_servers
+        create_everywhere(cluster)
         with Load(bootstrap), Confluent(bootstrap) as other:
             other.await_more(RECORDS)
             asyncio.run(consume(bootstrap))
@@ -116,7 +109,8 @@ def test_one_that_does_not_commit_is_not_waited_for_any_longer(
             assert await consumer.poll(timeout_ms=60_000), "it goes on"
 
     with Cluster(brokers=2, controllers=1, config=CONFIG | {"handover.commit.first": "true"}) as cluster:
-        bootstrap = started(cluster)
+        bootstrap = cluster.bootstrap_servers
+        create_everywhere(cluster)
         with Load(bootstrap):
             asyncio.run(consume(bootstrap))
         assert f"1 {LATE} within {SHORT_MS} ms" in log.text

@@ -1,5 +1,8 @@
 """What a machine on a partition asks of the node that runs it: effects, which are carried out in their order."""
 
+from collections.abc import Callable
+
+from penstock.protocol.schema import Message
 from penstock.protocol.value import Value
 
 Token = object
@@ -23,8 +26,49 @@ class Append(Value):
     records: list[KeyValue]
 
 
+class Cut(Value):
+    """The log may begin at this offset: what lies before it, all of it committed, is needed no more."""
+
+    offset: int
+
+
 class Note(Value):
     line: str
 
 
-Effect = Reply | Append | Note
+# -- errands ----------------------------------------------------------------------------------------------------------
+
+
+class ToLeader(Value):
+    """A request to the leader of a partition: to the machine that lives there, or to write to its log."""
+
+    topic: str
+    partition: int
+    request: Message
+    answer: type[Message]
+
+
+class ToController(Value):
+    """A request to the active controller, say to create topics."""
+
+    request: Message
+    answer: type[Message]
+
+
+class Calculation(Value):
+    """What would hold the event loop for too long; done in a thread, so it takes all that it needs along."""
+
+    function: Callable[[], object]
+
+
+Job = ToLeader | ToController | Calculation
+
+
+class Errand(Value):
+    """A job that is done outside of the machine, in one try; `came_back(errand_id, …)` follows, unless it has ended."""
+
+    errand_id: int
+    job: Job
+
+
+Effect = Reply | Append | Cut | Note | Errand

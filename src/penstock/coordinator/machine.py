@@ -15,13 +15,16 @@ from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from penstock.coordinator.effects import Append, Effect, KeyValue, Note, Reply, Token
+from penstock.coordinator.effects import Append, Cut, Effect, Errand, Job, KeyValue, Note, Reply, Token
 from penstock.coordinator.timers import Timers
 from penstock.protocol.errors import ErrorCode
 
 Continuation = Callable[[ErrorCode, int], None]
 """Called when a write is committed (NONE) or has failed. The second argument is `now_ms`."""
 
+
+Return = Callable[[Any, ErrorCode, int], None]
+"""Called with what an errand has brought, or None and why not. The last argument is `now_ms`."""
 
 Answer = Callable[[ErrorCode], object]
 """To a client, when a write has ended (NONE: is committed)."""
@@ -87,6 +90,10 @@ class Agenda(Generic[RecordT]):
         self._late: deque[tuple[int, int]] = deque()
         """When writes will be late, and their ids, in order; those that have ended are dropped when they come up."""
         self._next_write_id = 0
+        self._errands: dict[int, Return] = {}
+        self._next_errand_id = 0
+        self.written_at = -1
+        """The offset of the first record of the write that was committed last: a place to `cut` at."""
 
     def reply(self, token: Token | None, response: object) -> None:
         """Does nothing if no request waits."""
@@ -95,6 +102,9 @@ class Agenda(Generic[RecordT]):
 
     def note(self, line: str) -> None:
         self._effects.append(Note(line))
+
+    def cut(self, offset: int) -> None:
+        self._effects.append(Cut(offset))
 
     def take_effects(self) -> list[Effect]:
         """Effects since the last call, in order."""
@@ -134,9 +144,10 @@ class Agenda(Generic[RecordT]):
         self._writes[write_id].waiting.append((token, answer))
         self._late.append((now_ms + self._write_timeout_ms, write_id))
 
-    def written(self, write_id: int, error: ErrorCode, now_ms: int) -> None:
-        """The oldest write is committed (NONE), or one has failed, and all later ones with it."""
+    def written(self, write_id: int, error: ErrorCode, now_ms: int, offset: int = -1) -> None:
+        """The oldest write is committed (NONE) at `offset`, or one has failed, and all later ones with it."""
         if error is ErrorCode.NONE:
+            self.written_at = offset
             assert write_id == next(iter(self._writes)), "writes are committed in their order"
             ended = [self._writes.pop(write_id)]
         else:
@@ -158,10 +169,25 @@ class Agenda(Generic[RecordT]):
         for write in reversed(self._writes.values()):
             yield from write.backwards()
 
-    def fail_writes(self, error: ErrorCode, now_ms: int) -> None:
-        """Writes that are under way will not be reported on: they count as failed."""
+    def fail_all(self, error: ErrorCode, now_ms: int) -> None:
+        """Writes and errands that are under way will not be reported on: they count as failed."""
         while self._writes:
             self.written(next(iter(self._writes)), error, now_ms)
+        for errand_id in list(self._errands):
+            self.came_back(errand_id, None, error, now_ms)
+
+    # -- errands ------------------------------------------------------------------------------------------------------
+
+    def send(self, job: Job, then: Return) -> None:
+        """Have something done elsewhere. `then` runs once."""
+        self._errands[self._next_errand_id] = then
+        self._effects.append(Errand(self._next_errand_id, job))
+        self._next_errand_id += 1
+
+    def came_back(self, errand_id: int, answer: Any, error: ErrorCode, now_ms: int) -> None:
+        self._errands.pop(errand_id)(answer, error, now_ms)
+
+    # -- time ---------------------------------------------------------------------------------------------------------
 
     def next_deadline_ms(self) -> int | None:
         """When `wake` is due."""
@@ -229,7 +255,12 @@ class PartitionMachine(ABC, Generic[RecordT]):
         self.agenda.wake(now_ms)
         return self.agenda.take_effects()
 
-    def appended(self, write_id: int, error: ErrorCode, now_ms: int) -> list[Effect]:
-        """An `Append` is committed (NONE) or has failed."""
-        self.agenda.written(write_id, error, now_ms)
+    def appended(self, write_id: int, error: ErrorCode, now_ms: int, offset: int = -1) -> list[Effect]:
+        """An `Append` is committed (NONE), with its first record at `offset`, or has failed."""
+        self.agenda.written(write_id, error, now_ms, offset)
+        return self.agenda.take_effects()
+
+    def came_back(self, errand_id: int, answer: Any, error: ErrorCode, now_ms: int) -> list[Effect]:
+        """An `Errand` has an answer (NONE) or has failed."""
+        self.agenda.came_back(errand_id, answer, error, now_ms)
         return self.agenda.take_effects()

@@ -154,6 +154,7 @@ class World:
             elif isinstance(effect, Note):
                 self.rebalances += 1
             else:
+                assert isinstance(effect, Reply), "groups have nothing done elsewhere"
                 self.answer(effect)
 
     def answer(self, reply: Reply) -> None:

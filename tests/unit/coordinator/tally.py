@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from penstock.coordinator.effects import Effect, KeyValue, Token
+from penstock.coordinator.effects import Effect, Job, KeyValue, Token
 from penstock.coordinator.machine import Agenda, LogImage, PartitionMachine, Reading
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.value import Value
@@ -61,11 +61,27 @@ class Tally(PartitionMachine[Count]):
         self.agenda.answer_when_committed(token, lambda error: count if error is ErrorCode.NONE else error, now_ms)
         return self.agenda.take_effects()
 
+    def fetch(self, token: Token, job: Job, now_ms: int) -> list[Effect]:
+        """Answers with what the job brings, or with the error."""
+        self.agenda.send(job, lambda answer, error, now_ms: self.agenda.reply(token, answer or error))
+        return self.agenda.take_effects()
+
+    def rewrite(self, token: Token, now_ms: int) -> list[Effect]:
+        """Write all counts, and have the log begin there."""
+
+        def cut(error: ErrorCode, now_ms: int) -> None:
+            if error is ErrorCode.NONE:
+                self.agenda.cut(self.agenda.written_at)
+
+        records = [Count(name, value) for name, value in self.counts.of.items()]
+        self.agenda.append(records, now_ms, then=cut, token=token, answer=lambda error: error)
+        return self.agenda.take_effects()
+
     def loaded(self, now_ms: int) -> list[Effect]:
         return []
 
     def unload(self, now_ms: int) -> list[Effect]:
-        self.agenda.fail_writes(ErrorCode.NOT_COORDINATOR, now_ms)
+        self.agenda.fail_all(ErrorCode.NOT_COORDINATOR, now_ms)
         return self.agenda.take_effects()
 
     def describe(self) -> str:

@@ -2,7 +2,7 @@
 
 from tests.unit.coordinator.tally import WRITE_TIMEOUT_MS, Tally
 
-from penstock.coordinator.effects import Append, Effect, Reply
+from penstock.coordinator.effects import Append, Calculation, Cut, Effect, Errand, Reply
 from penstock.protocol.errors import ErrorCode
 
 
@@ -97,3 +97,32 @@ def test_loading_takes_the_way_of_life() -> None:
             successor.read(key, value)
         tally.appended(write.write_id, ErrorCode.NONE, 0)
     assert successor.counts.of == tally.counts.of == {"a": 5, "b": 2}
+
+
+def test_what_an_errand_brings_goes_to_who_asked_and_so_does_its_failure() -> None:
+    tally = Tally()
+    first, second = (
+        errand for token in ("first", "second") for errand in tally.fetch(token, Calculation(lambda: 4), 0)
+    )
+    assert isinstance(first, Errand)
+    assert isinstance(second, Errand)
+    assert answers(tally.came_back(second.errand_id, None, ErrorCode.NETWORK_EXCEPTION, 0)) == [
+        ("second", ErrorCode.NETWORK_EXCEPTION)
+    ]
+    assert answers(tally.came_back(first.errand_id, 4, ErrorCode.NONE, 0)) == [("first", 4)]
+
+
+def test_errands_end_with_the_machine() -> None:
+    tally = Tally()
+    tally.fetch("first", Calculation(lambda: 4), 0)
+    assert answers(tally.unload(0)) == [("first", ErrorCode.NOT_COORDINATOR)]
+
+
+def test_a_log_is_cut_where_a_write_begins_that_is_committed() -> None:
+    tally = Tally()
+    write = appended(tally.rewrite("first", 0))
+    assert tally.appended(write.write_id, ErrorCode.NONE, 0, 17) == [Cut(17), Reply("first", ErrorCode.NONE)]
+    write = appended(tally.rewrite("second", 0))
+    assert answers(tally.appended(write.write_id, ErrorCode.NOT_COORDINATOR, 0)) == [
+        ("second", ErrorCode.NOT_COORDINATOR)
+    ]

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from tests.unit.node.idle_groups import NO_MOVES, NO_REPLICAS, no_log
+from tests.unit.node.idle_groups import NO_MOVES, NO_REPLICAS, no_errands, no_log
 
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
@@ -97,6 +97,7 @@ class GroupNode:
             hold_missing=no_log,
             create_topic=self.create_topic,
             now_ms=lambda: NOW_MS,
+            errands=no_errands(image),
         )
         self.groups = GroupCoordinator(config, context, Random(5))
         self.broker = Broker(

@@ -3,9 +3,13 @@
 from random import Random
 from typing import cast
 
+from penstock.client.connection import Connection
+from penstock.client.errors import ConnectionFailedError
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.topics import TopicImage
+from penstock.node.controlling.commands import NoController
+from penstock.node.coordinators.errands import Errands
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.host import HostContext
 from penstock.node.partitions.moves import DirectoryMoves
@@ -17,7 +21,13 @@ from penstock.node.partitions.table import PartitionTable
 def idle_groups(config: BrokerConfig, image: ClusterImage, table: PartitionTable) -> GroupCoordinator:
     """One that leads nothing and creates nothing."""
     context = HostContext(
-        node_id=1, image=image, partitions=table, hold_missing=no_log, create_topic=no_topic, now_ms=lambda: 0
+        node_id=1,
+        image=image,
+        partitions=table,
+        hold_missing=no_log,
+        create_topic=no_topic,
+        now_ms=lambda: 0,
+        errands=no_errands(image),
     )
     return GroupCoordinator(config, context, Random(1))
 
@@ -28,6 +38,15 @@ def no_log(topic: TopicImage, index: int) -> Partition | None:
 
 async def no_topic(name: str) -> None:
     """Nobody is asked to create it."""
+
+
+def no_errands(image: ClusterImage) -> Errands:
+    """For machines that have nothing done elsewhere."""
+    return Errands(image, NoController(), no_connection)
+
+
+async def no_connection(broker_id: int) -> Connection:
+    raise ConnectionFailedError(f"broker {broker_id} is not there")
 
 
 NO_REPLICAS = cast("LocalReplicas", None)

@@ -50,7 +50,7 @@ class GroupShard(PartitionMachine[AnyRecord]):
         for group in list(table.groups.values()):
             group.send_away(table, error)
             table.drop_group(group, now_ms)
-        table.fail_writes(error, now_ms)
+        table.fail_all(error, now_ms)
         table.groups.clear()
         table.commits_first.end()
         return table.take_effects()

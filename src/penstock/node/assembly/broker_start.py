@@ -24,6 +24,7 @@ from penstock.node.controlling.broker_context import BrokerContext
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
 from penstock.node.controlling.lease import BrokerLease
 from penstock.node.controlling.topic_creation import create_missing
+from penstock.node.coordinators.errands import Errands
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.host import HostContext
 from penstock.node.environment.context import NodeContext
@@ -77,6 +78,7 @@ class BrokerParts:
         self.replicas = LocalReplicas(context, table, groups, settings, self.upkeep, self.fetchers)
         self.in_sync, throttles = self.replicas.in_sync, self.replicas.throttles
         self.hand_overs = HandOvers(context, table, neighbours)
+        self._errands = Errands(node.image, parts.channel, neighbours.connect)
         self.moves = DirectoryMoves(node, table, throttles.directories, self.replicas.on_moved)
         self.replicas.dropped.listen(self.moves.forget)
         self.cleaner = Cleaner(node, table)
@@ -131,6 +133,7 @@ class BrokerParts:
             may_lead=lambda partition: self.broker.may_lead(partition),
             create_topic=create_topic,
             now_ms=context.now_ms,
+            errands=self._errands,
         )
 
     def on_directory_failed(self, path: str) -> None:
@@ -185,6 +188,7 @@ class BrokerParts:
             parts.push_async_callback(self.in_sync.stop)
             parts.push_async_callback(self.fetchers.stop)
             parts.push_async_callback(self.moves.stop)
+            parts.push_async_callback(self._errands.stop)
             parts.push_async_callback(self.replica_directories.stop)
             parts.push_async_callback(self._server.stop)
             # Before the server: members that wait for a rebalance would hold it up.

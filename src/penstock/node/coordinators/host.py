@@ -22,6 +22,7 @@ from penstock.metadata.brokers import Endpoint
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord, PartitionRecord, RemoveTopicRecord
 from penstock.metadata.topics import TopicImage
+from penstock.node.coordinators.errands import Errands
 from penstock.node.coordinators.hosted import Hosted, MachineT
 from penstock.node.environment.event_loop import steady_clock
 from penstock.node.partitions.partition import Partition
@@ -49,6 +50,7 @@ class HostContext(Value):
     create_topic: Callable[[str], Awaitable[None]]
     """Has an internal topic created; the caller asks again until it is there."""
     now_ms: Callable[[], int]
+    errands: Errands
     may_lead: Callable[[Partition], bool] = lambda _: True
     """Whether no other node can lead a partition that is led here."""
 
@@ -249,7 +251,7 @@ class CoordinatorHost(Generic[MachineT]):
         return self._led.get(index)
 
     def _begin(self, partition: Partition) -> None:
-        hosted = Hosted(partition, self._new_machine(), self.now_ms, self._compression)
+        hosted = Hosted(partition, self._new_machine(), self.now_ms, self._compression, self.context.errands)
         self._led[partition.index] = hosted
         self._news.set()
         self._loads[hosted] = asyncio.create_task(self._load(hosted), name=f"load {partition}")

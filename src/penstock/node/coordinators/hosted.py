@@ -18,11 +18,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
-from penstock.coordinator.effects import Append, Effect, Note, Reply
+from penstock.coordinator.effects import Append, Cut, Effect, Errand, Note, Reply
 from penstock.coordinator.machine import PartitionMachine, Reading
-from penstock.log.validation import AppendOrigin
+from penstock.log.validation import AppendOrigin, AppendResult
+from penstock.node.coordinators.errands import Errands
 from penstock.node.coordinators.last_values import LastValues
 from penstock.node.environment.alarm import Alarm
+from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.partition import ALL_REPLICAS, Partition
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.compression import Compression
@@ -61,7 +63,12 @@ class Hosted(Generic[MachineT]):
     """A machine and its partition, from the time on that this node leads it."""
 
     def __init__(
-        self, partition: Partition, machine: MachineT, now_ms: Callable[[], int], compression: Compression
+        self,
+        partition: Partition,
+        machine: MachineT,
+        now_ms: Callable[[], int],
+        compression: Compression,
+        errands: Errands,
     ) -> None:
         self.partition = partition
         self.machine = machine
@@ -76,10 +83,14 @@ class Hosted(Generic[MachineT]):
         self._loop = asyncio.get_running_loop()
         self._effects: deque[Effect] = deque()
         self._is_running = False
-        self._under_way: deque[tuple[int, int]] = deque()
-        """The last offsets of what was appended and is not committed, with the ids of the writes."""
+        self._under_way: deque[tuple[AppendResult, int]] = deque()
+        """What was appended and is not committed, with the ids of the writes."""
         self._is_waiting = False
         self._alarm = Alarm(self._wake, now_ms)
+        self._errands = errands
+        self._tasks = Tasks()
+        self._goes_on = asyncio.Event()
+        self._goes_on.set()
 
     def __repr__(self) -> str:
         return f"{self.partition.topic}-{self.partition.index}"
@@ -148,13 +159,15 @@ class Hosted(Generic[MachineT]):
         if self.is_serving:
             self.is_serving = False
             self.run(self.machine.unload(self._now_ms()))
+        self._tasks.cancel()
         self._alarm.cancel()
 
     # -- handing over -------------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """Let no time pass for the machine. Requests are not put to it; what was written is still reported."""
+        """Let no time pass for the machine. Neither requests nor errands come to it; what was written is reported."""
         self.is_paused = True
+        self._goes_on.clear()
         self._alarm.cancel()
 
     def report(self) -> None:
@@ -163,6 +176,7 @@ class Hosted(Generic[MachineT]):
 
     def go_on(self) -> None:
         self.is_paused = False
+        self._goes_on.set()
         self._set_timer()
 
     # -- events -------------------------------------------------------------------------------------------------------
@@ -199,9 +213,33 @@ class Hosted(Generic[MachineT]):
             effect.token.answer(effect.response)
         elif isinstance(effect, Append):
             self._append(effect)
-        else:
-            assert isinstance(effect, Note)
+        elif isinstance(effect, Note):
             logger.info("%s", effect.line)
+        elif isinstance(effect, Errand):
+            if not self.is_over:
+                self._tasks.start(self._see_to(effect), f"{self.partition}: an errand")
+        else:
+            self._cut(effect)
+
+    async def _see_to(self, errand: Errand) -> None:
+        answer, code = None, ErrorCode.NONE
+        try:
+            answer = await self._errands.done(errand.job)
+        except KafkaError as error:
+            code = error.code
+        except Exception:
+            logger.exception("%s: an errand failed by our own fault", self.partition)
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+        await self._goes_on.wait()
+        if not self.is_over:
+            self.run(self.machine.came_back(errand.errand_id, answer, code, self._now_ms()))
+
+    def _cut(self, effect: Cut) -> None:
+        """A log that begins too early is only longer than it need be: the machine cuts again."""
+        try:
+            self.partition.delete_before(min(effect.offset, self.partition.high_watermark))
+        except KafkaError as error:
+            logger.warning("%s: could not be cut at %d: %s", self.partition, effect.offset, error)
 
     # -- the log ------------------------------------------------------------------------------------------------------
 
@@ -221,7 +259,7 @@ class Hosted(Generic[MachineT]):
             self._effects = deque(one for one in self._effects if not isinstance(one, Append))
             self.run(self.machine.appended(effect.write_id, error.code, now_ms))
             return
-        self._under_way.append((result.last_offset, effect.write_id))
+        self._under_way.append((result, effect.write_id))
         if not self._is_waiting:
             self._moved()
 
@@ -231,12 +269,12 @@ class Hosted(Generic[MachineT]):
         if self.is_over:
             return
         high_watermark = self.partition.high_watermark
-        while self._under_way and self._under_way[0][0] < high_watermark:
-            _, write_id = self._under_way.popleft()
-            self.run(self.machine.appended(write_id, ErrorCode.NONE, self._now_ms()))
+        while self._under_way and self._under_way[0][0].last_offset < high_watermark:
+            result, write_id = self._under_way.popleft()
+            self.run(self.machine.appended(write_id, ErrorCode.NONE, self._now_ms(), result.base_offset))
         if self._under_way and not self._is_waiting:
             self._is_waiting = True
-            self.partition.committed.waits.add(self._under_way[0][0] + 1, self._moved)
+            self.partition.committed.waits.add(self._under_way[0][0].last_offset + 1, self._moved)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 

@@ -146,9 +146,6 @@ class InSyncReplicas:
             if left != leader.joining:
                 partition.on_joining(left)
 
-    def _keeps_up(self, leader: PartitionLeader, replica: int) -> bool:
-        return keeps_up(leader, replica, self._now_ms(), self._context.config.replica_lag_time_max_ms)
-
     def _still_comes(self, leader: PartitionLeader, replica: int) -> bool:
         return keeps_up(
             leader, replica, self._now_ms(), self._context.config.replica_lag_time_max_ms

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 from tests.unit.coordinator.tally import ReadWhole, Tally
 from tests.unit.node.group_node import GroupNode
+from tests.unit.node.idle_groups import no_errands
 
 from penstock.log.validation import AppendOrigin
+from penstock.metadata.image import ClusterImage
 from penstock.node.coordinators.hosted import Hosted, Parked
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
@@ -32,7 +34,7 @@ def write(partition: Partition, *records: tuple[bytes | None, bytes | None], com
 
 
 async def served(partition: Partition, machine: Tally) -> Hosted[Tally]:
-    hosted = Hosted(partition, machine, lambda: 0, Compression.NONE)
+    hosted = Hosted(partition, machine, lambda: 0, Compression.NONE, no_errands(ClusterImage()))
     await hosted.read()
     await hosted.take_over()
     assert hosted.is_serving
