@@ -13,7 +13,7 @@ from penstock.log.log_slice import EMPTY_SLICE, LogSlice
 from penstock.node.api.partition_views import current_leader, endpoints_of
 from penstock.node.partitions.awaited_followers import Poll
 from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Session, StandingWait, Wanted
-from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.partition import Later, Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import ALLOW_ALL, CLUSTER_ACTION, READ_TOPIC
 from penstock.node.serving.handler import RequestContext
@@ -70,6 +70,7 @@ class FetchReader:
         "_is_judged",
         "_is_late",
         "_is_tight",
+        "_later",
         "_max_bytes",
         "_quota",
         "_rack",
@@ -118,7 +119,7 @@ class FetchReader:
                 found.append((waits, waits.add(reached + 1, woken)))
                 if self._tells_watermarks:
                     self._wait_for_watermark(partition, found, woken)
-        return found
+        return found + self._wait_for_later(woken)
 
     def stand(self, session: Session, asked: Iterable[Wanted], woken: Callable[[], None]) -> list[tuple[Waits, Wait]]:
         """Note which partitions are quiet, and let all have a standing wait; the waits are the caller's to cancel."""
@@ -134,6 +135,11 @@ class FetchReader:
                 session.marked.pop(wanted, None)
             elif self._tells_watermarks:
                 self._wait_for_watermark(partition, found, woken)
+        return found + self._wait_for_later(woken)
+
+    def _wait_for_later(self, woken: Callable[[], None]) -> list[tuple[Waits, Wait]]:
+        found = [(waits, waits.add(offset, woken)) for waits, offset in self._later]
+        self._later.clear()
         return found
 
     @staticmethod
@@ -149,6 +155,7 @@ class FetchReader:
 
     def start(self) -> None:
         self.results: list[tuple[Wanted, FetchPartitionResult]] = []
+        self._later: list[Later] = []
         self.total_bytes = self._throttled_bytes = 0
         self.is_urgent = self._is_tight = False
         self._is_late = self._replica_id < 0 and self.broker.lease.is_over
@@ -317,7 +324,10 @@ class FetchReader:
             max_bytes, self._is_tight = self._max_bytes - self.total_bytes, True
         if offset >= upper_offset or (max_bytes <= 0 and not is_first):
             return EMPTY_SLICE
-        found = log.read(offset, max_bytes, upper_offset=upper_offset, at_least_one_batch=is_first)
+        found = partition.read(offset, max_bytes, upper_offset=upper_offset, at_least_one_batch=is_first)
+        if isinstance(found, Later):
+            self._later.append(found)
+            return EMPTY_SLICE
         self.total_bytes += found.length
         if self._replica_id >= 0 and partition.leader_quota is not None:
             self._quota = partition.leader_quota

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from uuid import UUID
 
+from penstock.log.log_slice import LogSlice
 from penstock.log.partition_log import PartitionLog
 from penstock.log.validation import CLIENT, AppendOrigin, AppendResult
 from penstock.metadata.topics import PartitionImage
@@ -21,7 +22,7 @@ from penstock.replication.committed import Committed
 from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
 from penstock.replication.quota import ReplicationQuota
-from penstock.replication.waits import Waiter
+from penstock.replication.waits import Waiter, Waits
 
 if TYPE_CHECKING:
     from penstock.node.links.hand_over import HoldsBack
@@ -36,6 +37,13 @@ class NotAppendingError(KafkaError):
     def __init__(self, partition: Partition) -> None:
         super().__init__(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.partition = partition
+
+
+class Later(NamedTuple):
+    """What a read begins with is on its way: `waits` calls those who wait for `offset` when it is here."""
+
+    waits: Waits
+    offset: int
 
 
 class Partition(ABC):
@@ -130,6 +138,10 @@ class Partition(ABC):
     def local_log_start_offset(self) -> int:
         """The first offset whose record lies here."""
         return self.log.log_start_offset
+
+    def read(self, offset: int, max_bytes: int, *, upper_offset: int, at_least_one_batch: bool) -> LogSlice | Later:
+        """Whole batches, as `PartitionLog.read` gives them, or when to ask again: where they lie elsewhere."""
+        return self.log.read(offset, max_bytes, upper_offset=upper_offset, at_least_one_batch=at_least_one_batch)
 
     @property
     def high_watermark(self) -> int:

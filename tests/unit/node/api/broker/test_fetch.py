@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -20,12 +21,16 @@ from tests.unit.node.api.broker.fetching import (
 )
 from tests.unit.node.on_disk import Node, batch, node_on, topic_records
 
+from penstock.log.log_slice import LogSlice
 from penstock.metadata.records import PartitionChangeRecord, RemoveTopicRecord
 from penstock.node.api.fetching import FetchReader
+from penstock.node.partitions.isr_partition import IsrPartition
+from penstock.node.partitions.partition import Later
 from penstock.node.serving.dispatch import Waiting
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import FetchRequest, PartitionData
 from penstock.protocol.uuids import ZERO_UUID
+from penstock.replication.waits import Waits
 
 
 @pytest.fixture
@@ -139,6 +144,53 @@ async def test_a_long_poll_waits_for_min_bytes(node: Node) -> None:
         for _ in range(3):
             await asyncio.sleep(0)
     assert offsets(partitions_of(await poll)[1]) == [0, 1, 2, 3]
+
+
+class Tier:
+    """Has the records before offset 4, and needs a while for them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reached = 0
+        self.waits = Waits()
+        self._read = IsrPartition.read
+        monkeypatch.setattr(IsrPartition, "read", lambda *asked, **limits: self.read(*asked, **limits))
+
+    def read(self, partition: IsrPartition, offset: int, max_bytes: int, **limits: Any) -> LogSlice | Later:
+        if self.reached <= offset < 4:
+            return Later(self.waits, offset + 1)
+        return self._read(partition, offset, max_bytes, **limits)
+
+    def bring(self, reached: int) -> None:
+        self.reached = reached
+        for woken in self.waits.take_due(reached):
+            woken()
+
+
+async def test_records_that_lie_elsewhere_are_waited_for(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    tier = Tier(monkeypatch)
+    poll = await long_poll(node, request((0, 0), min_bytes=1, max_wait_ms=60_000))
+    assert len(tier.waits) == 1
+    tier.bring(4)
+    assert offsets(partitions_of(await poll)[0]) == [0, 1, 2, 3, 4, 5]
+    assert not tier.waits
+
+
+async def test_what_lies_here_does_not_wait_for_what_lies_elsewhere(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tier = Tier(monkeypatch)
+    assert read(node, request((0, 0))).error_code == ErrorCode.NONE
+    assert offsets(read(node, request((0, 4), min_bytes=1, max_wait_ms=60_000))) == [4, 5]
+    assert not tier.waits
+
+
+async def test_records_that_come_too_late_leave_a_long_poll_without_them(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tier = Tier(monkeypatch)
+    poll = await long_poll(node, request((0, 0), min_bytes=1, max_wait_ms=1))
+    assert offsets(partitions_of(await poll)[0]) == []
+    assert not tier.waits
 
 
 async def test_a_long_poll_ends_in_time_with_what_there_is(node: Node) -> None:
