@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from tests.unit.node.contexts import broker_context, node_context
 from tests.unit.node.idle_groups import NO_MOVES, NO_REPLICAS, no_errands, no_log
 
 from penstock.log.config import LogConfig
@@ -30,7 +31,7 @@ from penstock.node.coordinators.host import HostContext
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
-from penstock.node.roles.broker import Broker
+from penstock.node.roles.broker import Broker, HeldLogs
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.session import Session
 from penstock.protocol.codec import decode
@@ -100,18 +101,9 @@ class GroupNode:
             errands=no_errands(image),
         )
         self.groups = GroupCoordinator(config, context, Random(5))
-        self.broker = Broker(
-            config=config,
-            node_id=1,
-            cluster_id="cluster",
-            image=image,
-            partitions=self.table,
-            replicas=NO_REPLICAS,
-            moves=NO_MOVES,
-            controller=self.controller,
-            groups=self.groups,
-            random=Random(5),
-        )
+        held = HeldLogs(partitions=self.table, replicas=NO_REPLICAS, moves=NO_MOVES)
+        node = node_context(config, image, random=Random(5))
+        self.broker = Broker(broker_context(node, self.controller), held, self.groups)
         self.groups.start()
         self.tell(
             RegisterBrokerRecord(

@@ -1,4 +1,4 @@
-"""A group coordinator for brokers of tests, on whatever a test has of a node."""
+"""Brokers of tests, on whatever a test has of a node, and a group coordinator for them."""
 
 from random import Random
 from typing import cast
@@ -8,6 +8,7 @@ from penstock.client.errors import ConnectionFailedError
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.topics import TopicImage
+from penstock.node.controlling.broker_context import BrokerContext
 from penstock.node.controlling.commands import NoController
 from penstock.node.coordinators.errands import Errands
 from penstock.node.coordinators.groups import GroupCoordinator
@@ -16,6 +17,8 @@ from penstock.node.partitions.moves import DirectoryMoves
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
+from penstock.node.roles.broker import Broker, HeldLogs
+from penstock.node.serving.handler import Handler
 
 
 def idle_groups(config: BrokerConfig, image: ClusterImage, table: PartitionTable) -> GroupCoordinator:
@@ -52,3 +55,12 @@ async def no_connection(broker_id: int) -> Connection:
 NO_REPLICAS = cast("LocalReplicas", None)
 NO_MOVES = cast("DirectoryMoves", None)
 """For a broker whose handlers are asked for nothing that lies in a log directory."""
+
+
+def broker_on(
+    context: BrokerContext, held: HeldLogs | None = None, handlers: dict[int, Handler] | None = None
+) -> Broker:
+    """A broker that coordinates nothing, and holds nothing if that is not said."""
+    if held is None:
+        held = HeldLogs(partitions=PartitionTable(), replicas=NO_REPLICAS, moves=NO_MOVES)
+    return Broker(context, held, idle_groups(context.config, context.image, held.partitions), handlers=handlers)

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
+from tests.unit.node.contexts import broker_context, node_context
 from tests.unit.node.controller_node import CLUSTER, NODE, Channel, node_over
 from tests.unit.node.gated_log import GatedLog
-from tests.unit.node.idle_groups import NO_MOVES, NO_REPLICAS, idle_groups
+from tests.unit.node.idle_groups import broker_on
 
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.decision import ControllerSettings
@@ -15,7 +16,6 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import Endpoint
 from penstock.node.api.broker import PASSED_ON
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity
-from penstock.node.partitions.table import PartitionTable
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.session import Session
@@ -40,17 +40,7 @@ async def start_broker(directory: str, overrides: Mapping[str, str] | None = Non
     await node.start()
     endpoints = [Endpoint("PLAINTEXT", "127.0.0.1", 9092), Endpoint("BROKERS", "10.0.0.1", 9093)]
     epoch = await node.join(BrokerIdentity(node_id=NODE, incarnation_id=UUID(int=1), endpoints=endpoints, rack="east"))
-    broker = Broker(
-        config=config,
-        node_id=NODE,
-        cluster_id=CLUSTER,
-        image=node.image,
-        partitions=cast("PartitionTable", None),
-        replicas=NO_REPLICAS,
-        moves=NO_MOVES,
-        controller=Channel(node.controller),
-        groups=idle_groups(config, node.image, PartitionTable()),
-    )
+    broker = broker_on(broker_context(node_context(config, node.image), Channel(node.controller)))
     broker.lease.is_registered(epoch)
     return broker, log
 

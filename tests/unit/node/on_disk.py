@@ -10,7 +10,7 @@ from random import Random
 from uuid import UUID
 
 from tests.unit.node.contexts import broker_context, node_context
-from tests.unit.node.idle_groups import idle_groups
+from tests.unit.node.idle_groups import broker_on
 
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.log_slice import LogSlice
@@ -18,7 +18,6 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
 from penstock.node.controlling.commands import NoController
-from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.moves import DirectoryMoves
 from penstock.node.partitions.partition import Partition
@@ -27,7 +26,7 @@ from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.partitions.topic_settings import TopicSettingsTable
 from penstock.node.partitions.upkeep import Upkeep, UpkeepIntervals
-from penstock.node.roles.broker import Broker
+from penstock.node.roles.broker import HeldLogs
 from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.node.serving.handler import load_handlers
 from penstock.node.serving.outgoing import ResponsePart
@@ -86,20 +85,13 @@ class Node:
         groups, fetchers = StorageGroups(), ReplicaFetchers(config, NoFetcher)
         self.replicas = LocalReplicas(self.context, self.table, groups, self.settings, self.upkeep, fetchers)
         self.throttles = self.replicas.throttles
-        self.broker = Broker(
-            config=config,
-            node_id=NODE_ID,
-            cluster_id=self.directories.cluster_id,
-            image=self.image,
+        held = HeldLogs(
             partitions=self.table,
             replicas=self.replicas,
             moves=DirectoryMoves(node, self.table, self.throttles.directories, self.replicas.on_moved),
             storage_groups=groups,
-            groups=idle_groups(config, self.image, self.table),
-            handlers=load_handlers(),
-            random=Random(1),
-            fetch_sessions=FetchSessions(10, Random(1)),
         )
+        self.broker = broker_on(self.context, held, load_handlers())
         self.dispatcher = Dispatcher(self.broker)
         self._correlation_id = 0
 

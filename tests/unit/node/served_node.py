@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
-from tests.unit.node.idle_groups import NO_MOVES, NO_REPLICAS, idle_groups
+from tests.unit.node.contexts import broker_context, node_context
+from tests.unit.node.idle_groups import broker_on
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.api.broker.api_versions import api_versions
-from penstock.node.partitions.table import PartitionTable
-from penstock.node.roles.broker import Broker
+from penstock.node.controlling.commands import NoController
 from penstock.node.serving.connections import ConnectionLimits, Connections
 from penstock.node.serving.dispatch import Dispatcher, Node
 from penstock.node.serving.handler import Handler
@@ -87,18 +87,10 @@ class Serving:
 @asynccontextmanager
 async def serving(*handlers: Handler, limits: ConnectionLimits | None = None) -> AsyncIterator[Serving]:
     """A server of ApiVersions and `handlers` until the block ends."""
-    config, image, table = BrokerConfig.embedded(), ClusterImage(), PartitionTable()
-    broker = Broker(
-        config=config,
-        node_id=1,
-        cluster_id="cluster",
-        image=image,
-        replicas=NO_REPLICAS,
-        moves=NO_MOVES,
-        partitions=table,
-        groups=idle_groups(config, image, table),
+    node = node_context(BrokerConfig.embedded(), ClusterImage(), random=Random(1))
+    broker = broker_on(
+        broker_context(node, NoController()),
         handlers={handler.api_key: handler for handler in (API_VERSIONS, *handlers)},
-        random=Random(1),
     )
     async with serving_node(broker, limits=limits) as served:
         yield served

@@ -29,7 +29,6 @@ from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.host import HostContext
 from penstock.node.environment.context import NodeContext
 from penstock.node.partitions.cleaner import Cleaner
-from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.hand_overs import HandOvers
 from penstock.node.partitions.moves import DirectoryMoves
 from penstock.node.partitions.replica_directories import ReplicaDirectories
@@ -38,7 +37,7 @@ from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.partitions.topic_settings import TopicSettingsTable
 from penstock.node.partitions.upkeep import Upkeep, UpkeepIntervals
-from penstock.node.roles.broker import Broker
+from penstock.node.roles.broker import Broker, HeldLogs
 from penstock.node.serving.advertise import advertised_endpoints
 from penstock.node.serving.connections import Connections
 from penstock.node.serving.dispatch import Dispatcher
@@ -83,25 +82,17 @@ class BrokerParts:
         self.replicas.dropped.listen(self.moves.forget)
         self.cleaner = Cleaner(node, table)
         self.broker = Broker(
-            config=config,
-            node_id=config.node_id,
-            cluster_id=node.directories.cluster_id,
-            image=node.image,
-            partitions=table,
-            replicas=self.replicas,
-            moves=self.moves,
-            cleaner=self.cleaner,
-            controller=parts.channel,
-            lease=context.lease,
-            groups=GroupCoordinator(config, self._host_context(table), environment.random),
+            context,
+            HeldLogs(
+                partitions=table,
+                replicas=self.replicas,
+                moves=self.moves,
+                cleaner=self.cleaner,
+                storage_groups=groups,
+            ),
+            GroupCoordinator(config, self._host_context(table), environment.random),
             handlers=load_handlers(),
-            storage_groups=groups,
-            random=environment.random,
-            fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, environment.random),
-            now_ms=environment.now_ms,
-            kraft_version=lambda: parts.quorum.quorum.kraft_version,
-            metrics=node.metrics,
-            hears_controller=lambda: parts.quorum.hears_leader,
+            quorum=parts.quorum,
         )
         self.group_keeper = GroupKeeper(context, groups, neighbours)
         self.replica_directories = ReplicaDirectories(context, self.replicas.misplaced)

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from random import Random, SystemRandom
+from typing import Protocol
 from uuid import UUID
 
-from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.metadata.image import NOBODY, ClusterImage
-from penstock.node.controlling.commands import ActiveController, NoController
-from penstock.node.controlling.lease import BrokerLease
+from penstock.metadata.image import NOBODY
+from penstock.node.controlling.broker_context import BrokerContext
 from penstock.node.coordinators.coordinators import Coordinators
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.producer_ids import ProducerIds
-from penstock.node.environment.environment import wall_clock_ms
-from penstock.node.metrics.registry import Registry
 from penstock.node.partitions.cleaner import Cleaner
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.moves import DirectoryMoves
@@ -29,57 +22,81 @@ from penstock.node.serving.handler import Handler
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import Act, check_allowed
-from penstock.raft.voters import STATIC_VOTERS
+from penstock.protocol.value import Value, fresh
+from penstock.raft.voters import Quorum
 from penstock.replication.partition_leader import PartitionLeader
 
 
-def always() -> bool:
-    """What `hears_controller` says of a broker that is its own controller."""
-    return True
+class QuorumView(Protocol):
+    """What a broker knows of the metadata quorum that no metadata record tells."""
+
+    @property
+    def quorum(self) -> Quorum: ...
+
+    @property
+    def hears_leader(self) -> bool:
+        """Whether the active controller answers this node."""
 
 
-def static_voters() -> int:
-    """The level of `kraft.version` of a quorum whose voters are fixed."""
-    return STATIC_VOTERS
+class OwnQuorum(Value):
+    """That of a broker which is its own controller."""
+
+    quorum: Quorum = Quorum()
+    hears_leader: bool = True
 
 
-@dataclass(slots=True, kw_only=True)
+class HeldLogs(Value, kw_only=True):
+    """The replicas that lie on a broker, and what sees to them."""
+
+    partitions: PartitionTable
+    replicas: LocalReplicas
+    """Keeps `partitions` in step with the metadata."""
+    moves: DirectoryMoves
+    cleaner: Cleaner | None = None
+    storage_groups: StorageGroups = fresh(StorageGroups)
+
+
 class Broker:
     """The broker of this process. Handlers read it and call its parts; it decides nothing itself."""
 
-    config: BrokerConfig
-    """Typed attributes, named as Kafka's keys in snake_case."""
-    node_id: int
-    cluster_id: str
-    image: ClusterImage
-    """The committed metadata."""
-    partitions: PartitionTable
-    replicas: LocalReplicas
-    """Keeps `partitions` in step with `image`."""
-    moves: DirectoryMoves
-    cleaner: Cleaner | None = None
-    controller: ActiveController = field(default_factory=NoController)
-    lease: BrokerLease = field(default_factory=lambda: BrokerLease(9_000, time.monotonic, Registry()))
-    groups: GroupCoordinator
-    coordinators: Coordinators = field(init=False)
-    handlers: dict[int, Handler] = field(default_factory=dict)
-    authorizer: Authorizer = ALLOW_ALL
-    random: Random = field(default_factory=SystemRandom)
-    storage_groups: StorageGroups = field(default_factory=StorageGroups)
-    """Those with a replica on this node."""
-    fetch_sessions: FetchSessions = field(default_factory=lambda: FetchSessions(1000, SystemRandom()))
-    slices: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while a slice of a long answer is worked on (`serving.slices`)."""
-    producer_ids: ProducerIds = field(default_factory=ProducerIds)
-    kraft_version: Callable[[], int] = static_voters
-    """The level of `kraft.version`, which the metadata quorum knows and no metadata record tells."""
-    hears_controller: Callable[[], bool] = always
-    """Whether the active controller answers this node."""
-    metrics: Registry = field(default_factory=Registry)
-    now_ms: Callable[[], int] = wall_clock_ms
+    def __init__(
+        self,
+        context: BrokerContext,
+        held: HeldLogs,
+        groups: GroupCoordinator,
+        *,
+        handlers: dict[int, Handler] | None = None,
+        quorum: QuorumView | None = None,
+        authorizer: Authorizer = ALLOW_ALL,
+    ) -> None:
+        """By default it handles nothing, is its own controller and allows all."""
+        node, config = context.node, context.config
+        self.config = config
+        self.node_id = config.node_id
+        self.image = node.image
+        self.random = node.environment.random
+        self.metrics = node.metrics
+        self.now_ms = node.environment.now_ms
+        self.controller = context.controller
+        self.lease = context.lease
+        self.partitions = held.partitions
+        self.replicas = held.replicas
+        self.moves = held.moves
+        self.cleaner = held.cleaner
+        self.storage_groups = held.storage_groups
+        self.groups = groups
+        self.coordinators = Coordinators(groups)
+        self.producer_ids = ProducerIds()
+        self.quorum: QuorumView = quorum or OwnQuorum()
+        self.handlers = handlers or {}
+        self.authorizer = authorizer
+        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, self.random)
+        self.slices = asyncio.Lock()
+        """Held while a slice of a long answer is worked on (`serving.slices`)."""
 
-    def __post_init__(self) -> None:
-        self.coordinators = Coordinators(self.groups)
+    @property
+    def cluster_id(self) -> str:
+        return self.image.cluster_id
 
     @property
     def broker_epoch(self) -> int:
@@ -89,7 +106,7 @@ class Broker:
     @property
     def active_controller_id(self) -> int:
         """The node that leads the metadata quorum; NOBODY if none is known to, or it does not answer."""
-        return self.image.controller_id if self.hears_controller() else NOBODY
+        return self.image.controller_id if self.quorum.hears_leader else NOBODY
 
     def may_lead(self, partition: Partition) -> bool:
         """Whether no other broker can lead a partition that is led here: it has one replica, or the lease lasts."""

@@ -17,5 +17,5 @@ from penstock.protocol.requests.api import ApiKey
 def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     registration = broker.image.brokers.get(broker.node_id)
     supported = {} if registration is None else registration.features
-    finalized = finalized_levels(broker.image, broker.kraft_version())
+    finalized = finalized_levels(broker.image, broker.quorum.quorum.kraft_version)
     return told_versions(broker.handlers, context, request, broker.image, supported=supported, finalized=finalized)

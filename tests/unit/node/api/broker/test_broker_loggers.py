@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.unit.node.idle_groups import NO_MOVES, NO_REPLICAS, idle_groups
+from tests.unit.node.contexts import broker_context, node_context
+from tests.unit.node.idle_groups import broker_on
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.resources import ResourceType
 from penstock.node.api.broker.incremental_alter_configs import incremental_alter_configs
-from penstock.node.partitions.table import PartitionTable
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.session import Session
@@ -55,18 +55,8 @@ def logger() -> Iterator[logging.Logger]:
 
 @pytest.fixture
 def broker() -> Broker:
-    config, image, table = BrokerConfig.embedded(), ClusterImage("some-cluster"), PartitionTable()
-    return Broker(
-        config=config,
-        node_id=1,
-        cluster_id="some-cluster",
-        image=image,
-        replicas=NO_REPLICAS,
-        moves=NO_MOVES,
-        partitions=table,
-        groups=idle_groups(config, image, table),
-        controller=Controller(),
-    )
+    node = node_context(BrokerConfig.embedded(), ClusterImage("some-cluster"))
+    return broker_on(broker_context(node, Controller()))
 
 
 def asked_of(broker: Broker) -> list[IncrementalAlterConfigsRequest]:

@@ -3,7 +3,8 @@ from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
-from tests.unit.node.idle_groups import NO_MOVES, NO_REPLICAS, idle_groups
+from tests.unit.node.contexts import broker_context, node_context
+from tests.unit.node.idle_groups import broker_on
 
 from penstock.metadata.configs.broker import BROKER_CONFIGS
 from penstock.metadata.configs.broker_config import BrokerConfig
@@ -13,7 +14,7 @@ from penstock.metadata.records import ConfigRecord, RegisterBrokerRecord, TopicR
 from penstock.metadata.resources import ResourceType
 from penstock.node.api.broker.describe_configs import describe_configs
 from penstock.node.api.broker.list_config_resources import list_config_resources
-from penstock.node.partitions.table import PartitionTable
+from penstock.node.controlling.commands import NoController
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.session import Session
@@ -44,18 +45,7 @@ def broker() -> Broker:
         image.apply(ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value))
     config = BrokerConfig.embedded({"log.retention.minutes": "2"})
     config.apply_dynamic(broker={}, default=image.config_of(ResourceType.BROKER, ""))
-    table = PartitionTable()
-    groups = idle_groups(config, image, table)
-    return Broker(
-        config=config,
-        node_id=1,
-        cluster_id="some-cluster",
-        image=image,
-        partitions=table,
-        groups=groups,
-        replicas=NO_REPLICAS,
-        moves=NO_MOVES,
-    )
+    return broker_on(broker_context(node_context(config, image), NoController()))
 
 
 def context(version: int) -> RequestContext:

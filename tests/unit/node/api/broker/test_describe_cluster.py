@@ -6,7 +6,7 @@ from tests.unit.node.metadata_node import CLUSTER, NODE, context, start_broker
 from penstock.metadata.brokers import UNFENCE
 from penstock.metadata.records import BrokerRegistrationChangeRecord, NodeEndpoint, RegisterBrokerRecord
 from penstock.node.api.broker.describe_cluster import describe_cluster
-from penstock.node.roles.broker import Broker
+from penstock.node.roles.broker import Broker, OwnQuorum
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -65,5 +65,5 @@ async def test_a_controller_that_does_not_answer_is_named_to_nobody(broker: Brok
     broker.image.apply(BrokerRegistrationChangeRecord(broker_id=0, fenced=UNFENCE))
     broker.image.elected(0, 5)
     assert ask(broker, DescribeClusterRequest()).controller_id == 0
-    broker.hears_controller = lambda: False
+    broker.quorum = OwnQuorum(hears_leader=False)
     assert ask(broker, DescribeClusterRequest()).controller_id == NODE
