@@ -2,7 +2,8 @@
 
 There is a table for each role of a node. Handlers in `penstock.node.api.broker` serve the listeners of the broker, and
 get the `Broker` first; those in `penstock.node.api.controller` serve those of the controller, and get the
-`ControllerNode`. A connection has the table of its listener from the beginning.
+`ControllerNode`; those in `penstock.node.api` itself serve both. A connection has the table of its listener from the
+beginning.
 
 A handler gets the decoded request and returns the response message at once, or something to await when it has to wait.
 A message that is always the same may be returned as its bytes. `None` means that the request has no response (Produce
@@ -93,6 +94,7 @@ class Handler(Value):
     hands_on: bool = False
 
 
+EVERY_NODES_HANDLERS: Final = "penstock.node.api"
 BROKER_HANDLERS: Final = "penstock.node.api.broker"
 CONTROLLER_HANDLERS: Final = "penstock.node.api.controller"
 
@@ -136,11 +138,13 @@ def handles(
 
 
 def load_handlers(package_name: str = BROKER_HANDLERS) -> dict[int, Handler]:
-    """Import every module that the package lists and return what they declare, and what it passes on, by API key."""
-    package = importlib.import_module(package_name)
-    for module in package.MODULES:
-        importlib.import_module(f"{package_name}.{module}")
-    handlers = {**_declared[package_name], **package.PASSED_ON}
+    """What the modules declare that the package lists, what every node serves, and what the package passes on."""
+    handlers: dict[int, Handler] = {}
+    for name in (EVERY_NODES_HANDLERS, package_name):
+        for module in importlib.import_module(name).MODULES:
+            importlib.import_module(f"{name}.{module}")
+        handlers |= _declared[name]
+    handlers |= importlib.import_module(package_name).PASSED_ON
     lawless = [key for key, handler in handlers.items() if not handler.rule]
     if lawless:
         raise TypeError(f"{package_name} serves {lawless} and does not say to whom")

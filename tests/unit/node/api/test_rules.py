@@ -337,7 +337,7 @@ def test_a_handler_without_a_rule_does_not_load(package: ModuleType) -> None:
 
     heartbeat.__module__ = "lawless.heartbeat"
     handles(ApiKey.HEARTBEAT, versions=(0, 4), rule=NOTHING)(heartbeat)
-    assert list(load_handlers("lawless")) == [ApiKey.HEARTBEAT]
+    assert load_handlers("lawless")[ApiKey.HEARTBEAT].function is heartbeat
     package.__dict__["PASSED_ON"] = {57: Handler(57, 0, 2, heartbeat, ())}
     with pytest.raises(TypeError, match="57"):
         load_handlers("lawless")

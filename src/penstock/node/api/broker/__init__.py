@@ -16,8 +16,6 @@ MODULES: tuple[str, ...] = (
     "describe_configs",
     "describe_groups",
     "describe_log_dirs",
-    "describe_metadata",
-    "describe_metrics",
     "describe_producers",
     "describe_topic_partitions",
     "fetch",

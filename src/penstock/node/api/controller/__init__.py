@@ -10,8 +10,6 @@ MODULES: tuple[str, ...] = (
     "api_versions",
     "begin_quorum_epoch",
     "describe_cluster",
-    "describe_metadata",
-    "describe_metrics",
     "describe_quorum",
     "end_quorum_epoch",
     "envelope",

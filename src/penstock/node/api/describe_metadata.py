@@ -1,8 +1,8 @@
 """DescribeMetadata 0, an API of our own: how far this node has applied the metadata log, and a hash of it."""
 
-from __future__ import annotations
+import asyncio
 
-from penstock.node.quorum.metadata_state import metadata_state
+from penstock.node.roles.broker import Broker
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import DESCRIBE_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles
@@ -13,6 +13,11 @@ from penstock.protocol.requests.own_apis import DescribeMetadataRequest, Describ
 
 @handles(OwnApiKey.DESCRIBE_METADATA, versions=(0, 0), rule=(Whole(DESCRIBE_CLUSTER),), pipelined=True)
 async def describe_metadata(
-    node: ControllerNode, context: RequestContext, request: DescribeMetadataRequest
+    node: Broker | ControllerNode, context: RequestContext, request: DescribeMetadataRequest
 ) -> DescribeMetadataResponse:
-    return await metadata_state(node.node_id, node.image)
+    """The offset that was applied last, and a hash of the image then; a thread makes it, of a copy."""
+    now = node.image.copy()
+    checksum = await asyncio.get_running_loop().run_in_executor(None, now.checksum)
+    return DescribeMetadataResponse(
+        node_id=node.node_id, offset=now.offset, epoch=now.controller_epoch, checksum=checksum
+    )
