@@ -10,6 +10,7 @@ What follows from a change is part of the decision (`min_isr`), or due at once w
 from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import IntEnum
+from typing import Any, TypeVar
 
 from penstock.controller.decision import ControllerState, Decision
 from penstock.controller.min_isr import after_change
@@ -27,6 +28,9 @@ from penstock.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
+AnswerT = TypeVar(
+    "AnswerT", alter_configs.AlterConfigsResourceResponse, incremental_alter_configs.AlterConfigsResourceResponse
+)
 Settings = dict[str, str]
 
 
@@ -41,42 +45,39 @@ def decide_alter_configs(
     state: ControllerState, request: AlterConfigsRequest, now_ms: int
 ) -> Decision[AlterConfigsResponse]:
     """With `validate_only` the reply is the same, but nothing changes."""
-    times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
-    records: list[MetadataRecord] = []
-    responses = []
-    for asked in request.resources:
-        answer = alter_configs.AlterConfigsResourceResponse(
-            error_message=None, resource_type=asked.resource_type, resource_name=asked.resource_name
-        )
-        try:
-            _check_once(times[asked.resource_type, asked.resource_name])
-            resource = _resource(state, asked.resource_type, asked.resource_name)
-            records += _changes(state, resource, _replacement(state.image.configs.get(resource, {}), asked.configs))
-        except KafkaError as error:
-            answer.error_code, answer.error_message = error.code, error.message
-        responses.append(answer)
-    return Decision([] if request.validate_only else records, AlterConfigsResponse(responses=responses))
+    records, answers = _decided(state, request.resources, alter_configs.AlterConfigsResourceResponse, _replacement)
+    return Decision([] if request.validate_only else records, AlterConfigsResponse(responses=answers))
 
 
 def decide_incremental_alter_configs(
     state: ControllerState, request: IncrementalAlterConfigsRequest, now_ms: int
 ) -> Decision[IncrementalAlterConfigsResponse]:
     """With `validate_only` the reply is the same, but nothing changes."""
-    times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
+    answer_class = incremental_alter_configs.AlterConfigsResourceResponse
+    records, answers = _decided(state, request.resources, answer_class, _amended)
+    return Decision([] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=answers))
+
+
+def _decided(
+    state: ControllerState,
+    resources: Sequence[Any],
+    answer_class: Callable[..., AnswerT],
+    wanted: Callable[[ControllerState, ConfigResource, Any], Settings],
+) -> tuple[list[MetadataRecord], list[AnswerT]]:
+    """`wanted` says what is set of a resource when that is done which a request asks for it."""
+    times = Counter((asked.resource_type, asked.resource_name) for asked in resources)
     records: list[MetadataRecord] = []
-    responses = []
-    for asked in request.resources:
-        answer = incremental_alter_configs.AlterConfigsResourceResponse(
-            error_message=None, resource_type=asked.resource_type, resource_name=asked.resource_name
-        )
+    answers = []
+    for asked in resources:
+        answer = answer_class(error_message=None, resource_type=asked.resource_type, resource_name=asked.resource_name)
         try:
             _check_once(times[asked.resource_type, asked.resource_name])
             resource = _resource(state, asked.resource_type, asked.resource_name)
-            records += _changes(state, resource, _amended(state, resource, asked.configs))
+            records += _changes(state, resource, wanted(state, resource, asked.configs))
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
-        responses.append(answer)
-    return Decision([] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=responses))
+        answers.append(answer)
+    return records, answers
 
 
 def _check_once(times: int) -> None:
@@ -109,8 +110,11 @@ def _check_mode(resource: ConfigResource, changed: Sequence[tuple[str, str | Non
             raise KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
-def _replacement(present: Settings, configs: Sequence[alter_configs.AlterableConfig]) -> Settings:
+def _replacement(
+    state: ControllerState, resource: ConfigResource, configs: Sequence[alter_configs.AlterableConfig]
+) -> Settings:
     """What is named and nothing else, but for what cannot change."""
+    present = state.image.configs.get(resource, {})
     wanted: Settings = {}
     for config in configs:
         _check_key(config.name, wanted)

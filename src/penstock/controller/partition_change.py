@@ -38,6 +38,17 @@ RECOVERING = 1
 
 ItemT = TypeVar("ItemT", int, UUID)
 
+_LISTS = (
+    "isr",
+    "replicas",
+    "directories",
+    "removing_replicas",
+    "adding_replicas",
+    "eligible_leader_replicas",
+    "last_known_elr",
+)
+"""Fields of a partition, of which a record has those that change."""
+
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
 
@@ -153,20 +164,9 @@ def difference(topic_id: UUID, index: int, before: PartitionImage, after: Partit
     record = PartitionChangeRecord(partition_id=index, topic_id=topic_id)
     if after.leader != before.leader or not set(before.replicas) <= set(after.replicas):
         record.leader = after.leader
-    if after.isr != before.isr:
-        record.isr = list(after.isr)
-    if after.replicas != before.replicas:
-        record.replicas = list(after.replicas)
-    if after.directories != before.directories:
-        record.directories = list(after.directories)
-    if after.removing_replicas != before.removing_replicas:
-        record.removing_replicas = list(after.removing_replicas)
-    if after.adding_replicas != before.adding_replicas:
-        record.adding_replicas = list(after.adding_replicas)
-    if after.eligible_leader_replicas != before.eligible_leader_replicas:
-        record.eligible_leader_replicas = list(after.eligible_leader_replicas)
-    if after.last_known_elr != before.last_known_elr:
-        record.last_known_elr = list(after.last_known_elr)
+    for name in _LISTS:
+        if getattr(after, name) != getattr(before, name):
+            setattr(record, name, list(getattr(after, name)))
     if after.leader_recovery_state != before.leader_recovery_state:
         record.leader_recovery_state = after.leader_recovery_state
     return record

@@ -5,6 +5,7 @@ and when it closes; no descriptor is kept. So the file may lack the newest entri
 the log and is rebuilt then. Entries are sorted by their first field.
 """
 
+from bisect import bisect_left, bisect_right
 from struct import Struct
 
 from penstock.log.disk import Disk
@@ -71,24 +72,18 @@ class EntryFile:
 
     def floor(self, key: int) -> int:
         """The number of the last entry whose first field is at most `key`, or -1."""
-        layout = self._layout
-        if self._tail and layout.unpack_from(self._tail)[0] <= key:
-            return self.saved + _floor_in(self._tail, layout, key)
+        layout, size, tail = self._layout, self._layout.size, self._tail
+        if tail and layout.unpack_from(tail)[0] <= key:
+            starts = range(0, len(tail), size)
+            return self.saved + bisect_right(starts, key, key=lambda start: layout.unpack_from(tail, start)[0]) - 1
         if not self.saved:
             return -1
-        return self._floor_in_file(key)
-
-    def _floor_in_file(self, key: int) -> int:
         file = self._disk.open(self.path)
-        size, unpack = self._layout.size, self._layout.unpack
-        low, high = 0, self.saved
-        while low < high:
-            middle = (low + high) // 2
-            if unpack(file.read_at(size, middle * size))[0] <= key:
-                low = middle + 1
-            else:
-                high = middle
-        return low - 1
+        return bisect_right(range(self.saved), key, key=lambda it: layout.unpack(file.read_at(size, it * size))[0]) - 1
+
+    def truncate_to(self, second: int) -> None:
+        """Forget the entries whose second field, which grows as the first one does, is `second` or more."""
+        self.truncate(bisect_left(range(len(self)), second, key=lambda number: self.entry(number)[1]))
 
     def truncate(self, count: int) -> None:
         if count >= len(self):
@@ -123,15 +118,3 @@ class EntryFile:
         if self._disk.file_size(self.path):
             self._is_synced = False
             self._disk.open(self.path).truncate(0)
-
-
-def _floor_in(tail: bytearray, layout: Struct, key: int) -> int:
-    low, high = 0, len(tail) // layout.size
-    size, unpack_from = layout.size, layout.unpack_from
-    while low < high:
-        middle = (low + high) // 2
-        if unpack_from(tail, middle * size)[0] <= key:
-            low = middle + 1
-        else:
-            high = middle
-    return low - 1

@@ -37,11 +37,4 @@ class OffsetIndex:
 
     def truncate_to(self, position: int) -> None:
         """Forget the entries of batches that begin at `position` or behind it."""
-        low, high = 0, len(self.entries)
-        while low < high:
-            middle = (low + high) // 2
-            if self.entries.entry(middle)[1] < position:
-                low = middle + 1
-            else:
-                high = middle
-        self.entries.truncate(low)
+        self.entries.truncate_to(position)

@@ -43,14 +43,7 @@ class TimeIndex:
 
     def truncate_to(self, end_offset: int) -> None:
         """Forget the entries whose offset is `end_offset` or behind it."""
-        low, high = 0, len(self.entries)
-        while low < high:
-            middle = (low + high) // 2
-            if self.entries.entry(middle)[1] < end_offset - self.base_offset:
-                low = middle + 1
-            else:
-                high = middle
-        self.entries.truncate(low)
+        self.entries.truncate_to(end_offset - self.base_offset)
         self._remember_last()
 
     def reset(self) -> None:
