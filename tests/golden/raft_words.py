@@ -10,7 +10,7 @@ from penstock.raft import effects as do
 from penstock.raft import requests as ask
 from penstock.raft.control import control_type
 
-Answer = ask.VoteAnswer | ask.BeginEpochAnswer | ask.EndEpochAnswer | ask.UpdateVoterAnswer
+Answer = ask.VoteAnswer | ask.EpochAnswer
 
 
 def told(item: Any) -> str:
@@ -97,9 +97,8 @@ WORDS: dict[type, Callable[[Any], str]] = {
     ask.Vote: vote,
     ask.VoteAnswer: vote_answer,
     ask.BeginEpoch: lambda request: f"BeginQuorumEpoch {request.epoch}",
-    ask.BeginEpochAnswer: common,
+    ask.EpochAnswer: common,
     ask.EndEpoch: end_epoch,
-    ask.EndEpochAnswer: common,
     ask.Fetch: fetch,
     ask.FetchAnswer: fetch_answer,
     ask.FetchSnapshot: lambda request: f"FetchSnapshot of {request.snapshot.end_offset} records at {request.position}",
@@ -111,6 +110,5 @@ WORDS: dict[type, Callable[[Any], str]] = {
     ask.AskVersions: lambda request: "ApiVersions",
     ask.AskVersionsAnswer: lambda answer: "kraft.version 0 to 1",
     ask.UpdateVoter: lambda request: f"UpdateRaftVoter kraft.version from {request.voter.min_kraft_version}",
-    ask.UpdateVoterAnswer: common,
     ask.VoterChangeAnswer: change_answer,
 }

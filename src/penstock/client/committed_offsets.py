@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from penstock.client.cluster import ClusterClient
-from penstock.client.errors import error_code, raise_for
+from penstock.client.errors import raise_for
 from penstock.client.messages import (
     OUTSIDER,
     Committed,
@@ -16,7 +16,7 @@ from penstock.client.messages import (
     committed_request,
 )
 from penstock.client.values import OffsetAndMetadata, TopicPartition, numbers_by_topic
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import ErrorCode, KafkaError, error_code
 from penstock.protocol.messages.offset_commit import OffsetCommitResponse
 from penstock.protocol.messages.offset_delete import (
     OffsetDeleteRequest,

@@ -5,7 +5,7 @@ An error that the cluster itself answers with is a `KafkaError` (penstock.protoc
 
 import os
 
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import KafkaError, error_code
 
 
 class ClientError(Exception):
@@ -50,14 +50,6 @@ class NoOffsetError(ClientError):
 
 class BufferExhaustedError(ClientError):
     """The producer's buffer stayed full for max.block.ms."""
-
-
-def error_code(number: int) -> ErrorCode:
-    """A number that this client does not know counts as UNKNOWN_SERVER_ERROR."""
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def raise_for(number: int, *about: str | None) -> None:

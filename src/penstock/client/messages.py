@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, cast
 
-from penstock.client.errors import error_code, raise_for
+from penstock.client.errors import raise_for
 from penstock.client.values import (
     IsolationLevel,
     OffsetAndMetadata,
@@ -14,7 +14,7 @@ from penstock.client.values import (
     numbers_by_topic,
 )
 from penstock.protocol.address import Address
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import ErrorCode, KafkaError, error_code
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.list_offsets import (

@@ -3,10 +3,9 @@
 import uuid
 from collections.abc import Iterable, Mapping
 
-from penstock.client.errors import error_code
 from penstock.client.values import EndpointTold, LeaderTold, Place, TopicPartition
 from penstock.protocol.address import Address
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import ErrorCode, KafkaError, error_code
 from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from penstock.protocol.value import Value, fresh
 

@@ -56,6 +56,14 @@ class Health:
         except DecodeError as error:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{what}: {error}") from error
 
+    @contextmanager
+    def raising(self, what: str) -> Iterator[None]:
+        """OSError becomes KAFKA_STORAGE_ERROR, also in a directory that is offline."""
+        try:
+            yield
+        except OSError as error:
+            raise self.report(error, what) from error
+
     def report(self, error: OSError, what: str) -> KafkaError:
         """The error to raise when the operating system refuses `what`."""
         if not may_pass(error) and self.failure is None:

@@ -14,7 +14,9 @@ SWAP_SUFFIX = ".swap"
 LEFTOVER_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
 DELETED_DIRECTORY_SUFFIX = "-delete"
 STRAY_DIRECTORY_SUFFIX = "-stray"
+"""It belongs to no partition."""
 FUTURE_DIRECTORY_SUFFIX = "-future"
+"""It is on its way from another log directory (KIP-113)."""
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
@@ -41,21 +43,9 @@ def partition_directory(topic: str, partition: int) -> str:
     return f"{topic}-{partition}"
 
 
-def deleted_partition_directory(topic: str, partition: int, unique_id: uuid.UUID) -> str:
-    """`<topic>-<partition>.<32 hex digits>-delete`, the topic cut so that a file system can take the name."""
-    suffix = f"-{partition}.{unique_id.hex}{DELETED_DIRECTORY_SUFFIX}"
-    return topic[: MAX_NAME_BYTES - len(suffix)] + suffix
-
-
-def stray_partition_directory(topic: str, partition: int, unique_id: uuid.UUID) -> str:
-    """`<topic>-<partition>.<32 hex digits>-stray`, as Kafka names a log that belongs to no partition."""
-    suffix = f"-{partition}.{unique_id.hex}{STRAY_DIRECTORY_SUFFIX}"
-    return topic[: MAX_NAME_BYTES - len(suffix)] + suffix
-
-
-def future_partition_directory(topic: str, partition: int, unique_id: uuid.UUID) -> str:
-    """`<topic>-<partition>.<32 hex digits>-future`: a replica on its way from another log directory (KIP-113)."""
-    suffix = f"-{partition}.{unique_id.hex}{FUTURE_DIRECTORY_SUFFIX}"
+def renamed_partition_directory(suffix: str, topic: str, partition: int, unique_id: uuid.UUID) -> str:
+    """`<topic>-<partition>.<32 hex digits>-<why>`, the topic cut so that a file system can take the name."""
+    suffix = f"-{partition}.{unique_id.hex}{suffix}"
     return topic[: MAX_NAME_BYTES - len(suffix)] + suffix
 
 

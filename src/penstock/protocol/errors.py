@@ -141,6 +141,14 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133
 
 
+def error_code(number: int) -> ErrorCode:
+    """A number that is unknown here counts as UNKNOWN_SERVER_ERROR."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 _RETRIABLE = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,

@@ -4,7 +4,9 @@ An error of the whole request (another cluster, a malformed message) stands in n
 KafkaError.
 """
 
-from penstock.protocol.errors import ErrorCode, KafkaError
+from typing import Any
+
+from penstock.protocol.errors import ErrorCode, KafkaError, error_code
 from penstock.protocol.messages import begin_quorum_epoch, describe_quorum, end_quorum_epoch, update_raft_voter
 from penstock.protocol.messages import fetch as fetch_messages
 from penstock.protocol.messages import fetch_snapshot as snapshot_messages
@@ -23,65 +25,52 @@ from penstock.raft.kafka_requests import UNKNOWN, only
 from penstock.raft.log_name import METADATA_LOG, LogName
 from penstock.raft.ports import EpochEnd, SnapshotId
 from penstock.raft.requests import (
-    BeginEpochAnswer,
-    EndEpochAnswer,
+    EpochAnswer,
     FetchAnswer,
     FetchSnapshotAnswer,
-    UpdateVoterAnswer,
     VoteAnswer,
     VoterChangeAnswer,
 )
 
 
 def write_vote_answer(answer: VoteAnswer, log: LogName = METADATA_LOG) -> VoteResponse:
-    partition = vote_messages.VoteResponsePartitionData(
-        partition_index=log.partition,
-        error_code=answer.error,
-        leader_id=_written(answer.leader_id),
-        leader_epoch=answer.epoch,
-        vote_granted=answer.granted,
-    )
+    partition = vote_messages.VoteResponsePartitionData(**_told(answer, log), vote_granted=answer.granted)
     return VoteResponse(topics=[vote_messages.VoteResponseTopicData(topic_name=log.topic, partitions=[partition])])
 
 
 def read_vote_answer(message: VoteResponse) -> VoteAnswer:
     _check(message.error_code)
     found = only(only(message.topics).partitions)
-    return VoteAnswer(_error(found.error_code), _read(found.leader_id), found.leader_epoch, found.vote_granted)
+    return VoteAnswer(error_code(found.error_code), _read(found.leader_id), found.leader_epoch, found.vote_granted)
 
 
-def write_begin_epoch_answer(answer: BeginEpochAnswer, log: LogName = METADATA_LOG) -> BeginQuorumEpochResponse:
-    partition = begin_quorum_epoch.BeginQuorumEpochResponsePartitionData(
-        partition_index=log.partition,
-        error_code=answer.error,
-        leader_id=_written(answer.leader_id),
-        leader_epoch=answer.epoch,
-    )
+def write_begin_epoch_answer(answer: EpochAnswer, log: LogName = METADATA_LOG) -> BeginQuorumEpochResponse:
+    partition = begin_quorum_epoch.BeginQuorumEpochResponsePartitionData(**_told(answer, log))
     topic = begin_quorum_epoch.BeginQuorumEpochResponseTopicData(topic_name=log.topic, partitions=[partition])
     return BeginQuorumEpochResponse(topics=[topic])
 
 
-def read_begin_epoch_answer(message: BeginQuorumEpochResponse) -> BeginEpochAnswer:
-    _check(message.error_code)
-    found = only(only(message.topics).partitions)
-    return BeginEpochAnswer(_error(found.error_code), _read(found.leader_id), found.leader_epoch)
-
-
-def write_end_epoch_answer(answer: EndEpochAnswer, log: LogName = METADATA_LOG) -> EndQuorumEpochResponse:
-    partition = end_quorum_epoch.EndQuorumEpochResponsePartitionData(
-        partition_index=log.partition,
-        error_code=answer.error,
-        leader_id=_written(answer.leader_id),
-        leader_epoch=answer.epoch,
-    )
+def write_end_epoch_answer(answer: EpochAnswer, log: LogName = METADATA_LOG) -> EndQuorumEpochResponse:
+    partition = end_quorum_epoch.EndQuorumEpochResponsePartitionData(**_told(answer, log))
     topic = end_quorum_epoch.EndQuorumEpochResponseTopicData(topic_name=log.topic, partitions=[partition])
     return EndQuorumEpochResponse(topics=[topic])
 
 
-def read_end_epoch_answer(message: EndQuorumEpochResponse) -> EndEpochAnswer:
+def _told(answer: VoteAnswer | EpochAnswer, log: LogName) -> dict[str, Any]:
+    """What a partition says in the answers to Vote, BeginQuorumEpoch and EndQuorumEpoch."""
+    return {
+        "partition_index": log.partition,
+        "error_code": answer.error,
+        "leader_id": _written(answer.leader_id),
+        "leader_epoch": answer.epoch,
+    }
+
+
+def read_epoch_answer(message: BeginQuorumEpochResponse | EndQuorumEpochResponse) -> EpochAnswer:
     _check(message.error_code)
-    found = only(only(message.topics).partitions)
-    return EndEpochAnswer(_error(found.error_code), _read(found.leader_id), found.leader_epoch)
+    topics: list[Any] = message.topics
+    found = only(only(topics).partitions)
+    return EpochAnswer(error_code(found.error_code), _read(found.leader_id), found.leader_epoch)
 
 
 def write_fetch_answer(answer: FetchAnswer, log: LogName = METADATA_LOG) -> FetchResponse:
@@ -110,7 +99,7 @@ def read_fetch_answer(message: FetchResponse) -> FetchAnswer:
     found = only(only(message.responses).partitions)
     diverging, snapshot = found.diverging_epoch, found.snapshot_id
     return FetchAnswer(
-        error=_error(found.error_code),
+        error=error_code(found.error_code),
         leader_id=_read(found.current_leader.leader_id),
         epoch=found.current_leader.leader_epoch,
         high_watermark=found.high_watermark,
@@ -144,7 +133,7 @@ def read_fetch_snapshot_answer(message: FetchSnapshotResponse) -> FetchSnapshotA
     _check(message.error_code)
     found = only(only(message.topics).partitions)
     return FetchSnapshotAnswer(
-        error=_error(found.error_code),
+        error=error_code(found.error_code),
         leader_id=_read(found.current_leader.leader_id),
         epoch=found.current_leader.leader_epoch,
         snapshot=SnapshotId(found.snapshot_id.end_offset, found.snapshot_id.epoch),
@@ -162,15 +151,15 @@ def write_remove_voter_answer(answer: VoterChangeAnswer) -> RemoveRaftVoterRespo
     return RemoveRaftVoterResponse(error_code=answer.error, error_message=answer.message)
 
 
-def write_update_voter_answer(answer: UpdateVoterAnswer) -> UpdateRaftVoterResponse:
+def write_update_voter_answer(answer: EpochAnswer) -> UpdateRaftVoterResponse:
     """The node adds where the leader listens."""
     leader = update_raft_voter.CurrentLeader(leader_id=_written(answer.leader_id), leader_epoch=answer.epoch)
     return UpdateRaftVoterResponse(error_code=answer.error, current_leader=leader)
 
 
-def read_update_voter_answer(message: UpdateRaftVoterResponse) -> UpdateVoterAnswer:
+def read_update_voter_answer(message: UpdateRaftVoterResponse) -> EpochAnswer:
     leader = message.current_leader
-    return UpdateVoterAnswer(_error(message.error_code), _read(leader.leader_id), leader.leader_epoch)
+    return EpochAnswer(error_code(message.error_code), _read(leader.leader_id), leader.leader_epoch)
 
 
 def write_description(description: QuorumDescription) -> DescribeQuorumResponse:
@@ -203,18 +192,11 @@ def _described(replica: ReplicaDescription) -> describe_quorum.ReplicaState:
     )
 
 
-def _check(error_code: int) -> None:
-    if error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+def _check(code: int) -> None:
+    if code == ErrorCode.INCONSISTENT_CLUSTER_ID:
         raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, "it belongs to a cluster with another cluster.id")
-    if error_code:
-        raise KafkaError(_error(error_code), "the whole request was refused")
-
-
-def _error(error_code: int) -> ErrorCode:
-    try:
-        return ErrorCode(error_code)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
+    if code:
+        raise KafkaError(error_code(code), "the whole request was refused")
 
 
 def _written(leader_id: int | None) -> int:

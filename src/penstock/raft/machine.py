@@ -54,9 +54,8 @@ from penstock.raft.requests import (
     Answer,
     AskVersionsAnswer,
     BeginEpoch,
-    BeginEpochAnswer,
     EndEpoch,
-    EndEpochAnswer,
+    EpochAnswer,
     PeerRequest,
     Request,
     Vote,
@@ -307,7 +306,7 @@ class Raft:
         self.stand_by(now_ms)
         return True
 
-    def _begin_epoch(self, request: BeginEpoch, now_ms: int) -> BeginEpochAnswer:
+    def _begin_epoch(self, request: BeginEpoch, now_ms: int) -> EpochAnswer:
         error = ErrorCode.NONE
         if not request.voter.names(self.replica.me):
             error = ErrorCode.INVALID_VOTER_KEY
@@ -315,16 +314,16 @@ class Raft:
             error = ErrorCode.FENCED_LEADER_EPOCH
         else:
             self.learn(request.leader_id, request.epoch, now_ms)
-        return BeginEpochAnswer(error, self.leader_id, self.epoch)
+        return EpochAnswer(error, self.leader_id, self.epoch)
 
-    def _end_epoch(self, request: EndEpoch, now_ms: int) -> EndEpochAnswer:
+    def _end_epoch(self, request: EndEpoch, now_ms: int) -> EpochAnswer:
         error = ErrorCode.NONE
         if request.epoch < self.epoch:
             error = ErrorCode.FENCED_LEADER_EPOCH
         else:
             self.learn(request.leader_id, request.epoch, now_ms)
             self.role.leader_ended(request, now_ms)
-        return EndEpochAnswer(error, self.leader_id, self.epoch)
+        return EpochAnswer(error, self.leader_id, self.epoch)
 
     # From one role to the next, as `role.Roles` says.
 

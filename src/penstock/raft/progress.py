@@ -74,13 +74,7 @@ class ReplicaTable:
         return sorted(found, key=lambda progress: progress.key.id)
 
     def majority_end_offset(self, quorum: Quorum, me: ReplicaKey, my_end_offset: int) -> int:
-        ends = []
-        for voter in quorum.voters:
-            progress = self.find(voter.key)
-            if voter.key.names(me):
-                ends.append(my_end_offset)
-            else:
-                ends.append(UNKNOWN if progress is None else progress.end_offset)
+        ends = [my_end_offset if voter.key.names(me) else self._end_offset_of(voter.key) for voter in quorum.voters]
         return sorted(ends, reverse=True)[quorum.majority - 1]
 
     def majority_heard_ms(self, quorum: Quorum, me: ReplicaKey) -> int:
@@ -106,11 +100,12 @@ class ReplicaTable:
 
     def by_end_offset(self, quorum: Quorum, me: ReplicaKey) -> list[ReplicaKey]:
         """The longest log comes first."""
-        others = []
-        for voter in quorum.others(me):
-            progress = self.find(voter.key)
-            others.append((UNKNOWN if progress is None else progress.end_offset, voter.key))
-        return [key for _, key in sorted(others, key=lambda pair: (-pair[0], pair[1].id))]
+        others = [voter.key for voter in quorum.others(me)]
+        return sorted(others, key=lambda key: (-self._end_offset_of(key), key.id))
+
+    def _end_offset_of(self, key: ReplicaKey) -> int:
+        progress = self.find(key)
+        return UNKNOWN if progress is None else progress.end_offset
 
     def _forget_observers(self, quorum: Quorum, now_ms: int) -> None:
         silent_ms = now_ms - OBSERVER_SESSION_MS

@@ -35,12 +35,6 @@ class BeginEpoch(Value):
     voter: ReplicaKey
 
 
-class BeginEpochAnswer(Value):
-    error: ErrorCode
-    leader_id: int | None
-    epoch: int
-
-
 class EndEpoch(Value):
     """I lead no longer. Those named first have most of my log: they should stand first."""
 
@@ -49,7 +43,9 @@ class EndEpoch(Value):
     successors: tuple[ReplicaKey, ...] = ()
 
 
-class EndEpochAnswer(Value):
+class EpochAnswer(Value):
+    """To BeginEpoch, EndEpoch and UpdateVoter."""
+
     error: ErrorCode
     leader_id: int | None
     epoch: int
@@ -134,12 +130,6 @@ class UpdateVoter(Value):
     voter: Voter
 
 
-class UpdateVoterAnswer(Value):
-    error: ErrorCode
-    leader_id: int | None
-    epoch: int
-
-
 class AskVersions(Value):
     """Which levels of `kraft.version` do you understand? Kafka asks with ApiVersions."""
 
@@ -162,12 +152,4 @@ LeaderRequest = Fetch | FetchSnapshot | AddVoter | RemoveVoter | UpdateVoter
 Request = Vote | BeginEpoch | EndEpoch | LeaderRequest
 """What peers and administrators may ask. AskVersions is missing: a node answers it without the core."""
 
-Answer = (
-    VoteAnswer
-    | BeginEpochAnswer
-    | EndEpochAnswer
-    | FetchAnswer
-    | FetchSnapshotAnswer
-    | VoterChangeAnswer
-    | UpdateVoterAnswer
-)
+Answer = VoteAnswer | EpochAnswer | FetchAnswer | FetchSnapshotAnswer | VoterChangeAnswer

@@ -17,6 +17,7 @@ from penstock.raft.requests import (
     Answer,
     AskVersionsAnswer,
     EndEpoch,
+    EpochAnswer,
     Fetch,
     FetchAnswer,
     FetchSnapshot,
@@ -24,7 +25,6 @@ from penstock.raft.requests import (
     LeaderRequest,
     PeerRequest,
     RemoveVoter,
-    UpdateVoterAnswer,
     VoterChangeAnswer,
 )
 from penstock.raft.settings import NEVER
@@ -143,4 +143,4 @@ def refusal(request: LeaderRequest, leader_id: int | None, epoch: int) -> Answer
         return FetchAnswer(error, leader_id, epoch)
     if isinstance(request, FetchSnapshot):
         return FetchSnapshotAnswer(error, leader_id, epoch, request.snapshot)
-    return UpdateVoterAnswer(error, leader_id, epoch)
+    return EpochAnswer(error, leader_id, epoch)

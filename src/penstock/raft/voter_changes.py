@@ -19,9 +19,9 @@ from penstock.raft.requests import (
     AddVoter,
     AskVersions,
     AskVersionsAnswer,
+    EpochAnswer,
     RemoveVoter,
     UpdateVoter,
-    UpdateVoterAnswer,
     VoterChangeAnswer,
 )
 from penstock.raft.settings import NEVER
@@ -117,7 +117,7 @@ class VoterChanges:
         if why is None and not voter.min_kraft_version <= replica.quorum.kraft_version <= voter.max_kraft_version:
             why = VoterChangeAnswer(ErrorCode.INVALID_REQUEST)
         if why is not None:
-            replica.out.append(Reply(token, UpdateVoterAnswer(why.error, replica.me.id, replica.epoch)))
+            replica.out.append(Reply(token, EpochAnswer(why.error, replica.me.id, replica.epoch)))
             return
         self._pending = PendingChange(token, now_ms + REMOVAL_TIMEOUT_MS, request=request)
         self._append(self._pending, replica.quorum.with_voter(voter), now_ms)
@@ -172,7 +172,7 @@ class VoterChanges:
         pending, self._pending = self._pending, None
         assert pending is not None, "somebody waits"
         if isinstance(pending.request, UpdateVoter):
-            update = UpdateVoterAnswer(answer.error, leader_id, self._replica.epoch)
+            update = EpochAnswer(answer.error, leader_id, self._replica.epoch)
             self._replica.out.append(Reply(pending.token, update))
         else:
             self._answer(pending.token, answer)

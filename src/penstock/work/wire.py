@@ -13,9 +13,9 @@ from typing import Any, Final, Protocol, TypeVar
 
 from penstock.client.cluster import ClusterClient
 from penstock.client.committed_offsets import COORDINATOR_MOVED
-from penstock.client.errors import ClientError, ConnectionFailedError, error_code
+from penstock.client.errors import ClientError, ConnectionFailedError
 from penstock.client.settings import ClientSettings
-from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError, error_code
 from penstock.protocol.messages.heartbeat import HeartbeatResponse
 from penstock.protocol.messages.join_group import JoinGroupResponse
 from penstock.protocol.messages.leave_group import LeaveGroupResponse

@@ -25,13 +25,13 @@ from penstock.raft.requests import (
     AddVoter,
     BeginEpoch,
     EndEpoch,
+    EpochAnswer,
     Fetch,
     FetchAnswer,
     FetchSnapshot,
     FetchSnapshotAnswer,
     RemoveVoter,
     UpdateVoter,
-    UpdateVoterAnswer,
     VoterChangeAnswer,
 )
 from penstock.raft.voters import DYNAMIC_VOTERS, Endpoint, Quorum
@@ -192,7 +192,7 @@ def test_what_only_a_leader_can_do_is_refused_in_the_words_of_the_request() -> N
         for request, answer in (
             (Fetch(epoch, voter(3).key, 0, 0, -1, 0, 1), FetchAnswer(error, 2, EPOCH)),
             (FetchSnapshot(epoch, voter(3).key, snapshot, 0, 1), FetchSnapshotAnswer(error, 2, EPOCH, snapshot)),
-            (UpdateVoter(epoch, voter(3)), UpdateVoterAnswer(error, 2, EPOCH)),
+            (UpdateVoter(epoch, voter(3)), EpochAnswer(error, 2, EPOCH)),
         ):
             assert raft.received(request, "token", 10) == [Reply("token", answer)]
     refused = VoterChangeAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, "node 2 leads the quorum")

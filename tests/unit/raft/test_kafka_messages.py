@@ -25,9 +25,8 @@ from penstock.raft.ports import EpochEnd, SnapshotId
 from penstock.raft.requests import (
     AddVoter,
     BeginEpoch,
-    BeginEpochAnswer,
     EndEpoch,
-    EndEpochAnswer,
+    EpochAnswer,
     Fetch,
     FetchAnswer,
     FetchSnapshot,
@@ -35,7 +34,6 @@ from penstock.raft.requests import (
     Promise,
     RemoveVoter,
     UpdateVoter,
-    UpdateVoterAnswer,
     Vote,
     VoteAnswer,
     VoterChangeAnswer,
@@ -94,8 +92,8 @@ REQUESTS: list[tuple[Any, Callable[[Any], Message], Callable[[Any], Any], int]] 
 ANSWERS: list[tuple[Any, Callable[[Any], Message], Callable[[Any], Any], int]] = [
     (VoteAnswer(ErrorCode.NONE, None, 7, True), answers.write_vote_answer, answers.read_vote_answer, 2),
     (VoteAnswer(FENCED, 0, 7), answers.write_vote_answer, answers.read_vote_answer, 2),
-    (BeginEpochAnswer(FENCED, 2, 7), answers.write_begin_epoch_answer, answers.read_begin_epoch_answer, 1),
-    (EndEpochAnswer(FENCED, None, 7), answers.write_end_epoch_answer, answers.read_end_epoch_answer, 1),
+    (EpochAnswer(FENCED, 2, 7), answers.write_begin_epoch_answer, answers.read_epoch_answer, 1),
+    (EpochAnswer(FENCED, None, 7), answers.write_end_epoch_answer, answers.read_epoch_answer, 1),
     (FetchAnswer(ErrorCode.NONE, 1, 7, 90, 10, b"records", number=5), answers.write_fetch_answer,
      answers.read_fetch_answer, 18),
     (FetchAnswer(ErrorCode.NONE, 1, 7, 90, 10, diverging=EpochEnd(0, 4)), answers.write_fetch_answer,
@@ -104,7 +102,7 @@ ANSWERS: list[tuple[Any, Callable[[Any], Message], Callable[[Any], Any], int]] =
      answers.read_fetch_answer, 18),
     (FetchSnapshotAnswer(ErrorCode.NONE, 1, 7, SnapshotId(4, 2), 1000, 30, b"piece"),
      answers.write_fetch_snapshot_answer, answers.read_fetch_snapshot_answer, 1),
-    (UpdateVoterAnswer(FENCED, 2, 7), answers.write_update_voter_answer, answers.read_update_voter_answer, 0),
+    (EpochAnswer(FENCED, 2, 7), answers.write_update_voter_answer, answers.read_update_voter_answer, 0),
 ]  # fmt: skip
 
 
@@ -135,8 +133,8 @@ def test_old_version_of_fetch_names_the_topic_and_wants_no_high_watermark() -> N
     ("read", "response"),
     [
         (answers.read_vote_answer, VoteResponse),
-        (answers.read_begin_epoch_answer, BeginQuorumEpochResponse),
-        (answers.read_end_epoch_answer, EndQuorumEpochResponse),
+        (answers.read_epoch_answer, BeginQuorumEpochResponse),
+        (answers.read_epoch_answer, EndQuorumEpochResponse),
         (answers.read_fetch_answer, FetchResponse),
         (answers.read_fetch_snapshot_answer, FetchSnapshotResponse),
     ],
@@ -234,8 +232,8 @@ def test_a_request_is_about_the_log_that_it_names(
     ("answer", "write"),
     [
         (VoteAnswer(FENCED, None, 7), answers.write_vote_answer),
-        (BeginEpochAnswer(FENCED, 2, 7), answers.write_begin_epoch_answer),
-        (EndEpochAnswer(FENCED, None, 7), answers.write_end_epoch_answer),
+        (EpochAnswer(FENCED, 2, 7), answers.write_begin_epoch_answer),
+        (EpochAnswer(FENCED, None, 7), answers.write_end_epoch_answer),
         (FetchAnswer(ErrorCode.NONE, 1, 7), answers.write_fetch_answer),
         (FetchSnapshotAnswer(ErrorCode.NONE, 1, 7, SnapshotId(4, 2)), answers.write_fetch_snapshot_answer),
     ],

@@ -18,7 +18,7 @@ from penstock.raft.requests import (
     AskVersionsAnswer,
     BeginEpoch,
     EndEpoch,
-    EndEpochAnswer,
+    EpochAnswer,
     Fetch,
     FetchAnswer,
     FetchSnapshot,
@@ -26,7 +26,6 @@ from penstock.raft.requests import (
     RemoveVoter,
     Request,
     UpdateVoter,
-    UpdateVoterAnswer,
     VoterChangeAnswer,
 )
 from penstock.raft.resigned import Resigned
@@ -154,7 +153,7 @@ def test_who_knows_that_an_epoch_is_over_is_not_told_again() -> None:
     request = told[2]
     assert isinstance(request, EndEpoch)
     assert sorted(told) == [2, 3]
-    raft.answered(2, request, EndEpochAnswer(ErrorCode.NONE, None, raft.epoch), now_ms)
+    raft.answered(2, request, EpochAnswer(ErrorCode.NONE, None, raft.epoch), now_ms)
     for late in (2, 3):
         raft.request_failed(late, request, now_ms)
     assert [to for to, _ in sent(raft.tick(raft.deadline_ms))] == [3]
@@ -195,7 +194,7 @@ def test_a_voter_that_does_not_say_its_directory_may_not_update_the_one_that_has
     raft, now_ms = leader(1, 2, 3)
     commit_start(raft, now_ms)
     answer = answered(raft.received(UpdateVoter(raft.epoch, Voter(ReplicaKey(2))), "update", now_ms))
-    assert isinstance(answer, UpdateVoterAnswer)
+    assert isinstance(answer, EpochAnswer)
     assert answer.error is ErrorCode.VOTER_NOT_FOUND
 
 
@@ -278,10 +277,10 @@ def test_a_voter_corrects_what_the_log_says_about_it() -> None:
     assert raft.quorum.voter(2) == moved
     raft.flushed(now_ms)
     effects = fetch(raft, 2, raft.replica.log.end_offset, now_ms)
-    assert Reply("update", UpdateVoterAnswer(ErrorCode.NONE, 1, raft.epoch)) in effects
+    assert Reply("update", EpochAnswer(ErrorCode.NONE, 1, raft.epoch)) in effects
     stranger = moved.replace(key=moved.key.replace(directory_id=UUID(int=77)))
     answer = answered(raft.received(UpdateVoter(raft.epoch, stranger), "update", now_ms))
-    assert isinstance(answer, UpdateVoterAnswer)
+    assert isinstance(answer, EpochAnswer)
     assert answer.error is ErrorCode.VOTER_NOT_FOUND
 
 

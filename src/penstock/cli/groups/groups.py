@@ -14,15 +14,7 @@ from penstock.client.admin import Admin
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
 
-STATES: Final = {
-    "empty": "Empty",
-    "stable": "Stable",
-    "dead": "Dead",
-    "preparingrebalance": "PreparingRebalance",
-    "completingrebalance": "CompletingRebalance",
-    "assigning": "Assigning",
-    "reconciling": "Reconciling",
-}
+STATES: Final = "Empty", "Stable", "Dead", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"
 
 
 class Request(Value, kw_only=True):
@@ -85,7 +77,7 @@ def _check(request: Request) -> None:
 
 async def _work(admin: Admin, request: Request) -> None:
     if request.action == "list":
-        states, types = _filter(request.state, STATES), _filter(request.types, {})
+        states, types = _filter(request.state, STATES), _filter(request.types, ())
         await list_groups(admin, states, types, request.state is not None, request.types is not None, request.as_json)
         return
     names = list(request.groups)
@@ -109,11 +101,12 @@ async def _work(admin: Admin, request: Request) -> None:
         )
 
 
-def _filter(text: str | None, known: "dict[str, str]") -> list[str]:
+def _filter(text: str | None, names: tuple[str, ...]) -> list[str]:
+    known = {name.lower(): name for name in names}
     parts = [part.strip() for part in (text or "").split(",") if part.strip()]
     for part in parts:
         if known and part.lower() not in known:
-            raise click.UsageError(f"--state: {part!r} is no state; they are {', '.join(known.values())}")
+            raise click.UsageError(f"--state: {part!r} is no state; they are {', '.join(names)}")
     return [known.get(part.lower(), part) for part in parts]
 
 

@@ -21,13 +21,13 @@ from penstock.client.admin.storage_groups import StorageGroupAdmin
 from penstock.client.admin.topics import TopicAdmin
 from penstock.client.cluster import ClusterClient
 from penstock.client.controllers import ControllerClient
-from penstock.client.errors import error_code, raise_for
+from penstock.client.errors import raise_for
 from penstock.client.log_offsets import Failures, list_offsets, list_offsets_that_can_be_had
 from penstock.client.messages import Found
 from penstock.client.settings import ClientSettings
 from penstock.client.values import IsolationLevel, OffsetAndTimestamp, TopicPartition
 from penstock.protocol.address import Address
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import ErrorCode, KafkaError, error_code
 from penstock.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,

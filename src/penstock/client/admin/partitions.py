@@ -5,9 +5,9 @@ from enum import IntEnum
 from typing import Protocol
 
 from penstock.client.cluster import ClusterClient
-from penstock.client.errors import UnsupportedByBrokerError, error_code
+from penstock.client.errors import UnsupportedByBrokerError
 from penstock.client.values import TopicPartition
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, error_code
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from penstock.client.blocking.connection import BlockingConnection
-from penstock.client.errors import error_code
 from penstock.client.values import IsolationLevel
 from penstock.protocol.codec import decode
-from penstock.protocol.errors import DecodeError, ErrorCode
+from penstock.protocol.errors import DecodeError, ErrorCode, error_code
 from penstock.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from penstock.client.blocking import BlockingCluster, Pauses, TopicPartition, now_ms
 from penstock.client.blocking.connection import BlockingConnection
-from penstock.client.errors import error_code, raise_for
+from penstock.client.errors import raise_for
 from penstock.client.messages import STORED, produce_request, producer_id_request
 from penstock.protocol.address import Address
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import ErrorCode, KafkaError, error_code
 from penstock.protocol.messages.init_producer_id import InitProducerIdResponse
 from penstock.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 from penstock.protocol.requests.api import ApiKey

@@ -15,10 +15,10 @@ from penstock.client.cluster import LED_ELSEWHERE, ClusterClient
 from penstock.client.consumer.fetched_records import FetchedRecords
 from penstock.client.consumer.subscription import PartitionState, Subscription
 from penstock.client.durations import parse_duration_ms
-from penstock.client.errors import ConnectionFailedError, error_code, raise_for
+from penstock.client.errors import ConnectionFailedError, raise_for
 from penstock.client.settings import BY_DURATION, ConsumerSettings
 from penstock.client.values import EARLIEST, LATEST, ConsumedRecord, IsolationLevel, TopicPartition
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import ErrorCode, KafkaError, error_code
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from penstock.protocol.uuids import ZERO_UUID
 

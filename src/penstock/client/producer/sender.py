@@ -6,14 +6,14 @@ from typing import Final
 
 from penstock.client.cluster import LED_ELSEWHERE, ClusterClient
 from penstock.client.connection import Connection
-from penstock.client.errors import ClientError, ConnectionFailedError, DeliveryTimedOutError, error_code, raise_for
+from penstock.client.errors import ClientError, ConnectionFailedError, DeliveryTimedOutError, raise_for
 from penstock.client.messages import STORED, produce_request, producer_id_request
 from penstock.client.metadata import unavailable
 from penstock.client.producer.accumulator import NO_SEQUENCE, Accumulator, PendingBatch
 from penstock.client.producer.sequences import Sequences
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import NO_OFFSET, RecordMetadata, TopicPartition
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import ErrorCode, KafkaError, error_code
 from penstock.protocol.messages.init_producer_id import InitProducerIdResponse
 from penstock.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from penstock.protocol.records import encode_batch

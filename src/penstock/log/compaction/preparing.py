@@ -18,7 +18,7 @@ class Buffers(Value, kw_only=True):
 
 def look_at(log: PartitionLog, stable_offset: int, now_ms: int) -> Cleanable:
     """The log must be read in. Raises KafkaError."""
-    try:
+    with log.health.raising(f"looking for what to compact in {log.directory}"):
         return cleanable(
             log.segments,
             log.config,
@@ -28,18 +28,14 @@ def look_at(log: PartitionLog, stable_offset: int, now_ms: int) -> Cleanable:
             cleaned_to=log.cleaned_to,
             now_ms=now_ms,
         )
-    except OSError as error:
-        raise log.health.report(error, f"looking for what to compact in {log.directory}") from error
 
 
 def prepare(log: PartitionLog, found: Cleanable, buffers: Buffers, now_ms: int) -> tuple[Round, list[Segment]]:
     """Returns the segments that the round reads, too. Raises KafkaError."""
     config = log.config
     segments = [segment for segment in log.segments if segment.base_offset < found.first_uncleanable]
-    try:
+    with log.health.raising(f"compacting {log.directory}"):
         facts = tuple(_facts(segment) for segment in segments)
-    except OSError as error:
-        raise log.health.report(error, f"compacting {log.directory}") from error
     return Round(
         directory=log.directory,
         segments=facts,

@@ -68,7 +68,5 @@ def _write_cleaned_offsets(directory: LogDirectory, logs: list[PartitionLog]) ->
 def _write(
     directory: LogDirectory, write: Callable[[dict[TopicPartition, int]], None], offsets: dict[TopicPartition, int]
 ) -> None:
-    try:
+    with directory.health.raising(f"writing checkpoints in {directory.path}"):
         write(offsets)
-    except OSError as error:
-        raise directory.health.report(error, f"writing checkpoints in {directory.path}") from error

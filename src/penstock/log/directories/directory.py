@@ -29,12 +29,13 @@ from penstock.log.directories.opening import METADATA, Opening, PartitionLogs, f
 from penstock.log.disk import Disk
 from penstock.log.health import Health
 from penstock.log.names import (
+    DELETED_DIRECTORY_SUFFIX,
+    FUTURE_DIRECTORY_SUFFIX,
     PARTITION_METADATA,
-    deleted_partition_directory,
-    future_partition_directory,
+    STRAY_DIRECTORY_SUFFIX,
     parse_future_directory,
     partition_directory,
-    stray_partition_directory,
+    renamed_partition_directory,
     unique_id_of,
 )
 from penstock.log.open_files import OpenFiles
@@ -169,11 +170,9 @@ class LogDirectories:
 
     def _take(self, health: Health, path: str, topic_id: UUID) -> bool:
         """Make the directory of an unknown log, for this topic; True if one was there that may be the topic's."""
-        try:
+        with health.raising(f"reading {path}"):
             is_there = self._disk.is_directory(path)
             found = read_topic_id(self._disk, path) if is_there else None
-        except OSError as error:
-            raise health.report(error, f"reading {path}") from error
         if found not in (None, topic_id):
             raise self._is_not_its(path, topic_id)
         self._write_topic_id(health, path, topic_id)
@@ -208,18 +207,14 @@ class LogDirectories:
 
     def topic_id_of(self, log: PartitionLog) -> UUID | None:
         """None if it is not known. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
-        try:
+        with log.health.raising(f"reading {log.directory}"):
             return log.topic_id
-        except OSError as error:
-            raise log.health.report(error, f"reading {log.directory}") from error
 
     def _write_topic_id(self, health: Health, path: str, topic_id: UUID) -> None:
-        try:
+        with health.raising(f"making {path}"):
             self._disk.make_directory(path)
             metadata = encode_partition_metadata(topic_id)
             self._disk.replace_file(f"{path}/{PARTITION_METADATA}", metadata, durable=False)
-        except OSError as error:
-            raise health.report(error, f"making {path}") from error
 
     def _parent_for(self, key: TopicPartition, assigned: UUID | None, is_new: bool) -> LogDirectory:
         """The assigned directory, or else the one that has the fewest logs."""
@@ -266,15 +261,14 @@ class LogDirectories:
             del self.logs[log.topic, log.partition]
 
     def _remove_later(self, log: PartitionLog, now_ms: int) -> None:
-        path = self._put_away(log, deleted_partition_directory)
+        path = self._put_away(log, DELETED_DIRECTORY_SUFFIX)
         self._removals.schedule(path, now_ms + log.config.file_delete_delay_ms)
 
-    def _put_away(self, log: PartitionLog, name_of: Callable[[str, int, UUID], str]) -> str:
-        path = f"{log.parent}/{name_of(log.topic, log.partition, random_uuid(self._random))}"
-        try:
+    def _put_away(self, log: PartitionLog, suffix: str) -> str:
+        name = renamed_partition_directory(suffix, log.topic, log.partition, random_uuid(self._random))
+        path = f"{log.parent}/{name}"
+        with log.health.raising(f"renaming {log.directory}"):
             self._disk.rename(log.directory, path)
-        except OSError as error:
-            raise log.health.report(error, f"renaming {log.directory}") from error
         log.mark_deleted(path)
         return path
 
@@ -283,7 +277,7 @@ class LogDirectories:
     def create_future(self, log: PartitionLog, path: str) -> PartitionLog:
         """An empty log in the log directory `path` that is to become a copy of `log`. Raises KafkaError."""
         key, directory = (log.topic, log.partition), self.roots[path]
-        name = future_partition_directory(*key, random_uuid(self._random))
+        name = renamed_partition_directory(FUTURE_DIRECTORY_SUFFIX, *key, random_uuid(self._random))
         if parse_future_directory(name) != key:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{log.topic}: too long a name for a copy of its logs")
         topic_id = self.topic_id_of(log)
@@ -305,7 +299,7 @@ class LogDirectories:
 
     def set_future_aside(self, key: TopicPartition) -> str:
         """Rename the directory of a copy without an original; returns its path. Raises KafkaError."""
-        path = self._put_away(self.futures[key], stray_partition_directory)
+        path = self._put_away(self.futures[key], STRAY_DIRECTORY_SUFFIX)
         del self.futures[key]
         return path
 
@@ -315,17 +309,16 @@ class LogDirectories:
         The original goes first: a copy without its original, whose names have the same unique id, is whole, and the
         next start finishes what a crash interrupted. When the copy cannot be renamed, the original comes back.
         """
-        future = self.futures[log.topic, log.partition]
+        key = (log.topic, log.partition)
+        future = self.futures[key]
         directory, unique_id = log.directory, unique_id_of(future.directory)
         assert unique_id is not None
-        gone = f"{log.parent}/{deleted_partition_directory(log.topic, log.partition, unique_id)}"
-        final = f"{future.parent}/{partition_directory(log.topic, log.partition)}"
+        gone = f"{log.parent}/{renamed_partition_directory(DELETED_DIRECTORY_SUFFIX, *key, unique_id)}"
+        final = f"{future.parent}/{partition_directory(*key)}"
         log.abandon()
-        try:
+        with log.health.raising(f"renaming {directory}"):
             self._disk.rename(directory, gone)
             self._disk.sync_directory(log.parent)
-        except OSError as error:
-            raise log.health.report(error, f"renaming {directory}") from error
         try:
             self._disk.rename(future.directory, final)
             self._disk.sync_directory(future.parent)
@@ -336,7 +329,7 @@ class LogDirectories:
             except OSError as another:
                 raise log.health.report(another, f"renaming {gone}") from another
             raise failure from error
-        del self.futures[log.topic, log.partition]
+        del self.futures[key]
         log.take_over(future, final)
         self._removals.schedule(gone, now_ms + log.config.file_delete_delay_ms)
 
@@ -346,7 +339,7 @@ class LogDirectories:
         """
         _check_may_go(log)
         log.health.check()
-        path = self._put_away(log, stray_partition_directory)
+        path = self._put_away(log, STRAY_DIRECTORY_SUFFIX)
         self._forget(log)
         return path
 
@@ -364,12 +357,10 @@ class LogDirectories:
 
     def discard(self, log: PartitionLog, suffix: str) -> None:
         """Remove the log's files with this suffix. Raises KafkaError."""
-        try:
+        with log.health.raising(f"tidying {log.directory}"):
             for name in self._disk.names(log.directory):
                 if name.endswith(suffix):
                     self._disk.remove(f"{log.directory}/{name}")
-        except OSError as error:
-            raise log.health.report(error, f"tidying {log.directory}") from error
 
     def close(self, *, broker_epoch: int = -1) -> None:
         """Checkpoints are written, directories marked as clean, locks released. KafkaError(KAFKA_STORAGE_ERROR) when

@@ -71,9 +71,9 @@ def _not_here(api_key: int, log: LogName) -> Message:
         case ApiKey.VOTE:
             return write.write_vote_answer(core.VoteAnswer(NOT_HERE, None, 0), log)
         case ApiKey.BEGIN_QUORUM_EPOCH:
-            return write.write_begin_epoch_answer(core.BeginEpochAnswer(NOT_HERE, None, 0), log)
+            return write.write_begin_epoch_answer(core.EpochAnswer(NOT_HERE, None, 0), log)
         case ApiKey.END_QUORUM_EPOCH:
-            return write.write_end_epoch_answer(core.EndEpochAnswer(NOT_HERE, None, 0), log)
+            return write.write_end_epoch_answer(core.EpochAnswer(NOT_HERE, None, 0), log)
         case ApiKey.FETCH_SNAPSHOT:
             answer = core.FetchSnapshotAnswer(NOT_HERE, None, 0, SnapshotId(0, 0))
             return write.write_fetch_snapshot_answer(answer, log)

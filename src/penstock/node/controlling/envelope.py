@@ -12,7 +12,7 @@ from collections.abc import Mapping, Set
 from penstock.node.serving.handler import Handler, RequestContext
 from penstock.node.serving.session import ANONYMOUS, Principal
 from penstock.protocol.codec import decode, encode
-from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError, error_code
 from penstock.protocol.messages.default_principal_data import DefaultPrincipalData
 from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from penstock.protocol.requests.api import api_of
@@ -52,7 +52,7 @@ def wrap(request: Message, version: int, context: RequestContext | None = None) 
 def unwrap(response: EnvelopeResponse, request: Message, version: int) -> Message:
     """Raises KafkaError if the envelope was refused, NOT_CONTROLLER among others, and DecodeError."""
     if response.error_code:
-        code = _known(response.error_code)
+        code = error_code(response.error_code)
         raise KafkaError(code, f"what was handed on is refused: {code.name}")
     if response.response_data is None:
         raise DecodeError("an envelope with nothing in it")
@@ -94,13 +94,6 @@ def closed(reply: Message | bytes, context: RequestContext) -> EnvelopeResponse:
     header = context.api_key, context.api_version, context.correlation_id
     frame = frame_response(reply, *header) if isinstance(reply, bytes) else encode_response(reply, *header)
     return EnvelopeResponse(response_data=frame[_LENGTH_BYTES:])
-
-
-def _known(error_code: int) -> ErrorCode:
-    try:
-        return ErrorCode(error_code)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def _packed(host: str) -> bytes:

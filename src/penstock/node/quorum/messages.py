@@ -53,10 +53,8 @@ def answer_in(message: Message) -> PeerAnswer:
     match message:
         case VoteResponse():
             return kafka_answers.read_vote_answer(message)
-        case BeginQuorumEpochResponse():
-            return kafka_answers.read_begin_epoch_answer(message)
-        case EndQuorumEpochResponse():
-            return kafka_answers.read_end_epoch_answer(message)
+        case BeginQuorumEpochResponse() | EndQuorumEpochResponse():
+            return kafka_answers.read_epoch_answer(message)
         case FetchResponse():
             return kafka_answers.read_fetch_answer(message)
         case FetchSnapshotResponse():

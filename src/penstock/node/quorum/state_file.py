@@ -47,10 +47,8 @@ class StateFile:
         data = _version_1(state) if quorum.kraft_version >= DYNAMIC_VOTERS else _version_0(state, quorum)
         content = json.dumps(data, separators=(",", ":")).encode()
         self._health.check()
-        try:
+        with self._health.raising(f"writing {self.path}"):
             self._disk.replace_file(self.path, content, durable=True)
-        except OSError as error:
-            raise self._health.report(error, f"writing {self.path}") from error
 
 
 def _state(data: dict[str, Any]) -> ElectionState:

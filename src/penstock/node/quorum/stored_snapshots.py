@@ -160,7 +160,5 @@ class StoredSnapshots:
     @contextmanager
     def _reporting(self) -> Iterator[None]:
         self._health.check()
-        try:
+        with self._health.raising(f"snapshots in {self._directory}"):
             yield
-        except OSError as error:
-            raise self._health.report(error, f"snapshots in {self._directory}") from error

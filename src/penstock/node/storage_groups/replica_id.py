@@ -26,7 +26,5 @@ def read_replica_id(disk: Disk, directory: str) -> UUID | None:
 def write_replica_id(disk: Disk, directory: str, health: Health, replica_id: UUID) -> None:
     """Durable, before any other node hears of this replica. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
     path = f"{directory}/{FILE_NAME}"
-    try:
+    with health.raising(f"writing {path}"):
         disk.replace_file(path, f"{HEAD}{uuid_to_text(replica_id)}".encode(), durable=True)
-    except OSError as error:
-        raise health.report(error, f"writing {path}") from error

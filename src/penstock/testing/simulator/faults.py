@@ -208,28 +208,24 @@ class Faults:
             machine.heal_disk()
 
     async def _read_errors(self, machine: Machine) -> None:
-        with _may_fail_to_start(machine):
-            machine.disk.conditions.read_errors = self._random.choice((0.01, 0.2, 1))
-            await self._last_and_restart(machine, f"read errors: {machine.name}")
+        machine.disk.conditions.read_errors = self._random.choice((0.01, 0.2, 1))
+        await self._last_and_restart(machine, f"read errors: {machine.name}")
 
     async def _sync_errors(self, machine: Machine) -> None:
         """After a failed sync nothing can be trusted: the operator mends the disk and starts the node again."""
-        with _may_fail_to_start(machine):
-            machine.disk.conditions.sync_errors = self._random.choice((0.1, 1))
-            await self._last_and_restart(machine, f"sync errors: {machine.name}")
+        machine.disk.conditions.sync_errors = self._random.choice((0.1, 1))
+        await self._last_and_restart(machine, f"sync errors: {machine.name}")
 
     async def _an_error(self, machine: Machine) -> None:
         """One call fails, of any kind; the disk works again at once, and the node must not rely on it."""
-        with _may_fail_to_start(machine):
-            machine.disk.error_in = self._random.randrange(1, MAX_CALLS_TO_A_CRASH)
-            await self._last_and_restart(machine, f"an error: {machine.name}")
+        machine.disk.error_in = self._random.randrange(1, MAX_CALLS_TO_A_CRASH)
+        await self._last_and_restart(machine, f"an error: {machine.name}")
 
     async def _a_dead_disk(self, machine: Machine) -> None:
         """One disk does nothing any more, until it is plugged in again."""
-        with _may_fail_to_start(machine):
-            dead = self._random.choice(machine.data_paths).strip("/")
-            machine.disk.conditions.dead = frozenset({dead})
-            await self._last_and_restart(machine, f"dead disk: {dead} of {machine.name}")
+        dead = self._random.choice(machine.data_paths).strip("/")
+        machine.disk.conditions.dead = frozenset({dead})
+        await self._last_and_restart(machine, f"dead disk: {dead} of {machine.name}")
 
     async def _a_new_disk(self, machine: Machine) -> None:
         """One disk is replaced by an empty one; not before all replicas are in sync, on the disks they have.
@@ -279,10 +275,11 @@ class Faults:
 
     async def _last_and_restart(self, machine: Machine, what: str) -> None:
         """A failed disk stays offline until the node starts again."""
-        await self._last(what)
-        machine.heal_disk()
-        machine.disk.error_in = None
-        machine.crash(power_lost=self._random.random() < 0.3)
+        with _may_fail_to_start(machine):
+            await self._last(what)
+            machine.heal_disk()
+            machine.disk.error_in = None
+            machine.crash(power_lost=self._random.random() < 0.3)
 
     async def _launch_later(self, machine: Machine) -> None:
         await asyncio.sleep(self._random.expovariate(1 / MEAN_DOWN_S))

@@ -256,7 +256,7 @@ async def test_nothing_runs_after_a_stop_whatever_still_comes() -> None:
     kit.taken()
     for to, request in late:
         kit.peers.failed(to, request)
-        kit.peers.answered(to, request, ask.BeginEpochAnswer(ErrorCode.NONE, to, epoch + 5))
+        kit.peers.answered(to, request, ask.EpochAnswer(ErrorCode.NONE, to, epoch + 5))
     assert kit.taken() == []
     assert kit.state.state.epoch == epoch
     with pytest.raises(KafkaError):

@@ -41,7 +41,7 @@ async def test_appends_of_a_lost_leadership_have_an_unknown_outcome() -> None:
     assert await kept == 1
     lost = kit.driver.append(batch_of(b"b"), epoch)
     answer = await kit.driver.request(ask.BeginEpoch(epoch + 1, 2, VOTERS[0].key))
-    assert answer == ask.BeginEpochAnswer(ErrorCode.NONE, 2, epoch + 1)
+    assert answer == ask.EpochAnswer(ErrorCode.NONE, 2, epoch + 1)
     with pytest.raises(KafkaError) as unknown:
         await lost
     assert unknown.value.code is ErrorCode.NOT_CONTROLLER

@@ -95,7 +95,7 @@ def answering(header: RequestHeader, request: Message) -> Reply:
     if isinstance(request, VoteRequest):
         return kafka_answers.write_vote_answer(GRANTED)
     if isinstance(request, BeginQuorumEpochRequest):
-        return kafka_answers.write_begin_epoch_answer(ask.BeginEpochAnswer(ErrorCode.NONE, 1, 3))
+        return kafka_answers.write_begin_epoch_answer(ask.EpochAnswer(ErrorCode.NONE, 1, 3))
     assert isinstance(request, FetchRequest)
     return None
 
@@ -106,7 +106,7 @@ async def test_a_request_travels_as_kafkas_and_its_answer_comes_back(told: Told,
         peers.send(2, VOTE)
         assert await told.next() == (2, VOTE, GRANTED)
         peers.send(2, begin := ask.BeginEpoch(3, 1, PEER))
-        assert await told.next() == (2, begin, ask.BeginEpochAnswer(ErrorCode.NONE, 1, 3))
+        assert await told.next() == (2, begin, ask.EpochAnswer(ErrorCode.NONE, 1, 3))
         (_, vote), (_, told_begin) = [r for r in broker.requests if r[0].api_key != ApiKey.API_VERSIONS]
         assert isinstance(vote, VoteRequest)
         assert (vote.cluster_id, vote.voter_id, vote.topics[0].partitions[0].replica_id) == ("cluster", 2, 1)
@@ -306,7 +306,7 @@ async def test_who_goes_waits_for_those_who_are_there_only(told: Told) -> None:
     end = ask.EndEpoch(3, 1)
 
     def ends(header: RequestHeader, request: Message) -> Reply:
-        return kafka_answers.write_end_epoch_answer(ask.EndEpochAnswer(ErrorCode.NONE, None, 3))
+        return kafka_answers.write_end_epoch_answer(ask.EpochAnswer(ErrorCode.NONE, None, 3))
 
     peers = peers_of(told)
     async with fake_broker(ends) as broker:
@@ -318,7 +318,7 @@ async def test_who_goes_waits_for_those_who_are_there_only(told: Told) -> None:
         peers.send(2, end)
         await peers.settle(ask.EndEpoch, 30_000)
         outcomes = [await told.next() for _ in range(told.outcomes.qsize())]
-        assert (2, end, ask.EndEpochAnswer(ErrorCode.NONE, None, 3)) in outcomes
+        assert (2, end, ask.EpochAnswer(ErrorCode.NONE, None, 3)) in outcomes
     await peers.stop()
 
 
