@@ -21,7 +21,7 @@ from tests.cluster.storage_groups import (
 )
 
 from penstock.client.values import TopicPartition
-from penstock.node.api.metric_rows import metric_rows
+from penstock.node.api.describe_metrics import metric_rows
 from penstock.node.partitions.hand_overs import HandOvers
 from penstock.node.storage_groups import hand_over, keeper
 from penstock.node.storage_groups.group import StorageGroup

@@ -139,13 +139,17 @@ class _ReaderSource(Source):
     def _nullable_structure(self, kind: type[Message], target: str) -> None:
         self._fixed("b", marker := self.name("n"))
         self._flush()
-        self.line(f"if {marker} < 0:")
-        self.line(f"    {target} = None")
-        self.line("else:")
-        self.depth += 1
+        self._unless_null(marker, target)
         self._structure(kind, target)
         self._flush()
         self.depth -= 1
+
+    def _unless_null(self, length: str, target: str) -> None:
+        """What comes next is in the branch for a value; the caller ends it."""
+        self.line(f"if {length} < 0:")
+        self.line(f"    {target} = None")
+        self.line("else:")
+        self.depth += 1
 
     def _length(self, code: str, flexible: bool) -> str:
         """Read a length (a compact one is made a plain one) and return its name; below 0 it stands for null."""
@@ -161,10 +165,7 @@ class _ReaderSource(Source):
         length = self._length("h" if kind == "string" else "i", flexible)
         make = _MAKE.get(kind, "bytes(buf[pos:stop])")
         if nullable:
-            self.line(f"if {length} < 0:")
-            self.line(f"    {target} = None")
-            self.line("else:")
-            self.depth += 1
+            self._unless_null(length, target)
         self.line(f"stop = pos + {length}")
         negative = "" if nullable else f"{length} < 0 or "
         self.line(f"if {negative}stop > end: refuse({name!r}, {length}, end - pos)")
@@ -175,10 +176,7 @@ class _ReaderSource(Source):
     def _array(self, name: str, item: Field, target: str, nullable: bool, flexible: bool) -> None:
         length = self._length("i", flexible)
         if nullable:
-            self.line(f"if {length} < 0:")
-            self.line(f"    {target} = None")
-            self.line("else:")
-            self.depth += 1
+            self._unless_null(length, target)
         kind = item.kind
         size = min_size_of(kind, flexible) if isinstance(kind, str) else min_size(kind, self.version)
         assert size > 0, "an array of nothing could not be bounded"

@@ -1,13 +1,21 @@
-"""DescribeMetrics 0, an API of our own: what this node says of itself in numbers."""
+"""DescribeMetrics 0, an API of our own: what this node says of itself in numbers.
 
-from penstock.node.api.metric_rows import metric_rows
+They are told in rows of text: the group of each, and its name. What has labels is called after them (`group-3.epoch`).
+A distribution makes several rows, in the dialect of its group: Kafka has two libraries of metrics, and the younger one
+writes its groups with dashes (`commit-latency-avg`).
+"""
+
+from collections.abc import Iterator
+
+from penstock.node.metrics.distribution import Distribution
+from penstock.node.metrics.registry import Group, Labels, Registry
 from penstock.node.roles.broker import Broker
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import DESCRIBE_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import Whole
 from penstock.protocol.requests.api import OwnApiKey
-from penstock.protocol.requests.own_apis import DescribeMetricsRequest, DescribeMetricsResponse
+from penstock.protocol.requests.own_apis import DescribeMetricsRequest, DescribeMetricsResponse, Metric
 
 
 @handles(OwnApiKey.DESCRIBE_METRICS, versions=(0, 0), rule=(Whole(DESCRIBE_CLUSTER),))
@@ -15,3 +23,34 @@ def describe_metrics(
     node: Broker | ControllerNode, context: RequestContext, request: DescribeMetricsRequest
 ) -> DescribeMetricsResponse:
     return DescribeMetricsResponse(node_id=node.node_id, metrics=metric_rows(node.metrics))
+
+
+def metric_rows(registry: Registry) -> list[Metric]:
+    """Group by group, and within a group what stands for itself before what has labels.
+
+    It costs as much as there are topics and partitions, so ask every few seconds at most.
+    """
+    found: dict[Group, dict[Labels, list[Metric]]] = {group: {(): []} for group in Group}
+    for metric in registry:
+        group = metric.group
+        for labels, value in metric.samples():
+            name = "".join(f"{label}-{of}." for label, of in zip(metric.labels, labels, strict=True)) + metric.name
+            rows = found[group].setdefault(labels, [])
+            rows += (Metric(group=group.type_name, name=row, value=text) for row, text in _texts(group, name, value))
+    return [row for of_group in found.values() for rows in of_group.values() for row in rows]
+
+
+def _texts(group: Group, name: str, value: float | str | Distribution) -> Iterator[tuple[str, str]]:
+    if not isinstance(value, Distribution):
+        yield name, _text(value)
+    elif "-" in group.type_name:
+        yield f"{name}-avg", _text(value.mean)
+        yield f"{name}-max", _text(value.max)
+    else:
+        yield f"{name}.count", _text(value.count)
+        yield f"{name}.mean", _text(value.mean)
+        yield f"{name}.max", _text(value.max)
+
+
+def _text(value: float | str) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

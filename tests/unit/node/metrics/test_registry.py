@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.node.api.metric_rows import metric_rows
+from penstock.node.api.describe_metrics import metric_rows
 from penstock.node.metrics.distribution import Distribution
 from penstock.node.metrics.registry import Counter, Gauge, Group, Histogram, Labels, Registry, StateSet
 
