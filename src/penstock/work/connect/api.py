@@ -134,7 +134,10 @@ class SourceTask(Task):
 
     @abstractmethod
     def poll(self) -> Awaitable[Sequence[SourceRecord] | None] | Sequence[SourceRecord] | None:
-        """The next records; None or nothing if there are none at the moment. It may wait for some, but not for long."""
+        """The next records; None or nothing if there are none at the moment. It may wait for some, but not for long.
+
+        Only what it returns counts: a task that raises moves on behind nothing that it has read in this call.
+        """
 
     def commit(self) -> Awaitable[None] | None:
         """All records so far are in Kafka, and so are their offsets."""

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Final
 from sqlalchemy import Engine, MetaData, Select, Table, and_, create_engine, inspect, or_, select
 from sqlalchemy.exc import OperationalError
 
+from penstock.protocol.value import Value
 from penstock.work.connect.api import Position, RetriableError, SourceConnector, SourceContext, SourceRecord, SourceTask
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
 
@@ -50,45 +51,61 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+class _Read(Value):
+    """A row that was read. The next query begins behind `here`, where all rows of this moment have been returned."""
+
+    table: str
+    here: Position
+    record: SourceRecord
+
+
 class SqlSourceTask(SourceTask):
     def start(self, config: Mapping[str, str], context: SourceContext) -> None:
         self._settings = parse(KEYS, config)
         self._engine = create_engine(self._settings["connection.url"])
         self._tables = self._settings["table.whitelist"]
-        self._positions: dict[str, Position] = {name: context.offset({"table": name}) or {} for name in self._tables}
-        self._round: Iterator[SourceRecord] = iter(())
+        self._returned: dict[str, Position] = {name: context.offset({"table": name}) or {} for name in self._tables}
+        """The offsets of the last rows that `poll` has returned, by tables."""
+        self._here = dict(self._returned)
+        self._round: Iterator[_Read] = iter(())
         self._next_round_s = 0.0
 
     def poll(self) -> Sequence[SourceRecord]:
-        """A database that cannot be reached is tried again."""
+        """A database that cannot be reached is asked again for what was not returned."""
         try:
-            records = list(islice(self._round, self._settings["batch.max.rows"]))
-            if not records and time.monotonic() >= self._next_round_s:
+            read = self._next_rows()
+            if not read and time.monotonic() >= self._next_round_s:
                 self._next_round_s = time.monotonic() + self._settings["poll.interval.ms"] / 1000
                 self._round = chain.from_iterable(map(self._rows, self._tables))
-                records = list(islice(self._round, self._settings["batch.max.rows"]))
-            return records
+                read = self._next_rows()
         except OperationalError as error:
-            self._round = iter(())
+            self._round, self._here = iter(()), dict(self._returned)
             raise RetriableError(str(error)) from error
+        for one in read:
+            self._here[one.table], self._returned[one.table] = one.here, one.record.source_offset
+        return [one.record for one in read]
 
     def stop(self) -> None:
         self._round = iter(())
         self._engine.dispose()
 
-    def _rows(self, name: str) -> Iterator[SourceRecord]:
+    def _next_rows(self) -> list[_Read]:
+        return list(islice(self._round, self._settings["batch.max.rows"]))
+
+    def _rows(self, name: str) -> Iterator[_Read]:
+        """Moves nothing on: what is read may never be returned."""
         table = Table(name, MetaData(), autoload_with=self._engine)
         mode, topic = self._settings["mode"], f"{self._settings['topic.prefix']}{name}"
         with self._engine.connect().execution_options(stream_results=True) as connection:
-            passed = self._positions[name]
-            for row in connection.execute(_newer(table, self._settings, passed)).mappings():
-                here = _position(row, self._settings)
-                if mode == TIMESTAMP and here != self._positions[name]:
-                    passed, self._positions[name] = self._positions[name], here
-                elif mode != TIMESTAMP:
-                    passed = self._positions[name] = here
+            before = here = self._here[name]
+            for row in connection.execute(_newer(table, self._settings, here)).mappings():
+                position = _position(row, self._settings)
+                if position != here:
+                    before, here = here, position
                 value = {str(column): plain(content) for column, content in row.items()}
-                yield SourceRecord(topic, value=value, source_partition={"table": name}, source_offset=passed)
+                offset = before if mode == TIMESTAMP else here
+                record = SourceRecord(topic, value=value, source_partition={"table": name}, source_offset=offset)
+                yield _Read(name, here, record)
 
 
 class SqlSourceConnector(SourceConnector):
