@@ -7,15 +7,15 @@ from typing import Any
 
 class Scope:
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     def __iter__(self) -> Iterator[asyncio.Task[None]]:
         return iter(tuple(self._tasks))
 
     def start(self, work: Coroutine[Any, Any, None], name: str | None = None) -> None:
         task = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     async def stop(self) -> None:
         for task in self:

@@ -8,11 +8,12 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final
 
 LONG_S: Final = 60.0
-_Job = tuple[asyncio.Future[Any], Callable[[], Any]]
 
 
 class Calls:
@@ -20,10 +21,8 @@ class Calls:
 
     def __init__(self, name: str, on_long: Callable[[str], None] | None = None) -> None:
         """`on_long` is told which method has not returned for LONG_S, and "" when it has after all."""
-        self._name = name
         self._on_long = on_long
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._thread = _Thread(name)
 
     async def call(self, method: Callable[..., Any], *arguments: object) -> Any:
         if self._on_long is None:
@@ -46,37 +45,46 @@ class Calls:
     async def _called(self, method: Callable[..., Any], *arguments: object) -> Any:
         if inspect.iscoroutinefunction(method):
             return await method(*arguments)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-            self._thread.start()
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
-        self._jobs.put((future, lambda: method(*arguments)))
-        return await future
+        return await asyncio.get_running_loop().run_in_executor(self._thread, method, *arguments)
 
     def close(self) -> None:
         """End the thread after the call that is under way."""
+        self._thread.shutdown()
+
+
+class _Thread(Executor):
+    """Does one thing after the other in a daemon thread, which begins with the first."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._jobs.put((future, partial(fn, *args, **kwargs)))
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+            self._thread.start()
+        return future
+
+    def shutdown(self, wait: bool = False, *, cancel_futures: bool = False) -> None:
+        """Never waits: what is under way may never end."""
         self._jobs.put(None)
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             future, work = job
+            if not future.set_running_or_notify_cancel():
+                continue
             try:
-                outcome, error = work(), None
+                future.set_result(work())
             except BaseException as raised:
-                outcome, error = None, raised
-            try:
-                future.get_loop().call_soon_threadsafe(_settle, future, outcome, error)
-            except RuntimeError:
-                return  # the loop is closed: no caller waits
+                future.set_exception(_carried(raised))
 
 
-def _settle(future: asyncio.Future[Any], outcome: object, error: BaseException | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(outcome)
-    elif isinstance(error, Exception):
-        future.set_exception(error)
-    else:  # SystemExit and its like must not end the worker
-        future.set_exception(RuntimeError(f"a task raised {error!r}"))
+def _carried(raised: BaseException) -> Exception:
+    """What no future can carry, or would end the worker (SystemExit), comes back as another error."""
+    if isinstance(raised, Exception) and not isinstance(raised, StopIteration):
+        return raised
+    return RuntimeError(f"a task raised {raised!r}")

@@ -28,6 +28,8 @@ async def test_what_is_raised_comes_back_and_nothing_ends_the_worker() -> None:
 
     with pytest.raises(RuntimeError, match="SystemExit"):
         await calls.call(leave)
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await calls.call(next, iter(()))
     assert await calls.call(int, "3") == 3
     calls.close()
 

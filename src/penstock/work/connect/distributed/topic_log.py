@@ -8,16 +8,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from penstock.client.admin import Admin
 from penstock.client.admin.configs import ResourceType
 from penstock.client.admin.topics import NewTopic
 from penstock.client.cluster import ClusterClient, topic_may_come
-from penstock.client.consumer import Consumer
 from penstock.client.errors import ClientError
-from penstock.client.producer import Producer
-from penstock.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
 from penstock.client.values import RecordMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.work.connect.clients import Clients
 from penstock.work.connect.distributed.settings import Storage
 from penstock.work.connect.runtime.logs import OnRecord
 
@@ -37,7 +34,7 @@ class TopicLog:
 
     def __init__(
         self,
-        bootstrap_servers: str,
+        clients: Clients,
         storage: Storage,
         name: str,
         on_record: OnRecord,
@@ -46,14 +43,12 @@ class TopicLog:
         """`on_read` is called once after a batch of records."""
         self.storage = storage
         self.end = 0
-        self._bootstrap = bootstrap_servers
+        self._clients = clients
         self._name = name
         self._on_record = on_record
         self._on_read = on_read
-        self._producer = Producer(bootstrap_servers, ProducerSettings(client_id=name, linger_ms=0))
-        self._consumer = Consumer(
-            bootstrap_servers, ConsumerSettings(client_id=name, enable_auto_commit=False, auto_offset_reset="earliest")
-        )
+        self._producer = clients.producer({}, client_id=name, linger_ms=0)
+        self._consumer = clients.consumer({}, client_id=name, enable_auto_commit=False, auto_offset_reset="earliest")
         self._positions: dict[TopicPartition, int] = {}
         self._progress = asyncio.Condition()
         self._posted: asyncio.Queue[tuple[bytes, bytes | None]] = asyncio.Queue()
@@ -139,7 +134,7 @@ class TopicLog:
 
     async def _make(self) -> None:
         storage = self.storage
-        async with Admin(self._bootstrap, ClientSettings(client_id=self._name)) as admin:
+        async with self._clients.admin(self._name) as admin:
             try:
                 await admin.topics.create(
                     NewTopic(

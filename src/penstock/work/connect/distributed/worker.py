@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from penstock.client.settings import ClientSettings
+from penstock.work.connect.clients import Clients
 from penstock.work.connect.distributed.settings import parse_settings, storage_of
 from penstock.work.connect.distributed.topic_log import TopicLog
 from penstock.work.connect.runtime.leading import NotLeadingError
@@ -27,10 +27,10 @@ logger = logging.getLogger(__name__)
 class DistributedWorker(ConnectWorker):
     config_log: TopicLog
 
-    def __init__(self, config: Mapping[str, str], worker_id: str) -> None:
-        super().__init__(config, worker_id)
+    def __init__(self, config: Mapping[str, str], worker_id: str, clients: Clients | None = None) -> None:
+        super().__init__(config, worker_id, clients)
         self._status_log = self._new_log("status", "statuses", self.statuses.read)
-        self.group = self._new_group(self.settings["bootstrap.servers"])
+        self.group = self._new_group()
         self.group.on_generation = self._new_generation
         self._failed = asyncio.Event()
         self._next_generation = asyncio.Event()
@@ -46,7 +46,7 @@ class DistributedWorker(ConnectWorker):
     ) -> TopicLog:
         storage = storage_of(store, self.settings, self.config)
         name = f"{self.settings['group.id']}-{self.worker_id}-{name}"
-        return TopicLog(self.settings["bootstrap.servers"], storage, name, on_record, on_read)
+        return TopicLog(self.clients, storage, name, on_record, on_read)
 
     def _new_config_log(self) -> TopicLog:
         return self._new_log("config", "configs", self._read_config, self._look)
@@ -54,7 +54,7 @@ class DistributedWorker(ConnectWorker):
     def _new_offset_log(self, on_record: OnRecord) -> TopicLog:
         return self._new_log("offset", "offsets", on_record)
 
-    def _new_group(self, bootstrap: str) -> Group:
+    def _new_group(self) -> Group:
         settings = self.settings
         worker = WorkerSettings(
             name=self.worker_id,
@@ -64,7 +64,13 @@ class DistributedWorker(ConnectWorker):
             rebalance_timeout_ms=settings["rebalance.timeout.ms"],
             scheduled_rebalance_max_delay_ms=settings["scheduled.rebalance.max.delay.ms"],
         )
-        return Group(bootstrap, settings["group.id"], worker, self.tasks, ClientSettings(client_id=self.worker_id))
+        return Group(
+            self.clients.bootstrap_servers,
+            settings["group.id"],
+            worker,
+            self.tasks,
+            self.clients.settings(self.worker_id),
+        )
 
     async def start(self) -> None:
         """Read the three topics, then join; TopicError, ClientError, KafkaError."""

@@ -103,7 +103,7 @@ class ConnectorOffsets:
                     raise _refused(group_id, error) from None
 
     def _admin(self) -> Admin:
-        return Admin(self._worker.settings["bootstrap.servers"])
+        return self._worker.clients.admin(self._worker.worker_id)
 
 
 def _group_of(name: str, known: Known) -> str:

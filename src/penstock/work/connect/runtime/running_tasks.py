@@ -15,8 +15,6 @@ from typing import Any, Final, Protocol
 from penstock.client.consumer import Consumer
 from penstock.client.consumer.listeners import RebalanceListener
 from penstock.client.producer import Producer
-from penstock.client.properties import with_properties
-from penstock.client.settings import ConsumerSettings, ProducerSettings
 from penstock.client.values import ConsumedRecord, OffsetAndMetadata, RecordMetadata, TopicPartition
 from penstock.protocol.value import Value
 from penstock.work.connect.api import (
@@ -31,6 +29,7 @@ from penstock.work.connect.api import (
     SourceTask,
     Task,
 )
+from penstock.work.connect.clients import Clients
 from penstock.work.connect.config import with_prefix
 from penstock.work.connect.conversion import Conversion, OutgoingRecord, Steps
 from penstock.work.connect.errors import ErrorPolicy, Failure, Skipped, error_headers
@@ -44,7 +43,7 @@ POLL_MS: Final = 500
 
 
 class Environment(Value, kw_only=True):
-    bootstrap_servers: str
+    clients: Clients
     config: Mapping[str, str]
     flush_interval_ms: int
     shutdown_timeout_s: float
@@ -110,10 +109,8 @@ class RunningTask(ABC):
     async def run(self) -> None: ...
 
     def _new_producer(self) -> Producer:
-        settings = ProducerSettings(client_id=f"connector-producer-{self.setting.name}")
-        return Producer(
-            self.setting.environment.bootstrap_servers, with_properties(settings, self.setting.client("producer"))
-        )
+        clients, properties = self.setting.environment.clients, self.setting.client("producer")
+        return clients.producer(properties, client_id=f"connector-producer-{self.setting.name}")
 
     async def _send(self, producer: Producer, outgoing: OutgoingRecord) -> None:
         record = outgoing.record
@@ -212,14 +209,13 @@ class RunningSink(RunningTask, RebalanceListener):
 
     async def run(self) -> None:
         config = self.setting.config
-        settings = ConsumerSettings(
+        consumer = self.setting.environment.clients.consumer(
+            self.setting.client("consumer"),
             client_id=f"connector-consumer-{self.setting.name}",
             group_id=f"connect-{self.setting.connector}",
             enable_auto_commit=False,
             auto_offset_reset="earliest",
         )
-        settings = with_properties(settings, self.setting.client("consumer"))
-        consumer = Consumer(self.setting.environment.bootstrap_servers, settings)
         async with self._new_producer() as producer, consumer:
             self._consumer, self._producer = consumer, producer
             try:

@@ -5,7 +5,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
-from penstock.client.settings import wall_clock_ms
 from penstock.work.connect.api import Position, SinkTask, SourceTask
 from penstock.work.connect.config import parse
 from penstock.work.connect.conversion import steps_of
@@ -89,7 +88,7 @@ class TaskSupervisor(Supervisor[RunningTask]):
 
     def uses(self, topic: str) -> None:
         if self._environment.tracks_topics:
-            self._statuses.tell_topic(self._task, topic, wall_clock_ms())
+            self._statuses.tell_topic(self._task, topic, self._environment.clients.now_ms())
 
     async def offsets_known(self) -> None:
         await self._offsets.log.read_to_end()

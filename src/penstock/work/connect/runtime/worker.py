@@ -13,8 +13,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-from penstock.client.admin import Admin
-from penstock.client.settings import wall_clock_ms
+from penstock.work.connect.clients import Clients
 from penstock.work.connect.runtime.config_state import ConfigState, LoggerLevel, News, RestartRequest
 from penstock.work.connect.runtime.leading import Leading
 from penstock.work.connect.runtime.loggers import Loggers
@@ -30,20 +29,21 @@ from penstock.work.connect.runtime.tasks import GroupMembership, Tasks
 class ConnectWorker(GroupMembership, ABC):
     """`worker_id` is the host and port for other workers."""
 
-    def __init__(self, config: Mapping[str, str], worker_id: str) -> None:
+    def __init__(self, config: Mapping[str, str], worker_id: str, clients: Clients | None = None) -> None:
         self.config = dict(config)
         self.settings = settings = self.parse(config)
         self.worker_id = worker_id
         self.url = self.url_of(worker_id)
         self.cluster_id = ""
         self.state = ConfigState()
-        self.loggers = Loggers(wall_clock_ms)
+        self.clients = clients or Clients(bootstrap_servers=settings["bootstrap.servers"])
+        self.loggers = Loggers(self.clients.now_ms)
         self.config_log = self._new_config_log()
         self.offsets = SourceOffsets(self._new_offset_log)
         self.statuses = Statuses(worker_id, self._post_status)
         patience_s = settings["task.shutdown.graceful.timeout.ms"] / 1000
         environment = Environment(
-            bootstrap_servers=settings["bootstrap.servers"],
+            clients=self.clients,
             config=config,
             flush_interval_ms=settings["offset.flush.interval.ms"],
             shutdown_timeout_s=patience_s,
@@ -110,7 +110,7 @@ class ConnectWorker(GroupMembership, ABC):
         await self.config_log.put(f"{RESTART}{request.connector}".encode(), encode(words))
 
     async def _look_at_cluster(self) -> None:
-        async with Admin(self.settings["bootstrap.servers"]) as admin:
+        async with self.clients.admin(self.worker_id) as admin:
             self.cluster_id = (await admin.describe_cluster()).cluster_id
 
     def _read_config(self, key: bytes, value: bytes | None, offset: int) -> None:

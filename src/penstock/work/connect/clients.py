@@ -1,0 +1,37 @@
+"""The clients of a worker: they reach the same cluster, and take clock, chance and threads from the same seams."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock.client.admin import Admin
+from penstock.client.background import Background, BackgroundThread
+from penstock.client.consumer import Consumer
+from penstock.client.producer import Producer
+from penstock.client.properties import with_properties
+from penstock.client.settings import ClientSettings, ConsumerSettings, ProducerSettings, wall_clock_ms
+from penstock.protocol.value import Value, fresh
+
+
+class Clients(Value, kw_only=True):
+    """`seams` are more settings of every client that say where it lives: `random`, time-outs."""
+
+    bootstrap_servers: str
+    now_ms: Callable[[], int] = wall_clock_ms
+    seams: Mapping[str, Any] = fresh(dict)
+    background: Callable[[str], Background] = BackgroundThread
+
+    def settings(self, client_id: str) -> ClientSettings:
+        return ClientSettings(**self.seams, now_ms=self.now_ms, client_id=client_id)
+
+    def admin(self, client_id: str) -> Admin:
+        return Admin(self.bootstrap_servers, self.settings(client_id))
+
+    def producer(self, properties: Mapping[str, str], **settings: Any) -> Producer:
+        """`properties` are the user's, and count more; ValueError."""
+        made = ProducerSettings(**self.seams, now_ms=self.now_ms, **settings)
+        return Producer(self.bootstrap_servers, with_properties(made, properties))
+
+    def consumer(self, properties: Mapping[str, str], **settings: Any) -> Consumer:
+        """The same."""
+        made = ConsumerSettings(**self.seams, now_ms=self.now_ms, background=self.background, **settings)
+        return Consumer(self.bootstrap_servers, with_properties(made, properties))

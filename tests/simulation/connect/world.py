@@ -1,0 +1,348 @@
+"""Connect's workers on virtual time, as they are: a node, workers that share connectors, and a database outside.
+
+Rows of a table go to a topic; records of another topic go to a table, through a function to a third topic, and to a
+sink that holds back. Everything is killed, paused and cut off for a while, between any two steps; then all is healed,
+and nothing may be missing anywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from tests.simulation.connect.database import Database
+from tests.simulation.connect.faults import Faults
+from tests.simulation.connect.hosts import GOES_WRONG, WorkerHost
+from tests.simulation.connect.plugins import KEPT
+
+from penstock.client.admin.topics import NewTopic
+from penstock.client.background import SameLoop
+from penstock.client.values import TopicPartition
+from penstock.testing.simulator.ledger import Ledger
+from penstock.testing.simulator.logged_faults import faults_in_logs
+from penstock.testing.simulator.loop import Process, VirtualLoop
+from penstock.testing.simulator.machine import Machine
+from penstock.testing.simulator.network import Network
+from penstock.testing.simulator.plan import Plan
+from penstock.testing.simulator.run import _clear_away, _no_collection
+from penstock.testing.simulator.trace import Trace
+from penstock.work.connect.api import Position
+from penstock.work.connect.clients import Clients
+from penstock.work.connect.distributed.worker import DistributedWorker
+from penstock.work.connect.runtime.leading import Leading, NotLeadingError
+from penstock.work.connect.runtime.records import Target, TaskId
+
+HEALED_LIMIT_S = 120.0
+BUILT_IN = "penstock.work.connect.built_in"
+PLUGINS = "tests.simulation.connect.plugins"
+STORE = "holding"
+OF_ALL = {
+    "transforms": "t",
+    "transforms.t.type": f"{PLUGINS}:AsItIs",
+    "task.restarts.max": "1000",
+    "producer.override.linger.ms": "400",
+}
+
+
+class World:
+    def __init__(self, seed: int, folder: Path, seconds: float) -> None:
+        self.random = random = Random(seed)
+        self.seconds = seconds
+        self.loop = VirtualLoop(Random(random.getrandbits(64)))
+        self.trace = Trace(lambda: self.loop.moment)
+        plan = _plan(random)
+        self.ledger = Ledger(
+            self.trace, flushes_each=False, replicas=1, retention_ms=None, is_careless=False, has_leases=False
+        )
+        self.network = Network(self.loop, Random(random.getrandbits(64)), self.trace)
+        self.network.conditions.delay_s = plan.delay_s
+        self.machine = Machine(
+            plan.nodes[0], plan, self.network, Random(random.getrandbits(64)), self.ledger, self.trace
+        )
+        self.hosts = [
+            WorkerHost(f"worker{n}", self.network, Random(random.getrandbits(64)), self.machine.address, self)
+            for n in range(random.randrange(1, 4))
+        ]
+        self.databases = [
+            Database(folder / name, Random(random.getrandbits(64)), self._kill) for name in ("source", "sink")
+        ]
+        self.rows, self.table = self.databases
+        self.kept = KEPT[STORE] = {}
+        self.connectors = list(_connectors(self, random))
+        self.sent: dict[int, None] = {}
+        """Ids of acknowledged records."""
+        self.inserted = 0
+        self._app = Process("app")
+        self._is_over = False
+
+    def violated(self, what: str) -> None:
+        self.ledger.violated(what)
+
+    def _kill(self, host: str) -> None:
+        for one in self.hosts:
+            if one.name == host:
+                one.kill()
+
+    # Rules
+    def died(self, process: Process) -> None:
+        for database in self.databases:
+            database.died(process)
+
+    def stores(self, worker: DistributedWorker, connector: str, offsets: list[tuple[Position, Position]]) -> None:
+        """Only who has a task stores its offsets. There is one task for each table, in their order."""
+        for partition, offset in offsets:
+            task = TaskId(connector, ("a", "b").index(partition["table"]))
+            for host in self.hosts:
+                if host.worker is not worker and host.runs(task):
+                    self.violated(f"{worker.worker_id} stores {offset} of {task}, which {host.name} runs")
+
+    # What goes on
+
+    async def run(self) -> None:
+        await self.machine.start()
+        for host in self.hosts:
+            host.start()
+        for name in ("a", "b"):
+            self.rows.run(f"create table {name} (id integer primary key, at text)")
+        for topic in ("in", "out"):
+            await self._spawned(self._create(topic))
+        using = self._app.spawn(self.loop, self._use())
+        await self._create_connectors()
+        faults = [
+            Faults(Random(self.random.getrandbits(64)), self.network, self.machine, self.hosts, self.databases)
+            for _ in range(self.random.randrange(1, 3))
+        ]
+        await asyncio.gather(self._use_connectors(), *(one.run(self.seconds) for one in faults))
+        await self._heal()
+        self._is_over = True
+        await asyncio.wait([using])
+        using.result()
+        await self._look_at_everything()
+        await asyncio.gather(*(host.stop() for host in self.hosts))
+        await self.machine.stop()
+
+    async def _spawned(self, work: Any) -> Any:
+        return await self._app.spawn(self.loop, work)
+
+    def _clients(self) -> Clients:
+        seams = {"random": Random(self.random.getrandbits(64)), "request_timeout_ms": 5_000}
+        return Clients(
+            bootstrap_servers=self.machine.address, now_ms=self.loop.now_ms, seams=seams, background=SameLoop
+        )
+
+    async def _create(self, topic: str) -> None:
+        async with self._clients().admin("app") as admin:
+            await admin.topics.create(NewTopic(name=topic, partitions=2, replication_factor=1))
+            await admin.topics.wait_until_led(topic)
+
+    async def _use(self) -> None:
+        """Rows are inserted and records are sent, some at a time."""
+        random, number = Random(self.random.getrandbits(64)), 0
+        async with self._clients().producer({}, client_id="app") as producer:
+            while not self._is_over:
+                for _ in range(random.randrange(6)):
+                    self.inserted += 1
+                    self.rows.run(
+                        f"insert into {random.choice('ab')} values (?, ?)", self.inserted, f"{self.loop.now_ms():020}"
+                    )
+                numbers = range(number, number := number + random.randrange(1, 6))
+                sent = [
+                    await producer.send("in", json.dumps({"id": one, "v": f"v{one}"}).encode(), partition=one % 2)
+                    for one in numbers
+                ]
+                outcomes = await asyncio.gather(*sent, return_exceptions=True)
+                for one, outcome in zip(numbers, outcomes, strict=True):
+                    if not isinstance(outcome, BaseException):
+                        self.sent[one] = None
+                await asyncio.sleep(random.expovariate(5))
+
+    async def _create_connectors(self) -> None:
+        for config in self.connectors:
+            await self._as_leader(Leading.put_connector, config["name"], config, None)
+
+    async def _use_connectors(self) -> None:
+        """They are paused, stopped and resumed."""
+        random, end = Random(self.random.getrandbits(64)), self.loop.time() + self.seconds
+        while self.loop.time() < end:
+            await asyncio.sleep(random.expovariate(0.1))
+            name = random.choice(self.connectors)["name"]
+            for target in (random.choice((Target.PAUSED, Target.STOPPED)), Target.STARTED):
+                self.trace.note(name, f"is to be {target.name}")
+                await self._as_leader(Leading.set_target, name, target)
+                await asyncio.sleep(4 * random.random())
+
+    async def _as_leader(self, change: Callable[..., Coroutine[Any, Any, None]], *arguments: object) -> None:
+        """As a request to whichever worker leads at the moment; some fail, and are repeated."""
+        while True:
+            for host in self.hosts:
+                worker, process = host.worker, host.process
+                if worker is None or process is None or host.is_paused or not worker.leading.leads:
+                    continue
+                changing = process.spawn(self.loop, change(worker.leading, *arguments))
+                while process.is_alive and not changing.done():
+                    await asyncio.sleep(0.05)
+                if changing.done() and changing.exception() is None:
+                    return
+                if changing.done() and not isinstance(changing.exception(), (*GOES_WRONG, NotLeadingError)):
+                    changing.result()
+            await asyncio.sleep(0.2)
+
+    async def _heal(self) -> None:
+        self.trace.note("all", "is healed")
+        for database in self.databases:
+            database.heal()
+        self.network.heal()
+        if not self.machine.is_up:
+            await self.machine.start()
+        for host in self.hosts:
+            host.go_on()
+            if not host.is_up:
+                host.start()
+
+    # In the end nothing is missing
+
+    async def _look_at_everything(self) -> None:
+        until = self.loop.time() + HEALED_LIMIT_S
+        while (missing := await self._spawned(self._missing())) and self.loop.time() < until:
+            if self.ledger.violations:
+                return
+            await asyncio.sleep(2)
+        for what in missing:
+            self.violated(what)
+
+    async def _missing(self) -> list[str]:
+        missing: list[str] = []
+        for name in ("a", "b"):
+            there = {row["id"] for row in await self._read(f"from-{name}")}
+            rows = [number for (number,) in self.rows.run(f"select id from {name} order by id")]
+            missing += _told(f"table {name}, not in its topic", rows, there)
+        is_there = self.table.run("select 1 from sqlite_master where name = 'out'")
+        written = {number for (number,) in self.table.run("select id from out")} if is_there else set()
+        copied = {row["id"] for row in await self._read("out")}
+        for what, there in (("the table", written), ("the other topic", copied), ("the holding sink", set(self.kept))):
+            missing += _told(f"topic in, not in {what}", list(self.sent), there)
+        partitions = [TopicPartition("in", number) for number in range(2)]
+        async with self._clients().admin("app") as admin, self._clients().consumer({}, client_id="app") as consumer:
+            ends = await consumer.end_offsets(partitions)
+            for name in ("to-table", "to-topic", "holding"):
+                committed = await admin.groups.offsets(f"connect-{name}")
+                for partition, end in ends.items():
+                    at = committed[partition].offset if partition in committed else 0
+                    if at < end:
+                        missing.append(f"{name} has committed {at} of {end} in {partition}")
+        return missing
+
+    async def _read(self, topic: str) -> list[Any]:
+        rows: list[Any] = []
+        async with self._clients().consumer(
+            {}, client_id="app", enable_auto_commit=False, auto_offset_reset="earliest"
+        ) as consumer:
+            partitions = await consumer.partitions_for(topic)
+            await consumer.assign(partitions)
+            ends = await consumer.end_offsets(partitions)
+            for partition in partitions:
+                consumer.seek(partition, 0)
+            while any([await consumer.position(one) < ends[one] for one in partitions]):
+                rows += [json.loads(record.value or b"null") for record in await consumer.poll(500)]
+        return rows
+
+    def close(self) -> None:
+        self._app.kill()
+        for host in self.hosts:
+            host.freeze()
+        if self.machine.process is not None:
+            self.machine.process.kill()
+        for database in self.databases:
+            database.close()
+        del KEPT[STORE]
+
+
+def _told(what: str, wanted: list[int], there: Any) -> Iterator[str]:
+    lost = [number for number in wanted if number not in there]
+    if lost:
+        yield f"{what}: {len(lost)} of {len(wanted)}, {lost[:5]}…"
+
+
+def _plan(random: Random) -> Plan:
+    settings = {
+        "offsets.topic.num.partitions": "2",
+        "group.initial.rebalance.delay.ms": str(random.choice((0, 500))),
+    }
+    return Plan(
+        settings=settings,
+        flushes_each=False,
+        producers=0,
+        consumers=0,
+        groups=0,
+        topics=0,
+        faults=(),
+        seconds=0,
+        delay_s=random.choice((0.001, 0.01)),
+        socket_bytes=65_536,
+    )
+
+
+def _connectors(world: World, random: Random) -> Iterator[dict[str, str]]:
+    mode = random.choice(("incrementing", "timestamp", "timestamp+incrementing"))
+    yield OF_ALL | {
+        "name": "from-table",
+        "connector.class": f"{BUILT_IN}.sql_source:SqlSourceConnector",
+        "connection.url": world.rows.url,
+        "mode": mode,
+        "incrementing.column.name": "id",
+        "timestamp.column.name": "at",
+        "table.whitelist": "a,b",
+        "topic.prefix": "from-",
+        "poll.interval.ms": "0",
+        "batch.max.rows": str(random.choice((1, 3, 100))),
+        "tasks.max": "2",
+    }
+    of_sinks = OF_ALL | {"topics": "in", "tasks.max": str(random.randrange(1, 3))}
+    yield of_sinks | {
+        "name": "to-table",
+        "connector.class": f"{BUILT_IN}.sql_sink:SqlSinkConnector",
+        "connection.url": world.table.url,
+        "table.name.format": "out",
+        "insert.mode": "upsert",
+        "pk.mode": "record_value",
+        "pk.fields": "id",
+        "auto.create": "true",
+    }
+    yield of_sinks | {
+        "name": "to-topic",
+        "connector.class": "penstock.FunctionConnector",
+        "function": f"{PLUGINS}:copy",
+        "output.topic": "out",
+    }
+    yield of_sinks | {"name": "holding", "connector.class": f"{PLUGINS}:HoldingSink", "store": STORE}
+
+
+class Outcome(NamedTuple):
+    violations: list[str]
+    trace: list[str]
+    hash: str
+
+
+def simulate(seed: int, seconds: float = 20) -> Outcome:
+    """What is wrong in the world of this seed."""
+    left: list[object] = []
+    with _no_collection(), TemporaryDirectory() as folder:
+        world = World(seed, Path(folder), seconds)
+        with faults_in_logs(world.violated):
+            try:
+                world.loop.run_until_complete(world.run())
+                for failure in world.loop.failures:
+                    world.violated(failure)
+            finally:
+                world.close()
+                world.loop.close()
+        outcome = Outcome(world.ledger.violations, world.trace.lines, world.trace.hash)
+        left.append(world)
+        del world
+        _clear_away(left)
+    return outcome
