@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event
+from sqlalchemy.exc import IntegrityError
 from tests.wire.test_connectors import LIMIT_S, Watched, read
 
 from penstock.client.producer import Producer
@@ -144,7 +145,7 @@ def test_tables_are_spread_over_tasks(tmp_path: Path) -> None:
 
 def put(path: Path, *records: SinkRecord, **config: str) -> list[str]:
     """What a task of the sink does with these, and what it says it cannot take."""
-    task, context = SqlSinkTask(), SinkContext()
+    task, context = SqlSinkTask(), SinkContext(tolerates=config.get("errors_tolerance") != "none")
     keys = {key.replace("_", "."): value for key, value in config.items()}
     task.start({"connection.url": f"sqlite:///{path}", **keys}, context)
     task.put(records)
@@ -174,6 +175,27 @@ def test_what_is_no_row_is_left_to_the_error_policy(tmp_path: Path) -> None:
     reasons = put(path, *wrong, **UPSERT)
     assert len(reasons) == 4
     assert run(path, "select id, a from t") == [(2, "x")]
+
+
+REFUSED = [row(1, {"a": 1}), row(2, {"a": 200}), row(3, {"a": None}), row(4, {"a": 4}), row(5, {"a": 10**30})]
+REFUSED += [row(6, "text"), row(7, {"b": 1})]
+
+
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
+def test_what_the_database_refuses_is_left_out_and_all_else_is_written(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "db"
+    run(path, "create table t (id integer primary key, a integer not null check (a < 100))")
+    reasons = put(path, *REFUSED, **UPSERT | {"insert_mode": mode})
+    assert len(reasons) == 5
+    assert run(path, "select id, a from t order by id") == [(1, 1), (4, 4)]
+
+
+def test_nothing_is_written_where_what_is_refused_is_not_tolerated(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    run(path, "create table t (id integer primary key, a integer not null check (a < 100))")
+    with pytest.raises(IntegrityError):
+        put(path, *REFUSED[:4], **UPSERT, errors_tolerance="none")
+    assert run(path, "select id, a from t") == []
 
 
 def test_rows_are_inserted_with_what_their_table_can_hold(tmp_path: Path) -> None:

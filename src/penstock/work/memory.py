@@ -12,6 +12,7 @@ for no queue waits until all members have said what they run. Its tasks begin an
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Final, Protocol
@@ -23,6 +24,7 @@ from penstock.work.plan import Member, Task, even
 from penstock.work.scope import Scope
 from penstock.work.worker import Refusal, State, Worker, WorkerSettings
 
+logger = logging.getLogger(__name__)
 SIZE: Final = 10
 HEARTBEAT_INTERVAL_MS: Final = 1_000
 SESSION_TIMEOUT_MS: Final = 10_000
@@ -178,8 +180,11 @@ class MemoryQueue:
             self._notify(coordinator.response())
 
     def _notify(self, event: object) -> None:
-        for worker in list(self.workers.values()):
-            worker.execute(event)
+        for name, worker in list(self.workers.items()):
+            try:
+                worker.execute(event)
+            except Exception:  # what one of them does not take, all others get
+                logger.exception("%s does not take %r", name, event)
 
     async def _watch(self) -> None:
         """Removes members that were silent for a session."""

@@ -1,6 +1,8 @@
 import asyncio
 from random import Random
 
+import pytest
+
 from penstock.testing.simulator.loop import VirtualLoop
 from penstock.work.memory import Action, GroupRequest, GroupTask, MemoryQueue, MemoryWorker
 from penstock.work.plan import Member, Task
@@ -22,6 +24,21 @@ async def test_what_no_coordinator_knows_goes_to_all() -> None:
     await queue.send("news")
     await queue.stop()
     assert [listener.heard for listener in listeners] == [["news"], ["news"]]
+
+
+async def test_a_receiver_that_raises_keeps_nothing_from_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    class Raising:
+        def execute(self, event: object) -> None:
+            raise ValueError("not me")
+
+    queue, listener = MemoryQueue(), Listener()
+    queue.workers = {"raising": Raising(), "listener": listener}
+    queue.start()
+    await queue.send("first")
+    await queue.send("second")
+    await queue.stop()
+    assert listener.heard == ["first", "second"]
+    assert "raising does not take 'first'" in caplog.text
 
 
 async def test_stop_returns_when_all_is_handled() -> None:

@@ -85,7 +85,9 @@ class SourceContext:
 
 
 class SinkContext:
-    def __init__(self) -> None:
+    def __init__(self, *, tolerates: bool = True) -> None:
+        """`tolerates`: `errors.tolerance=all`."""
+        self.tolerates = tolerates
         self.wanted: dict[TopicPartition, int] = {}
         self.is_flush_wanted = False
         self.pause_ms: int | None = None
@@ -94,7 +96,11 @@ class SinkContext:
         self.reported: list[tuple[SinkRecord, Exception]] = []
 
     def report(self, record: SinkRecord, error: Exception) -> None:
-        """The sink cannot take this record: it is left out where that is tolerated, else the task fails (KIP-610)."""
+        """The sink cannot take this record (KIP-610): it is left out where that is tolerated, else this raises the
+        error, which is to end the call before anything is written.
+        """
+        if not self.tolerates:
+            raise error
         self.reported.append((record, error))
 
     def send(self, record: Record) -> None:
@@ -104,6 +110,11 @@ class SinkContext:
     def rewind(self, partition: TopicPartition, offset: int) -> None:
         """Give this partition from this offset on, after the call that is under way."""
         self.wanted[partition] = offset
+
+    def take_back(self) -> None:
+        """The call will be repeated, and with it what it has reported and sent."""
+        self.reported.clear()
+        self.outgoing.clear()
 
     def timeout(self, pause_ms: int) -> None:
         """How long to wait before the call under way is tried again if it raises a RetriableError."""

@@ -6,11 +6,12 @@
 | `upsert` | the row of its key is this; a crash then writes nothing twice |
 
 The key is the record's (`pk.mode=record_key`) or fields of its value (`record_value`), by the columns `pk.fields`. With
-`delete.enabled` a record without a value deletes the row of its key.
+`delete.enabled` a record without a value deletes the row of its key. A row that the database refuses, for it breaks a
+rule of its table or is of another type, goes the way of `errors.tolerance`, and all others are written.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from sqlalchemy import (
@@ -32,7 +33,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects import mysql, postgresql, sqlite
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.types import TypeEngine
 
 from penstock.work.connect.api import RetriableError, SinkConnector, SinkContext, SinkRecord, SinkTask
@@ -51,6 +52,9 @@ KEYS: Final = (
 )
 Row = dict[str, Any]
 Key = tuple[Any, ...]
+Wanted = tuple[SinkRecord, Key, Row | None]
+"""A record and what becomes of the row of its key; None deletes it."""
+Rows = dict[str, list[Wanted]]
 LONGEST_KEY: Final = 255
 
 
@@ -62,8 +66,8 @@ class SqlSinkTask(SinkTask):
         self._tables: dict[str, Table] = {}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """A database that cannot be reached is tried again."""
-        rows: dict[str, list[tuple[SinkRecord, Key, Row | None]]] = {}
+        """A database that cannot be reached is tried again. If it refuses something, each row is written by itself."""
+        rows: Rows = {}
         for record in records:
             try:
                 key, row = self._row(record)
@@ -71,15 +75,42 @@ class SqlSinkTask(SinkTask):
                 rows.setdefault(name, []).append((record, key, row))
             except ValueError as error:
                 self._context.report(record, error)
+        unusable = len(self._context.reported)
         try:
-            with self._engine.begin() as connection:
-                for name, mine in rows.items():
-                    self._write(connection, name, mine)
-        except OperationalError as error:
-            raise RetriableError(str(error)) from error
+            self._write_all(rows, self._write)
+        except RetriableError:
+            raise
+        except Exception:
+            if not self._context.tolerates:
+                raise
+            del self._context.reported[unusable:]
+            self._write_all(rows, self._write_each)
 
     def stop(self) -> None:
         self._engine.dispose()
+
+    def _write_all(self, rows: Rows, write: Callable[[Connection, str, list[Wanted]], None]) -> None:
+        """In one transaction; RetriableError, and what the database refuses."""
+        try:
+            with self._engine.begin() as connection:
+                for name, mine in rows.items():
+                    write(connection, name, mine)
+        except DBAPIError as error:
+            if isinstance(error, OperationalError) or error.connection_invalidated:
+                raise RetriableError(str(error)) from error
+            raise
+
+    def _write_each(self, connection: Connection, name: str, mine: list[Wanted]) -> None:
+        """Leaves out what the database refuses."""
+        self._table(connection, name, _example(mine))
+        for one in mine:
+            try:
+                with connection.begin_nested():
+                    self._write(connection, name, [one])
+            except OperationalError:
+                raise
+            except Exception as error:
+                self._context.report(one[0], error)
 
     def _row(self, record: SinkRecord) -> tuple[Key, Row | None]:
         """The key and the row that a record stands for, None to delete it; ValueError."""
@@ -97,8 +128,8 @@ class SqlSinkTask(SinkTask):
         key = {field: named[field] for field in fields}
         return tuple(key.values()), None if value is None else {**value, **key}
 
-    def _write(self, connection: Connection, name: str, mine: list[tuple[SinkRecord, Key, Row | None]]) -> None:
-        table = self._table(connection, name, next((row for _, _, row in mine if row is not None), {}))
+    def _write(self, connection: Connection, name: str, mine: list[Wanted]) -> None:
+        table = self._table(connection, name, _example(mine))
         last: dict[Key, Row | None] = {}
         inserted: list[Row] = []
         for record, key, row in mine:
@@ -169,6 +200,11 @@ class SqlSinkConnector(SinkConnector):
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         return [dict(self.config) for _ in range(max_tasks)]
+
+
+def _example(mine: list[Wanted]) -> Row:
+    """What a table that is not there is made like."""
+    return next((row for _, _, row in mine if row is not None), {})
 
 
 def _stored(row: Row) -> Row:

@@ -196,7 +196,7 @@ class RunningSink(RunningTask, RebalanceListener):
     def __init__(self, setting: TaskSetting, task: SinkTask, host: TaskHost, attempt: Attempt) -> None:
         super().__init__(setting, task, host, attempt)
         self._task = task
-        self._context = SinkContext()
+        self._context = SinkContext(tolerates=setting.errors["errors.tolerance"] == "all")
         self._errors = ErrorPolicy(setting.errors, setting.name, self._report)
         self._conversion = Conversion(setting.steps.may_block, self._attempt.calls, self._errors)
         self._done: dict[TopicPartition, int] = {}
@@ -267,6 +267,7 @@ class RunningSink(RunningTask, RebalanceListener):
             try:
                 await self._call(self._task.put, self._untaken)
             except RetriableError:
+                self._context.take_back()
                 pause_ms, self._context.pause_ms = self._context.pause_ms, None
                 await self._hold(consumer, RETRY_S if pause_ms is None else pause_ms / 1000)
                 continue
