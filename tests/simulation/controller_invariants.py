@@ -4,6 +4,7 @@
 * epochs of brokers, of leaders and of partitions only grow, by what Kafka says that they grow
 * who is not in sync leads only where loss was allowed, and has to recover
 * who is an eligible leader has all that is committed
+* whatever course a move takes, where it began stays known: a cancellation leads there
 * blocks of producer ids are disjoint
 
 And once nothing is left to do:
@@ -136,6 +137,13 @@ class Invariants:
         must(after.leader_epoch >= before.leader_epoch, f"the leader epoch falls: {name}")
         new_epoch = after.leader != before.leader or not set(before.replicas) <= set(after.replicas)
         must(not new_epoch or after.leader_epoch > before.leader_epoch, f"no new leader epoch: {name}")
+        is_moving = bool(after.adding_replicas or after.removing_replicas)
+        must(not is_moving or _origin(after) == _origin(before), f"a move forgets where it began: {name}")
+
+
+def _origin(p: PartitionImage) -> set[int]:
+    """Where the move under way began; without one, where the partition is."""
+    return set(p.replicas) - set(p.adding_replicas)
 
 
 def _unclean(before: PartitionImage, after: PartitionImage, *, may_be: bool) -> str:

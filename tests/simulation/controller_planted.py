@@ -11,6 +11,7 @@ from penstock.controller import (
     moves,
     partition_change,
     producer_ids,
+    reassignments,
     registrations,
 )
 from penstock.controller.alter_partition import decide_alter_partition
@@ -198,3 +199,14 @@ def replica_removed_without_a_new_epoch(monkeypatch: pytest.MonkeyPatch) -> None
         return record
 
     monkeypatch.setattr(partition_change, "difference", same_epoch)
+
+
+def moves_that_forget_where_they_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another course of a move does not want counts as there before, although the move had added it."""
+    on_the_way = reassignments._on_the_way
+
+    def forgetful(partition: PartitionImage, target: list[int]) -> PartitionImage:
+        way = on_the_way(partition, target)
+        return way._replace(adding_replicas=tuple(it for it in way.adding_replicas if it in target))
+
+    monkeypatch.setattr(reassignments, "_on_the_way", forgetful)

@@ -4,7 +4,8 @@
 | --- | --- |
 | a move begins | those of the target first, then those that are to be removed; those not in sync yet are added |
 | all of the target are in sync | those of the target alone |
-| it is cancelled before that | those that were there before, without the added ones |
+| it takes another course | the new target first, then all others; what was added stays marked as added |
+| it is cancelled before that | those that were there before the first course, without the added ones |
 
 A move that only puts replicas into another order is over at once, and so is one to replicas that are all in sync.
 
@@ -135,29 +136,33 @@ def _moved(
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
     if topic.by_consensus:
         return _group_moved(state, topic, index, target)
-    removing = [replica for replica in partition.replicas if replica not in target]
-    adding = [replica for replica in target if replica not in before]
-    wanted = Wanted(replicas=target + removing, removing=removing, adding=adding)
+    way = _on_the_way(partition, target)
+    wanted = Wanted(replicas=way.replicas, removing=way.removing_replicas, adding=way.adding_replicas)
     return changed(Electorate(state), topic, index, wanted)
+
+
+def _on_the_way(partition: PartitionImage, target: list[int]) -> PartitionImage:
+    """A replica that an earlier move has added was not there before, whether the new target has it or not."""
+    replicas = (*target, *(replica for replica in partition.replicas if replica not in target))
+    before = _before_the_move(partition)
+    return partition._replace(
+        replicas=replicas,
+        removing_replicas=replicas[len(target) :],
+        adding_replicas=tuple(replica for replica in replicas if replica not in before),
+    )
 
 
 def _group_moved(
     state: ControllerState, topic: TopicImage, index: int, target: list[int]
 ) -> PartitionChangeRecord | None:
-    """Replicas that an earlier move has added stay so until they have no vote any more."""
+    """Replicas that are to be removed stay until they have no vote any more."""
     group = topic.partitions[index]
     if group.leader == NO_LEADER and group.leader_epoch == FIRST_EPOCH:
         message = f"{topic.name}-{index} has never had a leader: who votes is settled when one of its replicas leads"
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-    removing, before = [replica for replica in group.replicas if replica not in target], _before_the_move(group)
-    replicas, choose = [*target, *removing], StorageGroups(state).directory
-    after = group._replace(
-        replicas=tuple(replicas),
-        directories=tuple(group.directory_of(it) if it in group.replicas else choose(it) for it in replicas),
-        removing_replicas=tuple(removing),
-        adding_replicas=tuple(replica for replica in replicas if replica not in before),
-    )
-    return record_of(topic, index, after)
+    way, choose = _on_the_way(group, target), StorageGroups(state).directory
+    directories = tuple(group.directory_of(it) if it in group.replicas else choose(it) for it in way.replicas)
+    return record_of(topic, index, way._replace(directories=directories))
 
 
 def _cancelled(state: ControllerState, topic: TopicImage, index: int) -> PartitionChangeRecord | None:

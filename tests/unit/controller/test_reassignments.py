@@ -108,9 +108,20 @@ def test_a_move_can_take_another_course() -> None:
     controller = cluster(1, 2)
     move(controller, [3, 4])
     move(controller, [1, 3])
-    assert listed(controller) == [("flights", 0, [3], [4, 2])]
+    assert listed(controller) == [("flights", 0, [3, 4], [4, 2])]
     answer(controller, in_sync(controller, 1, [1, 3]))
     assert flights(controller).replicas == (1, 3)
+
+
+def test_a_move_that_took_another_course_goes_back_to_where_it_began() -> None:
+    controller = cluster(1)
+    move(controller, [2, 3])
+    answer(controller, in_sync(controller, 1, [1, 2]))
+    move(controller, [3, 1])
+    assert listed(controller) == [("flights", 0, [3, 2], [2])], "2 was not there before, and goes again"
+    assert move(controller, None) is ErrorCode.NONE
+    after = flights(controller)
+    assert (after.replicas, after.isr, after.leader) == ((1,), (1,), 1)
 
 
 def only_new_ones_in_sync(**configs: str) -> Controller:
@@ -228,7 +239,7 @@ def test_another_target_takes_the_place_of_a_dead_one() -> None:
     move(controller, [1, 3])
     dead(controller, 3)
     assert move(controller, [1, 4]) is ErrorCode.NONE
-    assert listed(controller) == [("flights", 0, [4], [3, 2])]
+    assert listed(controller) == [("flights", 0, [4, 3], [3, 2])]
     answer(controller, in_sync(controller, 1, [1, 2, 4]))
     assert (flights(controller).replicas, listed(controller)) == ((1, 4), [])
 
