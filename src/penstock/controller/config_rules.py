@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from penstock.controller.decision import TopicConfigEntry
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.metadata.configs.effective import ConfigSource, Layers, broker_text, topic_entries, topic_text
-from penstock.metadata.configs.resources import NotChangeableError, check_change, check_settings, definition_of, is_list
+from penstock.metadata.configs.resources import check_change, check_settings, definition_of, is_list
 from penstock.metadata.image import ClusterImage, ConfigResource, ResourceType
 from penstock.protocol.errors import ErrorCode, KafkaError
 
@@ -18,22 +18,20 @@ class DefinedConfigs:
         self._described: tuple[object, list[TopicConfigEntry]] | None = None
 
     def check(self, image: ClusterImage, resource: ConfigResource, settings: Mapping[str, str]) -> None:
-        """Raises KafkaError INVALID_CONFIG, or INVALID_REQUEST for a key that cannot change while brokers run."""
+        """Raises KafkaError INVALID_CONFIG, or INVALID_REQUEST for a broker, as Kafka does."""
         try:
             check_settings(resource, settings, self._layers(image))
-        except NotChangeableError as error:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
         except ConfigError as error:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+            raise _refusal(resource, error) from None
 
     def check_changes(self, resource: ConfigResource, changes: Iterable[tuple[str, str | None]]) -> None:
-        """Refuses what a resource may keep, but not get anew. Raises KafkaError INVALID_CONFIG."""
+        """Refuses what a resource may keep, but not get anew. Raises KafkaError as `check`."""
         try:
             for key, text in changes:
                 if text is not None:
                     check_change(resource, key, text)
         except ConfigError as error:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+            raise _refusal(resource, error) from None
 
     def is_list(self, resource: ConfigResource, key: str) -> bool:
         return is_list(resource, key)
@@ -69,3 +67,8 @@ class DefinedConfigs:
     def _layers(self, image: ClusterImage) -> Layers:
         defaults = image.config_of(ResourceType.BROKER, "")
         return ((ConfigSource.DYNAMIC_DEFAULT_BROKER, defaults), (ConfigSource.STATIC_BROKER, self._static))
+
+
+def _refusal(resource: ConfigResource, error: ConfigError) -> KafkaError:
+    is_brokers = resource.resource_type is ResourceType.BROKER
+    return KafkaError(ErrorCode.INVALID_REQUEST if is_brokers else ErrorCode.INVALID_CONFIG, str(error))

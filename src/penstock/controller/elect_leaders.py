@@ -16,6 +16,7 @@ from penstock.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from penstock.protocol.requests.refusals import refusal
 
 _NOT_AVAILABLE = {
     Election.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
@@ -28,7 +29,8 @@ def decide_elect_leaders(
 ) -> Decision[ElectLeadersResponse]:
     """Without partitions in the request, all that need an election. Configs need not allow an unclean one."""
     if request.election_type not in _NOT_AVAILABLE:
-        return Decision([], ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
+        message = f"{request.election_type} is no type of an election"
+        return Decision([], refusal(request, KafkaError(ErrorCode.INVALID_REQUEST, message)))
     election = Election(request.election_type)
     records: list[MetadataRecord] = []
     results: dict[str, dict[int, PartitionResult]] = {}

@@ -1,6 +1,9 @@
+import pytest
+
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.metadata.image import ClusterImage, ConfigResource, ResourceType
 from penstock.metadata.records import ConfigRecord
+from penstock.protocol.errors import ErrorCode, KafkaError
 
 FLIGHTS = ConfigResource(ResourceType.TOPIC, "flights")
 
@@ -36,3 +39,25 @@ def test_what_a_key_has_now() -> None:
     group = ConfigResource(ResourceType.GROUP, "readers")
     assert rules.value_of(image, group, "consumer.session.timeout.ms") == "45000"
     assert rules.value_of(image, group, "no.such.key") is None
+
+
+@pytest.mark.parametrize(
+    ("resource", "key", "value", "code"),
+    [
+        (FLIGHTS, "retention.ms", "soon", ErrorCode.INVALID_CONFIG),
+        (
+            ConfigResource(ResourceType.BROKER, "1"),
+            "leader.replication.throttled.rate",
+            "-5",
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (ConfigResource(ResourceType.BROKER, ""), "log.retention.ms", "soon", ErrorCode.INVALID_REQUEST),
+        (ConfigResource(ResourceType.BROKER, ""), "broker.id", "7", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_is_wrong_for_a_broker_is_an_invalid_request(
+    resource: ConfigResource, key: str, value: str, code: ErrorCode
+) -> None:
+    with pytest.raises(KafkaError) as caught:
+        DefinedConfigs({}).check(ClusterImage(), resource, {key: value})
+    assert caught.value.code is code

@@ -77,3 +77,7 @@ def test_nobody_is_elected_where_nobody_is_there() -> None:
 def test_an_unknown_kind_of_election(election_type: int) -> None:
     request = ElectLeadersRequest(election_type=election_type, topic_partitions=None)
     assert active_controller().decide(request, 0).reply.error_code == ErrorCode.INVALID_REQUEST
+    named = request.replace(topic_partitions=[TopicPartitions(topic="flights", partitions=[0, 1])])
+    (told,) = active_controller().decide(named, 0).reply.replica_election_results
+    codes = [(one.partition_id, one.error_code) for one in told.partition_result]
+    assert (told.topic, codes) == ("flights", [(0, ErrorCode.INVALID_REQUEST), (1, ErrorCode.INVALID_REQUEST)])

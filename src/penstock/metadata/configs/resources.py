@@ -36,10 +36,6 @@ Settings = Mapping[str, str]
 _THROTTLED = re.compile(r"\d+:\d+")
 
 
-class NotChangeableError(ConfigError):
-    """Only a restart changes it, or it belongs to one broker alone."""
-
-
 class UnknownKeyError(ConfigError):
     def __init__(self, key: str, value: str, kind: str, nearest: str | None) -> None:
         """`nearest` is the known key that looks most like it."""
@@ -129,16 +125,14 @@ def _check_broker(resource: ConfigResource, settings: Settings, layers: Layers) 
         if definition is None:
             continue
         if definition.read_only:
-            raise NotChangeableError(
-                key, definition.shown(text), "a value in the node's file, as only a restart changes it"
-            )
+            raise ConfigError(key, definition.shown(text), "a value in the node's file, as only a restart changes it")
         if definition.mode is UpdateMode.PER_BROKER and not resource.name:
-            raise NotChangeableError(key, definition.shown(text), "a value for one broker, not for all")
+            raise ConfigError(key, definition.shown(text), "a value for one broker, not for all")
     parse_address_limits(settings.get(ADDRESS_LIMITS_KEY, ""))
     pinned = settings.get(PINNED_LEADERS_KEY, "")
     parse_pinned_leaders(pinned)
     if pinned and resource.name:
-        raise NotChangeableError(PINNED_LEADERS_KEY, pinned, "a value for all brokers, not for one")
+        raise ConfigError(PINNED_LEADERS_KEY, pinned, "a value for all brokers, not for one")
 
 
 _GROUP_BOUNDS = (

@@ -1,6 +1,6 @@
 """DescribeProducers 0: which producers wrote to a partition, their epochs and last sequences (KIP-664).
 
-Transactions come later: no producer has an open one.
+Any replica answers for its own log. Transactions come later: no producer has an open one.
 """
 
 from __future__ import annotations
@@ -36,9 +36,7 @@ def describe_producers(
 
 def _producers(broker: Broker, topic: str, index: int) -> PartitionResponse:
     try:
-        partition = broker.partition(topic, index)
-        broker.check_leader(partition)
-        producers = partition.log.producers
+        producers = broker.partition(topic, index).log.producers
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
     return PartitionResponse(

@@ -15,21 +15,17 @@ from penstock.protocol.messages.describe_quorum import (
 )
 from penstock.protocol.requests.api import ApiKey
 from penstock.raft.kafka_answers import write_description
-from penstock.raft.kafka_requests import check_partition, only
+from penstock.raft.log_name import METADATA_LOG
 
 
 @handles(ApiKey.DESCRIBE_QUORUM, versions=(0, 2), rule=(Whole(DESCRIBE_CLUSTER),))
 def describe_quorum(
     node: QuorumNode, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
+    asked = [(topic.topic_name, row.partition_index) for topic in request.topics for row in topic.partitions]
     try:
-        topic = only(request.topics)
-        check_partition(topic.topic_name, only(topic.partitions).partition_index)
-    except KafkaError as error:
-        if error.code == ErrorCode.INVALID_REQUEST:
-            return DescribeQuorumResponse(error_code=error.code, error_message=error.message)
-        return _refused(request, error)
-    try:
+        if asked != [(METADATA_LOG.topic, METADATA_LOG.partition)]:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{METADATA_LOG} alone is described")
         return write_description(node.quorum.describe())
     except KafkaError as error:
         return _refused(request, error)

@@ -180,13 +180,16 @@ def test_the_producers_of_a_partition(node: Node) -> None:
     record = Record(offset=0, timestamp_ms=NOW_MS, key=None, value=b"x", headers=[])
     sent = encode_batch([record], producer_id=77, producer_epoch=2, base_sequence=0)
     node.partition().append(memoryview(sent), acks=1, now_ms=NOW_MS)
-    response = node.ask(DescribeProducersRequest(topics=[TopicRequest(name="orders", partition_indexes=[0, 9])]), 0)
+    asked = DescribeProducersRequest(topics=[TopicRequest(name="orders", partition_indexes=[0, 9])])
+    response = node.ask(asked, 0)
     assert isinstance(response, DescribeProducersResponse)
     known, unknown = response.topics[0].partitions
     (producer,) = known.active_producers
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (77, 2, 0)
     assert producer.last_timestamp == NOW_MS
     assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=2))
+    assert node.ask(asked, 0).topics[0].partitions[0] == known, "a follower answers for its own log"  # type: ignore[attr-defined]
 
 
 def test_directories_are_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

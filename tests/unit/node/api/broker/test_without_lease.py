@@ -14,7 +14,6 @@ from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, To
 from penstock.node.serving.dispatch import Waiting
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from penstock.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from penstock.protocol.messages.fetch import FetchRequest, FetchResponse
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.protocol.messages.offset_for_leader_epoch import (
@@ -50,14 +49,12 @@ def asked_for(node: Node) -> dict[str, int]:
     )
     offsets = ListOffsetsTopic(name="orders", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
     deleted = DeleteRecordsTopic(name="orders", partitions=[DeleteRecordsPartition(partition_index=0, offset=0)])
-    producers = DescribeProducersRequest(topics=[TopicRequest(name="orders", partition_indexes=[0])])
     return {
         "end of an epoch": end_of_epoch(node),
         "fetch": told_of(told(node, fetch_of(0), 10)).error_code,
         "fetch from any replica": told_of(told(node, fetch_of(0))).error_code,
         "offsets": node.ask(ListOffsetsRequest(topics=[offsets]), 7).topics[0].partitions[0].error_code,  # type: ignore[attr-defined]
         "deletion": node.ask(DeleteRecordsRequest(topics=[deleted]), 2).topics[0].partitions[0].error_code,  # type: ignore[attr-defined]
-        "producers": node.ask(producers, 0).topics[0].partitions[0].error_code,  # type: ignore[attr-defined]
         "produce": node.ask(produce, 9).responses[0].partition_responses[0].error_code,  # type: ignore[attr-defined]
     }
 

@@ -267,10 +267,18 @@ async def test_the_leader_describes_the_quorum() -> None:
         assert (partition.leader_id, partition.leader_epoch) == (1, client.member.raft.epoch)
         assert [state.replica_id for state in partition.current_voters] == [1, 2]
         assert [(n.node_id, n.listeners[0].host) for n in response.nodes] == [(1, "host1"), (2, "host2")]
-        other = await client.ask(description("orders"), 2, answer)
-        assert other.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        nothing = await client.ask(describe_quorum.DescribeQuorumRequest(), 2, answer)
-        assert nothing.error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_only_the_metadata_log_is_described() -> None:
+    right, other = description().topics[0], description("orders").topics[0]
+    async with controller(1, 2) as client:
+        client.member.lead()
+        for topics in ([other], [right, other], [right, right], []):
+            asked = describe_quorum.DescribeQuorumRequest(topics=topics)
+            response = await client.ask(asked, 2, describe_quorum.DescribeQuorumResponse)
+            told = [(topic.topic_name, row.error_code) for topic in response.topics for row in topic.partitions]
+            assert told == [(topic.topic_name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for topic in topics]
+            assert response.error_code == ErrorCode.NONE
 
 
 async def test_the_controllers_are_described_to_who_asks_for_controllers() -> None:
