@@ -16,8 +16,8 @@ from penstock.controller.decision import ControllerState, Decision
 from penstock.controller.eligible_leaders import keeps_track
 from penstock.controller.heartbeats import Going
 from penstock.controller.moves import left_by, lost_before
-from penstock.metadata.brokers import broker_record, controller_record
-from penstock.metadata.features import CONTROLLER_REGISTRATION_LEVEL, METADATA_VERSION, SUPPORTED_FEATURES
+from penstock.metadata.brokers import Feature, broker_record, controller_record
+from penstock.metadata.features import CONTROLLER_REGISTRATION_LEVEL, METADATA_VERSION, SUPPORTED_FEATURES, beyond
 from penstock.metadata.image import BrokerImage, ClusterImage
 from penstock.metadata.records import (
     MetadataRecord,
@@ -119,7 +119,10 @@ def _registration_problem(
         return ErrorCode.DUPLICATE_BROKER_REGISTRATION
     if request.broker_id < 0 or not request.listeners or not _has_good_directories(state.image, request):
         return ErrorCode.INVALID_REGISTRATION
-    return None if _supports_features(state.image, request) else ErrorCode.UNSUPPORTED_VERSION
+    runs_at = {one.name: Feature(one.min_supported_version, one.max_supported_version) for one in request.features}
+    # What this software does not know, as a directory of Kafka's may have it, no broker of its has to know.
+    is_beyond = any(name in runs_at or name in SUPPORTED_FEATURES for name in beyond(state.image.features, runs_at))
+    return ErrorCode.UNSUPPORTED_VERSION if is_beyond else None
 
 
 def _is_held(state: ControllerState, broker: BrokerImage, now_ms: int) -> bool:
@@ -151,17 +154,6 @@ def _has_good_directories(image: ClusterImage, request: BrokerRegistrationReques
         return False
     others = (broker for broker in image.brokers.values() if broker.node_id != request.broker_id)
     return not any(directory in named for broker in others for directory in broker.directories)
-
-
-def _supports_features(image: ClusterImage, request: BrokerRegistrationRequest) -> bool:
-    supported = {feature.name: feature for feature in request.features}
-    for name, level in image.features.items():
-        feature = supported.get(name)
-        if feature is not None and not feature.min_supported_version <= level <= feature.max_supported_version:
-            return False
-        if feature is None and name in SUPPORTED_FEATURES:
-            return False
-    return True
 
 
 def _registration(request: BrokerRegistrationRequest, epoch: int) -> RegisterBrokerRecord:

@@ -161,5 +161,7 @@ def _content(path: str) -> bytes:
 
 
 def _entries(path: str, layout: Struct) -> Iterator[tuple[int, int]]:
-    content = _content(path)
+    """A node writes an index with its first entry: none is there beside a segment that needs none."""
+    is_unwritten = not Disk().exists(path) and Disk().exists(str(PurePath(path).with_suffix(names.LOG_SUFFIX)))
+    content = b"" if is_unwritten else _content(path)
     yield from layout.iter_unpack(content[: len(content) // layout.size * layout.size])

@@ -4,6 +4,7 @@ The levels of `metadata.version`, the records that each of them brought, and wha
 (MetadataVersion, Feature); the newest level here is the newest stable one of Kafka 4.4.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from penstock.metadata.brokers import Feature
@@ -73,6 +74,12 @@ LEVELS_WITH_NEW_RECORDS: Final = (8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
 def loses_metadata(present: int, wanted: int) -> bool:
     """The higher level `present` may have records or fields that `wanted` lacks."""
     return any(wanted < level <= present for level in LEVELS_WITH_NEW_RECORDS)
+
+
+def beyond(levels: Mapping[str, int], supported: Mapping[str, Feature] = SUPPORTED_FEATURES) -> dict[str, Feature]:
+    """The features of a cluster at whose level a node cannot run, with the levels at which it can."""
+    found = {name: supported.get(name, Feature(0, 0)) for name in levels}
+    return {name: it for name, it in found.items() if not it.lowest <= levels[name] <= it.newest}
 
 
 def metadata_version_named(text: str) -> int | None:

@@ -2,6 +2,7 @@ from pathlib import Path
 from random import Random
 from uuid import UUID
 
+import pytest
 from tests.unit.log.logs import NOW, append, batch
 
 from penstock.log.config import LogConfig
@@ -80,6 +81,15 @@ def test_a_broken_segment_is_dumped_as_far_as_it_makes_sense(tmp_path: Path) -> 
     assert not second.is_valid
     assert isinstance(tail, BrokenTail)
     assert (tail.position, tail.size) == (2 * len(whole), len(whole) - 1)
+
+
+def test_an_index_that_its_segment_does_not_need_yet_has_no_entries(tmp_path: Path) -> None:
+    offsets, times = (str(tmp_path / f"00000000000000000000.{suffix}") for suffix in ("index", "timeindex"))
+    with pytest.raises(FileNotFoundError):
+        list(dump_offset_index(offsets))
+    (tmp_path / "00000000000000000000.log").write_bytes(batch(2))
+    assert list(dump_offset_index(offsets)) == []
+    assert list(dump_time_index(times)) == []
 
 
 def test_indexes_that_a_running_broker_has_filled_up_with_zeros(tmp_path: Path) -> None:

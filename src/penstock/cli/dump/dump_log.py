@@ -34,7 +34,7 @@ def command(
     files: str = option("The files, with commas: .log, .index, .timeindex, .snapshot, .checkpoint …", required=True),
     print_data_log: bool = option("Print keys and values of the records."),
     deep_iteration: bool = option("Print each record, not only the batches."),
-    skip_record_metadata: bool = option("With --print-data-log: keys and values only."),
+    skip_record_metadata: bool = option("Of records only keys and values; no control records."),
     verify_index_only: bool = option("Only check that indexes agree with their segments."),
     index_sanity_check: bool = option("Only check that indexes are in order."),
     max_bytes: int | None = option("Read no more of a segment than this.", min=1),
@@ -107,8 +107,7 @@ def _dump(path: str, kind: FileKind, depth: Depth, as_json: bool) -> bool:
             sound = False
             continue
         sound &= part.is_valid
-        if depth.metadata:
-            print_line(batch_line(part), as_json)
+        print_line(batch_line(part), as_json)
         if depth.records:
             sound &= _dump_records(part, depth, as_json)
     return sound
@@ -126,7 +125,11 @@ def _dump_records(batch: DumpedBatch, depth: Depth, as_json: bool) -> bool:
     decoder = decode_control if batch.header.is_control else depth.decoder
     try:
         for index, record in enumerate(batch.records()):
-            print_line(record_line(batch.header, index, record, decoder(record), depth.metadata), as_json)
+            decoded = decoder(record)
+            if depth.metadata:
+                print_line(record_line(batch.header, index, record, decoded), as_json)
+            elif decoded and not batch.header.is_control:
+                print_line(Line("record", decoded), as_json)
     except DecodeError as error:
         print_line(Line("broken", {"position": batch.position, "problem": str(error)}), as_json)
         return False

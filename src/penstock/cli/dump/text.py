@@ -53,19 +53,15 @@ def batch_line(batch: DumpedBatch) -> Line:
     )
 
 
-def record_line(
-    header: BatchHeader, index: int, record: Record, decoded: dict[str, object], with_metadata: bool
-) -> Line:
-    values: dict[str, object] = {}
-    if with_metadata:
-        values = {
-            "offset": record.offset,
-            _time_kind(header): record.timestamp_ms,
-            "keySize": -1 if record.key is None else len(record.key),
-            "valueSize": -1 if record.value is None else len(record.value),
-            "sequence": header.base_sequence + index if header.base_sequence >= 0 else -1,
-            "headerKeys": [name for name, _ in record.headers],
-        }
+def record_line(header: BatchHeader, index: int, record: Record, decoded: dict[str, object]) -> Line:
+    values: dict[str, object] = {
+        "offset": record.offset,
+        _time_kind(header): record.timestamp_ms,
+        "keySize": -1 if record.key is None else len(record.key),
+        "valueSize": -1 if record.value is None else len(record.value),
+        "sequence": header.base_sequence + index if header.base_sequence >= 0 else -1,
+        "headerKeys": [name for name, _ in record.headers],
+    }
     return Line("record", values | decoded)
 
 

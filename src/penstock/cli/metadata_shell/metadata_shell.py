@@ -203,8 +203,10 @@ def command(
     The metadata comes from files, whose node may run, ours or Apache Kafka's; or from the active controller of a
     running cluster, as it is at each command.
     """
-    if sum((snapshot is not None, directory is not None, session.are_given)) != 1:
-        raise click.UsageError("give one of --snapshot, --directory, --bootstrap-server and --bootstrap-controller")
+    if sum((snapshot is not None, directory is not None, session.are_given)) > 1:
+        raise click.UsageError(
+            "give at most one of --snapshot, --directory, --bootstrap-server and --bootstrap-controller"
+        )
     if snapshot is None and directory is None:
         source = ClusterSource(session)
         shell = Shell(Node(), hand_over=source.hand_over)

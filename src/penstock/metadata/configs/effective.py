@@ -131,10 +131,10 @@ def group_entries(overrides: Mapping[str, str], layers: Layers) -> Iterator[Conf
 
 
 def client_metrics_entries(overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
-    """A subscription without any key does not exist."""
+    """Each key, and what it has where nothing is set."""
     for name, definition in CLIENT_METRICS_CONFIGS.items():
-        if name in overrides:
-            yield _entry(definition, overrides, ConfigSource.CLIENT_METRICS, overrides[name], ())
+        text = overrides.get(name, definition.default)
+        yield _entry(definition, overrides, ConfigSource.CLIENT_METRICS, text, ())
 
 
 def _entry(

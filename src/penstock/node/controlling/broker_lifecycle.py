@@ -24,7 +24,7 @@ from contextlib import suppress
 from typing import Final
 from uuid import UUID
 
-from penstock.metadata.features import SUPPORTED_FEATURES
+from penstock.metadata.features import SUPPORTED_FEATURES, beyond
 from penstock.metadata.image import BrokerImage, ClusterImage, Endpoint
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
 from penstock.node.controlling.commands import ActiveController
@@ -222,8 +222,24 @@ class BrokerLifecycle:
             self.epoch = reply.broker_epoch
             self._lease.is_registered(self.epoch)
         elif code not in MAY_PASS:
-            raise KafkaError(code, f"the controller refuses this broker: {code.name}")
+            raise KafkaError(code, f"the controller refuses this broker: {code.name}{self._reason(code)}")
         return code
+
+    def _reason(self, code: ErrorCode) -> str:
+        """What the answer leaves out: it has room for a code alone."""
+        if code != ErrorCode.UNSUPPORTED_VERSION:
+            return ""
+        levels = self._image.features
+        too_new = beyond(levels)
+        if not too_new:
+            return (
+                ": the cluster has a feature at a level at which this node does not run (`penstock features describe`)"
+            )
+        told = [
+            f"{name} is at {levels[name]}, and this node runs it at most at {too_new[name].newest}" for name in too_new
+        ]
+        lower = " ".join(f"--feature {name}={runs_at.newest}" for name, runs_at in too_new.items())
+        return f": {'; '.join(told)}. `penstock features downgrade {lower}` lowers them; or start a newer release here"
 
     # -- living -------------------------------------------------------------------------------------------------------
 

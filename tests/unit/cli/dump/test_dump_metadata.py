@@ -17,11 +17,16 @@ from penstock.node.assembly.first_voters import FIRST_SNAPSHOT_NAME, first_snaps
 from penstock.protocol.records import Record, encode_batch
 
 
-def payloads(file: Path, *options: str) -> list[str]:
-    arguments = ["--cluster-metadata-decoder", "--skip-record-metadata", "--files", str(file), *options]
-    result = CliRunner().invoke(command, arguments)
+def dumped(file: Path, *options: str) -> list[str]:
+    result = CliRunner().invoke(command, ["--cluster-metadata-decoder", "--files", str(file), *options])
     assert result.exit_code == 0, result.output
     return result.output.splitlines()[1:]
+
+
+def payloads(file: Path) -> list[str]:
+    """The heading, and of each record what it means."""
+    heading, *lines = dumped(file)
+    return [heading, *("| " + line.partition("headerKeys: [] ")[2] for line in lines if line.startswith("| "))]
 
 
 @pytest.mark.parametrize(
@@ -48,6 +53,17 @@ def test_a_record_has_what_its_version_has_and_of_tagged_fields_what_was_written
     file = tmp_path / f"{0:020d}.log"
     file.write_bytes(encode_batch([Record(timestamp_ms=1, value=encode_record(record))]))
     assert payloads(file) == ["Log starting offset: 0", f"| payload: {line}"]
+
+
+def test_without_the_metadata_of_records_batches_and_payloads_are_left(tmp_path: Path) -> None:
+    file = tmp_path / f"{0:020d}.log"
+    record = encode_record(FeatureLevelRecord(name="metadata.version", feature_level=25))
+    file.write_bytes(election(1, 6, now_ms=5) + encode_batch([Record(timestamp_ms=1, value=record)], base_offset=1))
+    heading, election_batch, batch, payload = dumped(file, "--skip-record-metadata")
+    assert heading == "Log starting offset: 0"
+    assert election_batch.startswith("baseOffset: 0 lastOffset: 0 count: 1 ")
+    assert batch.startswith("baseOffset: 1 lastOffset: 1 count: 1 ")
+    assert payload.startswith('| payload: {"type":"FEATURE_LEVEL_RECORD"')
 
 
 def test_a_leader_change_of_version_0_has_no_ids_of_directories(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_damage_is_one_line(data: Path) -> None:
     raw[80] ^= 1
     log.write_bytes(raw)
     assert "the batch at position 0 is damaged" in run("-s", log, "ls").output
-    assert run("ls").exit_code == 2
+    assert run("-s", log, "-d", data, "ls").exit_code == 2
 
 
 def shell() -> Shell:

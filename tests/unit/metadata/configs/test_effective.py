@@ -124,7 +124,10 @@ def test_a_group_inherits_from_the_broker() -> None:
     assert own["consumer.heartbeat.interval.ms"].source is ConfigSource.GROUP
 
 
-def test_client_metrics_show_what_was_set() -> None:
-    (entry,) = client_metrics_entries({"interval.ms": "500"})
-    assert (entry.definition.name, entry.value) == ("interval.ms", "500")
-    assert entry.source is ConfigSource.CLIENT_METRICS
+def test_client_metrics_show_what_was_set_and_what_was_not() -> None:
+    entries = client_metrics_entries({"interval.ms": "500"})
+    assert {entry.definition.name: (entry.value, entry.source) for entry in entries} == {
+        "interval.ms": ("500", ConfigSource.CLIENT_METRICS),
+        "match": ("", ConfigSource.DEFAULT),
+        "metrics": ("", ConfigSource.DEFAULT),
+    }

@@ -10,6 +10,7 @@ import pytest
 from penstock.metadata.image import ClusterImage, Endpoint
 from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import (
+    FeatureLevelRecord,
     MetadataRecord,
     NodeEndpoint,
     PartitionChangeRecord,
@@ -143,6 +144,18 @@ async def test_it_says_once_that_another_process_has_its_id(caplog: pytest.LogCa
 async def test_what_stays_ends_the_start(code: ErrorCode) -> None:
     with pytest.raises(KafkaError, match=f"the controller refuses this broker: {code.name}"):
         await World(refused(code)).broker.register()
+
+
+async def test_a_broker_that_is_too_old_names_the_features_and_how_to_lower_them() -> None:
+    world = World(refused(ErrorCode.UNSUPPORTED_VERSION))
+    levels = {"share.version": 1, "transaction.version": 2, "eligible.leader.replicas.version": 1}
+    world.commit(*(FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items()))
+    with pytest.raises(KafkaError) as caught:
+        await world.broker.register()
+    said = str(caught.value)
+    assert "share.version is at 1, and this node runs it at most at 0; transaction.version is at 2" in said
+    assert "`penstock features downgrade --feature share.version=0 --feature transaction.version=0`" in said
+    assert "eligible" not in said
 
 
 async def test_in_the_end_it_says_what_it_waited_for() -> None:

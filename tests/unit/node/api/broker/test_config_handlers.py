@@ -118,7 +118,8 @@ def test_groups_and_client_metrics_are_described(broker: Broker) -> None:
         8,
     )
     metrics = {entry.name: entry for entry in describe(broker, ResourceType.CLIENT_METRICS, "slow").configs}
-    assert (metrics["interval.ms"].value, metrics["interval.ms"].config_source) == ("1000", 7)
+    told = {name: (entry.value, entry.config_source) for name, entry in metrics.items()}
+    assert told == {"interval.ms": ("1000", 7), "match": ("", 5), "metrics": ("", 5)}
 
 
 def test_the_loggers_of_this_broker_have_levels(broker: Broker) -> None:
