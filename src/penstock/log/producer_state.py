@@ -17,10 +17,10 @@ in flight. What a batch means for its producer (`S` is the last sequence that wa
 Memory grows with the producers seen within `producer.id.expiration.ms`; `expire` removes the others.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from penstock.log.producer_snapshot import ProducerSnapshotEntry
+from penstock.log.producer_snapshot import SnapshotRow
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import ErrorCode, KafkaError
 
@@ -37,6 +37,9 @@ class WrittenBatch(NamedTuple):
     first_offset: int
     last_offset: int
     timestamp_ms: int
+
+
+_NOTHING_WRITTEN = WrittenBatch(NO_SEQUENCE, NO_SEQUENCE, NO_OFFSET, NO_OFFSET, -1)
 
 
 class Producer:
@@ -178,41 +181,26 @@ class Producers:
         self._producers.clear()
         self._open_transactions.clear()
 
-    def to_snapshot(self) -> list[ProducerSnapshotEntry]:
-        """The snapshot has each producer's last batch."""
-        return [
-            ProducerSnapshotEntry(
-                producer_id=producer.producer_id,
-                producer_epoch=producer.epoch,
-                last_sequence=producer.last_sequence,
-                last_offset=producer.last_offset,
-                offset_delta=producer.batches[-1].last_offset - producer.batches[-1].first_offset
-                if producer.batches
-                else 0,
-                timestamp_ms=producer.timestamp_ms,
-                coordinator_epoch=producer.coordinator_epoch,
-                current_transaction_first_offset=producer.transaction_first_offset,
-            )
-            for producer in self._producers.values()
-        ]
+    def to_snapshot(self) -> Iterator[SnapshotRow]:
+        """A row for each batch that is remembered, each producer's last one last."""
+        for producer in self._producers.values():
+            head, coordinator_epoch = (producer.producer_id, producer.epoch), producer.coordinator_epoch
+            *earlier, last = producer.batches or (_NOTHING_WRITTEN,)
+            for _, sequence, first_offset, offset, timestamp_ms in earlier:
+                yield *head, sequence, offset, offset - first_offset, timestamp_ms, coordinator_epoch, NO_OFFSET
+            _, sequence, first_offset, offset, _ = last
+            delta, transaction = offset - first_offset, producer.transaction_first_offset
+            yield *head, sequence, offset, delta, producer.timestamp_ms, coordinator_epoch, transaction
 
-    def restore(self, entries: list[ProducerSnapshotEntry]) -> None:
+    def restore(self, rows: Iterable[SnapshotRow]) -> None:
+        """Of a producer's rows the last one says what holds."""
         self.clear()
-        for entry in entries:
-            producer = Producer(entry.producer_id, entry.producer_epoch)
-            producer.coordinator_epoch = entry.coordinator_epoch
-            producer.timestamp_ms = entry.timestamp_ms
-            producer.transaction_first_offset = entry.current_transaction_first_offset
-            if entry.last_sequence != NO_SEQUENCE:
-                producer.batches.append(
-                    WrittenBatch(
-                        (entry.last_sequence - entry.offset_delta) & MAX_SEQUENCE,
-                        entry.last_sequence,
-                        entry.last_offset - entry.offset_delta,
-                        entry.last_offset,
-                        entry.timestamp_ms,
-                    )
-                )
-            if producer.transaction_first_offset != NO_OFFSET:
-                self._open_transactions[entry.producer_id] = producer.transaction_first_offset
-            self._producers[entry.producer_id] = producer
+        for producer_id, epoch, sequence, offset, delta, timestamp_ms, coordinator_epoch, transaction in rows:
+            producer = self._begin(producer_id, epoch)
+            producer.coordinator_epoch, producer.timestamp_ms = coordinator_epoch, timestamp_ms
+            producer.transaction_first_offset = transaction
+            if sequence != NO_SEQUENCE:
+                first_sequence, first_offset = (sequence - delta) & MAX_SEQUENCE, offset - delta
+                producer.batches.append(WrittenBatch(first_sequence, sequence, first_offset, offset, timestamp_ms))
+            if transaction != NO_OFFSET:
+                self._open_transactions[producer_id] = transaction

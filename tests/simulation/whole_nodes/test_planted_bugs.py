@@ -1,6 +1,6 @@
 """Bugs that are planted must be found: otherwise the simulation proves nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +12,8 @@ from penstock.client.values import TopicPartition
 from penstock.log import recovery
 from penstock.log.log_content import LogContent
 from penstock.log.partition_log import PartitionLog
+from penstock.log.producer_snapshot import SnapshotRow
+from penstock.log.producer_state import Producers
 from penstock.node.quorum.stored_log import StoredLog as QuorumLog
 from penstock.protocol.batch import HEADER_SIZE, read_header
 from penstock.protocol.messages.join_group import JoinGroupResponse
@@ -67,6 +69,16 @@ def test_an_acknowledgement_before_the_write(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(PartitionLog, "flush", every_other)
     assert is_found_with(SEEDS, plan_of("power"), "was acknowledged")
+
+
+def test_a_snapshot_that_has_the_last_batch_of_each_producer_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    to_snapshot = Producers.to_snapshot
+
+    def last_ones(self: Producers) -> Iterator[SnapshotRow]:
+        return iter({row[0]: row for row in to_snapshot(self)}.values())
+
+    monkeypatch.setattr(Producers, "to_snapshot", last_ones)
+    assert is_found_with(SEEDS, plan_of(), "has forgotten of producer")
 
 
 def test_a_member_that_gives_all_to_everybody(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,8 +90,10 @@ def test_producers_survive_a_restart(tmp_path: Path, is_clean: bool) -> None:
         assert (tmp_path / "t-0" / "00000000000000000012.snapshot").exists()
     log.abandon()
     again = open_log(tmp_path, config, is_clean=is_clean, recovery_point=12 if is_clean else 0)
-    repeated = send(again, 11)
-    assert (repeated.base_offset, repeated.is_duplicate) == (11, True)
+    for number in range(7, 12):
+        repeated = send(again, number)
+        assert (repeated.base_offset, repeated.is_duplicate) == (number, True)
+    assert refusal_of(again, 6) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "five are remembered"
     assert refusal_of(again, 13) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert send(again, 12).base_offset == 12
 
@@ -107,6 +109,7 @@ def test_a_batch_of_several_records_is_recognised_after_a_restart(tmp_path: Path
     again = open_log(tmp_path, is_clean=is_clean, recovery_point=7 if is_clean else 0)
     repeated = send(again, 3, 4)
     assert (repeated.base_offset, repeated.last_offset, repeated.is_duplicate) == (3, 6, True)
+    assert send(again, 0, 3).is_duplicate
     assert refusal_of(again, 3, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refusal_of(again, 4, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert send(again, 7, 2).base_offset == 7
@@ -265,6 +268,22 @@ def test_what_was_cut_off_is_not_known_again_when_the_log_is_as_long_as_before(t
     again = open_log(tmp_path, LogConfig(segment_bytes=400))
     assert send(again, 1).is_duplicate
     assert send(again, 2).base_offset == 14
+
+
+def test_the_last_entry_of_a_producer_is_what_kafka_keeps() -> None:
+    """It puts one entry after the other into a map by the producer's id, and takes open transactions from all."""
+    producers = Producers()
+    for number in range(7):
+        sent = encode_batch([Record()], producer_id=5, producer_epoch=1, base_sequence=number, is_transactional=True)
+        producers.note_batch(read_header(sent, 0), 10 + number, 10 + number, NOW + number)
+    entries = decode_snapshot(encode_snapshot(producers.to_snapshot()))
+    assert [entry.last_offset for entry in entries] == [12, 13, 14, 15, 16]
+    kept = {entry.producer_id: entry for entry in entries}[5]
+    assert kept == (5, 1, 6, 16, 0, NOW + 6, -1, 10)
+    assert {entry.current_transaction_first_offset for entry in entries} == {-1, 10}
+    again = Producers()
+    again.restore(entries)
+    assert list(again.to_snapshot()) == entries
 
 
 def test_snapshot_has_kafkas_layout() -> None:

@@ -8,6 +8,7 @@
 |                                | of a compacted partition its records are the same (`compacted_agreement`)         |
 | a leader                       | has all that was ever below a high watermark, but for what power cuts may take    |
 | a replica in sync              | has it as well, once it knows of the epoch in which it is                         |
+| a replica that opens its log   | knows of producers what the log says (`remembered_batches`)                       |
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from penstock.node.partitions.partition import Partition
 from penstock.protocol.batch import check_crc, read_header
 from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.testing.simulator.compacted_agreement import CompactedHistory
+from penstock.testing.simulator.remembered_batches import RememberedBatches
 
 READ_BYTES = 1 << 20
 DAMAGED = -1
@@ -51,6 +53,7 @@ class ReplicaAgreement:
         self._begins_late = begins_late
         self._committed: dict[Key, _Committed] = {}
         self._checked: dict[tuple[str, Key], tuple[PartitionLog | None, int]] = {}
+        self._remembered = RememberedBatches(violated)
         self._written: dict[str, list[bytes]] = {}
         """By the name of a partition's directory: writes to its segments since the last look."""
 
@@ -69,6 +72,7 @@ class ReplicaAgreement:
         `leads`: also by the newest metadata. `is_weak`: a power cut may have taken what this replica knows as
         committed, unnoticed. `is_current`: it knows the epoch of the newest metadata. `now_ms`: no clock is further.
         """
+        self._remembered.look(name, partition)
         key = (partition.topic_id, partition.index)
         committed = self._committed.get(key)
         if committed is None:
@@ -94,6 +98,7 @@ class ReplicaAgreement:
         """Its process ended: its replicas are compared anew."""
         for place in [place for place in self._checked if place[0] == name]:
             del self._checked[place]
+        self._remembered.forget_node(name)
         for committed in self._committed.values():
             committed.compacted.forget_node(name)
 
