@@ -79,6 +79,10 @@ class Host:
         self.is_open = False
         self.fetches = 0
         self.under_way: Fetch | None = None
+        self.may_rest = False
+        """A limit may hold it back before its next fetch."""
+        self.missed_an_answer = False
+        """In this leader epoch."""
         self.telling: Coroutine[Any, Any, bool] | None = None
         self.image = ClusterImage("penstock")
         self.partition: IsrPartition | None = None
@@ -143,7 +147,11 @@ class Host:
                 in_sync=self.in_sync,
             )
             self.partition.min_insync_replicas = self._min_in_sync
+        epoch = self.partition.leader_epoch
         self.partition.obey(self.id, partition, self._now_ms())
+        if self.partition.leader_epoch != epoch:
+            self.missed_an_answer = False
+            self._look_at_limit()
 
     def _give_up(self) -> None:
         if self.partition is not None:
@@ -160,6 +168,7 @@ class Host:
         if partition is None or partition.follower is None or partition.follower.leader_id < 0:
             return None
         self.fetches += 1
+        self.missed_an_answer |= self.under_way is not None
         self.under_way = Fetch(
             self.fetches, self.id, self.epoch, partition.leader_epoch, self.log.log_end_offset, self.log.latest
         )
@@ -186,6 +195,12 @@ class Host:
             )
         else:
             partition.append_fetched(fetched.records, fetched.high_watermark, 0)
+
+        self._look_at_limit()
+
+    def _look_at_limit(self) -> None:
+        follower = None if self.partition is None else self.partition.follower
+        self.may_rest = follower is not None and follower.may_be_held_back
 
     # As a leader
 

@@ -4,6 +4,7 @@
 * whoever knows a high watermark has the same records before it as everybody else ever had
 * who is in sync has all that was ever committed
 * who comes in sync does so in the life of its broker that told how far it is
+* who the high watermark waits for is not held back by a limit of replication, unless it missed what it was told
 * what was acknowledged with acks=all, or read by a consumer, is committed, and stays
 * while too few replicas are in sync nothing is acknowledged with acks=all, so that no answer has to say so afterwards
 """
@@ -15,6 +16,7 @@ from tests.simulation.replication_log import Record
 
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
+from penstock.replication.partition_leader import PartitionLeader
 
 
 class InvariantError(AssertionError):
@@ -43,6 +45,7 @@ class Invariants:
                 raise InvariantError(f"{host.id} ends before its high watermark")
             if partition.leader is not None:
                 self._lead(host, partition.leader_epoch, high_watermark)
+                self._wait(hosts, partition.leader)
             self._compare(host, min(high_watermark, len(self.committed)))
         end = len(self.committed)
         for replica in () if newest is None else newest.isr:
@@ -57,6 +60,17 @@ class Invariants:
             if log.records[log.checked : end] != self.committed[log.checked : end]:
                 raise InvariantError(f"{host.id} has other records than are committed")
             log.checked = end
+
+    @staticmethod
+    def _wait(hosts: Mapping[int, Host], leader: PartitionLeader) -> None:
+        for replica, state in leader.followers.items():
+            host = hosts[replica]
+            follower = None if host.partition is None else host.partition.follower
+            if follower is None or not host.is_up or not leader.waits_for(replica):
+                continue
+            is_heard_of = follower.leader_epoch == leader.leader_epoch and state.broker_epoch == host.epoch
+            if is_heard_of and host.may_rest and host.under_way is None and not host.missed_an_answer:
+                raise InvariantError(f"{replica} may be held back while {leader.node_id} waits for it")
 
     def _lead(self, host: Host, epoch: int, high_watermark: int) -> None:
         if self.leaders.setdefault(epoch, host.id) != host.id:

@@ -12,6 +12,7 @@ from penstock.node.partitions import in_sync_replicas
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.protocol.messages.alter_partition import BrokerState
 from penstock.replication.committed import Committed
+from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
 
 
@@ -36,8 +37,8 @@ def cut_to_the_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever begins to follow keeps only what it knows as committed, and asks for no epoch (before KIP-101)."""
     follow = IsrPartition._follow
 
-    def follow_from_the_high_watermark(partition: IsrPartition, image: PartitionImage) -> None:
-        follow(partition, image)
+    def follow_from_the_high_watermark(partition: IsrPartition, node_id: int, image: PartitionImage) -> None:
+        follow(partition, node_id, image)
         partition.cut_to(partition.high_watermark)
 
     monkeypatch.setattr(IsrPartition, "_follow", follow_from_the_high_watermark)
@@ -83,6 +84,12 @@ def high_watermark_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
         return due
 
     monkeypatch.setattr(Committed, "advance", follow)
+
+
+def held_back_until_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit holds a follower back until the metadata say that it is in sync."""
+    is_held_back = property(lambda follower: not follower._is_in_sync)
+    monkeypatch.setattr(PartitionFollower, "may_be_held_back", is_held_back)
 
 
 def committed_by_too_few(monkeypatch: pytest.MonkeyPatch) -> None:

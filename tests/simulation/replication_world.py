@@ -68,6 +68,9 @@ class World:
         self.loss = random.choice((0.0, 0.02, 0.1))
         self.longest_delay_ms = random.choice((2, 20, 100))
         self.longest_metadata_ms = random.choice((5, 50, 700))
+        self.limits = Random(seed + 1)
+        self.held_back = self.limits.choice((0.0, 0.0, 0.8))
+        """How often a limit of replication is exceeded."""
         count = random.choice((3, 3, 4, 5))
         self.factor = random.choice((1, 2, 3, 3, 3))
         self.min_in_sync = random.randrange(1, self.factor + 1)
@@ -222,6 +225,8 @@ class World:
     def fetch(self, host: Host) -> None:
         if host.under_way is not None and self.random.random() < 0.9:
             return  # it waits for an answer, now and then for too long
+        if host.under_way is None and host.may_rest and self._is_exceeded():
+            return
         asked = host.fetch()
         if asked is not None:
             assert host.partition is not None
@@ -229,6 +234,9 @@ class World:
             leader = self.hosts[host.partition.follower.leader_id]
             life = host.lives
             self.send(host.id, leader.id, lambda: self._serve(leader, host, asked, life))
+
+    def _is_exceeded(self) -> bool:
+        return not self.calm and self.limits.random() < self.held_back
 
     def _serve(self, leader: Host, follower: Host, asked: Fetch, life: int) -> None:
         def serve() -> None:

@@ -17,11 +17,12 @@ PLANTED: dict[Bug, range] = {
     planted.in_sync_before_the_start_of_the_epoch: range(100),
     planted.cut_to_the_high_watermark: range(100),
     planted.divergence_is_not_cut: range(100),
-    planted.old_broker_epochs_accepted: range(700, 800),
+    planted.old_broker_epochs_accepted: range(1000, 1100),
     planted.unclean_without_leave: range(100),
     planted.refusal_before_the_answer: range(100),
     planted.high_watermark_goes_back: range(100),
     planted.committed_by_too_few: range(100),
+    planted.held_back_until_in_sync: range(100),
 }
 """In these seeds the bug must be found."""
 

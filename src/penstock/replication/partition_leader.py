@@ -54,8 +54,10 @@ class ReplicaState:
 
     def on_fetched(self, fetch_offset: int, broker_epoch: int, leader_end_offset: int, now_ms: int) -> None:
         """A follower that always asks a little behind the end of a log that grows quickly counts as caught up: it has
-        what there was when it last asked.
+        what there was when it last asked. Another life of its broker has yet to catch up.
         """
+        if broker_epoch != self.broker_epoch != UNKNOWN:
+            self.has_to_catch_up()
         if fetch_offset >= leader_end_offset:
             self.last_caught_up_ms = now_ms
         elif 0 <= self._end_offset_at_last_fetch <= fetch_offset:
@@ -64,6 +66,9 @@ class ReplicaState:
         self.broker_epoch = broker_epoch
         self.last_fetch_ms = now_ms
         self._end_offset_at_last_fetch = leader_end_offset
+
+    def has_to_catch_up(self) -> None:
+        self.last_caught_up_ms = self._end_offset_at_last_fetch = UNKNOWN
 
 
 class PartitionLeader:
@@ -142,6 +147,10 @@ class PartitionLeader:
         """acks=all needs so many in sync: no more than there are, whatever the topic says."""
         return min(self.min_insync_replicas, len(self.replicas))
 
+    def waits_for(self, replica: int) -> bool:
+        """Whether the high watermark does: such a replica is never held back."""
+        return replica in self.isr or replica in self.joining or replica in (self.proposed_isr or ())
+
     # events
 
     def on_appended(self, log_end_offset: int) -> Sequence[Waiter]:
@@ -188,6 +197,9 @@ class PartitionLeader:
         if partition_epoch <= self.partition_epoch:
             return NOBODY
         self.partition_epoch = partition_epoch
+        for replica in self.isr:
+            if replica in self.followers and replica not in isr:
+                self.followers[replica].has_to_catch_up()
         self.replicas = tuple(replicas)
         self.isr = tuple(isr)
         self.proposed_isr = None

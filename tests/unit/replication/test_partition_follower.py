@@ -48,8 +48,21 @@ def test_a_follower_begins_with_what_the_metadata_says() -> None:
     assert (follower.leader_id, follower.leader_epoch, follower.partition_epoch) == (2, 4, 3)
 
 
-def test_a_follower_lags_until_it_has_what_is_committed_as_far_as_it_was_told() -> None:
+def test_a_follower_may_be_held_back_until_it_has_had_all_that_was_committed() -> None:
     follower = following()
-    assert follower.lags(100), "this leader has told nothing yet"
-    follower.on_appended(log_end_offset=5, leader_high_watermark=9)
-    assert [follower.lags(end) for end in (8, 9, 10)] == [True, False, False]
+    assert follower.may_be_held_back, "this leader has told nothing yet"
+    follower.on_appended(log_end_offset=8, leader_high_watermark=9)
+    assert follower.may_be_held_back
+    follower.on_appended(log_end_offset=9, leader_high_watermark=9)
+    assert not follower.may_be_held_back, "it is about to come in sync"
+    follower.on_appended(log_end_offset=9, leader_high_watermark=12)
+    assert not follower.may_be_held_back, "and the leader waits for it"
+
+
+def test_who_is_in_sync_is_not_held_back_whatever_the_leader_has_told() -> None:
+    follower = PartitionFollower(2, 4, 0, Committed(0), is_in_sync=True)
+    assert not follower.may_be_held_back
+    follower.on_metadata(1, is_in_sync=False)
+    assert follower.may_be_held_back, "it has lagged for too long"
+    follower.on_metadata(2, is_in_sync=True)
+    assert not follower.may_be_held_back

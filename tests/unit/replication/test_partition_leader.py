@@ -131,6 +131,23 @@ def test_a_fetch_tells_where_a_replica_is_and_since_when_it_has_everything() -> 
     assert second.last_caught_up_ms == 4000
 
 
+def test_another_life_of_a_broker_has_yet_to_catch_up() -> None:
+    leader = leading(ME, SECOND)
+    fetch(leader, SECOND, 10, now_ms=2000)
+    leader.on_appended(20)
+    leader.on_fetched(SECOND, 10, BROKER_EPOCH + 1, 3000)
+    assert leader.followers[SECOND].last_caught_up_ms == UNKNOWN
+    leader.on_fetched(SECOND, 20, BROKER_EPOCH + 1, 4000)
+    assert leader.followers[SECOND].last_caught_up_ms == 4000
+
+
+def test_a_replica_that_left_the_isr_has_yet_to_catch_up() -> None:
+    leader = leading(ME, SECOND, THIRD)
+    leader.on_metadata(1, (ME, SECOND, THIRD), (ME, THIRD))
+    assert leader.followers[SECOND].last_caught_up_ms == UNKNOWN
+    assert leader.followers[THIRD].last_caught_up_ms == 1000
+
+
 def test_a_replica_that_was_taken_away_is_not_heard() -> None:
     leader = leading(ME, SECOND)
     leader.on_metadata(1, (ME,), (ME,))

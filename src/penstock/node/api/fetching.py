@@ -343,9 +343,10 @@ class FetchReader:
             now_ms = self.broker.now_ms()
             epoch, start_offset = self.request.replica_epoch, request.log_start_offset
             partition.on_fetched(replica, request.fetch_offset, epoch, now_ms, start_offset)
-        quota = partition.leader_quota
-        isr = () if partition.leader is None else partition.leader.isr
-        if quota is None or replica in isr or not quota.is_exceeded(self.broker.now_ms()):
+        quota, leader = partition.leader_quota, partition.leader
+        if quota is None or not quota.is_exceeded(self.broker.now_ms()):
+            return partition.log.log_end_offset
+        if leader is not None and leader.waits_for(replica):
             return partition.log.log_end_offset
         return partition.log_start_offset
 

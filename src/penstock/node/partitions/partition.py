@@ -81,9 +81,10 @@ class Partition(ABC):
         self.committed = committed
         self.is_internal = is_internal(topic)
         self.leader_quota: ReplicationQuota | None = None
-        """What replicas that are not in sync may take from here; None if they are not throttled."""
+        """What replicas that the high watermark does not wait for may take from here; None if they are not throttled.
+        """
         self.follower_quota: ReplicationQuota | None = None
-        """The same for what this replica takes while it is not in sync."""
+        """The same for what this replica takes."""
         self._min_insync_replicas = 1
 
     def __repr__(self) -> str:
@@ -236,9 +237,9 @@ class Partition(ABC):
             else:
                 call(self.leader.on_metadata(image.partition_epoch, image.replicas, image.isr))
         elif self.follower is None or is_new_epoch:
-            self._follow(image)
+            self._follow(node_id, image)
         else:
-            self.follower.partition_epoch = image.partition_epoch
+            self.follower.on_metadata(image.partition_epoch, is_in_sync=node_id in image.isr)
 
     def _lead(self, node_id: int, image: PartitionImage, now_ms: int) -> None:
         log_end_offset = self.log.log_end_offset
@@ -259,11 +260,18 @@ class Partition(ABC):
         self._become(leader, None)
         call(woken)
 
-    def _follow(self, image: PartitionImage) -> None:
+    def _follow(self, node_id: int, image: PartitionImage) -> None:
         self.committed.cut_to(self.log.log_end_offset)  # what was written down of it may be newer than the log
         woken = self._end_epoch()
         self.leader_epoch = image.leader_epoch
-        self._become(None, PartitionFollower(image.leader, image.leader_epoch, image.partition_epoch, self.committed))
+        follower = PartitionFollower(
+            image.leader,
+            image.leader_epoch,
+            image.partition_epoch,
+            self.committed,
+            is_in_sync=node_id in image.isr,
+        )
+        self._become(None, follower)
         call(woken)
 
     def resign(self) -> None:

@@ -15,7 +15,8 @@ is cut and goes on in the same request that brings records to the others.
 | another error            | this partition rests for `replica.fetch.backoff.ms`; the others go on                  |
 | nothing, or nonsense     | the connection and the session are opened again after a pause                          |
 
-A partition that is throttled, and lags, rests as well while `follower.replication.throttled.rate` is exceeded (KIP-73).
+A partition that is throttled, and that its leader does not wait for yet, rests as well while
+`follower.replication.throttled.rate` is exceeded (KIP-73).
 """
 
 from __future__ import annotations
@@ -177,8 +178,9 @@ class ReplicaFetcher:
     def _held_back_ms(self, partition: IsrPartition, quota: ReplicationQuota) -> int:
         """For how long to leave a throttled partition alone; 0 if it may go on."""
         follower = partition.follower
-        lags = follower is not None and follower.lags(partition.log.log_end_offset)
-        return quota.wait_ms(self._follower.settings.now_ms()) if lags else 0
+        if follower is None or not follower.may_be_held_back:
+            return 0
+        return quota.wait_ms(self._follower.settings.now_ms())
 
     @staticmethod
     def _position(partition: IsrPartition) -> Position:

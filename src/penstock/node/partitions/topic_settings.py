@@ -103,8 +103,9 @@ class Throttles:
     """The limits of this broker's replication: as a leader, as a follower, and between its log directories (KIP-73).
 
     A partition that a topic names in `leader.replication.throttled.replicas`, or in the follower's key, has the
-    broker's quota; any other has none, and costs nothing. In sync replicas are never held back. `configure` when keys
-    of the broker have changed, `apply` when those of a topic have.
+    broker's quota; any other has none, and costs nothing. A replica that its leader waits for before it commits, in
+    sync or about to be, is never held back. `configure` when keys of the broker have changed, `apply` when those of a
+    topic have.
     """
 
     def __init__(self, config: BrokerConfig) -> None:

@@ -97,11 +97,11 @@ class Followed:
     async def _connect(self, _: Address) -> Any:
         return self.leader
 
-    def obey(self, leader_epoch: int, partition: IsrPartition | None = None) -> None:
+    def obey(self, leader_epoch: int, partition: IsrPartition | None = None, *, is_in_sync: bool = True) -> None:
         replicas = (LEADER, NODE_ID)
-        (partition or self.partition).obey(
-            NODE_ID, PartitionImage(LEADER, leader_epoch, leader_epoch, replicas, replicas), 0
-        )
+        isr = replicas if is_in_sync else replicas[:1]
+        image = PartitionImage(LEADER, leader_epoch, leader_epoch, replicas, isr)
+        (partition or self.partition).obey(NODE_ID, image, 0)
 
     async def asked(self, times: int) -> None:
         """Until so many requests went out."""
@@ -264,6 +264,8 @@ async def test_a_leader_that_has_not_heard_of_it_yet_is_asked_again_soon(followe
 
 
 def throttle(followed: Followed, bytes_per_s: int) -> None:
+    """As a replica that is not in sync."""
+    followed.obey(4, is_in_sync=False)
     followed.partition.follower_quota = ReplicationQuota(windows=11, window_ms=1000, bytes_per_s=bytes_per_s)
 
 
@@ -298,6 +300,25 @@ async def test_a_replica_that_has_all_that_is_committed_is_not_held_back(followe
     throttle(followed, 1)
     await followed.take(batch(b"a"), high_watermark=1)
     assert fetches(followed)
+
+
+async def test_a_replica_in_sync_is_not_held_back_where_a_new_leader_has_told_nothing_yet(followed: Followed) -> None:
+    throttle(followed, 1)
+    assert followed.partition.follower_quota is not None
+    followed.partition.follower_quota.record(9_000, 0)
+    followed.obey(5)
+    followed.fetcher.follow(followed.partition)
+    assert fetches(followed)
+    followed.obey(6, is_in_sync=False)
+    followed.fetcher.follow(followed.partition)
+    assert not fetches(followed)
+
+
+async def test_a_replica_that_may_come_in_sync_is_not_held_back(followed: Followed) -> None:
+    throttle(followed, 1)
+    await followed.take(batch(b"a"), high_watermark=1)
+    await followed.take(high_watermark=9)
+    assert fetches(followed), "it had all that was committed, and may come in sync"
 
 
 async def test_what_is_not_throttled_does_not_count(followed: Followed) -> None:

@@ -13,6 +13,7 @@ from tests.unit.node.on_disk import Node, node_on, topic_records
 
 from penstock.metadata.records import ConfigRecord, PartitionChangeRecord
 from penstock.metadata.resources import ResourceType
+from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.serving.dispatch import Waiting
 
 OUT_OF_SYNC, IN_SYNC, HERE = 2, 3, 1
@@ -59,6 +60,20 @@ def test_a_follower_in_sync_and_a_consumer_are_not_held_back(leading: Node) -> N
     for replica_id in (OUT_OF_SYNC, IN_SYNC, -1, IN_SYNC):
         assert throttled(leading, replica_id) == [0, 1]
     assert throttled(leading, OUT_OF_SYNC) == []
+
+
+def test_a_follower_that_is_about_to_come_in_sync_is_not_held_back(leading: Node) -> None:
+    leading.throttles.leader.record(100 * BATCH_BYTES, leading.now_ms)
+    partition = leading.partition()
+    assert isinstance(partition, IsrPartition)
+    assert throttled(leading, OUT_OF_SYNC) == []
+    partition.on_joining([OUT_OF_SYNC])
+    assert throttled(leading, OUT_OF_SYNC) == [0, 1], "what is committed waits for it"
+    partition.on_joining([])
+    assert throttled(leading, OUT_OF_SYNC) == []
+    assert partition.leader is not None
+    partition.leader.on_proposed([HERE, IN_SYNC, OUT_OF_SYNC])
+    assert throttled(leading, OUT_OF_SYNC) == [0, 1]
 
 
 def test_what_a_follower_in_sync_takes_counts_and_what_a_consumer_takes_does_not(leading: Node) -> None:
