@@ -5,6 +5,7 @@ from typing import Final
 import click
 
 from penstock.cli.replicas.drain import Drain
+from penstock.cli.replicas.replication_throttles import NO_LIMIT, limit_option
 from penstock.cli.terminal.options import JSON, argument, declared, option
 from penstock.cli.terminal.output import as_objects, print_json, print_lines, print_table
 from penstock.cli.terminal.session import BrokerSession, NodeSession
@@ -99,10 +100,9 @@ def unregister(
 def drain(
     session: BrokerSession,
     node_id: int = argument(min=0, metavar="ID"),
-    throttle: int = option(
+    throttle: int = limit_option(
         "What each broker may send and take a second for the moves; the limit goes when all is done.",
-        default=-1,
-        metavar="BYTES",
+        default=NO_LIMIT,
     ),
     keep: bool = option("Leave the broker registered, and do not wait until it stops."),
 ) -> None:

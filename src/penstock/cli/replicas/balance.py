@@ -9,6 +9,7 @@ import click
 from penstock.cli.replicas.balance_moves import BalanceMoves
 from penstock.cli.replicas.leadership import TOPIC, Leadership, look, rates, sizes
 from penstock.cli.replicas.partition_files import assignment_text, replicas_in
+from penstock.cli.replicas.replication_throttles import limit_option
 from penstock.cli.terminal.options import JSON, declared, option
 from penstock.cli.terminal.output import Value, as_objects, joined, print_json, print_table, show_bytes
 from penstock.cli.terminal.session import BrokerSession
@@ -71,19 +72,15 @@ def execute(
     session: BrokerSession,
     wishes: Wishes,
     path: Path | None = option("Carry out this plan instead of a new one.", "--file"),
-    throttle: int = option(
-        "How much a broker may copy a second; -1 for no limit.",
-        min=-1,
-        default=THROTTLE,
-        show_default=True,
-        metavar="BYTES",
+    throttle: int = limit_option(
+        "How much a broker may copy a second; -1 for no limit.", default=THROTTLE, show_default=True
     ),
     at_once: int = option("Partitions of one batch.", min=1, default=5, show_default=True),
 ) -> None:
     """Move replicas, one batch after the other. Ctrl-C takes back the batch that is under way; what has moved stays."""
 
     async def work(admin: Admin) -> None:
-        targets = replicas_in(path) if path is not None else (await _propose(admin, wishes)).targets
+        targets = replicas_in(path, may_be_empty=True) if path is not None else (await _propose(admin, wishes)).targets
         if not targets:
             click.echo("nothing moves: the brokers are even enough, or no move makes them more so")
             return

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from penstock.cli.replicas.move_targets import begin_moves, check_brokers, replicas_now
-from penstock.cli.replicas.replication_throttles import clear_limits, limit_moves, planned_moves
+from penstock.cli.replicas.replication_throttles import NO_LIMIT, clear_limits, limit_moves, planned_moves
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
 
@@ -18,7 +18,7 @@ Targets = Mapping[TopicPartition, Sequence[int]]
 
 
 class BalanceMoves:
-    """`throttle` is in bytes a second, -1 for no limit."""
+    """`throttle` is in bytes a second, or NO_LIMIT."""
 
     def __init__(self, admin: Admin, throttle: int, at_once: int) -> None:
         self._admin = admin
@@ -48,7 +48,7 @@ class BalanceMoves:
         click.echo(f"{len(rows)} partitions have moved" if len(rows) > 1 else "1 partition has moved")
 
     async def _move(self, batch: Targets, current: Targets) -> None:
-        if self._throttle >= 0:
+        if self._throttle != NO_LIMIT:
             await limit_moves(self._admin, planned_moves({}, batch, current), self._throttle)
         self._under_way = list(batch)
         await begin_moves(self._admin, batch)
@@ -69,5 +69,5 @@ class BalanceMoves:
         await self._clear(targets)
 
     async def _clear(self, targets: Targets) -> None:
-        if self._throttle >= 0:
+        if self._throttle != NO_LIMIT:
             await clear_limits(self._admin, targets)

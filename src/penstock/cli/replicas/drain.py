@@ -14,7 +14,7 @@ import click
 
 from penstock.cli.replicas.drain_plan import Racks, replacements
 from penstock.cli.replicas.move_targets import begin_moves
-from penstock.cli.replicas.replication_throttles import clear_limits, limit_moves, planned_moves
+from penstock.cli.replicas.replication_throttles import NO_LIMIT, clear_limits, limit_moves, planned_moves
 from penstock.client.admin import Admin
 from penstock.client.admin.partitions import Reassignment
 from penstock.client.metadata import TopicMetadata
@@ -41,7 +41,7 @@ class View(Value):
 
 
 class Drain:
-    """`throttle` limits the moves, -1 for no limit."""
+    """`throttle` limits the moves, in bytes a second, or is NO_LIMIT."""
 
     def __init__(self, admin: Admin, node_id: int, throttle: int) -> None:
         self._admin = admin
@@ -64,7 +64,7 @@ class Drain:
             except asyncio.CancelledError:
                 click.echo("\nwhat is on the move goes on; the same command again does the rest", err=True)
                 raise
-        if self._throttle >= 0 and self._begun:
+        if self._throttle != NO_LIMIT and self._begun:
             await clear_limits(self._admin, self._begun)
         click.echo(f"Broker {self._node_id} has no replicas any more; {total} moved.")
 
@@ -137,7 +137,7 @@ class Drain:
         some = dict(list(wanted.items())[: max(AT_ONCE - under_way, 0)])
         if not some:
             return
-        if self._throttle >= 0:
+        if self._throttle != NO_LIMIT:
             await limit_moves(self._admin, planned_moves(view.moving, some, view.replicas), self._throttle)
         await begin_moves(self._admin, some)
         self._begun |= some

@@ -20,10 +20,10 @@ def partitions_in(path: Path) -> list[TopicPartition]:
     return list(_rows(path))
 
 
-def replicas_in(path: Path) -> dict[TopicPartition, list[int]]:
+def replicas_in(path: Path, *, may_be_empty: bool = False) -> dict[TopicPartition, list[int]]:
     """Reads {"version": 1, "partitions": [{…, "replicas": [1, 2]}]}. Raises click.ClickException."""
     targets: dict[TopicPartition, list[int]] = {}
-    for partition, row in _rows(path).items():
+    for partition, row in _rows(path, may_be_empty=may_be_empty).items():
         replicas = row.get("replicas")
         if not isinstance(replicas, list) or not replicas or not all(_is_number(node) for node in replicas):
             raise _wrong(path, f"the replicas of {partition} are not a list of node ids")
@@ -64,11 +64,11 @@ def assignment_text(replicas: Mapping[TopicPartition, Sequence[int]]) -> str:
     return json.dumps({"version": 1, "partitions": rows}, separators=(",", ":"))
 
 
-def _rows(path: Path) -> dict[TopicPartition, dict[str, Any]]:
+def _rows(path: Path, *, may_be_empty: bool = False) -> dict[TopicPartition, dict[str, Any]]:
     with in_words(OSError, ValueError, before=f"{path}: "):
         document = json.loads(path.read_text(encoding="utf-8"))
     rows = document.get("partitions") if isinstance(document, dict) else None
-    if not isinstance(rows, list) or not rows:
+    if not isinstance(rows, list) or not (rows or may_be_empty):
         raise _wrong(path, 'there are no "partitions"')
     if document.get("version", 1) != 1:
         raise _wrong(path, f"version {document['version']} is not known, only 1 is")

@@ -10,7 +10,14 @@ from penstock.cli.replicas.directory_moves import DEFAULT_TIMEOUT_MS, begin_move
 from penstock.cli.replicas.move_targets import check_brokers, replicas_now
 from penstock.cli.replicas.partition_files import Replica, assignment_text, directories_in, replicas_in
 from penstock.cli.replicas.reassignment_plan import generate
-from penstock.cli.replicas.replication_throttles import clear_limits, limit_directory_moves, limit_moves, planned_moves
+from penstock.cli.replicas.replication_throttles import (
+    NO_LIMIT,
+    clear_limits,
+    limit_directory_moves,
+    limit_moves,
+    limit_option,
+    planned_moves,
+)
 from penstock.cli.terminal.options import declared, one_of, option
 from penstock.cli.terminal.output import joined
 from penstock.cli.terminal.session import NodeSession
@@ -29,7 +36,6 @@ VERIFY_TOO: Final = (
     "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed."
 )
 UNLIMITED: Final = f"Warning: what storage groups copy ({STORAGE_GROUPS}) is not slowed down by a throttle."
-NO_THROTTLE: Final = -1
 
 
 class Request(Value, kw_only=True):
@@ -42,6 +48,7 @@ class Request(Value, kw_only=True):
     execute: bool = option("Begin to move replicas to where the file says.")
     verify: bool = option("Tell how far the moves of the file are.")
     cancel: bool = option("Go back to where the partitions of the file were, if they still move.")
+    all_moves: bool = option("With --cancel: whatever is on the move, without a file.", "--all")
     list_all: bool = option("Show all partitions that are on the move.", "--list")
     file: Path | None = option(
         'A file with {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}; "log_dirs" '
@@ -50,16 +57,14 @@ class Request(Value, kw_only=True):
     )
     additional: bool = option("With --execute: even if other partitions are on the move.")
     disallow_replication_factor_change: bool = option("With --execute: refuse another number.")
-    throttle: int = option(
+    throttle: int = limit_option(
         "With --execute: what each broker may send and take a second for moves; --verify takes the limit away.",
-        default=NO_THROTTLE,
-        metavar="BYTES",
+        default=NO_LIMIT,
     )
-    directory_throttle: int = option(
+    directory_throttle: int = limit_option(
         "With --execute: what each broker may copy a second between its log directories.",
         "--replica-alter-log-dirs-throttle",
-        default=NO_THROTTLE,
-        metavar="BYTES",
+        default=NO_LIMIT,
     )
     preserve_throttles: bool = option("With --verify and --cancel: leave the limits as they are.")
     timeout_ms: int = option(
@@ -75,14 +80,17 @@ class Request(Value, kw_only=True):
         actions = {"generate": self.propose, "execute": self.execute, "verify": self.verify, "cancel": self.cancel}
         action = one_of({**actions, "list": self.list_all})
         propose, topics, broker_list = self.propose, self.topics, self.broker_list
-        if (self.file is None) != (self.list_all or propose):
-            verb = "does not go with" if self.list_all or propose else "is needed for"
-            raise click.UsageError(f"--reassignment-json-file {verb} --{action}")
+        if self.all_moves and not self.cancel:
+            raise click.UsageError("--all goes with --cancel only")
+        needs_no_file = self.list_all or propose or self.all_moves
+        if (self.file is None) != needs_no_file:
+            verb = "does not go with" if needs_no_file else "is needed for"
+            raise click.UsageError(f"--reassignment-json-file {verb} --{action}{' --all' if self.all_moves else ''}")
         if (topics is None or broker_list is None) if propose else (topics or broker_list or self.disable_rack_aware):
             raise click.UsageError(
                 "--generate goes with --topics-to-move-json-file and --broker-list, and only they with it"
             )
-        is_throttled = self.throttle != NO_THROTTLE or self.directory_throttle != NO_THROTTLE
+        is_throttled = self.throttle != NO_LIMIT or self.directory_throttle != NO_LIMIT
         if not self.execute and (is_throttled or self.additional):
             raise click.UsageError("throttles and --additional go with --execute only")
         if self.preserve_throttles and not (self.verify or self.cancel):
@@ -143,14 +151,14 @@ async def _execute(admin: Admin, plan: Plan) -> None:
         f"Current partition replica assignment\n\n{assignment_text(current)}\n\n"
         "Save this to use as the --reassignment-json-file option during rollback"
     )
-    if request.throttle >= 0 or request.directory_throttle >= 0:
+    if request.throttle != NO_LIMIT or request.directory_throttle != NO_LIMIT:
         click.echo(VERIFY_TOO)
-    if request.throttle >= 0:
+    if request.throttle != NO_LIMIT:
         await limit_moves(admin, planned_moves(moving, targets, current), request.throttle)
         click.echo(f"The inter-broker throttle limit was set to {request.throttle} B/s")
         if any(partition.topic == STORAGE_GROUPS for partition in targets):
             click.echo(UNLIMITED, err=True)
-    if request.directory_throttle >= 0:
+    if request.directory_throttle != NO_LIMIT:
         await limit_directory_moves(admin, {node_id for _, node_id in plan.directories}, request.directory_throttle)
         click.echo(f"The replica-alter-dir throttle limit was set to {request.directory_throttle} B/s")
     outcomes = await admin.partitions.reassign(
@@ -189,14 +197,16 @@ async def _verify(admin: Admin, plan: Plan) -> None:
 
 async def _cancel(admin: Admin, plan: Plan) -> None:
     moving = await admin.partitions.reassignments()
-    cancelled = sorted(partition for partition in plan.targets if partition in moving)
+    asked = moving if plan.request.all_moves else plan.targets
+    cancelled = sorted(partition for partition in asked if partition in moving)
     if cancelled:
         await _call_back(admin, cancelled)
     else:
         click.echo("None of the specified partition reassignments are active.")
-    await cancel_moves(admin, plan.directories, plan.request.timeout_ms)
+    if not plan.request.all_moves:
+        await cancel_moves(admin, plan.directories, plan.request.timeout_ms)
     if not plan.request.preserve_throttles:
-        await clear_limits(admin, plan.targets)
+        await clear_limits(admin, plan.targets or {partition: moving[partition].replicas for partition in cancelled})
 
 
 async def _call_back(admin: Admin, cancelled: Sequence[TopicPartition]) -> None:

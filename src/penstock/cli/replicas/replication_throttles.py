@@ -5,10 +5,12 @@ same rate.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import click
 
+from penstock.cli.terminal.options import option
 from penstock.cli.terminal.output import joined
 from penstock.client.admin import Admin
 from penstock.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
@@ -20,6 +22,20 @@ LEADERS: Final = "leader.replication.throttled.replicas"
 FOLLOWERS: Final = "follower.replication.throttled.replicas"
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 DIRECTORIES: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+NO_LIMIT: Final = -1
+
+
+class _Limit(click.types.IntParamType):
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> int:
+        limit: int = super().convert(value, parameter, context)
+        if limit < 1 and limit != NO_LIMIT:
+            cure = f"give 1 or more, or {NO_LIMIT} for no limit"
+            self.fail(f"with {limit} bytes a second nothing would move: {cure}", parameter, context)
+        return limit
+
+
+limit_option: Final = partial(option, type=_Limit(), metavar="BYTES")
+"""An option that limits copies: bytes a second, or NO_LIMIT."""
 
 
 class PlannedMove(Value):
@@ -65,7 +81,8 @@ async def limit_directory_moves(admin: Admin, nodes: Iterable[int], bytes_per_s:
 
 async def clear_limits(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
     """All brokers are freed, whichever client set the limits, and the topics of `targets`."""
-    nodes = sorted({*admin.cluster.metadata.brokers, *(node for nodes in targets.values() for node in nodes)})
+    known = (await admin.describe_cluster(include_fenced=True)).brokers  # a broker that is away has its limit, too
+    nodes = sorted({*(broker.node_id for broker in known), *(node for nodes in targets.values() for node in nodes)})
     topics = sorted({partition.topic for partition in targets})
     click.echo(f"Clearing broker-level throttles on broker{_s(nodes)} {joined(nodes)}")
     await _alter_brokers(admin, nodes, [_delete(key) for key in (*RATES, DIRECTORIES)])

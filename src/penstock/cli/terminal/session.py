@@ -1,11 +1,13 @@
 """What commands that talk to a cluster have in common: options, one way to run, one way to fail.
 
 A failure is one line that names the cause and, where there is one, the cure. Exit codes: 0 done, 1 the cluster (or the
-way to it) failed, 2 wrong usage, 130 interrupted.
+way to it) failed, 2 wrong usage, 130 interrupted by Ctrl-C, 143 by SIGTERM.
 """
 
 import asyncio
 import os
+import signal
+import threading
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
@@ -35,6 +37,7 @@ QUORUM_PATIENCE_MS: Final = 15_000
 """A user may look at the quorum because it has no leader: default.api.timeout.ms says otherwise."""
 PATIENCE_MS: Final = ClientSettings().default_api_timeout_ms
 INTERRUPTED: Final = 130
+TERMINATED: Final = 143
 TRACEBACK_VARIABLE: Final = "PENSTOCK_TRACEBACK"
 
 
@@ -132,17 +135,27 @@ def show_settings(settings: ClientSettings, defaults: ClientSettings, *, as_json
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
-    """A failure ends the process with a line that people understand."""
+    """A failure ends the process with a line that people understand; SIGTERM stops the work as Ctrl-C does."""
     try:
-        return asyncio.run(work)
+        return asyncio.run(_until_terminated(work))
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
+    except asyncio.CancelledError:
+        raise click.exceptions.Exit(TERMINATED) from None
     except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
         raise
     except Exception as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
         raise click.ClickException(explain(error)) from None
+
+
+async def _until_terminated(work: Coroutine[Any, Any, Result]) -> Result:
+    task = asyncio.current_task()
+    assert task is not None
+    if threading.current_thread() is threading.main_thread():  # others have no say in signals
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await work
 
 
 def explain(error: Exception) -> str:

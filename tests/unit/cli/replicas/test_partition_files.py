@@ -25,6 +25,13 @@ def test_what_is_printed_can_be_read(tmp_path: Path) -> None:
     assert replicas_in(written(tmp_path, text)) == replicas
 
 
+def test_a_plan_may_be_one_that_moves_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path, assignment_text({}))
+    assert replicas_in(path, may_be_empty=True) == {}
+    with pytest.raises(click.ClickException, match='there are no "partitions"'):
+        replicas_in(path)
+
+
 def test_partitions_alone(tmp_path: Path) -> None:
     file = written(tmp_path, '{"partitions": [{"topic": "t", "partition": 2}]}')
     assert partitions_in(file) == [TopicPartition("t", 2)]

@@ -15,6 +15,7 @@ from penstock.client.admin.partitions import Outcome, Reassignment
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode
 
+AWAY = 4
 T0 = TopicPartition("t", 0)
 MOVING = {T0: Reassignment((1, 2, 3), (3,), (1,)), TopicPartition("t", 1): Reassignment((2, 1), (), ())}
 
@@ -49,11 +50,15 @@ def partitions(monkeypatch: pytest.MonkeyPatch) -> FakePartitions:
         rows = {number: SimpleNamespace(topic_partition=TopicPartition("t", number), replicas=[1]) for number in (0, 1)}
         return [SimpleNamespace(partitions=rows)]
 
+    async def describe_cluster(*, include_fenced: bool) -> Any:
+        return SimpleNamespace(brokers=[SimpleNamespace(node_id=node) for node in (1, 2, 3, *[AWAY] * include_fenced)])
+
     brokers = dict.fromkeys((1, 2, 3))
     admin = SimpleNamespace(
         partitions=fake,
         configs=fake,
         topics=SimpleNamespace(describe=describe),
+        describe_cluster=describe_cluster,
         cluster=SimpleNamespace(metadata=SimpleNamespace(brokers=brokers)),
     )
 
@@ -68,7 +73,7 @@ def partitions(monkeypatch: pytest.MonkeyPatch) -> FakePartitions:
 def penstock(directory: Path, *arguments: str, extra: str = "") -> Result:
     file = directory / "moves.json"
     file.write_text(f'{{"partitions": [{{"topic": "t", "partition": 0, "replicas": [2, 3]{extra}}}]}}')
-    with_file = () if "--list" in arguments else ("--reassignment-json-file", str(file))
+    with_file = () if {"--list", "--all"} & {*arguments} else ("--reassignment-json-file", str(file))
     return CliRunner().invoke(reassign_partitions.command, [*arguments, *with_file])
 
 
@@ -110,12 +115,20 @@ def test_a_move_is_called_back(partitions: FakePartitions, tmp_path: Path) -> No
     assert not partitions.configs
 
 
+def test_all_moves_are_called_back_and_their_limits_go(partitions: FakePartitions, tmp_path: Path) -> None:
+    partitions.moving = MOVING
+    said = penstock(tmp_path, "--cancel", "--all").output.splitlines()
+    assert said[0] == "Successfully cancelled partition reassignments for: t-0,t-1"
+    assert partitions.asked == [dict.fromkeys(MOVING)]
+    assert partitions.configs == NO_LIMITS
+
+
 LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
 RATE = dict.fromkeys(("leader.replication.throttled.rate", "follower.replication.throttled.rate"), "5000")
 NO_LIMITS: dict[tuple[ResourceType, str], dict[str, str | None]] = {
     **{
         (ResourceType.BROKER, str(node_id)): dict.fromkeys((*RATE, "replica.alter.log.dirs.io.max.bytes.per.second"))
-        for node_id in (1, 2, 3)
+        for node_id in (1, 2, 3, AWAY)
     },
     (ResourceType.TOPIC, "t"): {LEADERS: None, FOLLOWERS: None},
 }
@@ -159,7 +172,7 @@ def test_moves_between_directories_are_throttled_on_their_brokers(
 def test_limits_go_when_nothing_moves_any_more(partitions: FakePartitions, tmp_path: Path, action: str) -> None:
     lines = penstock(tmp_path, action).output.splitlines()
     assert lines[-2:] == [
-        "Clearing broker-level throttles on brokers 1,2,3",
+        "Clearing broker-level throttles on brokers 1,2,3,4",
         "Clearing topic-level throttles on topic t",
     ]
     assert partitions.configs == NO_LIMITS
@@ -175,6 +188,8 @@ def test_limits_go_when_nothing_moves_any_more(partitions: FakePartitions, tmp_p
         (("--execute", "--verify"), "exactly one of"),
         (("--list", "--reassignment-json-file", "pyproject.toml"), "does not go with --list"),
         (("--verify", "--throttle", "5"), "go with --execute only"),
+        (("--list", "--all"), "--all goes with --cancel only"),
+        (("--cancel", "--all", "--reassignment-json-file", "pyproject.toml"), "does not go with --cancel --all"),
         (("--execute", "--preserve-throttles"), "--verify and --cancel only"),
     ],
 )
