@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.leadership.plan import Partition
-from penstock.leadership.spread import IMPORTANCE, Carried, spread
+from penstock.leadership.spread import FULL, IMPORTANCE, STUCK, Carried, Respect, Spread, spread
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b"}
 NO_RACKS = dict.fromkeys((1, 2, 3))
@@ -43,7 +43,7 @@ def test_a_plan_is_more_even_and_takes_no_rack_away(
     replicas: dict[Partition, list[int]], rows: list[tuple[int, float]]
 ) -> None:
     carried = {partition: Carried(*row) for partition, row in zip(replicas, rows, strict=False)}
-    changes = spread(replicas, carried, RACKS)
+    changes = spread(replicas, carried, RACKS).targets
     after = replicas | changes
     assert changes == {} or cost(after, carried) < cost(replicas, carried)
     for partition, nodes in after.items():
@@ -57,26 +57,65 @@ def even(count: int, disk_bytes: int = 100, rate: float = 10.0) -> dict[Partitio
 
 def test_a_new_broker_gets_its_share() -> None:
     replicas = named([[1, 2]] * 6)
-    after = replicas | spread(replicas, even(6), NO_RACKS)
+    after = replicas | spread(replicas, even(6), NO_RACKS).targets
     assert Counter(node for nodes in after.values() for node in nodes) == {1: 4, 2: 4, 3: 4}
-    empty = replicas | spread(replicas, even(6, 0, 0.0), NO_RACKS)
+    empty = replicas | spread(replicas, even(6, 0, 0.0), NO_RACKS).targets
     assert Counter(node for nodes in empty.values() for node in nodes) == {1: 4, 2: 4, 3: 4}
 
 
 def test_what_is_even_enough_stays() -> None:
     replicas = named([[1], [1], [2], [2], [3], [3]])
     carried = even(6) | {("t", 0): Carried(109, 10.0)}
-    assert spread(replicas, carried, NO_RACKS) == {}
+    assert spread(replicas, carried, NO_RACKS) == Spread({}, [])
 
 
 def test_the_same_gain_for_fewer_bytes_is_taken_first() -> None:
     replicas = named([[1], [1], [1], [2], [3]])
     carried = even(5, 0, 10.0) | {("t", 0): Carried(1000, 10.0)}
-    assert next(iter(spread(replicas, carried, NO_RACKS, most_moves=1))) != ("t", 0)
+    assert next(iter(spread(replicas, carried, NO_RACKS, most_moves=1).targets)) != ("t", 0)
 
 
 def test_partitions_with_a_replica_that_is_away_stay_and_moves_are_few() -> None:
     replicas = named([[1, 9]] * 3 + [[1, 2]] * 9)
-    changes = spread(replicas, even(12), NO_RACKS, most_moves=2)
+    changes = spread(replicas, even(12), NO_RACKS, most_moves=2).targets
     assert len(changes) == 2
     assert all(9 not in replicas[partition] for partition in changes)
+
+
+def test_disks_become_even_before_empty_replicas_move() -> None:
+    replicas = named([[1]] * 10 + [[2]] * 60 + [[3]] * 60)
+    carried = even(130, 0, 0.0) | {("t", index): Carried(100, 0.0) for index in range(10)}
+    changes = spread(replicas, carried, NO_RACKS, most_moves=6).targets
+    assert [carried[partition].disk_bytes for partition in changes] == [100] * 6
+
+
+def test_two_replicas_are_exchanged_where_no_move_helps() -> None:
+    replicas = named([[1], [1], [2], [2]])
+    carried = {("t", index): Carried(size, 0.0) for index, size in enumerate((90, 60, 40, 10))}
+    found = spread(replicas, carried, dict.fromkeys((1, 2)))
+    after = replicas | found.targets
+    assert sorted(sum(carried[it].disk_bytes for it in after if after[it] == [node]) for node in (1, 2)) == [100, 100]
+    assert found.left == []
+
+
+def test_what_stays_uneven_is_told_with_the_reason() -> None:
+    replicas = named([[1], [2], [2]])
+    carried = {("t", index): Carried(size, 0.0) for index, size in enumerate((100, 40, 40))}
+    found = spread(replicas, carried, dict.fromkeys((1, 2)), tolerance=0.05)
+    (disk, count) = found.left
+    assert (disk.broker, disk.respect, round(disk.share, 2)) == (1, Respect.DISK, 1.11)
+    assert disk.reason == STUCK
+    assert (count.broker, count.respect) == (2, Respect.COUNT)
+    limited = spread(named([[1]] * 6), even(6), NO_RACKS, most_moves=1).left
+    assert {it.reason for it in limited} == {FULL}
+
+
+def test_what_cannot_move_counts_all_the_same() -> None:
+    replicas = named([[1, 9], [1], [2]])
+    carried = even(3, 0, 0.0) | {("t", 0): Carried(100, 0.0)}
+    left = spread(replicas, carried, dict.fromkeys((1, 2))).left
+    because = "1 of its replicas stay, as others of theirs are out of service"
+    assert [(it.broker, it.respect, it.share) for it in left if it.reason.endswith(because)] == [
+        (1, Respect.DISK, 2.0),
+        (1, Respect.COUNT, 4 / 3),
+    ]

@@ -2,22 +2,41 @@
 
 A replica counts by the bytes on its disk, by the bytes a second that it is written, and a little by being there. For
 each of these a broker has a share, which is 1 where it has the mean; the sum of the squares of all shares is to be
-small. One replica moves after the other, from a broker that has more than its share, where it gains most for each byte
-that has to be copied; partitions keep as many racks as they have. It ends when no broker has more than `tolerance`
-above the mean, when nothing gains any more, or after `most_moves`: then it is time to look again.
+small, and each step makes it smaller. First disks and traffic become even, and then the number of replicas. A step goes
+from a broker that has more than its share, and is the one that evens most for each byte that has to be copied: a move,
+or where no move helps, an exchange of two replicas. Partitions keep as many racks as they have.
+
+It ends when no broker has more than `tolerance` above the mean, when no step helps any more, or after `most_moves`:
+then it is time to look again. What is left is told with the reason.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from enum import IntEnum
 from typing import Final, Generic
 
 from penstock.leadership.plan import PartitionT, Racks
 from penstock.protocol.value import Value
 
+
+class Respect(IntEnum):
+    DISK = 0
+    TRAFFIC = 1
+    COUNT = 2
+
+
 IMPORTANCE: Final = (1.0, 1.0, 0.1)
-"""Of disk, of traffic, and of the number of replicas."""
+"""Of each respect."""
+FIRST: Final = (Respect.DISK, Respect.TRAFFIC)
 LEAST_COST: Final = 0.1
 """A move costs something even where there is nothing to copy."""
 LEAST_GAIN: Final = 1e-9
+STUCK: Final = "no move and no exchange of two replicas makes the brokers more even"
+FULL: Final = "a plan has no more moves: make another one when these are done"
+SAMPLED: Final = 50
+"""Replicas of a broker, from the largest to the smallest, that are tried in exchanges."""
+
+Weight = tuple[float, ...]
+"""How much a replica adds to the share of its broker, in each respect."""
 
 
 class Carried(Value):
@@ -25,10 +44,29 @@ class Carried(Value):
     bytes_per_second: float
 
 
-class _Step(Value, Generic[PartitionT]):
+class Excess(Value):
+    """A broker that keeps more than the tolerance: `share` is 1 where it has the mean."""
+
+    broker: int
+    respect: Respect
+    share: float
+    reason: str
+
+
+class Spread(Value, Generic[PartitionT]):
+    """The replicas of partitions that should move, and what stays uneven."""
+
+    targets: dict[PartitionT, list[int]]
+    left: list[Excess]
+
+
+class _Move(Value, Generic[PartitionT]):
     partition: PartitionT
     giver: int
     taker: int
+
+
+_Step = tuple[_Move[PartitionT], ...]
 
 
 def spread(
@@ -38,20 +76,21 @@ def spread(
     *,
     tolerance: float = 0.1,
     most_moves: int = 50,
-) -> dict[PartitionT, list[int]]:
+) -> Spread[PartitionT]:
     """`racks` names the brokers in service; partitions with a replica on any other broker stay where they are."""
-    shares = _Shares(
-        {one: list(nodes) for one, nodes in sorted(replicas.items()) if all(node in racks for node in nodes)},
-        carried,
-        racks,
-    )
+    shares = _Shares({one: list(nodes) for one, nodes in sorted(replicas.items())}, carried, racks)
     changed: dict[PartitionT, list[int]] = {}
-    for _ in range(most_moves):
-        step = shares.best_step(1 + tolerance)
-        if step is None:
+    is_limited = False
+    while step := shares.best_step(1 + tolerance):
+        if len(changed.keys() | {move.partition for move in step}) > most_moves:
+            is_limited = True
             break
-        changed[step.partition] = shares.move(step)
-    return {one: nodes for one, nodes in changed.items() if nodes != list(replicas[one])}
+        for move in step:
+            changed[move.partition] = shares.move(move)
+    return Spread(
+        {one: nodes for one, nodes in changed.items() if nodes != list(replicas[one])},
+        list(shares.left(1 + tolerance, is_limited=is_limited)),
+    )
 
 
 class _Shares(Generic[PartitionT]):
@@ -60,43 +99,84 @@ class _Shares(Generic[PartitionT]):
     ) -> None:
         self._replicas = replicas
         self._racks = racks
-        self._weights = _weights(replicas, carried, len(racks))
-        self._of_broker = {node: [0.0, 0.0, 0.0] for node in racks}
+        self._weights = _weights(replicas, carried, racks)
+        self._of_broker = {node: [0.0] * len(Respect) for node in racks}
         self._held: dict[int, dict[PartitionT, None]] = {node: {} for node in racks}
+        """What may move."""
+        self._pinned = dict.fromkeys(racks, 0)
         for partition, nodes in replicas.items():
             for node in nodes:
-                self._count(partition, node, 1)
+                if node in racks:
+                    self._count(partition, node, 1)
+                    self._pinned[node] += not self._may_move(partition)
 
-    def move(self, step: _Step[PartitionT]) -> list[int]:
+    def move(self, move: _Move[PartitionT]) -> list[int]:
         """The replicas afterwards: the taker stands where the giver stood."""
-        self._count(step.partition, step.giver, -1)
-        self._count(step.partition, step.taker, 1)
-        nodes = [step.taker if node == step.giver else node for node in self._replicas[step.partition]]
-        self._replicas[step.partition] = nodes
+        self._count(move.partition, move.giver, -1)
+        self._count(move.partition, move.taker, 1)
+        nodes = [move.taker if node == move.giver else node for node in self._replicas[move.partition]]
+        self._replicas[move.partition] = nodes
         return nodes
 
     def best_step(self, most: float) -> _Step[PartitionT] | None:
-        """What gains most for its cost; None if no broker has more than `most`."""
-        for giver in sorted(self._racks, key=lambda node: (-max(self._of_broker[node]), node)):
-            if max(self._of_broker[giver]) <= most:
-                return None
-            best = max(self._steps(giver), key=lambda it: it[0], default=None)
-            if best is not None:
-                return best[1]
+        """None if no broker has more than `most`, or no step helps."""
+        for respects in (FIRST, (Respect.COUNT,)):
+            over = [node for node in self._racks if self._excessive(node, respects, most)]
+            for steps in (self._moves, self._exchanges):
+                for giver in sorted(over, key=lambda node: (-max(self._of_broker[node][it] for it in respects), node)):
+                    found = steps(giver, self._excessive(giver, respects, most))
+                    best = max(found, key=lambda it: it[0], default=None)
+                    if best is not None:
+                        return best[1]
         return None
 
-    def _steps(self, giver: int) -> Iterator[tuple[float, _Step[PartitionT]]]:
-        for partition in self._held[giver]:
-            cost = self._weights[partition][0] + LEAST_COST
-            for taker in self._racks:
-                gain = self._gain(partition, giver, taker)
-                if gain > LEAST_GAIN and self._may_take(partition, giver, taker):
-                    yield gain / cost, _Step(partition, giver, taker)
+    def left(self, most: float, *, is_limited: bool) -> Iterator[Excess]:
+        for node in sorted(self._racks):
+            for respect in self._excessive(node, tuple(Respect), most):
+                reason = FULL if is_limited else STUCK
+                if self._pinned[node]:
+                    reason += f"; {self._pinned[node]} of its replicas stay, as others of theirs are out of service"
+                yield Excess(node, respect, self._of_broker[node][respect], reason)
 
-    def _gain(self, partition: PartitionT, giver: int, taker: int) -> float:
-        """By how much the squares fall."""
-        rows = zip(IMPORTANCE, self._of_broker[giver], self._of_broker[taker], self._weights[partition], strict=True)
-        return sum(2 * importance * weight * (given - taken - weight) for importance, given, taken, weight in rows)
+    def _excessive(self, node: int, respects: Sequence[Respect], most: float) -> list[Respect]:
+        return [respect for respect in respects if self._of_broker[node][respect] > most]
+
+    def _moves(self, giver: int, respects: Sequence[Respect]) -> Iterator[tuple[float, _Step[PartitionT]]]:
+        for partition in self._held[giver]:
+            weight = self._weights[partition]
+            if not any(weight[respect] for respect in respects):
+                continue
+            for taker in self._racks:
+                value = self._value(weight, giver, taker, respects)
+                if value > 0 and self._may_take(partition, giver, taker):
+                    cost = weight[Respect.DISK] + LEAST_COST
+                    yield value / cost, (_Move(partition, giver, taker),)
+
+    def _exchanges(self, giver: int, respects: Sequence[Respect]) -> Iterator[tuple[float, _Step[PartitionT]]]:
+        given = self._sample(giver, respects)
+        for taker in self._racks:
+            for back in self._sample(taker, respects) if taker != giver else ():
+                for partition in given:
+                    weight, other = self._weights[partition], self._weights[back]
+                    difference = tuple(one - two for one, two in zip(weight, other, strict=True))
+                    value = self._value(difference, giver, taker, respects)
+                    if value > 0 and self._may_take(partition, giver, taker) and self._may_take(back, taker, giver):
+                        cost = weight[Respect.DISK] + other[Respect.DISK] + 2 * LEAST_COST
+                        yield value / cost, (_Move(partition, giver, taker), _Move(back, taker, giver))
+
+    def _sample(self, node: int, respects: Sequence[Respect]) -> list[PartitionT]:
+        loads = {it: sum(self._weights[it][respect] for respect in respects) for it in self._held[node]}
+        held = sorted((it for it in loads if loads[it]), key=lambda it: -loads[it])
+        return held[:: len(held) // SAMPLED + 1]
+
+    def _value(self, weight: Weight, giver: int, taker: int, respects: Sequence[Respect]) -> float:
+        """By how much the squares fall in these respects if so much goes over; 0 if they do not fall in all."""
+        rows = zip(self._of_broker[giver], self._of_broker[taker], weight, strict=True)
+        gains = [
+            2 * importance * part * (given - taken - part)
+            for importance, (given, taken, part) in zip(IMPORTANCE, rows, strict=True)
+        ]
+        return sum(gains[respect] for respect in respects) if sum(gains) > LEAST_GAIN else 0.0
 
     def _may_take(self, partition: PartitionT, giver: int, taker: int) -> bool:
         nodes = self._replicas[partition]
@@ -105,28 +185,27 @@ class _Shares(Generic[PartitionT]):
         after = {self._racks[taker if node == giver else node] for node in nodes}
         return len(after) >= len({self._racks[node] for node in nodes})
 
+    def _may_move(self, partition: PartitionT) -> bool:
+        return all(node in self._racks for node in self._replicas[partition])
+
     def _count(self, partition: PartitionT, node: int, sign: int) -> None:
         shares = self._of_broker[node]
         for respect, weight in enumerate(self._weights[partition]):
             shares[respect] += sign * weight
-        if sign > 0:
-            self._held[node][partition] = None
-        else:
+        if sign < 0:
             del self._held[node][partition]
+        elif self._may_move(partition):
+            self._held[node][partition] = None
 
 
 def _weights(
-    replicas: Mapping[PartitionT, Sequence[int]], carried: Mapping[PartitionT, Carried], brokers: int
-) -> dict[PartitionT, tuple[float, float, float]]:
-    """How much a replica adds to the share of its broker."""
-    disk = sum(carried[one].disk_bytes * len(nodes) for one, nodes in replicas.items()) / max(brokers, 1)
-    traffic = sum(carried[one].bytes_per_second * len(nodes) for one, nodes in replicas.items()) / max(brokers, 1)
-    count = sum(map(len, replicas.values())) / max(brokers, 1)
+    replicas: Mapping[PartitionT, Sequence[int]], carried: Mapping[PartitionT, Carried], racks: Racks
+) -> dict[PartitionT, Weight]:
+    """What is on brokers that are out of service counts nowhere."""
+    loads = {one: (carried[one].disk_bytes, carried[one].bytes_per_second, 1) for one in replicas}
+    here = {one: sum(node in racks for node in nodes) for one, nodes in replicas.items()}
+    means = [sum(loads[one][respect] * here[one] for one in replicas) / max(len(racks), 1) for respect in Respect]
     return {
-        one: (
-            carried[one].disk_bytes / disk if disk else 0.0,
-            carried[one].bytes_per_second / traffic if traffic else 0.0,
-            1 / count,
-        )
-        for one in replicas
+        one: tuple(part / mean if mean else 0.0 for part, mean in zip(load, means, strict=True))
+        for one, load in loads.items()
     }

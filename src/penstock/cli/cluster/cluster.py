@@ -8,8 +8,9 @@ from penstock.cli.replicas.drain import Drain
 from penstock.cli.replicas.replication_throttles import NO_LIMIT, limit_option
 from penstock.cli.terminal.options import JSON, argument, declared, option
 from penstock.cli.terminal.output import as_objects, print_json, print_lines, print_table
-from penstock.cli.terminal.session import BrokerSession, NodeSession
-from penstock.client.admin import Admin
+from penstock.cli.terminal.session import QUORUM_PATIENCE_MS, BrokerSession, NodeSession
+from penstock.client.admin import Admin, ClusterDescription
+from penstock.protocol.errors import KafkaError
 
 NO_RACK: Final = "null"
 FENCED_TOO: Final = option("Show brokers that are registered but not in service too.")
@@ -31,19 +32,29 @@ def cluster_id(session: NodeSession, as_json: bool = JSON) -> None:
 @command.command("describe")
 @declared
 def describe(session: BrokerSession, include_fenced_brokers: bool = FENCED_TOO, as_json: bool = JSON) -> None:
-    """Show the cluster's id, its controller and its brokers."""
-    found = session.run(lambda admin: admin.describe_cluster(include_fenced=include_fenced_brokers))
+    """Show the cluster's id, its active controller and its brokers."""
+
+    async def work(admin: Admin) -> tuple[ClusterDescription, int | None]:
+        found = await admin.describe_cluster(include_fenced=include_fenced_brokers)
+        try:
+            return found, (await admin.quorum.describe()).leader_id  # the answer before names a broker
+        except KafkaError as error:
+            click.echo(error.message, err=True)
+            return found, None
+
+    found, controller_id = session.run(work, patience_ms=QUORUM_PATIENCE_MS)
     if as_json:
         columns = ["node_id", "host", "port", "rack", "is_fenced"]
         rows = [(one.node_id, one.address.host, one.address.port, one.rack, one.is_fenced) for one in found.brokers]
         brokers = as_objects(columns, rows)
-        print_json({"cluster_id": found.cluster_id, "controller_id": found.controller_id, "brokers": brokers})
+        print_json({"cluster_id": found.cluster_id, "controller_id": controller_id, "brokers": brokers})
         return
     click.echo(f"cluster {found.cluster_id}")
+    click.echo(f"controller {'unknown' if controller_id is None else controller_id}")
     print_table(
         ["NODE", "ADDRESS", "RACK", "CONTROLLER", "FENCED"],
         [
-            (one.node_id, str(one.address), one.rack, one.node_id == found.controller_id, one.is_fenced)
+            (one.node_id, str(one.address), one.rack, one.node_id == controller_id, one.is_fenced)
             for one in found.brokers
         ],
     )

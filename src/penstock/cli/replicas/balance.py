@@ -15,11 +15,12 @@ from penstock.cli.terminal.output import Value, as_objects, joined, print_json, 
 from penstock.cli.terminal.session import BrokerSession
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
-from penstock.leadership.spread import Carried, spread
+from penstock.leadership.spread import Carried, Excess, Respect, spread
 from penstock.protocol.value import Value as Values
 
 Replicas = dict[TopicPartition, list[int]]
 THROTTLE: Final = 50_000_000
+IN_WORDS: Final = {Respect.DISK: "disk", Respect.TRAFFIC: "traffic", Respect.COUNT: "replicas"}
 
 
 class Wishes(Values):
@@ -37,6 +38,7 @@ class Proposal(Values):
     now: Leadership
     carried: dict[TopicPartition, Carried]
     targets: Replicas
+    left: list[Excess]
 
 
 @click.group(short_help="spread replicas over the brokers by disk and traffic")
@@ -80,9 +82,14 @@ def execute(
     """Move replicas, one batch after the other. Ctrl-C takes back the batch that is under way; what has moved stays."""
 
     async def work(admin: Admin) -> None:
-        targets = replicas_in(path, may_be_empty=True) if path is not None else (await _propose(admin, wishes)).targets
+        if path is not None:
+            targets, left = replicas_in(path, may_be_empty=True), []
+        else:
+            found = await _propose(admin, wishes)
+            targets, left = found.targets, found.left
         if not targets:
-            click.echo("nothing moves: the brokers are even enough, or no move makes them more so")
+            click.echo("nothing moves")
+            _show_left(left)
             return
         await BalanceMoves(admin, throttle, at_once).run(targets)
 
@@ -94,14 +101,20 @@ async def _propose(admin: Admin, wishes: Wishes) -> Proposal:
     measured = await rates(admin, now, wishes.measure)
     bytes_now = await sizes(admin, now)
     carried = {one: Carried(bytes_now.get(one, 0), measured[one]) for one in now.partitions}
-    targets = spread(
+    found = spread(
         {one: row.replicas for one, row in now.partitions.items()},
         carried,
         {node: rack for node, rack in now.racks.items() if node not in now.away},
         tolerance=wishes.tolerance,
         most_moves=wishes.most_moves,
     )
-    return Proposal(now, carried, dict(sorted(targets.items())))
+    return Proposal(now, carried, dict(sorted(found.targets.items())), found.left)
+
+
+def _show_left(left: list[Excess]) -> None:
+    for one in left:
+        what = IN_WORDS[one.respect]
+        click.echo(f"broker {one.broker} keeps {one.share - 1:.0%} more than the mean of {what}: {one.reason}")
 
 
 def _show(found: Proposal, *, as_json: bool) -> None:
@@ -117,7 +130,16 @@ def _show(found: Proposal, *, as_json: bool) -> None:
             {"topic": one.topic, "partition": one.partition, "replicas": before[one], "planned": nodes}
             for one, nodes in found.targets.items()
         ]
-        print_json({"brokers": as_objects(keys, brokers), "partitions": moves})
+        left = [
+            {
+                "broker": one.broker,
+                "respect": IN_WORDS[one.respect],
+                "share": round(one.share, 3),
+                "reason": one.reason,
+            }
+            for one in found.left
+        ]
+        print_json({"brokers": as_objects(keys, brokers), "partitions": moves, "uneven": left})
         return
     columns = ["BROKER", "RACK", "REPLICAS", "DISK", "BYTES/S"]
     rows: list[tuple[Value, ...]] = [
@@ -133,6 +155,7 @@ def _show(found: Proposal, *, as_json: bool) -> None:
         ],
         empty="nothing should move",
     )
+    _show_left(found.left)
 
 
 def _has(
