@@ -4,13 +4,14 @@ They are those of Penstock's controllers, whose handlers do not care what it is 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.metadata.image import ClusterImage
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, Handler, load_handlers
+from penstock.node.serving.slices import Slices
 from penstock.protocol.requests.api import ApiKey
 from penstock.raft.log_name import METADATA_LOG, LogName
 
@@ -40,6 +41,7 @@ class StoreNode:
     handlers: Mapping[int, Handler]
     authorizer: Authorizer = ALLOW_ALL
     log: LogName = METADATA_LOG
+    slices: Slices = field(default_factory=Slices)
 
 
 def store_node(quorum: QuorumDriver, cluster_id: str) -> StoreNode:

@@ -48,6 +48,11 @@ class Segments(Sequence[Segment]):
     def __getitem__(self, number: int | slice) -> Segment | list[Segment]:
         return self._segments[number]
 
+    def __contains__(self, segment: object) -> bool:
+        if not isinstance(segment, Segment) or not self._segments:
+            return False
+        return self._segments[self.number_of(segment.base_offset)] is segment
+
     # finding
 
     @property
@@ -190,7 +195,7 @@ class Segments(Sequence[Segment]):
                 if segment is not active:
                     segment.save_indexes(durable=True)
             except FileNotFoundError:
-                if segment in self._segments:
+                if segment in self:
                     raise
         self.sync_names()
 

@@ -15,10 +15,10 @@ from penstock.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)
 
-LARGE_BYTES: Final = 256 * 1024
+LARGE_BYTES: Final = 32 * 1024
 """Small structures become up to 40 times their bytes in objects: bearable up to here, counted from here on."""
 MAX_ITEMS: Final = 1_000_000
-"""Items that the arrays of one large message may hold together."""
+"""Items that the arrays, and tagged fields, of one large message may be together."""
 MAX_REQUEST_ITEMS: Final = 200_000
 """The same for a request: any client may send one, and each item is work for a node."""
 

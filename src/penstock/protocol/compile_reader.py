@@ -22,7 +22,13 @@ from penstock.protocol.source import (
     short_arrays,
 )
 from penstock.protocol.uuids import uuid_of
-from penstock.protocol.varint import Buffer, decode_long_uvarint, decode_uvarint
+from penstock.protocol.varint import (
+    Buffer,
+    check_tagged_fields,
+    decode_long_uvarint,
+    decode_uvarint,
+    skip_tagged_fields,
+)
 
 _MAKE = {"string": 'str(buf[pos:stop], "utf-8") if stop > pos else ""', "slice": "buf[pos:stop]"}
 
@@ -33,18 +39,8 @@ def _refuse(what: str, length: int, left: int) -> NoReturn:
     raise DecodeError(f"{what} declares a length of {length} with {left} bytes left")
 
 
-def _skip_tagged_fields(buf: Buffer, pos: int, count: int, end: int) -> int:
-    for _ in range(count):
-        _, pos = decode_uvarint(buf, pos)
-        size, pos = decode_uvarint(buf, pos)
-        pos += size
-        if pos > end:
-            _refuse("a tagged field", size, end - pos + size)
-    return pos
-
-
 def _too_many(max_items: int) -> NoReturn:
-    raise DecodeError(f"arrays of more than {max_items} items together")
+    raise DecodeError(f"arrays and tagged fields of more than {max_items} items together")
 
 
 def compile_reader(cls: type[Message], version: int, *, max_items: int | None = None) -> Reader:
@@ -65,7 +61,8 @@ class _ReaderSource(Source):
             uuid_of=uuid_of,
             refuse=_refuse,
             too_many=_too_many,
-            skip_tagged_fields=_skip_tagged_fields,
+            check_tagged_fields=check_tagged_fields,
+            skip_tagged_fields=skip_tagged_fields,
             long_uvarint=decode_long_uvarint,
             uvarint=decode_uvarint,
             unpack_from=unpack_from,
@@ -182,9 +179,7 @@ class _ReaderSource(Source):
         assert size > 0, "an array of nothing could not be bounded"
         negative = "" if nullable else f"{length} < 0 or "
         self.line(f"if {negative}{length} * {size} > end - pos: refuse({name!r}, {length}, end - pos)")
-        if self._max_items is not None:
-            self.line(f"items_left -= {length}")
-            self.line(f"if items_left < 0: too_many({self._max_items})")
+        self._count(length)
         if kind in PACKED_ARRAYS:
             assert isinstance(kind, str)
             short = self.constant("unpack", tuple(layout.unpack_from for layout in short_arrays(kind)))
@@ -194,6 +189,11 @@ class _ReaderSource(Source):
         else:
             self._loop(name, kind, target, length, flexible)
         self.depth -= nullable
+
+    def _count(self, length: str) -> None:
+        if self._max_items is not None:
+            self.line(f"items_left -= {length}")
+            self.line(f"if items_left < 0: too_many({self._max_items})")
 
     def _loop(self, name: str, kind: str | type[Message], target: str, length: str, flexible: bool) -> None:
         items, element = self.name("items"), self.name("item")
@@ -211,6 +211,7 @@ class _ReaderSource(Source):
         self.line(f"if {count}:")
         self.depth += 1
         self.line(f"if {count} > 127: {count}, pos = long_uvarint(buf, pos, {count})")
+        self._count(count)
         if not tagged:
             self.line(f"pos = skip_tagged_fields(buf, pos, {count}, end)")
         else:
@@ -219,6 +220,7 @@ class _ReaderSource(Source):
 
     def _known_tagged_fields(self, tagged: dict[str, Field], owner: str, count: str) -> None:
         tag, size, stop = self.name("tag"), self.name("size"), self.name("stop")
+        self.line(f"check_tagged_fields({count})")
         self.line(f"for _ in range({count}):")
         self.depth += 1
         self.line(f"{tag}, pos = uvarint(buf, pos)")

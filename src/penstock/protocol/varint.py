@@ -6,6 +6,8 @@ from penstock.protocol.errors import DecodeError
 
 Buffer = bytes | bytearray | memoryview
 
+MAX_TAGGED_FIELDS: Final = 1_000
+"""In one structure; Kafka takes 10,000, and no client is known to send more than a few."""
 _MAX_BYTES_OF_UVARINT: Final = 5
 _MAX_BYTES_OF_VARLONG: Final = 10
 
@@ -75,3 +77,20 @@ def decode_varint(buffer: Buffer, position: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         shift += 7
     return (value >> 1) ^ -(value & 1), position
+
+
+def check_tagged_fields(count: int) -> None:
+    if count > MAX_TAGGED_FIELDS:
+        raise DecodeError(f"{count} tagged fields in one structure; {MAX_TAGGED_FIELDS} may come")
+
+
+def skip_tagged_fields(buffer: Buffer, position: int, count: int, end: int) -> int:
+    """The position behind so many unknown tagged fields; DecodeError, or IndexError at the end."""
+    check_tagged_fields(count)
+    for _ in range(count):
+        _, position = decode_uvarint(buffer, position)
+        size, position = decode_uvarint(buffer, position)
+        position += size
+        if position > end:
+            raise DecodeError(f"a tagged field declares a length of {size} with {end - position + size} bytes left")
+    return position

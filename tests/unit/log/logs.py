@@ -11,7 +11,6 @@ from penstock.log.removals import Removals
 from penstock.log.validation import AppendOrigin
 from penstock.protocol.batch import read_header
 from penstock.protocol.compression import Compression
-from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, decode_batch, encode_batch
 
 NOW = 1_700_000_000_000
@@ -100,15 +99,7 @@ def run_through(search: Search) -> TimestampOffset | None:
     work: Work | None = None
     try:
         while True:
-            if work is None:
-                work = next(search)
-                continue
-            try:
-                data = work()
-            except DecodeError as error:
-                work = search.throw(error)
-            else:
-                work = search.send(data)
+            work = next(search) if work is None else search.send(work())
     except StopIteration as stop:
         found: TimestampOffset | None = stop.value
         return found

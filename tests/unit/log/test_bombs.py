@@ -1,5 +1,6 @@
 """Small batches that unpack to far more: refused, or left alone, in bounded memory."""
 
+import gc
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -104,3 +105,19 @@ def test_a_look_up_by_time_is_content_with_the_batch(tmp_path: Path, bomb: memor
     latest = run_through(log.search_max_timestamp())
     assert latest is not None
     assert latest.offset == 3
+
+
+def test_what_a_look_up_has_unpacked_is_free_when_it_ends(tmp_path: Path) -> None:
+    """Without the collector, which looks at everything a hundred times more seldom in a node."""
+    log = open_log(tmp_path)
+    append(log, memoryview(encode_batch([Record(0, NOW, b"k", bytes(80 << 20))], compression=Compression.ZSTD)))
+
+    def look() -> None:
+        for _ in range(3):
+            run_through(log.search_timestamp(NOW))
+
+    gc.disable()
+    try:
+        assert peak_of(look) < 2 * (64 << 20)
+    finally:
+        gc.enable()

@@ -7,6 +7,7 @@ from penstock.log import lookup
 from penstock.log.config import LogConfig
 from penstock.log.lookup import TimestampOffset
 from penstock.log.partition_log import PartitionLog
+from penstock.log.segment import Segment
 from penstock.protocol.compression import Compression
 from penstock.protocol.records import Record, encode_batch
 
@@ -57,17 +58,33 @@ def steps(log: PartitionLog, timestamp_ms: int) -> tuple[list[str], TimestampOff
         return taken, stop.value
 
 
-def test_a_search_pauses_after_so_many_batches_and_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_pauses_after_so_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "BATCHES_A_STEP", 3)
-    monkeypatch.setattr(lookup, "RECORDS_A_STEP", 4)
     log = open_log(tmp_path, LogConfig(index_interval_bytes=1 << 20))
     for _ in range(7):
         append(log, batch(2))
     assert steps(log, NOW + 1) == ([], None), "the segment is too old"
     times = [0] * 9 + [5]
     append(log, memoryview(encode_batch([Record(i, NOW + time, b"k", b"v") for i, time in enumerate(times)])))
-    found = TimestampOffset(NOW + 5, 23, 0)
-    assert steps(log, NOW + 1) == (["pause"] * (2 + 2), found), "behind 3 and 6 batches, 4 and 8 records"
+    assert steps(log, NOW + 1) == (["pause"] * 2, TimestampOffset(NOW + 5, 23, 0)), "behind 3 and 6 batches"
+
+
+def test_a_search_asks_each_segment_once_and_pauses_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it looks at is counted, as it must grow with the segments and not with their square."""
+    asked = []
+
+    def equals(one: Segment, other: object) -> bool:
+        asked.append(one)
+        return one is other
+
+    monkeypatch.setattr(lookup, "SEGMENTS_A_STEP", 10)
+    monkeypatch.setattr(Segment, "__eq__", equals)
+    log = open_log(tmp_path, LogConfig(segment_bytes=len(batch(1))))
+    for _ in range(60):
+        append(log, batch(1))
+    assert steps(log, NOW + 1) == (["pause"] * 6, None)
+    assert not asked, "no search among all segments for each of them"
+    assert steps(log, NOW)[1] == TimestampOffset(NOW, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +101,7 @@ def test_what_takes_long_to_unpack_is_work_for_a_thread(
     log = open_log(tmp_path)
     sent = batch(2, compression=compression)
     length = int.from_bytes(sent[8:12], "big")
-    monkeypatch.setattr(lookup, "UNPACKED_AT_ONCE_BYTES", length + (most == -1) - 1)
+    monkeypatch.setattr(lookup, "LOOKED_INTO_AT_ONCE_BYTES", length + (most == -1) - 1)
     append(log, sent)
     assert steps(log, NOW) == (expected, TimestampOffset(NOW, 0, 0))
 

@@ -10,6 +10,7 @@ from penstock.protocol.messages.fetch import FetchRequest, ReplicaState
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.schema import Message, array, field
+from penstock.protocol.varint import MAX_TAGGED_FIELDS, encode_uvarint
 
 
 class Everything(Message, versions="0-1", flexible="1+"):
@@ -92,6 +93,17 @@ def test_unknown_tagged_fields_are_skipped() -> None:
     assert known[-11:] == bytes.fromhex("01 01 08 0000000000000005".replace(" ", ""))
     mixed = known[:-11] + b"\x02" + known[-10:] + b"\x63\x00"
     assert decode(ApiVersionsResponse, 3, mixed)[0].finalized_features_epoch == 5
+
+
+@pytest.mark.parametrize("cls", [ApiVersionsRequest, ApiVersionsResponse], ids=["none is known", "some are known"])
+@pytest.mark.parametrize("count", [MAX_TAGGED_FIELDS, MAX_TAGGED_FIELDS + 1])
+def test_a_structure_has_so_many_tagged_fields(cls: type[Message], count: int) -> None:
+    data = encode(cls(), 3)[:-1] + encode_uvarint(count) + b"\x63\x00" * count
+    if count <= MAX_TAGGED_FIELDS:
+        assert decode(cls, 3, data) == (cls(), len(data))
+    else:
+        with pytest.raises(DecodeError, match=f"{count} tagged fields"):
+            decode(cls, 3, data)
 
 
 def test_a_tagged_field_must_have_the_size_that_it_declares() -> None:

@@ -12,7 +12,7 @@ from penstock.protocol.messages.metadata import MetadataResponse, MetadataRespon
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from penstock.protocol.requests.produce import ProduceFrame, ProduceTopic, parse_produce
 from penstock.protocol.schema import Message
-from penstock.protocol.varint import encode_uvarint
+from penstock.protocol.varint import MAX_TAGGED_FIELDS, encode_uvarint
 
 ITEMS = 2 * MAX_ITEMS
 FILLER = "n" * 200_000
@@ -35,6 +35,15 @@ def test_the_limit_is_on_all_items_together(count: int) -> None:
     else:
         with pytest.raises(DecodeError, match=f"more than {MAX_REQUEST_ITEMS} items"):
             decode(DescribeProducersRequest, 0, data)
+
+
+def test_tagged_fields_are_items() -> None:
+    """A topic of three bytes may have more tagged fields than its message may have items."""
+    topic = b"\x01\x01" + encode_uvarint(MAX_TAGGED_FIELDS) + b"\x63\x00" * MAX_TAGGED_FIELDS
+    topics = MAX_REQUEST_ITEMS // MAX_TAGGED_FIELDS
+    data = encode_uvarint(topics + 1) + topic * topics + b"\x00"
+    with pytest.raises(DecodeError, match=f"more than {MAX_REQUEST_ITEMS} items"):
+        decode(DescribeProducersRequest, 0, data)
 
 
 def test_a_response_may_hold_more() -> None:

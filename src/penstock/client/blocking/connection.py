@@ -13,7 +13,7 @@ from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.requests.api import UNSERVED, ApiKey, api_of
-from penstock.protocol.requests.framing import decode_response, encode_request, skip_tagged_fields
+from penstock.protocol.requests.framing import decode_response, encode_request, skip_header_fields
 from penstock.protocol.schema import Message
 
 MAX_RESPONSE_BYTES = 1 << 30
@@ -109,7 +109,7 @@ class BlockingConnection:
         self._expected.popleft()
         begin = LENGTH.size
         if api_of(api_key).response_header_version(version):
-            begin = skip_tagged_fields(frame, begin)
+            begin = skip_header_fields(frame, begin)
         return frame[begin:], version
 
     def request(self, api_key: ApiKey, message: Message, response_class: type[Response]) -> Response:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Protocol
 from uuid import UUID
 
@@ -19,6 +18,7 @@ from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.handler import Handler
+from penstock.node.serving.slices import Slices
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import Act, check_allowed
@@ -91,8 +91,7 @@ class Broker:
         self.handlers = handlers or {}
         self.authorizer = authorizer
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, self.random)
-        self.slices = asyncio.Lock()
-        """Held while a slice of a long answer is worked on (`serving.slices`)."""
+        self.slices = Slices()
 
     @property
     def cluster_id(self) -> str:

@@ -13,6 +13,7 @@ from penstock.node.environment.environment import wall_clock_ms
 from penstock.node.metrics.registry import Registry
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.handler import Handler
+from penstock.node.serving.slices import Slices
 from penstock.protocol.schema import Message
 from penstock.raft.describe import QuorumDescription
 from penstock.raft.log_name import METADATA_LOG, LogName
@@ -97,5 +98,6 @@ class ControllerNode:
     authorizer: Authorizer = ALLOW_ALL
     hand_over: Callable[[int], Awaitable[None]] | None = None
     """Makes another voter the active controller, if this node has that one."""
+    slices: Slices = field(default_factory=Slices)
     metrics: Registry = field(default_factory=Registry)
     now_ms: Callable[[], int] = wall_clock_ms

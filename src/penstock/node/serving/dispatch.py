@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from inspect import isgeneratorfunction, unwrap
 from typing import Any, Protocol
 
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
@@ -17,6 +18,7 @@ from penstock.node.serving.handler import CloseConnection, Handler, RequestConte
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.rules import judged
 from penstock.node.serving.session import Session
+from penstock.node.serving.slices import Slices, Steps
 from penstock.node.serving.versions import unsupported_version
 from penstock.protocol.codec import LARGE_BYTES, decode
 from penstock.protocol.requests.api import Api, ApiKey, api_of
@@ -51,11 +53,19 @@ class _Served:
     def __init__(self, handler: Handler, api: Api, authorizer: Authorizer) -> None:
         self.handler = handler
         self.api = api
+        self.apart = handler.replace(raw=True)
+        """As it answers where that takes long: in bytes that a thread has made."""
+        self.is_sliced = isgeneratorfunction(unwrap(handler.function))
         is_judged_here = not (authorizer is ALLOW_ALL or handler.raw or handler.hands_on)
-        self.answer: Callable[..., Any] = self._judged if is_judged_here else handler.function
+        self._function: Callable[..., Any] = self._in_slices if self.is_sliced else handler.function
+        self.answer: Callable[..., Any] = self._judged if is_judged_here else self._function
+
+    def _in_slices(self, node: Node, context: RequestContext, request: Message) -> Any:
+        steps: Steps[Any] = self.handler.function(node, context, request)  # type: ignore[assignment]  # see is_sliced
+        return node.slices.answer(steps)
 
     def _judged(self, node: Node, context: RequestContext, request: Message) -> Any:
-        return judged(self.handler.rule, partial(self.handler.function, node, context), node, context, request)
+        return judged(self.handler.rule, partial(self._function, node, context), node, context, request)
 
     @cached_property
     def request_class(self) -> type[Message]:
@@ -71,6 +81,9 @@ class Node(Protocol):
 
     @property
     def authorizer(self) -> Authorizer: ...
+
+    @property
+    def slices(self) -> Slices: ...
 
 
 class Dispatcher:
@@ -110,10 +123,11 @@ class Dispatcher:
             elif size <= LARGE_BYTES:
                 request, _ = decode(served.request_class, version, frame, position)
             else:
-                answer = self._answer_apart(served, context, bytes(frame), position)
-                return Waiting(handler.replace(raw=True), context, answer)
+                return Waiting(served.apart, context, self._answer_apart(served, context, bytes(frame), position))
             reply = served.answer(self._node, context, request)
         if hasattr(reply, "__await__"):
+            if served.is_sliced:
+                return Waiting(served.apart, context, self._encode_apart(handler, context, reply))
             return Waiting(handler, context, reply)
         return self.encode(handler, context, reply)
 
@@ -121,13 +135,15 @@ class Dispatcher:
         self, served: _Served, context: RequestContext, frame: bytes, position: int
     ) -> list[ResponsePart]:
         """Answer a large request: a thread makes objects of its bytes, and bytes of the answer."""
-        loop, handler = asyncio.get_running_loop(), served.handler
-        cls = served.request_class
+        loop, cls = asyncio.get_running_loop(), served.request_class
         request, _ = await loop.run_in_executor(None, decode, cls, context.api_version, frame, position)
-        reply = served.answer(self._node, context, request)
+        return await self._encode_apart(served.handler, context, served.answer(self._node, context, request))
+
+    async def _encode_apart(self, handler: Handler, context: RequestContext, reply: Any) -> list[ResponsePart]:
+        """A thread makes bytes of an answer that took long, as it may be large."""
         if hasattr(reply, "__await__"):
             reply = await reply
-        return await loop.run_in_executor(None, self.encode, handler, context, reply)
+        return await asyncio.get_running_loop().run_in_executor(None, self.encode, handler, context, reply)
 
     def encode(self, handler: Handler, context: RequestContext, reply: Any) -> list[ResponsePart]:
         if reply is None:

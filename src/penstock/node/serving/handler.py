@@ -6,9 +6,10 @@ get the `Broker` first; those in `penstock.node.api.controller` serve those of t
 beginning.
 
 A handler gets the decoded request and returns the response message at once, or something to await when it has to wait.
-A message that is always the same may be returned as its bytes. `None` means that the request has no response (Produce
-with acks=0). A raw handler (Produce, Fetch) gets the frame itself and the position of the body, and returns the parts
-of the whole response, length first.
+A handler whose work grows with what is asked, or with what the node holds, is a generator, which is taken in slices
+(`slices`). A message that is always the same may be returned as its bytes. `None` means that the request has no
+response (Produce with acks=0). A raw handler (Produce, Fetch) gets the frame itself and the position of the body, and
+returns the parts of the whole response, length first.
 
 Error codes belong in the response, in its own layout, so a handler puts them there itself. An exception that leaves a
 handler is the node's fault or the peer's garbage: it is logged once and the connection is closed.

@@ -1,57 +1,82 @@
 """Long answers in slices: whoever asks for much waits for it, and nobody else does.
 
 A long answer is a generator. Between two steps of at most half a millisecond it yields None; work that cannot be cut,
-but needs nothing of the node, it yields as a function without arguments, which runs in a thread and whose result (or
-error) comes back. All long answers of a node share one `asyncio.Lock`, so however many there are, one slice runs at a
-time.
+but needs nothing of the node, it yields as a function without arguments, which runs in a thread, and what it has to
+wait for as an awaitable; the result (or error) of both comes back. However many long answers a node has, one slice of
+them runs at a time, and one such work: what they unpack together is what one of them does.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 Work = Callable[[], Any]
-Steps = Generator[Work | None, Any, T]
+Yielded = Work | Awaitable[Any] | None
+Steps = Generator[Yielded, Any, T]
 
 STEPS_AT_ONCE = 4
 """Steps of one slice: two milliseconds at the most."""
 
 
-def in_slices(steps: Steps[T], lock: asyncio.Lock) -> T | Awaitable[T]:
-    """The result, at once if the first slice brings it."""
-    work: Work | None = None
-    try:
-        for _ in range(STEPS_AT_ONCE):
-            work = next(steps)
-            if work is not None:
-                break
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    return _go_on(steps, work, lock)
+class Slices:
+    """What the long answers of one node share."""
 
+    __slots__ = ("_turn", "_working")
 
-async def _go_on(steps: Steps[T], work: Work | None, lock: asyncio.Lock) -> T:
-    loop = asyncio.get_running_loop()
-    while True:
-        failure: Exception | None = None
-        found: Any = None
-        if work is not None:
-            try:
-                found = await loop.run_in_executor(None, work)
-            except Exception as error:
-                failure = error
-        async with lock:
-            await asyncio.sleep(0)
-            try:
-                work = steps.send(found) if failure is None else steps.throw(failure)
-                for _ in range(STEPS_AT_ONCE - 1):
-                    if work is not None:
-                        break
-                    work = next(steps)
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._working = asyncio.Lock()
+
+    def answer(self, steps: Steps[T]) -> T | Awaitable[T]:
+        """The result, at once if the first slice brings it."""
+        work: Yielded = None
+        try:
+            for _ in range(STEPS_AT_ONCE):
+                work = next(steps)
+                if work is not None:
+                    break
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        return self._go_on(steps, work)
+
+    async def _go_on(self, steps: Steps[T], work: Yielded) -> T:
+        step: Callable[[], Yielded] = partial(next, steps)
+        try:
+            while True:
+                if work is not None:
+                    step = await self._worked(steps, work)
+                async with self._turn:
+                    await asyncio.sleep(0)
+                    try:
+                        work, step = step(), partial(next, steps)
+                        for _ in range(STEPS_AT_ONCE - 1):
+                            if work is not None:
+                                break
+                            work = step()
+                    except StopIteration as stop:
+                        result: T = stop.value
+                        return result
+        finally:
+            del step  # it may have an error, and that this frame: only the collector would free what both hold
+
+    async def _worked(self, steps: Steps[T], work: Work | Awaitable[Any]) -> Callable[[], Yielded]:
+        """What goes on with the result of the work, or with its error."""
+        try:
+            if isinstance(work, Awaitable):
+                return partial(steps.send, await work)
+            async with self._working:
+                return partial(steps.send, await asyncio.get_running_loop().run_in_executor(None, work))
+        except Exception as error:
+            return partial(steps.throw, error)
+
+    async def each(self, items: Sequence[T], at_once: int, do: Callable[[Sequence[T]], object]) -> None:
+        """Do something with very many items, `at_once` in a turn."""
+        for first in range(0, len(items), at_once):
+            async with self._turn:
+                await asyncio.sleep(0)
+                do(items[first : first + at_once])

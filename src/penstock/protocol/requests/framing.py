@@ -10,7 +10,7 @@ from penstock.protocol.codec import decode, encode_into
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.requests.api import FLEXIBLE_FROM, KEYS, NEVER, Api, ApiKey, api_of
 from penstock.protocol.schema import Message
-from penstock.protocol.varint import Buffer, decode_uvarint
+from penstock.protocol.varint import Buffer, decode_uvarint, skip_tagged_fields
 
 _LENGTH: Final = struct.Struct(">i")
 _REQUEST_START: Final = struct.Struct(">hhih")
@@ -50,22 +50,16 @@ def read_request_header(frame: Buffer, position: int = 0) -> tuple[int, int, int
             client_id = str(frame[position:end], "utf-8")
             position = end
         if version >= _flexible_from(api_key, NEVER):
-            position = skip_tagged_fields(frame, position) if frame[position] else position + 1
+            position = skip_header_fields(frame, position) if frame[position] else position + 1
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise DecodeError(f"request header: {error}") from error
     return api_key, version, correlation_id, client_id, position
 
 
-def skip_tagged_fields(frame: Buffer, position: int) -> int:
-    """The position behind unknown tagged fields; DecodeError, or IndexError at the end."""
+def skip_header_fields(frame: Buffer, position: int) -> int:
+    """The position behind the tagged fields of a header, none of which is known; DecodeError, IndexError at the end."""
     count, position = decode_uvarint(frame, position)
-    for _ in range(count):
-        _, position = decode_uvarint(frame, position)
-        size, position = decode_uvarint(frame, position)
-        position += size
-        if position > len(frame):
-            raise DecodeError(f"a tagged field of {size} bytes passes the end")
-    return position
+    return skip_tagged_fields(frame, position, count, len(frame))
 
 
 def api_of_request(message: Message) -> Api:
@@ -118,7 +112,7 @@ def decode_response(api_key: int, version: int, frame: Buffer, cls: type[Message
         (correlation_id,) = _LENGTH.unpack_from(frame, 0)
         position = _LENGTH.size
         if api.response_header_version(version) == 1:
-            position = skip_tagged_fields(frame, position)
+            position = skip_header_fields(frame, position)
     except (struct.error, IndexError) as error:
         raise DecodeError(f"response header: {error}") from error
     message, _ = decode(cls or api.response_class, version, frame, position)

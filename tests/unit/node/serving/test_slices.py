@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
+import time
+import weakref
 from collections.abc import Awaitable
+from functools import partial
 from typing import cast
 
 import pytest
 
-from penstock.node.serving.slices import STEPS_AT_ONCE, Steps, in_slices
+from penstock.node.serving.slices import STEPS_AT_ONCE, Slices, Steps
 
 
 def counting(steps: int, seen: list[str], name: str = "") -> Steps[str]:
@@ -20,13 +24,13 @@ def counting(steps: int, seen: list[str], name: str = "") -> Steps[str]:
 
 
 def test_what_is_short_comes_at_once() -> None:
-    assert in_slices(counting(STEPS_AT_ONCE - 1, []), asyncio.Lock()) == "done"
+    assert Slices().answer(counting(STEPS_AT_ONCE - 1, [])) == "done"
 
 
 async def test_only_one_slice_is_worked_on_in_a_turn() -> None:
     seen: list[str] = []
-    lock = asyncio.Lock()
-    answers = [in_slices(counting(10 * STEPS_AT_ONCE, seen, name), lock) for name in "abc"]
+    slices = Slices()
+    answers = [slices.answer(counting(10 * STEPS_AT_ONCE, seen, name)) for name in "abc"]
     tasks = [asyncio.ensure_future(cast("Awaitable[str]", answer)) for answer in answers]
     most, before = 0, len(seen)
     while not all(task.done() for task in tasks):
@@ -46,9 +50,68 @@ async def test_work_in_a_thread_brings_its_result_or_its_error() -> None:
             found.append(str(error))
         return found
 
-    answer = in_slices(working(), asyncio.Lock())
+    answer = Slices().answer(working())
     assert inspect.isawaitable(answer)
     assert await answer == [7, "integer division or modulo by zero"]
+
+
+async def test_one_work_is_done_at_a_time() -> None:
+    """So what works hold in memory is bounded, however many long answers there are."""
+    under_way, most = [], []
+
+    def work() -> None:
+        under_way.append(1)
+        most.append(len(under_way))
+        time.sleep(0)
+        under_way.pop()
+
+    def working() -> Steps[None]:
+        for _ in range(20):
+            yield work
+
+    slices = Slices()
+    await asyncio.gather(*(cast("Awaitable[None]", slices.answer(working())) for _ in range(10)))
+    assert max(most) == 1
+
+
+async def test_an_answer_may_wait_and_holds_nobody_up_meanwhile() -> None:
+    slices, arrived = Slices(), asyncio.Event()
+
+    def waiting() -> Steps[str]:
+        assert (yield arrived.wait()) is True
+        return "arrived"
+
+    answer = asyncio.ensure_future(cast("Awaitable[str]", slices.answer(waiting())))
+    await asyncio.sleep(0)
+    assert await cast("Awaitable[str]", slices.answer(counting(2 * STEPS_AT_ONCE, []))) == "done"
+    arrived.set()
+    assert await answer == "arrived"
+
+
+async def test_an_error_keeps_nothing_alive() -> None:
+    """The frames on its way hold what was being worked on, and only the collector would free a circle of them."""
+
+    class Held:
+        pass
+
+    held = Held()
+    gone = weakref.ref(held)
+
+    def failing(held: Held) -> None:
+        raise OSError("the disk")
+
+    def working(held: Held) -> Steps[None]:
+        yield partial(failing, held)
+
+    answer = cast("Awaitable[None]", Slices().answer(working(held)))
+    gc.disable()
+    try:
+        with pytest.raises(OSError, match="the disk") as raised:
+            await answer
+        del raised, answer, held
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 async def test_what_goes_wrong_is_told_to_who_waits() -> None:
@@ -57,7 +120,7 @@ async def test_what_goes_wrong_is_told_to_who_waits() -> None:
             yield None
         raise KeyError("gone")
 
-    answer = in_slices(failing(), asyncio.Lock())
+    answer = Slices().answer(failing())
     assert inspect.isawaitable(answer)
     with pytest.raises(KeyError, match="gone"):
         await answer

@@ -11,7 +11,9 @@ from penstock.protocol.requests.framing import (
     encode_request,
     encode_response,
     parse_request_header,
+    read_request_header,
 )
+from penstock.protocol.varint import MAX_TAGGED_FIELDS, encode_uvarint
 
 
 @pytest.mark.parametrize("version", [0, 3, 4])
@@ -56,6 +58,15 @@ def test_a_header_of_a_version_from_the_future_is_read() -> None:
 
 def test_a_header_of_an_unknown_api_is_read() -> None:
     assert parse_request_header(bytes.fromhex("7fff 0003 00000007 ffff")) == (RequestHeader(0x7FFF, 3, 7, None), 10)
+
+
+def test_a_header_of_very_many_tagged_fields_is_refused_before_they_are_read() -> None:
+    """22 MB of them held the event loop for three seconds and a half."""
+    start = bytes.fromhex("000c 0004 00000007 ffff")
+    with pytest.raises(DecodeError, match="2000000 tagged fields"):
+        read_request_header(start + encode_uvarint(2_000_000))
+    fields = encode_uvarint(MAX_TAGGED_FIELDS) + b"\x63\x00" * MAX_TAGGED_FIELDS
+    assert read_request_header(start + fields)[4] == len(start + fields)
 
 
 def test_tagged_fields_of_a_header_are_skipped() -> None:

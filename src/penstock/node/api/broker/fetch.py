@@ -17,9 +17,9 @@ Not done: aborted transactions (there are none).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Collection, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from penstock.node.api.fetching import Answer, FetchReader
 from penstock.node.api.storage_group_rows import fetched_by_replica
@@ -29,6 +29,7 @@ from penstock.node.serving.access import CLUSTER_ACTION, READ_TOPIC
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.rules import Within
+from penstock.node.serving.slices import Slices
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.fetch import TOPIC_IDS_FROM, FetchFrame, encode_fetch_response, parse_fetch
@@ -42,8 +43,6 @@ AT_ONCE = 50
 """Partitions that are read in one slice: a millisecond, if each is refused."""
 NOTED_AT_ONCE = 1000
 """Partitions of which a slice notes what was told, or lets go the waits: a millisecond."""
-
-T = TypeVar("T")
 
 
 RULE: Final = (Within(READ_TOPIC, "for each"), Within(CLUSTER_ACTION, "instead, between nodes"))
@@ -103,25 +102,17 @@ def _to_look_at(plan: FetchPlan, session: Session | None) -> Collection[Wanted]:
 async def _end(broker: Broker, session: Session) -> None:
     """Take away the waits of a session that has ended."""
 
-    def cancel(some: list[Wanted]) -> None:
+    def cancel(some: Sequence[Wanted]) -> None:
         for wanted in some:
             if wanted.standing is not None:
                 wanted.standing.cancel()
 
-    await _in_turns(broker.slices, list(session.wanted.values()), NOTED_AT_ONCE, cancel)
+    await broker.slices.each(list(session.wanted.values()), NOTED_AT_ONCE, cancel)
 
 
-def _cancel(waits: list[tuple[Waits, Wait]]) -> None:
+def _cancel(waits: Sequence[tuple[Waits, Wait]]) -> None:
     for queue, wait in waits:
         queue.cancel(wait)
-
-
-async def _in_turns(slices: asyncio.Lock, items: list[T], at_once: int, do: Callable[[list[T]], None]) -> None:
-    """Do something with very many items, `at_once` in a turn; the node serves others in between."""
-    for first in range(0, len(items), at_once):
-        async with slices:
-            await asyncio.sleep(0)
-            do(items[first : first + at_once])
 
 
 class _WideFetch:
@@ -142,8 +133,8 @@ class _WideFetch:
         self._ends_s = 0.0
         self._woken.set()
 
-    async def answer(self, slices: asyncio.Lock) -> list[Any]:
-        """The response; a slice is worked on while `slices` is held."""
+    async def answer(self, slices: Slices) -> list[Any]:
+        """The response."""
         loop, reader = asyncio.get_running_loop(), self._reader
         begun_s = loop.time()
         self._ends_s = begun_s + reader.request.max_wait_ms / 1000
@@ -161,15 +152,15 @@ class _WideFetch:
                 self._session.woken = nobody_waits
             await self._let_go(slices)
         topics: Answer = {}
-        await _in_turns(slices, reader.results, NOTED_AT_ONCE, partial(reader.tell, topics))
+        await slices.each(reader.results, NOTED_AT_ONCE, partial(reader.tell, topics))
         return await loop.run_in_executor(None, reader.encode, topics, reader.endpoints())
 
-    async def _read(self, slices: asyncio.Lock, *, may_wait: bool) -> None:
+    async def _read(self, slices: Slices, *, may_wait: bool) -> None:
         self._woken.clear()
         reader, session = self._reader, self._session
         reader.start()
 
-        def read(some: list[Wanted]) -> None:
+        def read(some: Sequence[Wanted]) -> None:
             reader.read(some)
             if session is not None:
                 self._waits += reader.stand(session, some, self._woken.set)
@@ -181,11 +172,11 @@ class _WideFetch:
         else:
             session.woken = self._woken.set
             asked = session.to_look_at(asyncio.get_running_loop().time())
-        await _in_turns(slices, asked, AT_ONCE, read)
+        await slices.each(asked, AT_ONCE, read)
 
-    async def _let_go(self, slices: asyncio.Lock) -> None:
+    async def _let_go(self, slices: Slices) -> None:
         waits, self._waits = self._waits, []
-        await _in_turns(slices, waits, NOTED_AT_ONCE, _cancel)
+        await slices.each(waits, NOTED_AT_ONCE, _cancel)
 
     async def _has_more_before(self, ends_s: float) -> bool:
         """False when the time is up."""

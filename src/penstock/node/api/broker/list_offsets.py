@@ -14,14 +14,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable
 
 from penstock.node.partitions.partition import Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_TOPIC
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import Each
-from penstock.node.serving.slices import Steps, in_slices
+from penstock.node.serving.slices import Steps
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -49,14 +48,8 @@ PARTITIONS_A_STEP = 50
 
 
 @handles(ApiKey.LIST_OFFSETS, versions=(1, 11), rule=(Each(DESCRIBE_TOPIC, ("topics",), "topics"),))
-def list_offsets(
-    broker: Broker, context: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
-    """In slices, as many records may have to be looked at."""
-    return in_slices(_answer(broker, context.api_version, request), broker.slices)
-
-
-def _answer(broker: Broker, version: int, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
+def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
+    version = context.api_version
     asked = Counter((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
     response, done = ListOffsetsResponse(), 0
     for topic in request.topics:

@@ -8,7 +8,7 @@ and the topics asked for.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
@@ -20,7 +20,7 @@ from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import CREATE_IN_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC, NOT_ASKED, Resource
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import OPERATIONS, Within
-from penstock.node.serving.slices import Steps, in_slices
+from penstock.node.serving.slices import Steps
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import Act, is_internal, refusal_of
 from penstock.protocol.messages.metadata import (
@@ -43,7 +43,9 @@ FIRST_WITH_IDS = 12
 PARTITIONS_A_STEP = 100
 """Topics and partitions that are described before other requests have a turn."""
 
-Failures = Mapping[str, ErrorCode]
+NAMES_A_STEP = 250
+
+Failures = dict[str, ErrorCode]
 
 
 RULE: Final = (
@@ -54,40 +56,36 @@ RULE: Final = (
 
 
 @handles(ApiKey.METADATA, versions=(0, 13), rule=RULE)
-def metadata(
-    broker: Broker, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | Awaitable[MetadataResponse]:
+def metadata(broker: Broker, context: RequestContext, request: MetadataRequest) -> Steps[MetadataResponse]:
     if context.api_version == EMPTY_MEANS_ALL and not request.topics:
         request.topics = None
-    refused: Failures = {}
+    failures: Failures = {}
     if request.topics and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
-        missing = _missing_names(context, broker.image, request.topics)
-        refused = {name: refusal.code for name in missing if (refusal := refusal_of(name, Act.AUTO_CREATE)) is not None}
+        missing = yield from _missing_names(context, broker.image, request.topics)
+        failures = {n: refusal.code for n in missing if (refusal := refusal_of(n, Act.AUTO_CREATE)) is not None}
         if missing and not context.allows(CREATE_IN_CLUSTER):
             may_not = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            refused |= {name: may_not for name in missing if not context.allows(CREATE_TOPIC, name)}
-        creatable = [name for name in missing if name not in refused]
+            failures |= {name: may_not for name in missing if not context.allows(CREATE_TOPIC, name)}
+        creatable = [name for name in missing if name not in failures]
         if creatable:
-            return _create_first(broker, context, request, creatable, refused)
-    return in_slices(_answer(broker, context, request, refused), broker.slices)
+            failures |= yield create_missing(broker.config, broker.image, broker.controller, creatable)
+    return (yield from _answer(broker, context, request, failures))
 
 
-def _missing_names(context: RequestContext, image: ClusterImage, topics: list[MetadataRequestTopic]) -> list[str]:
+def _missing_names(
+    context: RequestContext, image: ClusterImage, topics: list[MetadataRequestTopic]
+) -> Steps[list[str]]:
     """The names that do not exist, as far as the client may know that."""
-    names = {topic.name: None for topic in topics if topic.name is not None and topic.topic_id == ZERO_UUID}
-    return [
-        name
-        for name in names
-        if name not in image.topics and topic_name_error(name) is None and context.allows(DESCRIBE_TOPIC, name)
-    ]
-
-
-async def _create_first(
-    broker: Broker, context: RequestContext, request: MetadataRequest, creatable: list[str], refused: Failures
-) -> MetadataResponse:
-    failures = {**refused, **await create_missing(broker.config, broker.image, broker.controller, creatable)}
-    answer = in_slices(_answer(broker, context, request, failures), broker.slices)
-    return answer if isinstance(answer, MetadataResponse) else await answer
+    missing: dict[str, None] = {}
+    for number, topic in enumerate(topics, 1):
+        if number % NAMES_A_STEP == 0:
+            yield None
+        name = topic.name
+        if name is None or name in image.topics or topic.topic_id != ZERO_UUID:
+            continue
+        if topic_name_error(name) is None and context.allows(DESCRIBE_TOPIC, name):
+            missing[name] = None
+    return list(missing)
 
 
 def _answer(

@@ -36,7 +36,7 @@ async def broker(tmp_path: Path) -> Broker:
 async def ask(broker: Broker, request: MetadataRequest, version: int = NEWEST) -> MetadataResponse:
     """The answer after it went over the wire in that version, both ways."""
     asked, _ = decode(MetadataRequest, version, encode(request, version))
-    answer = metadata(broker, context(version), asked)
+    answer = broker.slices.answer(metadata(broker, context(version), asked))
     response = await answer if isinstance(answer, Awaitable) else answer
     return decode(MetadataResponse, version, encode(response, version))[0]
 
@@ -163,10 +163,10 @@ async def test_a_failed_creation_is_told(tmp_path: Path) -> None:
 
 async def test_brokers_are_told_as_the_listener_sees_them(broker: Broker) -> None:
     request = MetadataRequest(topics=named("delays"))
-    inside = metadata(broker, context(NEWEST, "BROKERS"), request)
+    inside = broker.slices.answer(metadata(broker, context(NEWEST, "BROKERS"), request))
     assert isinstance(inside, MetadataResponse)
     assert [(b.host, b.port) for b in inside.brokers] == [("10.0.0.1", 9093)]
-    nowhere = metadata(broker, context(NEWEST, "SSL"), request)
+    nowhere = broker.slices.answer(metadata(broker, context(NEWEST, "SSL"), request))
     assert isinstance(nowhere, MetadataResponse)
     assert nowhere.brokers == []
     assert nowhere.topics[0].partitions[0].error_code == ErrorCode.LISTENER_NOT_FOUND
