@@ -13,10 +13,10 @@ from tests.cluster.nodes_in_a_loop import Nodes, nodes
 from penstock.client.admin.partitions import ElectionType
 from penstock.client.admin.topics import NewTopic
 from penstock.client.values import TopicPartition
-from penstock.metadata.image import TopicImage
+from penstock.metadata.image import PartitionImage
 from penstock.node.api.broker import metadata
 from penstock.node.api.partition_views import ListenerView
-from penstock.protocol.messages.metadata import MetadataResponseTopic
+from penstock.protocol.messages.metadata import MetadataResponsePartition
 
 TOPIC = "orders"
 PARTITION = TopicPartition(TOPIC, 0)
@@ -54,14 +54,14 @@ def poll(consumer: Consumer) -> str | bytes | None:
 
 @pytest.fixture
 def old_news(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Metadata tells of a topic what it told at first, with the epochs of then: clients learn nothing from it."""
-    told: dict[str, MetadataResponseTopic] = {}
-    described = metadata._described
+    """Metadata tells of a partition what it told at first, with the epoch of then: clients learn nothing from it."""
+    told: dict[int, MetadataResponsePartition] = {}
+    described = metadata._partition
 
-    def first(topic: TopicImage, view: ListenerView) -> MetadataResponseTopic:
-        return told.setdefault(topic.name, described(topic, view))
+    def first(index: int, partition: PartitionImage, view: ListenerView) -> MetadataResponsePartition:
+        return told.setdefault(index, described(index, partition, view))
 
-    monkeypatch.setattr(metadata, "_described", first)
+    monkeypatch.setattr(metadata, "_partition", first)
 
 
 @pytest.mark.usefixtures("old_news")

@@ -352,8 +352,7 @@ class LogDirectories:
 
     def describe(self) -> list[DirectoryDescription]:
         """A directory only for metadata is left out."""
-        logs = {directory.path: logs for directory, logs in self.checkpoints.logs_by_directory(self.logs)}
-        return [describe(self._disk, directory, logs.get(directory.path, [])) for directory in self.roots.for_data]
+        return [describe(self._disk, directory) for directory in self.roots.for_data]
 
     def discard(self, log: PartitionLog, suffix: str) -> None:
         """Remove the log's files with this suffix. Raises KafkaError."""

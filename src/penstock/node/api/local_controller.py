@@ -10,6 +10,7 @@ from penstock.node.controlling.commands import check_active, version_for
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import ALLOW_ALL
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, RequestContext, load_handlers
+from penstock.node.serving.parts import asked
 from penstock.node.serving.rules import Rule, judged
 from penstock.node.serving.session import Session
 from penstock.protocol.requests.framing import api_of_request
@@ -34,7 +35,7 @@ async def answered_here(
         node.handlers = load_handlers(CONTROLLER_HANDLERS)
     asked_by = RequestContext(key, version_for(request), 0, None, ITSELF) if context is None else context
     handler = node.handlers[key]
-    reply = await _judged(handler.rule, partial(handler.function, node, asked_by), node, context, request)
+    reply = await _judged(handler.rule, partial(asked, handler, node, asked_by), node, context, request)
     check_active(reply)
     return reply
 

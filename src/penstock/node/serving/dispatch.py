@@ -16,9 +16,11 @@ from typing import Any, Protocol
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.outgoing import ResponsePart
+from penstock.node.serving.parts import LARGE_BYTES as PARTED_BYTES
+from penstock.node.serving.parts import asked
 from penstock.node.serving.rules import judged
 from penstock.node.serving.session import Session
-from penstock.node.serving.slices import Slices, Steps
+from penstock.node.serving.slices import Slices
 from penstock.node.serving.versions import unsupported_version
 from penstock.protocol.codec import LARGE_BYTES, decode
 from penstock.protocol.requests.api import Api, ApiKey, api_of
@@ -57,15 +59,13 @@ class _Served:
         """As it answers where that takes long: in bytes that a thread has made."""
         self.is_sliced = isgeneratorfunction(unwrap(handler.function))
         is_judged_here = not (authorizer is ALLOW_ALL or handler.raw or handler.hands_on)
-        self._function: Callable[..., Any] = self._in_slices if self.is_sliced else handler.function
-        self.answer: Callable[..., Any] = self._judged if is_judged_here else self._function
+        small: Callable[..., Any] = partial(asked, handler, is_large=False) if self.is_sliced else handler.function
+        large: Callable[..., Any] = partial(asked, handler) if handler.parts else small
+        self.answer = partial(self._judged, small) if is_judged_here else small
+        self.answer_large = partial(self._judged, large) if is_judged_here else large
 
-    def _in_slices(self, node: Node, context: RequestContext, request: Message) -> Any:
-        steps: Steps[Any] = self.handler.function(node, context, request)  # type: ignore[assignment]  # see is_sliced
-        return node.slices.answer(steps)
-
-    def _judged(self, node: Node, context: RequestContext, request: Message) -> Any:
-        return judged(self.handler.rule, partial(self._function, node, context), node, context, request)
+    def _judged(self, function: Callable[..., Any], node: Node, context: RequestContext, request: Message) -> Any:
+        return judged(self.handler.rule, partial(function, node, context), node, context, request)
 
     @cached_property
     def request_class(self) -> type[Message]:
@@ -124,9 +124,10 @@ class Dispatcher:
                 request, _ = decode(served.request_class, version, frame, position)
             else:
                 return Waiting(served.apart, context, self._answer_apart(served, context, bytes(frame), position))
-            reply = served.answer(self._node, context, request)
+            is_large = size > PARTED_BYTES
+            reply = (served.answer_large if is_large else served.answer)(self._node, context, request)
         if hasattr(reply, "__await__"):
-            if served.is_sliced:
+            if served.is_sliced or (handler.parts and is_large):
                 return Waiting(served.apart, context, self._encode_apart(handler, context, reply))
             return Waiting(handler, context, reply)
         return self.encode(handler, context, reply)
@@ -137,7 +138,7 @@ class Dispatcher:
         """Answer a large request: a thread makes objects of its bytes, and bytes of the answer."""
         loop, cls = asyncio.get_running_loop(), served.request_class
         request, _ = await loop.run_in_executor(None, decode, cls, context.api_version, frame, position)
-        return await self._encode_apart(served.handler, context, served.answer(self._node, context, request))
+        return await self._encode_apart(served.handler, context, served.answer_large(self._node, context, request))
 
     async def _encode_apart(self, handler: Handler, context: RequestContext, reply: Any) -> list[ResponsePart]:
         """A thread makes bytes of an answer that took long, as it may be large."""

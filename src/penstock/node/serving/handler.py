@@ -42,6 +42,7 @@ from penstock.node.serving.access import (
     Right,
     bits,
 )
+from penstock.node.serving.parts import Names
 from penstock.node.serving.rules import Rule
 from penstock.node.serving.session import Session
 from penstock.protocol.value import Value
@@ -80,7 +81,8 @@ class Handler(Value):
     """One API as this node serves it, in versions `lowest` to `newest`, to clients with the rights that `rule` names.
 
     One that is `for_nodes` is told to our own clients alone. One that `hands_on` leaves it to the controller to judge,
-    which answers, here or on another node.
+    which answers, here or on another node. What has an item in the answer for each in the request names both arrays in
+    `parts`: a large request is then asked in parts (`parts`).
     """
 
     api_key: int
@@ -93,6 +95,7 @@ class Handler(Value):
     repeats: bool = False
     for_nodes: bool = False
     hands_on: bool = False
+    parts: Names = ()
 
 
 EVERY_NODES_HANDLERS: Final = "penstock.node.api"
@@ -123,6 +126,7 @@ def handles(
     raw: bool = False,
     pipelined: bool = False,
     repeats: bool = False,
+    parts: Names = (),
 ) -> Callable[[FunctionT], FunctionT]:
     """Declare the decorated function as the handler of `api_key` for `versions` (lowest and newest, both served).
 
@@ -132,7 +136,9 @@ def handles(
     def declare(function: FunctionT) -> FunctionT:
         table = _declared.setdefault(function.__module__.rpartition(".")[0], {})
         assert api_key not in table, f"two handlers for API key {api_key}"
-        table[api_key] = Handler(int(api_key), versions[0], versions[1], function, rule, raw, pipelined, repeats)
+        table[api_key] = Handler(
+            int(api_key), *versions, function, rule, raw=raw, pipelined=pipelined, repeats=repeats, parts=parts
+        )
         return function
 
     return declare

@@ -20,7 +20,7 @@ from penstock.protocol.messages.alter_replica_log_dirs import (
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=(1, 2), rule=(Whole(ALTER_CLUSTER),))
+@handles(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=(1, 2), rule=(Whole(ALTER_CLUSTER),), parts=(("dirs", "results"),))
 def alter_replica_log_dirs(
     broker: Broker, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:

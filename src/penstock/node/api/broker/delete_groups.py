@@ -14,7 +14,12 @@ from penstock.protocol.messages.delete_groups import DeletableGroupResult, Delet
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.DELETE_GROUPS, versions=(0, 2), rule=(Each(DELETE_GROUP, ("groups_names",), "results"),))
+@handles(
+    ApiKey.DELETE_GROUPS,
+    versions=(0, 2),
+    rule=(Each(DELETE_GROUP, ("groups_names",), "results"),),
+    parts=(("groups_names", "results"),),
+)
 @coordinated(lambda request: request.groups_names)
 async def delete_groups(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     answers = [_delete(broker, group_id) for group_id in dict.fromkeys(request.groups_names)]

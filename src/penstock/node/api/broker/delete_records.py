@@ -33,7 +33,12 @@ TO_HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
 
 
-@handles(ApiKey.DELETE_RECORDS, versions=(0, 2), rule=(Each(DELETE_TOPIC, ("topics",), "topics"),))
+@handles(
+    ApiKey.DELETE_RECORDS,
+    versions=(0, 2),
+    rule=(Each(DELETE_TOPIC, ("topics",), "topics"),),
+    parts=(("topics", "topics"),),
+)
 def delete_records(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | asyncio.Future[DeleteRecordsResponse]:

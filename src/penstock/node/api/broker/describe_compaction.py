@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-
+from penstock.log.partition_log import PartitionLog
+from penstock.node.partitions.partition import Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import Whole
+from penstock.node.serving.slices import Steps
 from penstock.protocol.requests.api import OwnApiKey
 from penstock.protocol.requests.own_apis import CompactedLog, DescribeCompactionRequest, DescribeCompactionResponse
 
-LOGS_AT_ONCE = 100
-"""Logs that are looked at before other requests are served."""
+LOGS_A_STEP = 50
 
 
 @handles(OwnApiKey.DESCRIBE_COMPACTION, versions=(0, 0), rule=(Whole(DESCRIBE_CLUSTER),))
-async def describe_compaction(
+def describe_compaction(
     broker: Broker, context: RequestContext, request: DescribeCompactionRequest
-) -> DescribeCompactionResponse:
+) -> Steps[DescribeCompactionResponse]:
     logs: list[CompactedLog] = []
-    known = [(partition.log, partition.last_stable_offset) for partition in broker.partitions]
-    known += [(log, 0) for _, log in broker.partitions.untouched()]
-    for number, (log, last_stable_offset) in enumerate(known):
-        if number % LOGS_AT_ONCE == LOGS_AT_ONCE - 1:
-            await asyncio.sleep(0)
+    known: list[tuple[PartitionLog, Partition | None]] = [(one.log, one) for one in broker.partitions]
+    known += [(log, None) for _, log in broker.partitions.untouched()]
+    for number, (log, partition) in enumerate(known, 1):
+        if number % LOGS_A_STEP == 0:
+            yield None
+        last_stable_offset = 0 if partition is None else partition.last_stable_offset
         if broker.cleaner is not None and log.config.is_compacted:
             percent, cleaned_ms, problem = broker.cleaner.state(log, last_stable_offset)
             logs.append(

@@ -54,6 +54,7 @@ Described = dict[tuple[Kind, tuple[tuple[str, str], ...], tuple[str, ...]], list
     ApiKey.DESCRIBE_CONFIGS,
     versions=(1, 4),
     rule=(on_configs(Operation.DESCRIBE_CONFIGS, "results", loggers=DESCRIBE_CLUSTER_CONFIGS),),
+    parts=(("resources", "results"),),
 )
 def describe_configs(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest

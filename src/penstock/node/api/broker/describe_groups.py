@@ -16,7 +16,12 @@ from penstock.protocol.messages.describe_groups import DescribedGroup, DescribeG
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.DESCRIBE_GROUPS, versions=(0, 6), rule=(Each(DESCRIBE_GROUP, ("groups",), "groups"),))
+@handles(
+    ApiKey.DESCRIBE_GROUPS,
+    versions=(0, 6),
+    rule=(Each(DESCRIBE_GROUP, ("groups",), "groups"),),
+    parts=(("groups", "groups"),),
+)
 @coordinated(lambda request: request.groups)
 def describe_groups(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     groups = [_describe(broker, group_id, context.api_version) for group_id in request.groups]

@@ -16,6 +16,7 @@ from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import Whole
+from penstock.node.serving.slices import Steps
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.describe_log_dirs import (
@@ -29,26 +30,32 @@ from penstock.protocol.requests.api import ApiKey
 
 logger = logging.getLogger(__name__)
 
+REPLICAS_A_STEP = 50
+
 
 @handles(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 5), rule=(Whole(DESCRIBE_CLUSTER),))
 def describe_log_dirs(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
-) -> DescribeLogDirsResponse:
+) -> Steps[DescribeLogDirsResponse]:
     """No list of topics means all replicas."""
-    by_directory: dict[str, list[Replica]] = {}
-    for log, partition in _replicas(broker, request):
-        by_directory.setdefault(log.parent, []).append((log, partition, None))
+    directories = {directory.path: directory for directory in broker.replicas.describe_directories()}
+    yield None
+    told: dict[str, dict[str, DescribeLogDirsTopic]] = {path: {} for path in directories}
+    failed: dict[str, KafkaError] = {path: one.failure for path, one in directories.items() if one.failure is not None}
+    for number, (log, partition) in enumerate(_replicas(broker, request), 1):
+        if number % REPLICAS_A_STEP == 0:
+            yield None
         future = None if partition is None else broker.moves.future_of(partition)
-        if future is not None:
-            by_directory.setdefault(future.parent, []).append((log, partition, future))
-    described = broker.replicas.describe_directories()
+        for replica in ((log, partition, None), (log, partition, future)) if future else ((log, partition, None),):
+            path = (replica[2] or log).parent
+            if path in told and path not in failed:
+                try:
+                    _add(told[path], *replica)
+                except KafkaError as error:
+                    failed[path] = error
     return DescribeLogDirsResponse(
-        results=[_describe(directory, by_directory.get(directory.path, [])) for directory in described]
+        results=[_result(one, list(told[path].values()), failed.get(path)) for path, one in directories.items()]
     )
-
-
-Replica = tuple[PartitionLog, Partition | None, PartitionLog | None]
-"""A log, its partition if a request has asked for it, and its copy on the way to another directory if that is meant."""
 
 
 def _replicas(broker: Broker, request: DescribeLogDirsRequest) -> Iterator[tuple[PartitionLog, Partition | None]]:
@@ -69,31 +76,31 @@ def _replicas(broker: Broker, request: DescribeLogDirsRequest) -> Iterator[tuple
             yield log, None
 
 
-def _describe(directory: DirectoryDescription, replicas: list[Replica]) -> DescribeLogDirsResult:
+def _add(
+    topics: dict[str, DescribeLogDirsTopic], log: PartitionLog, partition: Partition | None, future: PartitionLog | None
+) -> None:
+    """A log, its partition if a request has asked for it, its copy on the way to another directory if that is meant."""
+    topic = topics.setdefault(log.topic, DescribeLogDirsTopic(name=log.topic))
+    topic.partitions.append(
+        DescribeLogDirsPartition(
+            partition_index=log.partition,
+            partition_size=(future or log).size_bytes,
+            offset_lag=_lag(log, partition, future),
+            is_future_key=future is not None,
+        )
+    )
+
+
+def _result(
+    directory: DirectoryDescription, topics: list[DescribeLogDirsTopic], failure: KafkaError | None
+) -> DescribeLogDirsResult:
     """One directory; where anything in it cannot be read, the error stands for all of it."""
     path = os.path.abspath(directory.path)
-    try:
-        if directory.failure is not None:
-            raise directory.failure
-        topics: dict[str, DescribeLogDirsTopic] = {}
-        for log, partition, future in replicas:
-            topic = topics.setdefault(log.topic, DescribeLogDirsTopic(name=log.topic))
-            topic.partitions.append(
-                DescribeLogDirsPartition(
-                    partition_index=log.partition,
-                    partition_size=(future or log).size_bytes,
-                    offset_lag=_lag(log, partition, future),
-                    is_future_key=future is not None,
-                )
-            )
-    except KafkaError as error:
-        logger.error("the log directory %s cannot be described: %s", path, error.message)
+    if failure is not None:
+        logger.error("the log directory %s cannot be described: %s", path, failure.message)
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
     return DescribeLogDirsResult(
-        log_dir=path,
-        topics=list(topics.values()),
-        total_bytes=directory.total_bytes,
-        usable_bytes=directory.usable_bytes,
+        log_dir=path, topics=topics, total_bytes=directory.total_bytes, usable_bytes=directory.usable_bytes
     )
 
 

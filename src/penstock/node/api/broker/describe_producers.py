@@ -20,7 +20,12 @@ from penstock.protocol.messages.describe_producers import (
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0), rule=(Each(READ_TOPIC, ("topics",), "topics"),))
+@handles(
+    ApiKey.DESCRIBE_PRODUCERS,
+    versions=(0, 0),
+    rule=(Each(READ_TOPIC, ("topics",), "topics"),),
+    parts=(("topics", "topics"),),
+)
 def describe_producers(
     broker: Broker, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:

@@ -14,6 +14,7 @@ from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_TOPIC, Resource
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import Within
+from penstock.node.serving.slices import Steps
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import is_internal
 from penstock.protocol.messages.describe_topic_partitions import (
@@ -25,6 +26,9 @@ from penstock.protocol.messages.describe_topic_partitions import (
 )
 from penstock.protocol.requests.api import ApiKey
 
+TOPICS_A_STEP = 50
+PARTITIONS_A_STEP = 100
+
 
 @handles(
     ApiKey.DESCRIBE_TOPIC_PARTITIONS,
@@ -33,12 +37,14 @@ from penstock.protocol.requests.api import ApiKey
 )
 def describe_topic_partitions(
     broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+) -> Steps[DescribeTopicPartitionsResponse]:
     image: ClusterImage = broker.image
     view = ListenerView(image, context.session.listener)
     room = max(1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit))
     response = DescribeTopicPartitionsResponse()
-    for name, first in _names_from(image, request):
+    for number, (name, first) in enumerate(_names_from(image, request), 1):
+        if number % TOPICS_A_STEP == 0:
+            yield None
         if not context.allows(DESCRIBE_TOPIC, name):
             if request.topics:
                 response.topics.append(_refused(name))
@@ -50,7 +56,7 @@ def describe_topic_partitions(
         if topic is None:
             response.topics.append(_missing(name))
             continue
-        described = _page(topic, view, first, room)
+        described = yield from _page(topic, view, first, room)
         described.topic_authorized_operations = context.operations_on(Resource.TOPIC, name)
         response.topics.append(described)
         room -= len(described.partitions)
@@ -81,16 +87,15 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
 
 
-def _page(topic: TopicImage, view: ListenerView, first: int, room: int) -> DescribeTopicPartitionsResponseTopic:
-    return DescribeTopicPartitionsResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.is_internal,
-        partitions=[
-            _described(index, topic.partitions[index], view)
-            for index in range(first, min(first + room, len(topic.partitions)))
-        ],
+def _page(topic: TopicImage, view: ListenerView, first: int, room: int) -> Steps[DescribeTopicPartitionsResponseTopic]:
+    described = DescribeTopicPartitionsResponseTopic(
+        name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal
     )
+    for index in range(first, min(first + room, len(topic.partitions))):
+        described.partitions.append(_described(index, topic.partitions[index], view))
+        if len(described.partitions) % PARTITIONS_A_STEP == 0:
+            yield None
+    return described
 
 
 def _described(index: int, partition: PartitionImage, view: ListenerView) -> DescribeTopicPartitionsResponsePartition:

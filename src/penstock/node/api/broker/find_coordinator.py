@@ -35,7 +35,7 @@ RULE: Final = (
 )
 
 
-@handles(ApiKey.FIND_COORDINATOR, versions=(0, 6), rule=RULE)
+@handles(ApiKey.FIND_COORDINATOR, versions=(0, 6), rule=RULE, parts=(("coordinator_keys", "coordinators"),))
 def find_coordinator(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:

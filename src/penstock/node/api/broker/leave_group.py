@@ -17,7 +17,7 @@ from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroup
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.LEAVE_GROUP, versions=(0, 5), rule=(Whole(READ_GROUP, the_group),))
+@handles(ApiKey.LEAVE_GROUP, versions=(0, 5), rule=(Whole(READ_GROUP, the_group),), parts=(("members", "members"),))
 @coordinated()
 def leave_group(
     broker: Broker, context: RequestContext, request: LeaveGroupRequest

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
-from penstock.metadata.image import ClusterImage, TopicImage
+from penstock.metadata.image import ClusterImage, PartitionImage, TopicImage
 from penstock.metadata.topic_names import topic_name_error
 from penstock.node.api.partition_views import ListenerView
 from penstock.node.controlling.topic_creation import create_missing
@@ -99,17 +99,19 @@ def _answer(
         asked = (MetadataRequestTopic(name=name) for name in sorted(image.topics))
     told = 0
     for topic in asked:
-        described = _asked(context, image, topic, view, failures)
+        described, known = _asked(context, image, topic, failures)
         if request.topics is not None or described.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             topics.append(described)
-        told += 1 + len(described.partitions)
-        if told >= PARTITIONS_A_STEP:
-            told = 0
+        told += 1
+        for index, partition in known.partitions.items() if known is not None else ():
+            described.partitions.append(_partition(index, partition, view))
+            told += 1
+            if told % PARTITIONS_A_STEP == 0:
+                yield None
+        if told % PARTITIONS_A_STEP == 0:
             yield None
     if request.include_topic_authorized_operations:
-        for described in topics:
-            if not described.error_code:
-                described.topic_authorized_operations = context.operations_on(Resource.TOPIC, described.name or "")
+        yield from _tell_operations(context, topics)
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node, host=endpoint.host, port=endpoint.port, rack=known.rack)
@@ -124,34 +126,45 @@ def _answer(
     )
 
 
+def _tell_operations(context: RequestContext, topics: list[MetadataResponseTopic]) -> Steps[None]:
+    for number, described in enumerate(topics, 1):
+        if number % PARTITIONS_A_STEP == 0:
+            yield None
+        if not described.error_code:
+            described.topic_authorized_operations = context.operations_on(Resource.TOPIC, described.name or "")
+
+
 def _asked(
-    context: RequestContext, image: ClusterImage, asked: MetadataRequestTopic, view: ListenerView, failures: Failures
-) -> MetadataResponseTopic:
+    context: RequestContext, image: ClusterImage, asked: MetadataRequestTopic, failures: Failures
+) -> tuple[MetadataResponseTopic, TopicImage | None]:
+    """What is told of a topic but for its partitions, and where those are."""
     version = context.api_version
     if asked.topic_id != ZERO_UUID:
         if version < FIRST_WITH_IDS:
-            return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=asked.name or "")
+            return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=asked.name or ""), None
         topic = image.topics_by_id.get(asked.topic_id)
         if topic is None:
-            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
+            return MetadataResponseTopic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
+            ), None
         if not context.allows(DESCRIBE_TOPIC, topic.name):
-            return _refused(None, asked.topic_id)
-        return _described(topic, view)
+            return _refused(None, asked.topic_id), None
+        return _described(topic), topic
     if asked.name is None:
         return MetadataResponseTopic(
             error_code=ErrorCode.INVALID_REQUEST, name="" if version < FIRST_WITH_IDS else None
-        )
+        ), None
     if not context.allows(DESCRIBE_TOPIC, asked.name):
-        return _refused(asked.name, ZERO_UUID)
+        return _refused(asked.name, ZERO_UUID), None
     topic = image.topics.get(asked.name)
     if topic is not None:
-        return _described(topic, view)
+        return _described(topic), topic
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic_name_error(asked.name) is not None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     return MetadataResponseTopic(
         error_code=failures.get(asked.name, code), name=asked.name, is_internal=is_internal(asked.name)
-    )
+    ), None
 
 
 def _refused(name: str | None, topic_id: UUID) -> MetadataResponseTopic:
@@ -159,21 +172,18 @@ def _refused(name: str | None, topic_id: UUID) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, topic_id=topic_id)
 
 
-def _described(topic: TopicImage, view: ListenerView) -> MetadataResponseTopic:
-    partitions = []
-    for index, partition in topic.partitions.items():
-        leader, code = view.leader(partition)
-        partitions.append(
-            MetadataResponsePartition(
-                error_code=code,
-                partition_index=index,
-                leader_id=leader,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=list(partition.replicas),
-                isr_nodes=list(partition.isr),
-                offline_replicas=view.offline(partition),
-            )
-        )
-    return MetadataResponseTopic(
-        name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal, partitions=partitions
+def _described(topic: TopicImage) -> MetadataResponseTopic:
+    return MetadataResponseTopic(name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal)
+
+
+def _partition(index: int, partition: PartitionImage, view: ListenerView) -> MetadataResponsePartition:
+    leader, code = view.leader(partition)
+    return MetadataResponsePartition(
+        error_code=code,
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=view.offline(partition),
     )

@@ -37,6 +37,7 @@ Answer = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
     ApiKey.OFFSET_COMMIT,
     versions=(2, 10),
     rule=(Whole(READ_GROUP, the_group), Each(READ_TOPIC, ("topics",), "topics", topic_of)),
+    parts=(("topics", "topics"),),
 )
 @coordinated()
 def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> Answer:

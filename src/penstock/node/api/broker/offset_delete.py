@@ -22,6 +22,7 @@ from penstock.protocol.requests.api import ApiKey
     ApiKey.OFFSET_DELETE,
     versions=(0, 0),
     rule=(Whole(DELETE_GROUP, the_group), Each(READ_TOPIC, ("topics",), "topics")),
+    parts=(("topics", "topics"),),
 )
 @coordinated()
 async def offset_delete(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:

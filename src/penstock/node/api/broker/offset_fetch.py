@@ -50,7 +50,7 @@ RULE: Final = (
 )
 
 
-@handles(ApiKey.OFFSET_FETCH, versions=(1, 10), rule=RULE)
+@handles(ApiKey.OFFSET_FETCH, versions=(1, 10), rule=RULE, parts=(("groups", "groups"), ("topics", "topics")))
 @coordinated(groups_asked_for)
 def offset_fetch(
     broker: Broker, context: RequestContext, request: OffsetFetchRequest

@@ -21,6 +21,7 @@ from penstock.protocol.requests.api import ApiKey
     ApiKey.OFFSET_FOR_LEADER_EPOCH,
     versions=(2, 4),
     rule=(Each(DESCRIBE_TOPIC, ("topics",), "topics", unless=CLUSTER_ACTION),),
+    parts=(("topics", "topics"),),
 )
 def offset_for_leader_epoch(
     broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest

@@ -19,7 +19,9 @@ from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.refusals import refusal
 
 
-@handles(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), rule=(Whole(DESCRIBE_CLUSTER),))
+@handles(
+    ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), rule=(Whole(DESCRIBE_CLUSTER),), parts=(("topics", "topics"),)
+)
 def list_partition_reassignments(
     node: ControllerNode, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:

@@ -46,7 +46,7 @@ async def logs(node: Node) -> list[CompactedLog]:
 
 
 async def test_all_compacted_logs_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(describe_compaction, "LOGS_AT_ONCE", 2)  # gives way in between
+    monkeypatch.setattr(describe_compaction, "LOGS_A_STEP", 2)  # gives way in between
     with node_on(tmp_path, *topic_records("orders"), *TABLE) as node:
         cleaner = with_cleaner(node)
         write(node)

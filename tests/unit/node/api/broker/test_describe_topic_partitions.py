@@ -35,9 +35,9 @@ def ask(
         cursor=cursor and DescribeTopicPartitionsRequestCursor(topic_name=cursor[0], partition_index=cursor[1]),
     )
     asked, _ = decode(DescribeTopicPartitionsRequest, 0, encode(request, 0))
-    return decode(DescribeTopicPartitionsResponse, 0, encode(describe_topic_partitions(broker, context(0), asked), 0))[
-        0
-    ]
+    answer = broker.slices.answer(describe_topic_partitions(broker, context(0), asked))
+    assert isinstance(answer, DescribeTopicPartitionsResponse)
+    return decode(DescribeTopicPartitionsResponse, 0, encode(answer, 0))[0]
 
 
 def partitions(response: DescribeTopicPartitionsResponse) -> Page:

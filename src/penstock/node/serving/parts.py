@@ -1,0 +1,112 @@
+"""Large requests in parts: what is asked about each of many things is asked about some of them at a time.
+
+A handler whose answer has an item for each item of the request says so (`Handler.parts`), and sees parts of at most
+`PART_ITEMS` things, others having their turn in between. An item with a long array of its own (the partitions of one
+topic) is cut, and its answers are joined again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from types import GeneratorType
+from typing import Any, Final, Protocol
+
+from penstock.node.serving.slices import Slices, Steps
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.schema import Message
+
+PART_ITEMS: Final = 50
+LARGE_BYTES: Final = 512
+"""A shorter request is not worth a look at its items."""
+
+
+class Sliced(Protocol):
+    @property
+    def slices(self) -> Slices: ...
+
+
+class Asked(Protocol):
+    """A handler."""
+
+    @property
+    def function(self) -> Callable[..., Any]: ...
+    @property
+    def parts(self) -> Names: ...
+
+
+Names = tuple[tuple[str, str], ...]
+"""Arrays of a request, the first of which that is filled may be cut, each with that of the answer."""
+
+
+def asked(handler: Asked, node: Sliced, context: Any, request: Any, *, is_large: bool = True) -> Any:
+    """What a handler says, or what is to be awaited for it."""
+    if is_large and handler.parts:
+        return node.slices.answer(in_parts(partial(handler.function, node, context), request, handler.parts))
+    reply = handler.function(node, context, request)
+    return node.slices.answer(reply) if type(reply) is GeneratorType else reply
+
+
+def in_parts(answer: Callable[[Any], Any], request: Any, names: Names) -> Steps[Any]:
+    """The answer to the whole request; where there is an error about all of a part, that is the answer."""
+    field, told = next((pair for pair in names if getattr(request, pair[0])), names[0])
+    replies = []
+    for items, _, goes_on in _parts(getattr(request, field) or [], PART_ITEMS):
+        replies.append((answer(request.replace(**{field: items})), goes_on))
+        yield None
+    if not replies:
+        replies.append((answer(request), False))
+    whole: Any = None
+    for reply, goes_on in replies:
+        response = (yield reply) if isinstance(reply, Awaitable) else reply
+        if getattr(response, "error_code", ErrorCode.NONE):
+            return response
+        if whole is None:
+            whole = response
+        if whole is not response:
+            _join(getattr(whole, told), getattr(response, told), goes_on)
+            yield None
+    return whole
+
+
+def _parts(items: list[Any], most: int) -> Iterator[tuple[list[Any], int, bool]]:
+    """Some of the items, how many things they are, and whether the first one is the rest of the last one before."""
+    part: list[Any] = []
+    count, goes_on = 0, False
+    for item in items:
+        for piece, size, is_rest in _pieces(item, most):
+            if count + size > most and part:
+                yield part, count, goes_on
+                part, count, goes_on = [], 0, is_rest
+            part.append(piece)
+            count += size
+    if part:
+        yield part, count, goes_on
+
+
+def _pieces(item: Any, most: int) -> Iterator[tuple[Any, int, bool]]:
+    name = _array_of(item)
+    inner = getattr(item, name) if name is not None else None
+    if name is None or not inner:
+        yield item, 1, False
+        return
+    for number, (some, size, _) in enumerate(_parts(inner, most)):
+        yield (item if len(some) == len(inner) else item.replace(**{name: some})), size, number > 0
+
+
+def _array_of(item: Any) -> str | None:
+    if not isinstance(item, Message):
+        return None
+    return next((name for name, field in item.__fields__.items() if field.is_array), None)
+
+
+def _join(whole: list[Any], more: list[Any], goes_on: bool) -> None:
+    if goes_on and whole and more and (name := _array_of(whole[-1])) is not None and _is_same(whole[-1], more[0]):
+        _join(getattr(whole[-1], name), getattr(more[0], name), goes_on)
+        more = more[1:]
+    whole += more
+
+
+def _is_same(one: Message, other: Message) -> bool:
+    plain = (name for name, field in one.__fields__.items() if not field.is_array)
+    return type(one) is type(other) and all(getattr(one, name) == getattr(other, name) for name in plain)

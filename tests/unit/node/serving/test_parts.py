@@ -1,0 +1,90 @@
+"""A large request is asked in parts, and its client sees one answer, as if it had been asked as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.node.serving.parts import PART_ITEMS, in_parts
+from penstock.node.serving.slices import Slices
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from penstock.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    TopicRequest,
+    TopicResponse,
+)
+from penstock.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+
+TOPICS = (("topics", "topics"),)
+
+
+class Answering:
+    """Answers each partition, and notes how many things each part had."""
+
+    def __init__(self) -> None:
+        self.parts: list[int] = []
+
+    def __call__(self, request: DescribeProducersRequest) -> DescribeProducersResponse:
+        self.parts.append(sum(max(1, len(topic.partition_indexes)) for topic in request.topics))
+        return DescribeProducersResponse(
+            topics=[
+                TopicResponse(
+                    name=topic.name,
+                    partitions=[PartitionResponse(partition_index=index) for index in topic.partition_indexes],
+                )
+                for topic in request.topics
+            ]
+        )
+
+
+async def asked(answer: Any, request: Any, names: Any) -> Any:
+    found = Slices().answer(in_parts(answer, request, names))
+    return await found if hasattr(found, "__await__") else found
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [(), (0,), (1,), (PART_ITEMS,), (PART_ITEMS + 1,), (3 * PART_ITEMS + 7,), (1,) * 120, (0,) * 70, (30, 30, 30),
+     (10, 3 * PART_ITEMS, 10), (PART_ITEMS - 1, 2, PART_ITEMS)],
+)  # fmt: skip
+async def test_the_answer_is_that_to_the_whole_request(sizes: tuple[int, ...]) -> None:
+    request = DescribeProducersRequest(
+        topics=[TopicRequest(name=f"t{n}", partition_indexes=list(range(size))) for n, size in enumerate(sizes)]
+    )
+    whole, in_some = Answering(), Answering()
+    assert await asked(in_some, request, TOPICS) == whole(request)
+    assert max(in_some.parts) <= PART_ITEMS
+    assert sum(in_some.parts) == sum(whole.parts)
+    assert len(in_some.parts) <= 2 * sum(whole.parts) // PART_ITEMS + 2, "parts are full where they can be"
+
+
+async def test_a_topic_that_is_named_twice_is_answered_twice() -> None:
+    topic = TopicRequest(name="t", partition_indexes=list(range(PART_ITEMS)))
+    request = DescribeProducersRequest(topics=[topic, topic])
+    assert await asked(Answering(), request, TOPICS) == Answering()(request)
+
+
+async def test_names_alone_and_answers_that_wait() -> None:
+    async def answer(request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+        return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=name) for name in request.groups_names])
+
+    names = [f"g{n}" for n in range(3 * PART_ITEMS)]
+    response = await asked(answer, DeleteGroupsRequest(groups_names=names), (("groups_names", "results"),))
+    assert [result.group_id for result in response.results] == names
+
+
+async def test_an_error_about_all_of_a_part_is_the_answer() -> None:
+    answers = iter([ErrorCode.NONE, ErrorCode.NOT_COORDINATOR, ErrorCode.NONE])
+    partitions = [OffsetDeleteRequestPartition(partition_index=n) for n in range(3 * PART_ITEMS)]
+    request = OffsetDeleteRequest(topics=[OffsetDeleteRequestTopic(name="t", partitions=partitions)])
+    response = await asked(lambda _: OffsetDeleteResponse(error_code=next(answers)), request, TOPICS)
+    assert response == OffsetDeleteResponse(error_code=ErrorCode.NOT_COORDINATOR)
