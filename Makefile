@@ -4,11 +4,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 KEEP   ?=
+SINCE  ?=
 MINUTES ?= 10
 SEED   ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-work test check format bench versus drills kafka mutants docs kcat clean
+.PHONY: help install demo demo-work test check format bench versus drills kafka mutants planted docs kcat clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -60,8 +61,11 @@ kafka: $(STAMP) ## hand in hand with Apache Kafka: one directory, one quorum (Ma
 drills: $(STAMP) ## kill, pause and overload three real nodes, fill one with partitions (80 minutes; DRILLS=… picks some): bench/results/drills.json
 	$(BIN)/python -m bench.drills $(DRILLS)
 
-mutants: $(STAMP) ## plant some hundred bugs for MINUTES minutes and list those that no test notices
-	$(BIN)/python -m tools.mutants --minutes $(MINUTES) --seed $(SEED)
+mutants: $(STAMP) ## plant some hundred bugs for MINUTES minutes and list those that no test notices (SINCE=… where code changed: docs/mutants.md)
+	$(BIN)/python -m tools.mutants --minutes $(MINUTES) --seed $(SEED) $(if $(SINCE),--since $(SINCE) --page docs/mutants.md,)
+
+planted: $(STAMP) ## plant the bugs of tests/planted, each of which its tests and kept seeds must notice
+	$(BIN)/python -m tools.planted
 
 docs: $(STAMP) ## generate the pages that are derived from the code
 	$(BIN)/python tools/generate_docs.py

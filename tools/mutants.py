@@ -1,6 +1,7 @@
 """Plants bugs in a package, one at a time, and tells which ones its tests do not notice: `make mutants`.
 
     python -m tools.mutants raft log --count 100 --seed 7 --minutes 30
+    python -m tools.mutants --since v1.0 --page docs/mutants.md          # only in lines that changed since then
 
 Every mutant is one change of one expression or statement. It lives in memory only: a child process is forked, its
 import of that one module is given the changed code, and it runs the tests that call the changed function, the quickest
@@ -21,7 +22,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder, SourceLoader
@@ -30,8 +31,10 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from random import Random
 from types import CodeType, ModuleType
+from typing import Protocol
 
 import pytest
+from tools.changed import changed_lines, page
 from tools.touched import Tests, Touched
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,7 +47,7 @@ TESTS = {
     "controller": ["unit/controller", "golden/test_controller.py", "simulation/test_controller_simulation.py"],
     "replication": ["unit/replication", "property/replication", "unit/node/partitions"],
 }
-"""What is run for a package, quick tests first."""
+"""What is run for a package, quick tests first; of others the unit tests."""
 
 CPU_FACTOR = 2
 CPU_MINIMUM_S = 20
@@ -76,6 +79,15 @@ SWAPPED_CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 SILENT_CALLS = {"debug", "info", "warning", "error", "exception"}
 
 
+class Bug(Protocol):
+    """Changed code of one file."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def tree(self) -> ast.Module: ...
+
+
 @dataclass(frozen=True)
 class Mutant:
     """One change: the `number`-th that is possible in a file."""
@@ -84,6 +96,11 @@ class Mutant:
     number: int
     line: int
     what: str
+
+    def tree(self) -> ast.Module:
+        tree = ast.parse(self.path.read_text())
+        Planter(self.path, self.number).visit(tree)
+        return tree
 
     def __str__(self) -> str:
         return f"{self.path.relative_to(ROOT / 'src')}:{self.line}: {self.what}"
@@ -235,30 +252,29 @@ def mutants_of(place: str) -> list[Mutant]:
 class PlantingFinder(MetaPathFinder, SourceLoader):  # type: ignore[misc]  # typeshed's base classes contradict each other
     """Gives the import of one module its changed code."""
 
-    def __init__(self, mutant: Mutant) -> None:
-        parts = mutant.path.relative_to(ROOT / "src").with_suffix("").parts
+    def __init__(self, bug: Bug) -> None:
+        parts = bug.path.relative_to(ROOT / "src").with_suffix("").parts
         self.name = ".".join(parts).removesuffix(".__init__")
-        self.mutant = mutant
+        self.bug = bug
 
     def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        return spec_from_file_location(name, self.mutant.path, loader=self) if name == self.name else None
+        return spec_from_file_location(name, self.bug.path, loader=self) if name == self.name else None
 
     def get_filename(self, name: str) -> str:
-        return str(self.mutant.path)
+        return str(self.bug.path)
 
     def get_data(self, path: str | bytes) -> bytes:
-        return self.mutant.path.read_bytes()
+        return self.bug.path.read_bytes()
 
     def get_code(self, name: str) -> CodeType:
-        tree = Planter(self.mutant.path, self.mutant.number).visit(ast.parse(self.get_data("")))
-        return compile(ast.fix_missing_locations(tree), self.get_filename(name), "exec")
+        return compile(ast.fix_missing_locations(self.bug.tree()), self.get_filename(name), "exec")
 
 
-def run_tests(tests: Sequence[str], mutant: Mutant | None, cpu_s: int, watched: Path | None = None) -> str:
-    """What the tests say of a mutant in a forked child; what each test calls is written to `watched`."""
+def run_tests(tests: Sequence[str], bug: Bug | None, cpu_s: int, watched: Path | None = None) -> str:
+    """What the tests say of a bug in a forked child; what each test calls is written to `watched`."""
     child = os.fork()
     if not child:
-        _be_the_child(tests, mutant, cpu_s, watched)
+        _be_the_child(tests, bug, cpu_s, watched)
     status, ends = 0, time.monotonic() + 60 * cpu_s
     while not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
         if time.monotonic() > ends:
@@ -270,14 +286,14 @@ def run_tests(tests: Sequence[str], mutant: Mutant | None, cpu_s: int, watched: 
     return "noticed" if os.WEXITSTATUS(status) else "survives"
 
 
-def _be_the_child(tests: Sequence[str], mutant: Mutant | None, cpu_s: int, watched: Path | None) -> None:
+def _be_the_child(tests: Sequence[str], bug: Bug | None, cpu_s: int, watched: Path | None) -> None:
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    if mutant is not None:
-        sys.meta_path.insert(0, PlantingFinder(mutant))
+    if bug is not None:
+        sys.meta_path.insert(0, PlantingFinder(bug))
     code = 1
     # Plain assertions: pytest would rewrite those of a package that brings a plugin, and read its modules itself.
     options = ["-x", "-q", "-p", "no:cacheprovider", "--assert=plain"]
@@ -309,11 +325,17 @@ def verdict_of(mutant: Mutant, tests: Sequence[str], seen: Tests) -> str:
     return run_tests(asked or tests, mutant, int(max(CPU_MINIMUM_S, CPU_FACTOR * asked_s)))
 
 
-def judge(place: str, count: int, random: Random, ends: float) -> Iterator[tuple[Mutant, str]]:
-    """Plant up to `count` bugs in a package or a file, as long as there is time."""
-    tests = [str(ROOT / "tests" / name) for name in TESTS[place.split("/")[0]]]
+def tests_of(place: str) -> list[str]:
+    package = place.split("/")[0]
+    return [str(ROOT / "tests" / name) for name in TESTS.get(package, [f"unit/{package}"])]
+
+
+def judge(
+    place: str, possible: Sequence[Mutant], count: int, random: Random, ends: float
+) -> Iterator[tuple[Mutant, str]]:
+    """Plant up to `count` bugs of those that are possible in a package or a file, as long as there is time."""
+    tests = tests_of(place)
     seen = watch(tests, place)
-    possible = mutants_of(place)
     print(f"{place}: {len(possible)} bugs are possible, {len(seen.took_s)} tests may notice", flush=True)
     for mutant in random.sample(possible, min(count, len(possible))):
         if time.monotonic() > ends:
@@ -329,19 +351,37 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100, help="bugs for each place (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="which ones (default: %(default)s)")
     parser.add_argument("--minutes", type=float, default=60, help="at most so long altogether (default: %(default)s)")
+    parser.add_argument("--since", metavar="REVISION", help="only in lines that changed since then")
+    parser.add_argument("--page", type=Path, help="write the figures to this file; needs --since")
     options = parser.parse_args()
     os.chdir(ROOT)
     deadline = time.monotonic() + options.minutes * 60
-    places = options.places or list(TESTS)
+    changed = changed_lines(options.since) if options.since else None
+    places = options.places or (list(TESTS) if changed is None else _packages(changed))
+    figures: dict[str, tuple[int, int, dict[str, int]]] = {}
+    left: list[str] = []
     for number, place in enumerate(places):
         now = time.monotonic()
         ends = now + (deadline - now) / (len(places) - number)
+        possible = [one for one in mutants_of(place) if changed is None or one.line in changed.get(one.path, ())]
         tally: dict[str, int] = {}
-        for mutant, verdict in judge(place, options.count, Random(options.seed), ends):
+        judged = judge(place, possible, options.count, Random(options.seed), ends) if possible else ()
+        for mutant, verdict in judged:
             tally[verdict] = tally.get(verdict, 0) + 1
             if verdict != "noticed":
-                print(f"{verdict}: {mutant}", flush=True)
+                left.append(f"{verdict}: {mutant}")
+                print(left[-1], flush=True)
         print(f"{place}: {tally}", flush=True)
+        lines = sum(len(of) for path, of in (changed or {}).items() if (SOURCE / place) in (path, *path.parents))
+        figures[place] = (lines, len(possible), tally)
+        if options.page:
+            options.page.write_text(page(options.since, figures, left))
+
+
+def _packages(changed: Mapping[Path, set[int]]) -> list[str]:
+    """Those with unit tests that have changed."""
+    names = {path.relative_to(SOURCE).parts[0] for path in changed}
+    return sorted(name for name in names if (ROOT / "tests" / "unit" / name).is_dir())
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from random import Random
 from uuid import UUID
@@ -18,6 +19,7 @@ from penstock.client.admin.configs import ConfigChange, ConfigOperation, Resourc
 from penstock.client.values import TopicPartition
 from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
+from penstock.log.partition_log import PartitionLog
 from penstock.node.partitions import moves
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.alter_replica_log_dirs import (
@@ -93,6 +95,32 @@ async def test_a_move_back_home_drops_the_copy(tmp_path: Path) -> None:
         await world.node.broker.moves.stop()  # it sleeps for the throttle
         world.node.broker.moves._drop_unwanted()
         assert world.node.parts.context.directories.futures == {}
+
+
+async def test_a_move_that_is_called_back_while_its_copy_is_flushed_is_not_swapped_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushing, goes_on = threading.Event(), threading.Event()
+    close = PartitionLog.close
+
+    def close_late(log: PartitionLog, **how: bool) -> None:
+        if log.directory.endswith("-future"):
+            flushing.set()
+            goes_on.wait(60)
+        close(log, **how)
+
+    monkeypatch.setattr(PartitionLog, "close", close_late)
+    async with running(tmp_path) as world:
+        await world.create()
+        moving = world.in_directory("p1")[0]
+        assert await world.produce(moving) == ErrorCode.NONE
+        assert await alter(world, str(tmp_path / "p2"), moving) == [ErrorCode.NONE]
+        await world.until(flushing.is_set)
+        assert await alter(world, str(tmp_path / "p1"), moving) == [ErrorCode.NONE]
+        goes_on.set()
+        await world.until(lambda: not world.node.parts.context.directories.futures)
+        assert moving in world.in_directory("p1")
+        assert moving not in world.in_directory("p2")
 
 
 async def test_a_move_waits_for_its_limit_and_heeds_another_one(

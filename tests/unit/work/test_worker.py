@@ -97,6 +97,13 @@ def test_what_it_is_given_back_while_it_ends_begins_again_after_that() -> None:
     assert worker.ended("one", 700) == [Start(("one",))]
 
 
+def test_a_task_that_ends_when_the_session_is_over_does_not_begin_again() -> None:
+    """Others may run it already, though the timer that abandons all tasks has not rung yet."""
+    for ends_ms, started in ((9_999, [Start(("one",))]), (10_000, [])):
+        worker = member(COOPERATIVE, {"a": ("one",)})
+        assert worker.ended("one", ends_ms) == started
+
+
 def test_eager_tasks_end_before_it_joins() -> None:
     worker = member(EAGER, {"a": ("one", "two")})
     assert worker.rebalance(100) == [Stop(("one", "two"))]

@@ -232,6 +232,50 @@ async def test_a_member_that_comes_back_as_somebody_else_commits_nothing_of_what
     assert coordinator.commits == [], "another member may have committed more since"
 
 
+class BackAtOnce(GoneOn):
+    """The member is back as somebody else, with the partition that it had, before it polls again."""
+
+    def __call__(self, header, request):  # type: ignore[no-untyped-def]
+        if isinstance(request, SyncGroupRequest):
+            return Coordinator.__call__(self, header, request)  # type: ignore[no-untyped-call]
+        return super().__call__(header, request)  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize("strategy", ["cooperative-sticky", "range"])
+async def test_a_member_that_comes_back_as_somebody_else_begins_anew_with_what_it_is_given(strategy: str) -> None:
+    """Another member may have read and committed it meanwhile."""
+    coordinator = BackAtOnce()
+    async with member(coordinator, enable_auto_commit=True, partition_assignment_strategy=(strategy,)) as consumer:
+        listener = Listening(consumer)
+        await consumer.subscribe(["t"], listener=listener)
+        while listener.calls.count("assigned") < 2:
+            await consumer.poll(timeout_ms=10)
+        given_up = "lost" if strategy == "cooperative-sticky" else "revoked"
+        assert listener.calls == ["assigned", given_up, "assigned"]
+        assert consumer.assignment == [PARTITION]
+
+
+class Unreachable(Coordinator):
+    """Ends the connection instead of answering heartbeats: nobody tells it that the member lives."""
+
+    def __call__(self, header, request):  # type: ignore[no-untyped-def]
+        if isinstance(request, HeartbeatRequest):
+            self.beats += 1
+            return b""
+        return super().__call__(header, request)  # type: ignore[no-untyped-call]
+
+
+async def test_a_member_whose_coordinator_cannot_be_reached_for_a_session_is_lost() -> None:
+    coordinator = Unreachable()
+    async with member(coordinator, session_timeout_ms=50, retry_backoff_ms=1, retry_backoff_max_ms=1) as consumer:
+        listener = Listening(consumer)
+        await consumer.subscribe(["t"], listener=listener)
+        while "lost" not in listener.calls:
+            await consumer.poll(timeout_ms=10)
+            assert coordinator.beats < 1_000, "it goes on although its session is long over"
+    assert listener.calls[:2] == ["assigned", "lost"]
+
+
 class Leaving(Coordinator):
     """Asks for a commit until there was one; `can` is what the member says of itself."""
 

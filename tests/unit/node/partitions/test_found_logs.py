@@ -92,6 +92,15 @@ def test_where_nobody_knows_and_records_may_be_lost_nothing_is_touched(twins: Tw
     assert twins.found() == [["orders-0"], ["orders-0"]]
 
 
+@pytest.mark.parametrize("which", ["eligible_leader_replicas", "last_known_elr"])
+def test_nor_where_it_may_have_to_lead_though_it_is_not_in_sync(twins: Twins, which: str) -> None:
+    topic, partition = metadata(UNASSIGNED_DIRECTORY, in_sync=False, replicas=(NODE_ID, OTHER_NODE))
+    setattr(partition, which, [NODE_ID])
+    with pytest.raises(DamagedDirectoryError, match="orders-0 is also in"):
+        twins.start(topic, partition)
+    assert twins.found() == [["orders-0"], ["orders-0"]]
+
+
 def test_either_will_do_for_a_replica_that_nobody_relies_on(twins: Twins) -> None:
     node = twins.start(*metadata(UNASSIGNED_DIRECTORY, in_sync=False, replicas=(NODE_ID, OTHER_NODE)))
     assert node.partition().follower is not None

@@ -230,6 +230,26 @@ def test_what_is_held_is_bounded(node: Node, monkeypatch: pytest.MonkeyPatch) ->
     asyncio.run(scene())
 
 
+def test_what_the_successor_has_answered_is_not_held_any_more(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than may be held at once goes by, one after the other."""
+    monkeypatch.setattr(links, "MOST_BYTES", 200)
+
+    async def scene() -> None:
+        giving = Giving(node)
+        giving.follow(0)
+        first = giving.produce(bytes(100))
+        await giving.answer(Answer.MADE)
+        giving.lead(OTHER)
+        await giving.successor.answer(code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for offset in range(5):
+            task = giving.produce(bytes(100)) if offset else first
+            await giving.successor.answer(offset)
+            assert (await task).base_offset == offset
+        assert giving.hand_over._bytes == 0
+
+    asyncio.run(scene())
+
+
 def test_another_change_of_the_partition_ends_it(node: Node) -> None:
     async def scene() -> None:
         giving = Giving(node)

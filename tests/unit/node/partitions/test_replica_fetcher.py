@@ -199,6 +199,17 @@ async def test_an_offset_that_is_not_there_is_looked_into_with_a_session_and_wit
     assert asked[:1] == [1]
 
 
+async def test_where_a_log_ends_is_not_believed_of_a_leader_of_an_earlier_epoch(followed: Followed) -> None:
+    """The leader of before ends at 0; this one has all that is committed, and nothing is cut."""
+    await followed.take(batch(b"a"))
+    await followed.asked(2)
+    followed.leader.on_offsets_asked = lambda: followed.obey(5)
+    await followed.take(error=ErrorCode.OFFSET_OUT_OF_RANGE)
+    while not followed.fetcher._resting and followed.partition.log.log_end_offset:
+        await asyncio.sleep(0)
+    assert followed.partition.log.log_end_offset == 1
+
+
 async def test_the_next_request_goes_out_in_the_turn_in_which_the_answer_has_come(followed: Followed) -> None:
     await followed.take(batch(b"a"))
     assert len(followed.leader.asked) == 2

@@ -1,5 +1,7 @@
 import asyncio
 import shutil
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from uuid import UUID
@@ -14,7 +16,8 @@ from penstock.node.environment.environment import wall_clock_ms
 from penstock.node.links.successor import SucceedingBroker
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.stored_log import StoredLog
-from penstock.node.storage_groups.copying import copy_missing
+from penstock.node.storage_groups import group as storage_group
+from penstock.node.storage_groups.copying import copy_missing, flush_all
 from penstock.node.storage_groups.group import StorageGroup
 from penstock.node.storage_groups.group_partition import GroupPartition
 from penstock.node.storage_groups.hand_over import StorageGroupHandOver
@@ -232,6 +235,47 @@ async def test_another_replicas_snapshot_comes_before_ones_own(tmp_path: Path, m
         monkeypatch.setattr(QuorumDriver, "log_start_offset", group.driver.applied_offset + 1)
         monkeypatch.setattr(QuorumDriver, "snapshot", None)
         await own
+
+
+async def test_a_snapshot_stands_for_what_was_applied_when_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is applied while the disks work is in no log's flush and in none of the ends that the snapshot names."""
+    async with Node(tmp_path) as group:
+        await opened(group, ORDERS)
+        await produce(group, ORDERS)
+        goes_on = threading.Event()
+
+        def flush_late(logs: Sequence[PartitionLog]) -> None:
+            goes_on.wait(60)
+            flush_all(logs)
+
+        monkeypatch.setattr(storage_group, "flush_all", flush_late)
+        before = group.driver.applied_offset
+        snapshot = asyncio.ensure_future(group.snapshot())
+        await produce(group, ORDERS)
+        goes_on.set()
+        await snapshot
+        assert group.driver.log_start_offset == before < group.driver.applied_offset
+
+
+async def test_a_leader_whose_proposal_fails_leads_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was collected has its offsets already: a driver that led on would let nobody else lead this group."""
+
+    def refuse(*_: object) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")
+
+    async with Node(tmp_path) as group:
+        await opened(group, ORDERS)
+        with monkeypatch.context() as full:
+            full.setattr(StoredLog, "append", refuse)
+            with pytest.raises(KafkaError) as refused:
+                await produce(group, ORDERS)
+            assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert group.driver.leader_id != group.driver.local_key.id
+        while not group.leads:
+            await asyncio.sleep(0)
+        assert (await produce(group, ORDERS)).first_offset == 0
 
 
 async def test_a_lease_is_needed_for_what_is_read(tmp_path: Path) -> None:

@@ -94,6 +94,25 @@ async def test_all_of_it_ends_when_its_time_is_over_though_nobody_says_so(runnin
     assert running.child.exit_code is None
 
 
+ECHO = "import sys\nfor line in sys.stdin:\n    print(line, flush=True)\n"
+
+
+async def test_its_guardian_is_told_an_earlier_time_than_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another worker may have the task from then on: by then all of it has ended."""
+    (tmp_path / "echo.py").write_text(ECHO)
+    monkeypatch.setattr(guardian, "__file__", str(tmp_path / "echo.py"))
+    running = Running()
+    running.until_s = 1e9
+    running.child.renew()
+    await until(lambda: len(running.events) == 2)
+    assert [event["until"] for event in running.events] == [math.inf, 1e9 - MARGIN_S]
+    assert MARGIN_S > 0
+    running.until_s = -math.inf
+    await running.child.stop()
+
+
 async def test_what_belongs_to_others_is_killed_at_once() -> None:
     stubborn = Running("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + PARENT)
     grandchild = await stubborn.grandchild()

@@ -1,0 +1,60 @@
+"""A group goes on at the coordinator that takes it over, in the middle of a rebalance."""
+
+import random
+
+import pytest
+
+from penstock.coordinator.effects import Append, Effect, Reply
+from penstock.coordinator.group.classic.group import GroupState
+from penstock.coordinator.group.classic.member import Caller
+from penstock.coordinator.group.settings import GroupSettings
+from penstock.coordinator.shards.groups import GroupShard
+from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from penstock.protocol.messages.sync_group import SyncGroupRequest
+
+REBALANCE_MS = 5_000
+JOIN = JoinGroupRequest(
+    group_id="g",
+    session_timeout_ms=1_000_000,
+    rebalance_timeout_ms=REBALANCE_MS,
+    protocol_type="consumer",
+    protocols=[JoinGroupRequestProtocol(name="range", metadata=b"m")],
+)
+
+
+def shard() -> GroupShard:
+    return GroupShard(GroupSettings(initial_rebalance_delay_ms=0), random.Random(1))
+
+
+def taken_over(giver: GroupShard) -> GroupShard:
+    """Another coordinator has read what the giver has left."""
+    taker = shard()
+    for effect in giver.seal(0):
+        if isinstance(effect, Append):
+            for record in effect.records:
+                taker.read(*record)
+    taker.loaded(0)
+    return taker
+
+
+def joined(effects: list[Effect]) -> list[JoinGroupResponse]:
+    return [one.response for one in effects if isinstance(one, Reply) and isinstance(one.response, JoinGroupResponse)]
+
+
+@pytest.mark.parametrize("present", [[], [0], [1]], ids=["nobody", "the leader", "who follows"])
+def test_who_asks_for_no_assignment_there_is_expelled_when_the_rebalance_takes_too_long(present: list[int]) -> None:
+    giver = shard()
+    giver.loaded(0)
+    for token in range(2):
+        giver.join(token, JOIN, Caller("c", "/h", 3), 0)
+    members = [answer.member_id for answer in joined(giver.wake(0))]
+    taker = taken_over(giver)
+    (group,) = taker.classic_groups()
+    assert group.state is GroupState.COMPLETING_REBALANCE
+    for number in present:
+        sync = SyncGroupRequest(group_id="g", member_id=members[number], generation_id=1)
+        taker.sync(number, sync, 0)
+    taker.wake(REBALANCE_MS - 1)
+    assert list(group.members) == members
+    taker.wake(REBALANCE_MS)
+    assert list(group.members) == [members[number] for number in present]

@@ -1,0 +1,323 @@
+"""What a node makes of its storage groups as the metadata change: it takes part, leads, claims, and goes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+from tests.unit.node.contexts import broker_context, node_context
+from tests.unit.node.lone_group import CONFIG
+
+from penstock.log.directories.directory import LogDirectories
+from penstock.log.partition_log import PartitionLog
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.image import ClusterImage, ResourceType
+from penstock.metadata.records import (
+    ConfigRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from penstock.node.quorum.no_peers import NoPeers
+from penstock.node.storage_groups import keeper as module
+from penstock.node.storage_groups.keeper import GroupKeeper
+from penstock.node.storage_groups.links import GroupLinks
+from penstock.node.storage_groups.partition_logs import PartitionLogs
+from penstock.node.storage_groups.replica import GroupReplica
+from penstock.node.storage_groups.storage_groups import StorageGroups
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import STORAGE_GROUPS
+from penstock.protocol.requests.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse
+from penstock.raft.requests import Answer
+
+ME, OTHER = 1, 2
+GROUPS_ID, ORDERS_ID = UUID(int=1), UUID(int=2)
+GROUP = 0
+
+
+class NoOthers(GroupLinks):
+    """This node is the only one that can be reached."""
+
+    def __init__(self) -> None:
+        pass
+
+    def peers(self, *_: object) -> Any:
+        return NoPeers()
+
+    async def close(self) -> None:
+        pass
+
+
+class Controller:
+    """Notes which claims it is asked for; a test answers them."""
+
+    def __init__(self) -> None:
+        self.claims: asyncio.Queue[tuple[ClaimStorageGroupRequest, asyncio.Future[Any]]] = asyncio.Queue()
+
+    def submit(self, request: ClaimStorageGroupRequest, _: object) -> asyncio.Future[Any]:
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.claims.put_nowait((request, done))
+        return done
+
+
+class KeepingNode:
+    """Node 1 of two, on real files, with the metadata that a test says."""
+
+    def __init__(self, path: Path) -> None:
+        config = BrokerConfig.embedded({"node.id": str(ME), "log.dirs": str(path)})
+        self.directories = LogDirectories([str(path)], node_id=ME, random=Random(1), cluster_id="test")
+        self.directories.open_all(lambda _: CONFIG)
+        self.directories.begin()
+        self.image = ClusterImage("test")
+        node = node_context(config, self.image, self.directories)
+        self.controller = Controller()
+        self.context = broker_context(node, self.controller)
+        self.groups = StorageGroups()
+        self.on_groups: list[tuple[UUID, int]] = []
+        self.keeper = GroupKeeper(self.context, self.groups, self)
+
+    # `GroupHost`.
+
+    def config_of(self, topic: str) -> Any:
+        return CONFIG
+
+    def links(self) -> GroupLinks:
+        return NoOthers()
+
+    async def hand_over_group(self, group: object, successor: int) -> bool:
+        raise AssertionError("nobody can take it")
+
+    def on_group(self, topic_id: UUID, index: int) -> None:
+        self.on_groups.append((topic_id, index))
+
+    # What a test does.
+
+    @property
+    def directory_id(self) -> UUID:
+        return next(iter(self.directories.roots.online_ids))
+
+    def begin(self) -> list[MetadataRecord]:
+        """Two brokers, and a group that this one replicates alone."""
+        return [
+            RegisterBrokerRecord(broker_id=ME, broker_epoch=5, fenced=False, log_dirs=[self.directory_id]),
+            RegisterBrokerRecord(broker_id=OTHER, broker_epoch=6, fenced=False),
+            TopicRecord(name=STORAGE_GROUPS, topic_id=GROUPS_ID),
+            PartitionRecord(
+                partition_id=GROUP, topic_id=GROUPS_ID, replicas=[ME], isr=[ME], leader=-1, leader_epoch=0,
+                partition_epoch=3, directories=[self.directory_id],
+            ),
+        ]  # fmt: skip
+
+    def commit(self, *records: MetadataRecord) -> None:
+        for record in records:
+            self.image.apply(record)
+        self.keeper.on_metadata(records)
+
+    def change(self, **fields: Any) -> PartitionChangeRecord:
+        return PartitionChangeRecord(partition_id=GROUP, topic_id=GROUPS_ID, **fields)
+
+    async def replica(self) -> GroupReplica:
+        """The group's replica, when it leads."""
+        while (found := self.groups.by_number.get(GROUP)) is None or not found.leads:
+            await asyncio.sleep(0)
+        return found
+
+    async def claim(self, code: ErrorCode = ErrorCode.NONE) -> ClaimStorageGroupRequest:
+        """The next claim, which is answered."""
+        request, done = await self.controller.claims.get()
+        while done.cancelled():  # it was about another lead
+            request, done = await self.controller.claims.get()
+        done.set_result(ClaimStorageGroupResponse(error_code=code))
+        return request
+
+
+@asynccontextmanager
+async def keeping(path: Path, *, is_heard: bool = True) -> AsyncIterator[KeepingNode]:
+    node = KeepingNode(path)
+    for record in node.begin():
+        node.image.apply(record)
+    if is_heard:
+        node.context.lease.is_renewed(0.0)
+    await node.keeper.start()
+    try:
+        yield node
+    finally:
+        await node.keeper.stop()
+        node.directories.close()
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups are looked at without a pause."""
+    monkeypatch.setattr(module, "LOOK_S", 0)
+
+
+async def test_a_group_that_begins_to_lead_is_claimed_until_the_metadata_name_it(tmp_path: Path) -> None:
+    async with keeping(tmp_path) as node:
+        first = await node.claim(ErrorCode.NOT_CONTROLLER)
+        replica = await node.replica()
+        assert (first.group, first.broker_id, first.broker_epoch) == (GROUP, ME, 5)
+        assert (first.group_epoch, first.caught_up) == (replica.group.proposer.epoch, [ME])
+        await node.claim()
+        node.commit(node.change(leader=ME, isr=[ME]))
+        await asyncio.sleep(0)
+        while not node.controller.claims.empty():
+            await node.claim()
+        assert replica.claim(node.image, ME, 10_000) is None
+
+
+async def test_voters_change_only_while_the_metadata_name_the_leader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim of the leader before could end a move of which it knows nothing."""
+    wanted: list[list[int]] = []
+    monkeypatch.setattr(GroupReplica, "change_voters", lambda _, nodes, within_ms: wanted.append(list(nodes)))
+    async with keeping(tmp_path) as node:
+        node.commit(node.change(replicas=[ME, OTHER], adding_replicas=[OTHER]))
+        await node.claim()
+        await node.claim()
+        assert wanted == []
+        node.commit(node.change(leader=ME, isr=[ME]))
+        while not wanted:
+            await asyncio.sleep(0)
+        assert wanted[0] == [ME, OTHER]
+        node.commit(node.change(removing_replicas=[ME]))
+        while wanted[-1] != [OTHER]:
+            await asyncio.sleep(0)
+
+
+async def test_a_claim_while_voters_change_is_of_no_epoch_of_the_partition(tmp_path: Path) -> None:
+    """Else its voters, who are those of a moment ago, would end the move for which they change."""
+    async with keeping(tmp_path) as node:
+        replica = await node.replica()
+        claim = replica.claim(node.image, ME, 10_000)
+        assert claim is not None
+        assert claim.partition_epoch == 3
+        replica._changing = asyncio.get_running_loop().create_future()
+        claim = replica.claim(node.image, ME, 10_000)
+        assert claim is not None
+        assert claim.partition_epoch == -1
+        replica._changing.set_result(cast("Answer", None))
+        claim = replica.claim(node.image, ME, 10_000)
+        assert claim is not None
+        assert claim.partition_epoch == 3
+
+
+async def test_logs_of_a_group_that_goes_are_deleted_when_its_replica_has_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deleted: list[tuple[str, bool]] = []
+    delete = PartitionLogs.delete
+    async with keeping(tmp_path) as node:
+        node.commit(*orders())
+        replica = await node.replica()
+        while len(replica.logs()) < 2:
+            await asyncio.sleep(0)
+
+        def noted(logs: PartitionLogs, log: PartitionLog) -> None:
+            deleted.append((log.topic, replica.is_running))
+            delete(logs, log)
+
+        monkeypatch.setattr(PartitionLogs, "delete", noted)
+        node.commit(node.change(replicas=[OTHER], isr=[OTHER], leader=OTHER))
+        while len(deleted) < 2:
+            await asyncio.sleep(0)
+        assert sorted(deleted) == [(STORAGE_GROUPS, False), ("orders", False)]
+        assert (node.groups.by_number, node.groups.by_topic) == ({}, {})
+        assert node.on_groups[-1] == (ORDERS_ID, 0), "its partition is looked at anew"
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir() and not path.name.endswith("-delete")] == []
+
+
+def orders() -> Iterable[MetadataRecord]:
+    """A topic of the group with one partition."""
+    return (
+        TopicRecord(name="orders", topic_id=ORDERS_ID),
+        ConfigRecord(resource_type=ResourceType.TOPIC, resource_name="orders", name="storage.group", value=str(GROUP)),
+        PartitionRecord(partition_id=0, topic_id=ORDERS_ID, replicas=[ME], isr=[ME], leader=-1, leader_epoch=0),
+    )
+
+
+async def test_a_topic_comes_into_its_group_and_goes_with_its_deletion(tmp_path: Path) -> None:
+    async with keeping(tmp_path) as node:
+        node.commit(*orders())
+        replica = await node.replica()
+        while not replica.group.partitions:
+            await asyncio.sleep(0)
+        assert node.groups.by_topic == {ORDERS_ID: replica}
+        assert (ORDERS_ID, 0) in node.on_groups
+        node.commit(RemoveTopicRecord(topic_id=ORDERS_ID))
+        assert node.groups.by_topic == {}
+        assert list(replica.group.removed) != []
+        while replica.group.removed:
+            await asyncio.sleep(0)
+        assert ("orders", 0) not in node.directories.logs
+
+
+async def test_a_group_that_comes_while_the_node_runs_is_new(tmp_path: Path) -> None:
+    async with keeping(tmp_path) as node:
+        await node.replica()
+        node.commit(
+            PartitionRecord(
+                partition_id=GROUP + 1, topic_id=GROUPS_ID, replicas=[ME], isr=[ME], leader=-1, leader_epoch=0,
+                directories=[node.directory_id],
+            )
+        )  # fmt: skip
+        while GROUP + 1 not in node.groups.by_number:
+            await asyncio.sleep(0)
+        assert node.keeper._new == {}
+
+
+async def test_a_replica_whose_log_cannot_be_opened_is_counted_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    create = LogDirectories.create
+
+    def refuse(*_: object, **__: object) -> PartitionLog:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")
+
+    monkeypatch.setattr(LogDirectories, "create", refuse)
+    monkeypatch.setattr("penstock.node.storage_groups.failed_replicas.RETRY_S", 0)
+    async with keeping(tmp_path) as node:
+        assert node.groups.by_number == {}
+        assert node.keeper._count_offline() == 1
+        assert "this node takes no part in storage group 0: no room" in caplog.messages
+        monkeypatch.setattr(LogDirectories, "create", create)
+        await node.replica()
+        assert node.keeper._count_offline() == 0
+
+
+async def test_a_node_that_is_not_heard_claims_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = asyncio.Event()
+    leave = GroupKeeper._leave_to_others
+
+    async def looks(keeper: GroupKeeper, *given: Any) -> None:
+        await leave(keeper, *given)
+        looked.set()
+
+    monkeypatch.setattr(GroupKeeper, "_leave_to_others", looks)
+    async with keeping(tmp_path, is_heard=False) as node:
+        replica = await node.replica()
+        await looked.wait()
+        assert replica.leads, "no other voter can be asked"
+        assert node.controller.claims.empty()
+
+
+async def test_a_node_that_stops_resigns_and_claims_nothing(tmp_path: Path) -> None:
+    async with keeping(tmp_path) as node:
+        replica = await node.replica()
+        epoch = replica.group.proposer.epoch
+        await node.keeper.resign(hand_over=False)
+        assert not replica.leads
+        while not node.controller.claims.empty():
+            node.controller.claims.get_nowait()
+        replica = await node.replica()
+        assert replica.group.proposer.epoch != epoch, "the only voter leads again, as nobody else can"
+        node.keeper._look_at(replica)
+        assert node.controller.claims.empty()

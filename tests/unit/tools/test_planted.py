@@ -1,0 +1,23 @@
+"""Bugs that are planted to see that tests notice them: the table is of the code as it is."""
+
+import pytest
+from tools.mutants import ROOT
+from tools.planted import PlantedBug, blind_tests, planted_bugs
+
+BUGS = planted_bugs()
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.what)
+def test_a_bug_can_be_planted_and_names_tests_that_are_there(bug: PlantedBug) -> None:
+    bug.tree()
+    assert bug.noticed_by
+    for name in bug.noticed_by:
+        path, _, function = name.partition("::")
+        assert f"def {function.partition('[')[0]}(" in (ROOT / "tests" / path).read_text()
+
+
+def test_a_test_is_blind_that_passes_with_the_bug_or_fails_without_it() -> None:
+    (bug,) = (bug for bug in BUGS if bug.what.startswith("a task that ended starts again"))
+    assert blind_tests(bug) == []
+    others = ("unit/work/test_worker.py::test_a_follower_asks_for_its_own", "unit/work/test_worker.py::test_of_no_name")
+    assert blind_tests(PlantedBug(bug.what, bug.path, bug.lines, bug.becomes, others)) == [*others]

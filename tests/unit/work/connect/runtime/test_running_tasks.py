@@ -1,0 +1,221 @@
+"""What a running task stores and commits is never ahead of what is in Kafka."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from tests.unit.client.fake_broker import Reply, fake_broker
+from tests.unit.client.fake_cluster import TOPIC, FakeCluster
+
+from penstock.client.producer import Producer
+from penstock.client.settings import ProducerSettings
+from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from penstock.protocol.requests.framing import RequestHeader
+from penstock.protocol.schema import Message
+from penstock.work.connect.api import Position, Safe, SinkTask, SourceRecord, SourceTask
+from penstock.work.connect.calls import Calls
+from penstock.work.connect.config import parse
+from penstock.work.connect.conversion import steps_of
+from penstock.work.connect.runtime.kinds import KEYS
+from penstock.work.connect.runtime.records import TaskId
+from penstock.work.connect.runtime.running_tasks import Environment, RunningSink, RunningSource, TaskSetting
+from penstock.work.connect.runtime.source_offsets import SourceOffsets
+from penstock.work.connect.runtime.statuses import Statuses
+from penstock.work.connect.runtime.supervisor import Attempt
+from penstock.work.connect.runtime.tasks import FencedError, TaskSupervisor
+
+CONFIG = {"name": "c", "connector.class": "penstock.FileSource", "topic": TOPIC}
+ONE, TWO = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
+
+
+class Kafka(FakeCluster):
+    """Counts the records that it has acknowledged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.acknowledged = 0
+
+    def __call__(self, header: RequestHeader, request: Message) -> Reply:
+        if not isinstance(request, ProduceRequest):
+            return super().__call__(header, request)
+        self.acknowledged += 1
+        rows = [
+            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[
+                PartitionProduceResponse(index=row.index, base_offset=0) for row in topic.partition_data
+            ])
+            for topic in request.topic_data
+        ]  # fmt: skip
+        return ProduceResponse(responses=rows)
+
+
+class Host:
+    """`TaskHost`: notes what is stored, and how much was acknowledged by then."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self.stored: list[tuple[int, list[Position]]] = []
+        self._kafka = kafka
+
+    def owned_until_s(self) -> float:
+        return 1e9
+
+    def uses(self, topic: str) -> None:
+        pass
+
+    async def offsets_known(self) -> None:
+        pass
+
+    def offset(self, partition: Position) -> Position | None:
+        return None
+
+    async def store(self, offsets: Sequence[tuple[Position, Position]]) -> None:
+        self.stored.append((self._kafka.acknowledged, [offset for _, offset in offsets]))
+
+
+class Setting:
+    """What tasks are given, but for the task."""
+
+    def __init__(self, address: str) -> None:
+        self.attempt = Attempt(calls=Calls("task"), stopping=asyncio.Event(), begun=lambda: None)
+        environment = Environment(
+            bootstrap_servers=address, config={}, flush_interval_ms=0, shutdown_timeout_s=1.0, tracks_topics=False
+        )
+        self.task = TaskSetting(
+            number=0, config=CONFIG, environment=environment, steps=steps_of(CONFIG, {}), errors=parse(KEYS, CONFIG)
+        )
+
+
+@asynccontextmanager
+async def kafka_and_setting() -> AsyncIterator[tuple[Kafka, Setting]]:
+    kafka = Kafka()
+    async with fake_broker(kafka) as broker:
+        kafka.broker = broker
+        setting = Setting(str(broker.address))
+        yield kafka, setting
+        setting.attempt.calls.close()
+
+
+class Counting(SourceTask):
+    """Two records, one at each poll; then it is told to stop."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self.attempt = attempt
+        self.polls = self.commits = 0
+
+    async def start(self, config: Any, context: Any) -> None: ...
+
+    async def poll(self) -> list[SourceRecord]:
+        self.polls += 1
+        if self.polls > 2:
+            self.attempt.stopping.set()
+            return []
+        line = f"line {self.polls}"
+        return [SourceRecord(TOPIC, value=line, source_partition={"file": "f"}, source_offset={"line": self.polls})]
+
+    async def commit(self) -> None:
+        self.commits += 1
+
+    async def stop(self) -> None: ...
+
+
+async def test_offsets_of_a_source_are_stored_when_its_records_are_in_kafka() -> None:
+    async with kafka_and_setting() as (kafka, setting):
+        task, host = Counting(setting.attempt), Host(kafka)
+        await RunningSource(setting.task, task, host, setting.attempt).run()
+        assert host.stored == [(1, [{"line": 1}]), (2, [{"line": 2}])]
+        assert task.commits == 2
+
+
+class Sending(SinkTask):
+    """Allows what a test says to be committed."""
+
+    def __init__(self) -> None:
+        self.safe: Safe | None = None
+
+    async def start(self, config: Any, context: Any) -> None: ...
+
+    async def put(self, records: Any) -> None: ...
+
+    async def flush(self, offsets: Safe) -> Safe | None:
+        return self.safe
+
+    async def stop(self) -> None: ...
+
+
+class Positions:
+    """The consumer of a sink, of which nothing is asked but to commit."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self.committed: list[tuple[int, dict[TopicPartition, int]]] = []
+        self._kafka = kafka
+
+    async def commit(self, offsets: Safe) -> None:
+        self.committed.append((self._kafka.acknowledged, {one: to.offset for one, to in offsets.items()}))
+
+
+class Sink:
+    """One that runs, as far as its flushes go."""
+
+    def __init__(self, kafka: Kafka, setting: Setting) -> None:
+        self.task = Sending()
+        self.positions = Positions(kafka)
+        self.running = RunningSink(setting.task, self.task, Host(kafka), setting.attempt)
+        self.running._consumer = self.positions  # type: ignore[assignment]
+
+
+async def test_positions_of_a_sink_are_committed_when_what_it_sent_is_in_kafka() -> None:
+    async with kafka_and_setting() as (kafka, setting):
+        sink = Sink(kafka, setting)
+        async with Producer(setting.task.environment.bootstrap_servers, ProducerSettings()) as producer:
+            sink.running._sent.append(await producer.send(TOPIC, b"dead letter"))
+            sink.running._done[ONE] = 7
+            await sink.running._flush([ONE])
+        assert sink.positions.committed == [(1, {ONE: 7})]
+
+
+async def test_what_a_sink_does_not_allow_yet_is_offered_again() -> None:
+    async with kafka_and_setting() as (kafka, setting):
+        sink = Sink(kafka, setting)
+        sink.running._done.update({ONE: 7, TWO: 3})
+        sink.task.safe = {ONE: OffsetAndMetadata(4), TWO: OffsetAndMetadata(3)}
+        await sink.running._flush([ONE, TWO])
+        assert sink.running._done == {ONE: 7}, "the rest of it is not safe yet"
+        sink.task.safe = None
+        await sink.running._flush([ONE, TWO])
+        assert sink.running._done == {}
+        assert [offsets for _, offsets in sink.positions.committed] == [{ONE: 4, TWO: 3}, {ONE: 7}]
+
+
+class Remembering:
+    """The log of offsets."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes | None] = []
+
+    async def put(self, key: bytes, value: bytes | None) -> None:
+        self.written.append(value)
+
+
+async def test_a_task_that_runs_elsewhere_by_now_stores_nothing() -> None:
+    log = Remembering()
+    offsets = SourceOffsets(lambda _: log)  # type: ignore[arg-type, return-value]
+    environment = Environment(
+        bootstrap_servers="", config={}, flush_interval_ms=0, shutdown_timeout_s=1.0, tracks_topics=False
+    )
+    statuses: Any = Statuses
+    supervisor = TaskSupervisor(TaskId("c", 0), statuses, offsets, environment, lambda: 5.0)
+    await supervisor.store([({"file": "f"}, {"line": 1})])
+    assert supervisor.owned_until_s() == 5.0
+    supervisor.fence()
+    with pytest.raises(FencedError, match="runs elsewhere by now"):
+        await supervisor.store([({"file": "f"}, {"line": 2})])
+    assert supervisor.owned_until_s() == float("-inf")
+    assert log.written == [b'{"line":1}']
+    await supervisor.fenced()
