@@ -5,6 +5,8 @@ from typing import Final
 import click
 from click.shell_completion import get_completion_class
 
+from penstock.cli.terminal.lines import say
+
 INSTRUCTIONS: Final = {
     "bash": 'eval "$(penstock completion bash)"   # in ~/.bashrc',
     "zsh": 'eval "$(penstock completion zsh)"    # in ~/.zshrc',
@@ -22,4 +24,4 @@ def command(context: click.Context, shell: str) -> None:
     completion = get_completion_class(shell)
     assert completion is not None
     root = context.find_root()
-    click.echo(completion(root.command, {}, "penstock", "_PENSTOCK_COMPLETE").source())
+    say(*completion(root.command, {}, "penstock", "_PENSTOCK_COMPLETE").source().split("\n"))

@@ -4,7 +4,7 @@ A subcommand is the click command named `command` in its module; `COMMANDS` has 
 """
 
 import importlib
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -54,6 +54,16 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(f"penstock.cli.{COMMANDS[cmd_name][0]}").command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """What a command complains of may quote the cluster."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            from penstock.cli.terminal.lines import printable
+
+            vars(error)["message"] = printable(error.message)  # click declares it final
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -1,7 +1,6 @@
 """`penstock start`: run a node, or a local cluster of several, until it is told to stop."""
 
 import asyncio
-import logging
 import os
 import signal
 import sys
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock import __version__
+from penstock.cli.terminal.lines import begin_logging, say
 from penstock.log.directories.formatting import any_formatted
 from penstock.log.disk import Disk
 from penstock.metadata.configs.broker_config import BrokerConfig
@@ -86,10 +86,10 @@ def command(
     if worker and not loaded.config.is_broker:
         raise click.UsageError("--worker needs a node that is a broker")
     for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}", err=True)
     if file is not None:
         _tell_of_new_directories(file, loaded.config)
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    begin_logging(log_level.upper())
     hold_briefly()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_run(loaded.config, until_eof=until_eof, worker_port=worker_port if worker else None))
@@ -98,7 +98,7 @@ def command(
 def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
     """A disk that is not mounted looks the same: Kafka does not start then; a node that is its cluster does."""
     if not any_formatted(Disk(), config.all_dirs):
-        click.echo(
+        say(
             f"warning: no log directory of {file} was formatted ({', '.join(config.all_dirs)}): this starts as a new "
             "node; if it had data before, is its disk mounted?",
             err=True,
@@ -139,7 +139,7 @@ async def _run(config: BrokerConfig, *, until_eof: bool, worker_port: int | None
     for number in STOP_SIGNALS:  # a second signal does not wait
         loop.remove_signal_handler(number)
     with suppress(OSError):  # the reader may be gone, and the node has to stop all the same
-        click.echo("stopping")
+        say("stopping")
     if beside is not None:
         beside.cancel()
         await asyncio.wait([beside], timeout=WORKER_S)
@@ -147,7 +147,7 @@ async def _run(config: BrokerConfig, *, until_eof: bool, worker_port: int | None
     if node.failed.done():
         raise click.ClickException(f"node {config.node_id} had to stop: {node.failed.result()}")
     with suppress(OSError):
-        click.echo("stopped")
+        say("stopped")
 
 
 def _stop_at_eof(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
@@ -167,13 +167,13 @@ async def _tell_of_waiting(config: BrokerConfig, parts: "list[QuorumParts]") -> 
         if quorum is None or not quorum.is_running:
             continue
         if quorum.hears_leader:
-            click.echo(
+            say(
                 f"node {config.node_id} does not serve yet: controller {quorum.leader_id} is active, and has not let "
                 "it in"
             )
         else:
             voters = ", ".join(map(str, quorum.quorum.ids)) or "them"
-            click.echo(
+            say(
                 f"node {config.node_id} does not serve yet: it waits for the active controller, and controllers need a "
                 f"majority of {voters} to run"
             )
@@ -188,9 +188,9 @@ async def _first_of(future: "asyncio.Future[Any]", stop: asyncio.Event) -> None:
 def _announce(config: BrokerConfig, node: "RunningNode") -> None:
     listeners = ", ".join(f"{endpoint.listener}://{endpoint.host}:{endpoint.port}" for endpoint in node.endpoints)
     directories = ", ".join(str(Path(directory).absolute()) for directory in node.log_dirs)
-    click.echo(
-        f"Penstock {__version__}, node {config.node_id} of cluster {node.cluster_id}\n"
-        f"  listens on  {listeners}\n"
-        f"  data in     {directories}\n"
-        f"  to stop     Ctrl-C, or kill {os.getpid()}"
+    say(
+        f"Penstock {__version__}, node {config.node_id} of cluster {node.cluster_id}",
+        f"  listens on  {listeners}",
+        f"  data in     {directories}",
+        f"  to stop     Ctrl-C, or kill {os.getpid()}",
     )

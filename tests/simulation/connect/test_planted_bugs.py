@@ -12,6 +12,7 @@ from penstock.work.connect.built_in.sql_source import SqlSourceTask
 from penstock.work.connect.runtime.running_tasks import RunningSink, RunningSource
 from penstock.work.connect.runtime.tasks import TaskSupervisor
 
+
 def plant(monkeypatch: pytest.MonkeyPatch, method: Callable[..., Any], sound: str, broken: str) -> None:
     """Replaces these words in the source of a method."""
     source = textwrap.dedent(inspect.getsource(method))

@@ -55,4 +55,5 @@ def test_every_command_has_a_help(name: str) -> None:
 def test_starting_imports_neither_the_client_nor_what_draws_tables() -> None:
     modules = modules_after("start", "--help")
     assert not [name for name in modules if name.startswith(("rich", "penstock.client", "penstock.pipeline"))]
-    assert [name for name in modules if name.startswith("penstock.cli.")] == ["penstock.cli.main", "penstock.cli.start"]
+    ours = ["penstock.cli.main", "penstock.cli.start", "penstock.cli.terminal", "penstock.cli.terminal.lines"]
+    assert [name for name in modules if name.startswith("penstock.cli.")] == ours

@@ -6,6 +6,7 @@ import click
 
 from penstock.cli.replicas.drain import Drain
 from penstock.cli.replicas.replication_throttles import NO_LIMIT, limit_option
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, argument, declared, option
 from penstock.cli.terminal.output import as_objects, print_json, print_lines, print_table
 from penstock.cli.terminal.session import QUORUM_PATIENCE_MS, BrokerSession, NodeSession
@@ -39,7 +40,7 @@ def describe(session: BrokerSession, include_fenced_brokers: bool = FENCED_TOO, 
         try:
             return found, (await admin.quorum.describe()).leader_id  # the answer before names a broker
         except KafkaError as error:
-            click.echo(error.message, err=True)
+            say(str(error), err=True)
             return found, None
 
     found, controller_id = session.run(work, patience_ms=QUORUM_PATIENCE_MS)
@@ -49,8 +50,8 @@ def describe(session: BrokerSession, include_fenced_brokers: bool = FENCED_TOO, 
         brokers = as_objects(columns, rows)
         print_json({"cluster_id": found.cluster_id, "controller_id": controller_id, "brokers": brokers})
         return
-    click.echo(f"cluster {found.cluster_id}")
-    click.echo(f"controller {'unknown' if controller_id is None else controller_id}")
+    say(f"cluster {found.cluster_id}")
+    say(f"controller {'unknown' if controller_id is None else controller_id}")
     print_table(
         ["NODE", "ADDRESS", "RACK", "CONTROLLER", "FENCED"],
         [
@@ -85,7 +86,7 @@ def list_endpoints(session: NodeSession, include_fenced_brokers: bool = FENCED_T
     rack_width = max((len(row[3]) for row in rows if row[3] != NO_RACK), default=10)
     widths = (10, host_width, 10, rack_width, *(10 for _ in state), 15)
     for row in [("ID", "HOST", "PORT", "RACK", *state, "ENDPOINT_TYPE"), *rows]:
-        click.echo(" ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)))
+        say(" ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)))
 
 
 @command.command("unregister")
@@ -101,9 +102,9 @@ def unregister(
         return node_id in (broker.node_id for broker in known)
 
     is_running = session.run(work)
-    click.echo(f"Broker {node_id} is no longer registered.")
+    say(f"Broker {node_id} is no longer registered.")
     if is_running:
-        click.echo("It was in service, and registers anew: stop it, then say this again.", err=True)
+        say("It was in service, and registers anew: stop it, then say this again.", err=True)
 
 
 @command.command("drain")

@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, actions, declared, option
 from penstock.cli.terminal.output import print_json, print_lines, print_table
 from penstock.cli.terminal.session import NodeSession, read_properties
@@ -128,9 +129,9 @@ def _show(kind: ResourceType, described: "dict[str, list[ConfigEntry]]", all_: b
         return
     for name, entries in shown.items():
         if not entries:
-            click.echo(f"{_called(kind, name)} has no configuration of its own (--all shows the defaults)")
+            say(f"{_called(kind, name)} has no configuration of its own (--all shows the defaults)")
             continue
-        click.echo(f"configuration of {_called(kind, name)}")
+        say(f"configuration of {_called(kind, name)}")
         rows = [
             (one.name, HIDDEN if one.sensitive else one.value, one.source.name.lower(), one.read_only)
             for one in entries

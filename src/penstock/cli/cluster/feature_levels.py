@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import declared, option
 from penstock.metadata.features import (
     KAFKAS_FEATURES,
@@ -63,9 +64,9 @@ def version_mapping(
     """Show which levels Apache Kafka's features have in a new cluster of a release."""
     name = METADATA_VERSION_NAMES[NEWEST_METADATA_VERSION] if release_version is None else release_version
     level = release_level("--release-version", name)
-    click.echo(f"{METADATA_VERSION}={level} ({name})")
+    say(f"{METADATA_VERSION}={level} ({name})")
     for feature in KAFKAS_FEATURES:
-        click.echo(f"{feature}={default_level(feature, level)}")
+        say(f"{feature}={default_level(feature, level)}")
 
 
 @click.command("feature-dependencies")
@@ -77,11 +78,11 @@ def feature_dependencies(
     for name, level in named_levels(features).items():
         shown, needs = _needs(name, level)
         if not needs:
-            click.echo(f"{name}={shown} has no dependencies.")
+            say(f"{name}={shown} has no dependencies.")
             continue
-        click.echo(f"{name}={shown} requires:")
+        say(f"{name}={shown} requires:")
         for other, needed in needs.items():
-            click.echo(f"    {other}={shown_level(needed) if other == METADATA_VERSION else needed}")
+            say(f"    {other}={shown_level(needed) if other == METADATA_VERSION else needed}")
 
 
 def _needs(name: str, level: int) -> tuple[str, dict[str, int]]:

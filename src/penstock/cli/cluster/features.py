@@ -11,6 +11,7 @@ from penstock.cli.cluster.feature_levels import (
     release_levels,
     version_mapping,
 )
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, declared, option
 from penstock.cli.terminal.output import print_lines
 from penstock.cli.terminal.session import NodeServers, NodeSession
@@ -121,8 +122,8 @@ def _update(operation: str, session: NodeSession, levels: dict[str, int], kind: 
             raise
         for name, level in sorted(levels.items()):
             what = name if operation == "disable" else f"{name} to {level}"
-            click.echo(f"{'Can' if dry_run else 'Could'} not {operation} {what}. {error.format_message()}")
+            say(f"{'Can' if dry_run else 'Could'} not {operation} {what}. {error.format_message()}")
         raise click.ClickException(f"{len(levels)} out of {len(levels)} operation(s) failed.") from None
     for name, level in sorted(levels.items()):
         done = "disabled" if operation == "disable" else f"{operation}d to {level}"
-        click.echo(f"{name} {'can be' if dry_run else 'was'} {done}.")
+        say(f"{name} {'can be' if dry_run else 'was'} {done}.")

@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, declared, option
 from penstock.cli.terminal.output import print_rows
 from penstock.cli.terminal.session import NodeSession
@@ -40,7 +41,7 @@ def checksum(session: NodeSession, as_json: bool = JSON) -> None:
         empty="no node answers",
     )
     for node_id, failure in failures.items():
-        click.echo(f"node {node_id} does not answer: {failure}", err=True)
+        say(f"node {node_id} does not answer: {failure}", err=True)
     for offset, differing in _contradictions(states):
         raise click.ClickException(f"nodes {differing} differ at offset {offset}: one of them applied something else")
 
@@ -63,7 +64,7 @@ def metrics(
         empty="no node answers",
     )
     for node, failure in failures.items():
-        click.echo(f"node {node} does not answer: {failure}", err=True)
+        say(f"node {node} does not answer: {failure}", err=True)
 
 
 async def _nodes(admin: Admin) -> list[int]:

@@ -8,6 +8,7 @@ import click
 
 from penstock.cli.cluster.quorum_views import quorum_as_json, replication_lines, status_lines
 from penstock.cli.terminal.failures import in_words, wrong_usage
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, declared, option
 from penstock.cli.terminal.output import print_lines
 from penstock.cli.terminal.session import QUORUM_PATIENCE_MS, NodeServers, NodeSession
@@ -84,7 +85,7 @@ def add_controller(
     if not dry_run:
         asking = session if file is not None else session.replace(command_config=None)
         asking.run(lambda admin: admin.quorum.add_voter(config.node_id, directory_id, endpoints))
-    click.echo(
+    say(
         f"{'DRY RUN of adding' if dry_run else 'Added'} controller {config.node_id} with directory id "
         f"{uuid_to_text(directory_id)} and endpoints: {', '.join(map(str, endpoints))}"
     )
@@ -105,7 +106,7 @@ def remove_controller(
         directory_id = uuid_from_text(controller_directory_id)
     if not dry_run:
         session.run(lambda admin: admin.quorum.remove_voter(controller_id, directory_id))
-    click.echo(
+    say(
         f"{'DRY RUN of removing' if dry_run else 'Removed'} KRaft controller {controller_id} with directory id "
         f"{uuid_to_text(directory_id)}"
     )

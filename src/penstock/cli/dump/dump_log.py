@@ -8,9 +8,17 @@ from pathlib import PurePath
 import click
 
 from penstock.cli.dump.files import ENTRIES, verify_index
-from penstock.cli.dump.group_logs import decoder_of_group
-from penstock.cli.dump.records import Decoder, decode_control, decode_metadata, decode_offsets, decode_text
+from penstock.cli.dump.group_logs import decoder_of
+from penstock.cli.dump.records import (
+    Decoder,
+    decode_control,
+    decode_metadata,
+    decode_metadata_with_secrets,
+    decode_offsets,
+    decode_text,
+)
 from penstock.cli.dump.text import Line, batch_line, print_line, record_line
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import declared, option
 from penstock.cli.terminal.session import explain
 from penstock.log.checkpoint import CorruptCheckpointError
@@ -39,6 +47,7 @@ def command(
     index_sanity_check: bool = option("Only check that indexes are in order."),
     max_bytes: int | None = option("Read no more of a segment than this.", min=1),
     cluster_metadata_decoder: bool = option("The records are those of the metadata log."),
+    show_secrets: bool = option("With --cluster-metadata-decoder: passwords and credentials as well."),
     offsets_decoder: bool = option("The records are those of __consumer_offsets."),
     as_json: bool = option("Print JSON, one object per line.", "--json"),
 ) -> None:
@@ -47,7 +56,7 @@ def command(
         raise click.UsageError("give one decoder")
     decoder: Decoder | None = decode_text if print_data_log else None
     if cluster_metadata_decoder:
-        decoder = decode_metadata
+        decoder = decode_metadata_with_secrets if show_secrets else decode_metadata
     elif offsets_decoder:
         decoder = decode_offsets
     depth = Depth(
@@ -82,24 +91,24 @@ def _dump_or_check(
     except BrokenPipeError:
         raise
     except OSError as error:
-        click.echo(explain(error), err=True)
+        say(explain(error), err=True)
     except (CorruptSnapshotError, CorruptCheckpointError) as error:
-        click.echo(f"{path}: {error}", err=True)
+        say(f"{path}: {error}", err=True)
     return False
 
 
 def _dump(path: str, kind: FileKind, depth: Depth, as_json: bool) -> bool:
     """Returns whether the file is sound."""
     if not as_json:
-        click.echo(f"Dumping {path}")
+        say(f"Dumping {path}")
     if kind != FileKind.SEGMENT:
         for line in ENTRIES[kind](path):
             print_line(line, as_json)
         return True
     if not as_json:
-        click.echo(_heading(path))
+        say(_heading(path))
     if depth.decoder is decode_text:
-        depth = depth.replace(decoder=decoder_of_group(path) or decode_text)
+        depth = depth.replace(decoder=decoder_of(path) or decode_text)
     sound = True
     for part in dump_segment(path, max_bytes=depth.max_bytes):
         if isinstance(part, BrokenTail):

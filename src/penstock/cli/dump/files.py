@@ -8,9 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, TypeVar
 
-import click
-
 from penstock.cli.dump.text import Line, print_line
+from penstock.cli.terminal.lines import say
 from penstock.log.dump import (
     DumpedBatch,
     FileKind,
@@ -92,8 +91,8 @@ def verify_index(path: str, kind: FileKind, as_json: bool, *, against_segment: b
             Line("index", {"file": path, "entries": len(entries), "isValid": not shown, "problems": shown}), True
         )
     else:
-        click.echo(f"Dumping {path}")
-        click.echo("\n".join(shown) or f"{path} passed the check: {len(entries)} entries")
+        say(f"Dumping {path}")
+        say(*(shown or [f"{path} passed the check: {len(entries)} entries"]))
     return not complaints
 
 

@@ -2,9 +2,9 @@
 
 from pathlib import PurePath
 
-from penstock.cli.dump.records import Decoder
+from penstock.cli.dump.records import Decoder, decode_metadata
 from penstock.protocol.batch import read_header
-from penstock.protocol.internal_topics import STORAGE_GROUPS
+from penstock.protocol.internal_topics import CLUSTER_METADATA, STORAGE_GROUPS
 from penstock.protocol.records import Record
 from penstock.protocol.uuids import uuid_to_text
 from penstock.replication.storage_groups.entries import (
@@ -19,9 +19,11 @@ from penstock.replication.storage_groups.entries import (
 from penstock.replication.storage_groups.snapshot import REMOVED, decode_state
 
 
-def decoder_of_group(path: str) -> Decoder | None:
-    """None for a file that is not in the directory of a group's log."""
+def decoder_of(path: str) -> Decoder | None:
+    """By the log in whose directory the file is; None for records of users. The metadata log may hold secrets."""
     file = PurePath(path)
+    if file.parent.name.startswith(f"{CLUSTER_METADATA}-"):
+        return decode_metadata
     if not file.parent.name.startswith(f"{STORAGE_GROUPS}-"):
         return None
     return _snapshot_record if file.suffix == ".checkpoint" else _entry_record

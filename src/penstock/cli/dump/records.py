@@ -7,6 +7,7 @@ from uuid import UUID
 
 from penstock.client.consumer_protocol import decode_assignment
 from penstock.coordinator.group import records as group_records
+from penstock.metadata.configs.secrets import REDACTED, secret_fields
 from penstock.metadata.record_frames import decode_record
 from penstock.metadata.records import MetadataRecord
 from penstock.protocol.codec import decode
@@ -43,12 +44,21 @@ def decode_text(record: Record) -> dict[str, object]:
 
 
 def decode_metadata(record: Record) -> dict[str, object]:
-    """Raises DecodeError if it is no record of the metadata log."""
+    """Without secrets. Raises DecodeError if it is no record of the metadata log."""
+    return _metadata(record, secret_fields)
+
+
+def decode_metadata_with_secrets(record: Record) -> dict[str, object]:
+    return _metadata(record, lambda _: ())
+
+
+def _metadata(record: Record, hidden: Callable[[MetadataRecord], tuple[str, ...]]) -> dict[str, object]:
     if record.value is None:
         return {}
     message = decode_record(record.value)
     version = record.value[2]
-    return {"payload": {"type": _type_name(message), "version": version, "data": as_dictionary(message, version)}}
+    data = as_dictionary(message, version) | {_camel(name): REDACTED for name in hidden(message)}
+    return {"payload": {"type": _type_name(message), "version": version, "data": data}}
 
 
 def decode_offsets(record: Record) -> dict[str, object]:

@@ -1,9 +1,6 @@
 """How `penstock dump-log` writes a line: in the form of kafka-dump-log.sh, or as an object of JSON."""
 
-import json
-
-import click
-
+from penstock.cli.terminal.lines import printable_json, say
 from penstock.log.dump import DumpedBatch
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.records import Record
@@ -19,10 +16,10 @@ class Line(Value):
 
 def print_line(line: Line, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"kind": line.kind} | line.values, ensure_ascii=False, default=str))
+        say(printable_json({"kind": line.kind} | line.values, default=str))
         return
     indent = "| " if line.kind == "record" else ""
-    click.echo(indent + " ".join(_named(name, value) for name, value in line.values.items()))
+    say(indent + " ".join(_named(name, value) for name, value in line.values.items()))
 
 
 def batch_line(batch: DumpedBatch) -> Line:
@@ -87,7 +84,7 @@ def _show(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
-        return json.dumps(value, ensure_ascii=False, default=str, separators=(",", ":"))
+        return printable_json(value, default=str, separators=(",", ":"))
     if isinstance(value, list):
         return "[" + ",".join(map(str, value)) + "]"
     return "none" if value is None else str(value)

@@ -8,6 +8,7 @@ import click
 
 from penstock.cli.groups.views import Row
 from penstock.cli.terminal.failures import wrong_usage
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.names import parse_topic_partitions
 from penstock.cli.terminal.options import option
 from penstock.cli.terminal.output import print_rows
@@ -80,11 +81,12 @@ async def reset_offsets(
         rows += [(group_id, *partition, offset) for partition, offset in sorted(new.items())]
     if export:
         lines = [",".join(map(str, row[0 if len(groups) > 1 else 1 :])) for row in rows]
-        click.echo("".join(f"{line}\n" for line in lines), nl=False)
+        if lines:
+            say(*lines)
     else:
         print_rows(["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"], rows, as_json=as_json, empty="no offset to reset")
         if not execute and rows:
-            click.echo("nothing was changed: --execute does it", err=True)
+            say("nothing was changed: --execute does it", err=True)
 
 
 async def _check_empty(admin: Admin, group_id: str) -> None:

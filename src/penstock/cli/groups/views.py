@@ -2,8 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-import click
-
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.output import Value, joined, print_rows
 from penstock.client.admin import Admin
 from penstock.client.admin.groups import GroupDescription
@@ -25,7 +24,8 @@ async def list_groups(
         ["GROUP"] + ["PROTOCOL"] * as_json + ["STATE"] * (with_state or as_json) + ["TYPE"] * (with_type or as_json)
     )
     if len(columns) == 1:
-        click.echo("".join(f"{one.group_id}\n" for one in listings), nl=False)
+        if listings:
+            say(*(one.group_id for one in listings))
         return
     every = ["GROUP", "PROTOCOL", "STATE", "TYPE"]
     values = [(one.group_id, one.protocol_type, one.state, one.type) for one in listings]

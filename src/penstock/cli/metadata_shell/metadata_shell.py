@@ -14,6 +14,7 @@ from penstock.cli.metadata_shell.node import Node
 from penstock.cli.metadata_shell.source import read_view
 from penstock.cli.metadata_shell.tree import build_tree
 from penstock.cli.terminal.failures import in_words
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import argument, declared, option
 from penstock.cli.terminal.session import NodeSession
 from penstock.log.directories.errors import LogDirectoryError
@@ -71,8 +72,8 @@ class Shell:
             node = self._node(parent + slash or ".")
         except ShellError:
             return []
-        found = sorted((name, child) for name, child in node.children.items() if name.startswith(start))
-        return [f"{parent}{slash}{name}{'/' if child.children else ' '}" for name, child in found]
+        shown = sorted(name for name in node.children if name.startswith(start) and name.isprintable())
+        return [f"{parent}{slash}{name}{'/' if node.children[name].children else ' '}" for name in shown]
 
     def _resolve(self, path: str) -> tuple[str, ...]:
         names = [] if path.startswith("/") else list(self.place)
@@ -196,6 +197,7 @@ def command(
     snapshot: Path | None = option("A .checkpoint or .log of the metadata log.", "-s", "--snapshot", exists=False),
     directory: Path | None = option("A node's data directory.", "-d", "--directory", exists=False),
     session: NodeSession,
+    show_secrets: bool = option("Of files: values of sensitive configs as well."),
     words: tuple[str, ...] = argument(nargs=-1, metavar="[COMMAND]..."),
 ) -> None:
     """Look into the cluster's metadata: run COMMAND, or without one show a prompt; its command help lists all others.
@@ -208,19 +210,21 @@ def command(
             "give at most one of --snapshot, --directory, --bootstrap-server and --bootstrap-controller"
         )
     if snapshot is None and directory is None:
+        if show_secrets:
+            raise click.UsageError("--show-secrets: a cluster tells nobody; give it with --snapshot or --directory")
         source = ClusterSource(session)
         shell = Shell(Node(), hand_over=source.hand_over)
         look: Callable[[], None] = partial(_look, shell, source)
     else:
         shell, look = Shell(Node()), lambda: None  # there is nothing new in files
         with in_words(OSError, DecodeError, LogDirectoryError):
-            shell.root = build_tree(read_view(snapshot or directory or Path()))
+            shell.root = build_tree(read_view(snapshot or directory or Path()), show_secrets=show_secrets)
     if not words:
         _converse(shell, look)
         return
     look()
     for line in shell.run(words):
-        click.echo(line)
+        say(line)
 
 
 def _look(shell: Shell, source: ClusterSource) -> None:
@@ -237,14 +241,14 @@ def _converse(shell: Shell, look: Callable[[], None]) -> None:
         except EOFError:
             return
         except KeyboardInterrupt:
-            click.echo()
+            say()
             continue
         try:
             look()
             for printed in shell.run(shlex.split(line)):
-                click.echo(printed)
+                say(printed)
         except (click.ClickException, ValueError) as error:  # the cluster may be back at the next command
-            click.echo(str(error), err=True)
+            say(str(error), err=True)
 
 
 def _prepare_completion(shell: Shell) -> None:

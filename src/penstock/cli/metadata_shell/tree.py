@@ -13,20 +13,23 @@
 | `/isr_change_notification`, `/log_dir_event_notification` | what does their work without ZooKeeper   |
 """
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from penstock import __version__
 from penstock.cli.metadata_shell.node import Node
 from penstock.cli.metadata_shell.security import put_security
 from penstock.cli.metadata_shell.source import MetadataView
+from penstock.cli.terminal.lines import printable_json
 from penstock.metadata.brokers import BrokerImage, ControllerImage, Endpoint
+from penstock.metadata.configs.resources import is_sensitive
+from penstock.metadata.configs.secrets import REDACTED
 from penstock.metadata.image import NOBODY, ClusterImage
-from penstock.metadata.resources import ResourceType
+from penstock.metadata.resources import ConfigResource, ResourceType
 from penstock.metadata.topics import PartitionImage, TopicImage
 from penstock.protocol.uuids import uuid_to_text
 
+Configs = Mapping[ConfigResource, Mapping[str, str]]
 PRODUCER_ID_BLOCK = 1000
 SUCCESSORS = {
     "isr_change_notification": (
@@ -42,13 +45,20 @@ SUCCESSORS = {
 PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 
 
-def build_tree(view: MetadataView) -> Node:
+def build_tree(view: MetadataView, *, show_secrets: bool = False) -> Node:
     root = Node()
-    _image(root.put("image"), view)
+    configs = {
+        resource: {
+            key: REDACTED if is_sensitive(resource.resource_type, key) and not show_secrets else settings[key]
+            for key in sorted(settings)
+        }
+        for resource, settings in sorted(view.image.configs.items())
+    }
+    _image(root.put("image"), view, configs)
     root.put("local/version", __version__)
     _controller(root, view)
     _brokers(root, view.image)
-    _configs(root, view.image)
+    _configs(root, configs)
     root.put("admin/delete_topics")
     root.put("cluster/id", _json({"version": "1", "id": view.image.cluster_id}))
     for name, successor in SUCCESSORS.items():
@@ -114,18 +124,18 @@ def _znode_of_topic(topic: TopicImage) -> dict[str, object]:
     }
 
 
-def _configs(root: Node, image: ClusterImage) -> None:
+def _configs(root: Node, configs: Configs) -> None:
     kinds = {ResourceType.TOPIC: "topics", ResourceType.BROKER: "brokers", ResourceType.GROUP: "groups"}
     for kind in kinds.values():
         root.put(f"config/{kind}")
-    for resource, settings in sorted(image.configs.items()):
+    for resource, settings in configs.items():
         if resource.resource_type in kinds:
             name = resource.name or "<default>"
             content = _json({"version": 1, "config": settings})
             root.put(f"config/{kinds[resource.resource_type]}/{name}", content)
 
 
-def _image(node: Node, view: MetadataView) -> None:
+def _image(node: Node, view: MetadataView, configs: Configs) -> None:
     image = view.image
     for path in ("cluster/brokers", "cluster/controllers", "configs", "topics/byId", "topics/byName"):
         node.put(path)
@@ -133,10 +143,10 @@ def _image(node: Node, view: MetadataView) -> None:
         node.put(f"cluster/brokers/{node_id}", _broker(image.brokers[node_id]))
     for node_id in sorted(image.controllers):
         node.put(f"cluster/controllers/{node_id}", _registered_controller(image.controllers[node_id]))
-    for resource, settings in sorted(image.configs.items()):
+    for resource, settings in configs.items():
         name = f"{resource.resource_type.name}:{resource.name}"
-        for key in sorted(settings):
-            node.put(f"configs/{name}/{key}", settings[key])
+        for key, value in settings.items():
+            node.put(f"configs/{name}/{key}", value)
     for name, level in sorted(image.features.items()):
         node.put(f"features/finalizedVersions/{name}", str(level))
     put_security(node, image.security)
@@ -208,4 +218,4 @@ def _bool(value: bool) -> str:
 
 
 def _json(content: object) -> str:
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+    return printable_json(content, separators=(",", ":"))

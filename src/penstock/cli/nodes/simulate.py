@@ -7,6 +7,7 @@ from random import SystemRandom
 
 import click
 
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import declared, option
 from penstock.testing.simulator import Outcome, simulate
 
@@ -34,20 +35,20 @@ def command(
         if seed is not None or time.monotonic() >= end:
             break
     if minutes is not None:
-        click.echo(f"{seeds} seeds, nothing is wrong")
+        say(f"{seeds} seeds, nothing is wrong")
 
 
 def _print(outcome: Outcome, nodes: int | None, *, trace: bool, quiet: bool) -> None:
     if trace or outcome.violations:
         for line in outcome.trace if trace else outcome.trace[-LAST_LINES:]:
-            click.echo(line)
+            say(line)
     if outcome.violations:
         for violation in outcome.violations:
-            click.echo(f"broken: {violation}", err=True)
+            say(f"broken: {violation}", err=True)
         forced = "" if nodes is None else f" --nodes {nodes}"
-        click.echo(f"to replay: penstock simulate --seed {outcome.seed}{forced} --trace", err=True)
+        say(f"to replay: penstock simulate --seed {outcome.seed}{forced} --trace", err=True)
     if not quiet or outcome.violations:
-        click.echo(
+        say(
             f"seed {outcome.seed}: {len(outcome.plan.nodes)} nodes, {outcome.virtual_s:.0f} virtual seconds, "
             f"{outcome.acknowledged} records acknowledged, trace {outcome.hash[:16]}"
         )

@@ -19,6 +19,7 @@ import click
 from penstock import __version__
 from penstock.cli.nodes.local_nodes import LocalCluster, LocalNode, local_cluster
 from penstock.cli.terminal.failures import in_words
+from penstock.cli.terminal.lines import say, say_in_place
 from penstock.node.assembly.properties import ENVIRONMENT_PREFIX, PropertiesError, parse_override
 from penstock.testing.layout import OWN_KEYS
 from penstock.testing.quorum_view import PAUSE_S, known_brokers
@@ -129,7 +130,7 @@ class Nodes:
             return
         if not child.serves:
             self._failed = True
-            _say("\n".join([*child.held, f"node {child.node.node_id} did not start"]))
+            _say(*child.held, f"node {child.node.node_id} did not start")
             self._stop()
             return
         left = sum(not task.done() for task in self._tasks) - 1
@@ -177,7 +178,7 @@ class Nodes:
             f"  data in     {cluster.directory}",
             f"  to stop     Ctrl-C, or kill {os.getpid()}",
         ]
-        _say("\n".join(lines))
+        _say(*lines)
 
 
 def start_nodes(count: int, directory: Path, first_port: int | None, overrides: Sequence[str], log_level: str) -> None:
@@ -205,15 +206,15 @@ def _ending(code: int) -> str:
     return "was stopped" if code == 0 else f"ended with exit code {code}"
 
 
-def _say(line: str) -> None:
+def _say(*lines: str) -> None:
     """Replaces the line that changes. A terminal that is gone keeps no node from being stopped."""
     _progress("")
     with suppress(OSError):
-        click.echo(line)
+        say(*lines)
 
 
 def _progress(text: str) -> None:
     """Shows a line that changes in place, on a terminal only."""
     if sys.stderr.isatty():
         with suppress(OSError):
-            click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+            say_in_place(text)

@@ -3,8 +3,7 @@
 import asyncio
 from typing import Final
 
-import click
-
+from penstock.cli.terminal.lines import say
 from penstock.protocol.address import Address
 
 ANYWHERE: Final = ("0.0.0.0", "::", "")
@@ -30,9 +29,9 @@ async def run_beside(broker: tuple[str, int], port: int) -> None:
         from penstock.work.connect.rest.running import RunningWorker
 
         async with RunningWorker(DistributedWorker, worker_config(broker, port)) as running:
-            click.echo(f"  worker      {running.server.urls[0]} (`penstock connect`)")
+            say(f"  worker      {running.server.urls[0]} (`penstock connect`)")
             await asyncio.Event().wait()
     except ModuleNotFoundError as error:
-        click.echo(f"there is no worker: {error}: pip install 'penstock[work]'", err=True)
+        say(f"there is no worker: {error}: pip install 'penstock[work]'", err=True)
     except Exception as error:
-        click.echo(f"there is no worker: {error}", err=True)
+        say(f"there is no worker: {error}", err=True)

@@ -13,6 +13,7 @@ import click
 from penstock.cli.cluster.feature_levels import feature_dependencies, named_levels, release_level, version_mapping
 from penstock.cli.nodes.scram import parse_credential
 from penstock.cli.terminal.failures import in_words, wrong_usage
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import declared, option
 from penstock.log.directories.errors import LogDirectoryError
 from penstock.log.directories.formatting import format_directories, identities, write_first_snapshot
@@ -54,7 +55,7 @@ def command() -> None:
 @command.command("random-uuid")
 def random_id() -> None:
     """Print a new id for a cluster: 22 characters."""
-    click.echo(uuid_to_text(random_uuid(SystemRandom())))
+    say(uuid_to_text(random_uuid(SystemRandom())))
 
 
 @command.command("format")
@@ -232,10 +233,10 @@ def _format(
             snapshot = first_snapshot(voters, listener, Environment().now_ms(), records)
             write_first_snapshot(disk, path, FIRST_SNAPSHOT_NAME, snapshot)
             text = f", first voters: {_listed(voters)}" if voters else ""
-        click.echo(f"Formatting {path}{text}")
+        say(f"Formatting {path}{text}")
         formatted += 1
     if not formatted:
-        click.echo("All of the log directories are already formatted.")
+        say("All of the log directories are already formatted.")
 
 
 def _check_directory_id(path: str, identity: MetaProperties | None, me: InitialController) -> None:
@@ -266,14 +267,14 @@ def info(file: Path = CONFIG) -> None:
             problems.append(f"{path} is not formatted" if Disk().is_directory(path) else f"{path} does not exist")
             continue
         directory_id = uuid_to_text(identity.directory_id) if identity.directory_id else "-"
-        click.echo(
+        say(
             f"Found metadata in {path}: cluster.id={identity.cluster_id}, node.id={identity.node_id}, "
             f"directory.id={directory_id}"
         )
         if identity.node_id != config.node_id:
             problems.append(f"{path} belongs to node.id {identity.node_id}, {file} says node.id {config.node_id}")
     if voters:
-        click.echo(f"Found first voters in {config.metadata_dir}: {_listed(voters)}")
+        say(f"Found first voters in {config.metadata_dir}: {_listed(voters)}")
     cluster_ids = sorted({identity.cluster_id for identity in found.values() if identity is not None})
     if len(cluster_ids) > 1:
         problems.append(f"the directories belong to several clusters: {', '.join(cluster_ids)}")
@@ -293,4 +294,4 @@ command.add_command(feature_dependencies)
 
 def _paragraph(title: str, lines: list[str]) -> None:
     if lines:
-        click.echo("\n".join([title, *(f"  {line}" for line in lines)]))
+        say(title, *(f"  {line}" for line in lines))

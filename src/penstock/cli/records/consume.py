@@ -1,7 +1,6 @@
 """`penstock consume`: print the records of a topic, with the options of kafka-console-consumer.sh."""
 
 import asyncio
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -12,6 +11,7 @@ from penstock.cli.records.formatters import Formatter, formatter
 from penstock.cli.records.lines import RecordFormat, record_as_json
 from penstock.cli.records.produce import parse_pairs_as_they_are
 from penstock.cli.terminal.failures import wrong_usage
+from penstock.cli.terminal.lines import say, write_bytes
 from penstock.cli.terminal.names import matching
 from penstock.cli.terminal.options import JSON, declared, option
 from penstock.cli.terminal.session import (
@@ -41,6 +41,7 @@ class Wanted(Value, kw_only=True):
     group: str | None = option("Read as a member of this group and commit its offsets.")
     max_messages: int | None = option("Stop after so many records.", min=1)
     timeout_ms: int | None = option("Stop when no record came for this long.", min=0)
+    raw: bool = option("Print bytes as they are, also on a terminal.")
 
 
 class Shape(Value, kw_only=True):
@@ -123,7 +124,7 @@ def command(
 
     with suppress(click.exceptions.Exit):  # Ctrl-C is the usual end
         run(work())
-    click.echo(f"processed {counted[0]} records", err=True)
+    say(f"processed {counted[0]} records", err=True)
 
 
 def _passing_over(write: Formatter) -> Formatter:
@@ -133,7 +134,7 @@ def _passing_over(write: Formatter) -> Formatter:
         try:
             return write(record)
         except ValueError as error:
-            click.echo(f"{record.topic_partition} at offset {record.offset}: {error}", err=True)
+            say(f"{record.topic_partition} at offset {record.offset}: {error}", err=True)
             return b""
 
     return or_nothing
@@ -184,7 +185,6 @@ async def _choose(consumer: Consumer, wanted: Wanted, settings: ConsumerSettings
 
 
 async def _print(consumer: Consumer, wanted: Wanted, format_record: Formatter, counted: list[int]) -> None:
-    output = sys.stdout.buffer
     loop = asyncio.get_running_loop()
     last_at = loop.time()
     limit = wanted.max_messages
@@ -194,8 +194,7 @@ async def _print(consumer: Consumer, wanted: Wanted, format_record: Formatter, c
         records = await consumer.poll(wait_ms, left and min(left, 500))
         if records:
             last_at = loop.time()
-            output.write(b"".join(map(format_record, records)))
-            output.flush()
+            write_bytes(b"".join(map(format_record, records)), as_they_are=wanted.raw)
             counted[0] += len(records)
         elif wanted.timeout_ms is not None and (loop.time() - last_at) * 1000 >= wanted.timeout_ms:
             return

@@ -1,7 +1,6 @@
 """How `penstock consume` writes records: `--formatter` by the names of Kafka's classes, or one's own `module:name`."""
 
 import importlib
-import json
 import logging
 import struct
 from collections.abc import Callable
@@ -12,6 +11,7 @@ import click
 from penstock.cli.dump.records import as_dictionary
 from penstock.cli.records.lines import RecordFormat
 from penstock.cli.terminal.failures import wrong_usage
+from penstock.cli.terminal.lines import printable_json
 from penstock.client.values import ConsumedRecord
 from penstock.coordinator.group.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from penstock.protocol.codec import decode
@@ -69,7 +69,7 @@ def _of_coordinator(record: ConsumedRecord, key_class: type[Message], value_clas
             document["value"] = {"version": version, "data": _data(value_class, record.value)}
     except (DecodeError, struct.error) as error:
         raise ValueError(f"no record of __consumer_offsets: {error}") from None
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return printable_json(document, separators=(",", ":")).encode() + b"\n"
 
 
 def _data(layout: type[Message], data: bytes) -> dict[str, object]:

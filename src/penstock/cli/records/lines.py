@@ -1,12 +1,12 @@
 """Lines in and out: how `produce` reads a record from a line, and how `consume` writes one."""
 
 import base64
-import json
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
+from penstock.cli.terminal.lines import printable_json
 from penstock.client.values import ConsumedRecord
 from penstock.protocol.value import Value
 
@@ -169,7 +169,7 @@ def record_as_json(record: ConsumedRecord) -> bytes:
         key, shown = _readable("value", data)
         headers.append({"name": name, key: shown})
     document["headers"] = headers
-    return json.dumps(document, ensure_ascii=False).encode() + b"\n"
+    return printable_json(document).encode() + b"\n"
 
 
 def _readable(name: str, data: bytes | None) -> tuple[str, str | None]:

@@ -13,6 +13,7 @@ import click
 from penstock.cli.records.lines import LineFormat, LineFormatError
 from penstock.cli.records.progress import Progress
 from penstock.cli.terminal.failures import wrong_usage
+from penstock.cli.terminal.lines import prompt, say
 from penstock.cli.terminal.options import JSON, declared, option
 from penstock.cli.terminal.output import print_json
 from penstock.cli.terminal.session import BOOTSTRAP_SERVER, parse_pairs, read_properties, run, settings_from
@@ -119,7 +120,7 @@ async def _produce(
         if error is not None:
             failed += 1
             if failed == 1:
-                click.echo(f"Error: {error}", err=True)
+                say(f"Error: {error}", err=True)
 
     async with Producer(bootstrap_server, settings) as producer:
         with Progress.of_input("sent") as progress:
@@ -165,7 +166,7 @@ def _read(loop: asyncio.AbstractEventLoop, chunks: "asyncio.Queue[bytes]") -> No
     chunk = b"begin"
     while chunk:
         if interactive:
-            click.echo(PROMPT, nl=False)
+            prompt(PROMPT)
         # Not through Python's buffer where there is a real file: it would be locked when the process ends.
         chunk = stream.read(CHUNK_BYTES) if descriptor is None else os.read(descriptor, CHUNK_BYTES)
         putting = chunks.put(chunk)

@@ -35,12 +35,13 @@ class Progress:
     def __enter__(self) -> Self:
         if self._shown:
             # Not at the top: 30 ms of CPU that only a terminal needs.
-            from rich.console import Console
             from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
             from rich.progress import Progress as Bar
 
+            from penstock.cli.terminal.console import LineConsole
+
             self._bar = Bar(
-                TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True)
+                TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=LineConsole(stderr=True)
             )
             self._bar.start()
             self._task = self._bar.add_task(self._describe(), total=self._total_bytes)

@@ -10,6 +10,7 @@ from penstock.cli.replicas.balance_moves import BalanceMoves
 from penstock.cli.replicas.leadership import TOPIC, Leadership, look, rates, sizes
 from penstock.cli.replicas.partition_files import assignment_text, replicas_in
 from penstock.cli.replicas.replication_throttles import limit_option
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, declared, option
 from penstock.cli.terminal.output import Value, as_objects, joined, print_json, print_table, show_bytes
 from penstock.cli.terminal.session import BrokerSession
@@ -88,7 +89,7 @@ def execute(
             found = await _propose(admin, wishes)
             targets, left = found.targets, found.left
         if not targets:
-            click.echo("nothing moves")
+            say("nothing moves")
             _show_left(left)
             return
         await BalanceMoves(admin, throttle, at_once).run(targets)
@@ -114,7 +115,7 @@ async def _propose(admin: Admin, wishes: Wishes) -> Proposal:
 def _show_left(left: list[Excess]) -> None:
     for one in left:
         what = IN_WORDS[one.respect]
-        click.echo(f"broker {one.broker} keeps {one.share - 1:.0%} more than the mean of {what}: {one.reason}")
+        say(f"broker {one.broker} keeps {one.share - 1:.0%} more than the mean of {what}: {one.reason}")
 
 
 def _show(found: Proposal, *, as_json: bool) -> None:

@@ -9,6 +9,7 @@ import click
 
 from penstock.cli.replicas.move_targets import begin_moves, check_brokers, replicas_now
 from penstock.cli.replicas.replication_throttles import NO_LIMIT, clear_limits, limit_moves, planned_moves
+from penstock.cli.terminal.lines import say
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
 
@@ -45,7 +46,7 @@ class BalanceMoves:
             await asyncio.shield(self._take_back(targets))
             raise
         await self._clear(targets)
-        click.echo(f"{len(rows)} partitions have moved" if len(rows) > 1 else "1 partition has moved")
+        say(f"{len(rows)} partitions have moved" if len(rows) > 1 else "1 partition has moved")
 
     async def _move(self, batch: Targets, current: Targets) -> None:
         if self._throttle != NO_LIMIT:
@@ -65,7 +66,7 @@ class BalanceMoves:
         back = [partition for partition in self._under_way if partition in moving]
         if back:
             await self._admin.partitions.reassign(dict.fromkeys(back))
-            click.echo(f"\n{len(back)} partitions stay where they were", err=True)
+            say("", f"{len(back)} partitions stay where they were", err=True)
         await self._clear(targets)
 
     async def _clear(self, targets: Targets) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from penstock.cli.replicas.partition_files import Replica
+from penstock.cli.terminal.lines import say
 from penstock.client.admin import Admin
 from penstock.protocol.errors import ErrorCode
 
@@ -26,14 +27,15 @@ async def begin_moves(admin: Admin, targets: Mapping[Replica, str], timeout_ms: 
             if code not in (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE)
         ]
         if failed:
-            raise click.ClickException("\n".join(["moving replica(s) to log directories failed:", *failed]))
+            say(*failed, err=True)
+            raise click.ClickException(f"moving {len(failed)} replica(s) to log directories failed")
         waiting = {replica: path for replica, path in waiting.items() if outcomes.get(replica) != ErrorCode.NONE}
         if not waiting:
             break
         await asyncio.sleep(RETRY_S)
     begun = [replica for replica in targets if replica not in waiting]
     if begun:
-        click.echo(f"Successfully started log directory move{'' if len(begun) == 1 else 's'} for: {_names(begun)}")
+        say(f"Successfully started log directory move{'' if len(begun) == 1 else 's'} for: {_names(begun)}")
     if waiting:
         raise click.ClickException(f"no log directory move could be started in {timeout_ms} ms for: {_names(waiting)}")
 
@@ -45,7 +47,7 @@ async def cancel_moves(admin: Admin, targets: Mapping[Replica, str], timeout_ms:
     if moving:
         await begin_moves(admin, moving, timeout_ms)
     else:
-        click.echo("None of the specified partition moves are active.")
+        say("None of the specified partition moves are active.")
 
 
 async def show_moves(admin: Admin, targets: Mapping[Replica, str]) -> bool:
@@ -54,15 +56,15 @@ async def show_moves(admin: Admin, targets: Mapping[Replica, str]) -> bool:
     for replica, path in sorted(targets.items()):
         partition, node_id = replica
         if present.get(replica) == path:
-            click.echo(f"Reassignment of replica {_name(replica)} completed successfully.")
+            say(f"Reassignment of replica {_name(replica)} completed successfully.")
         elif coming.get(replica) == path:
-            click.echo(f"Reassignment of replica {_name(replica)} is still in progress.")
+            say(f"Reassignment of replica {_name(replica)} is still in progress.")
         elif replica in coming:
-            click.echo(f"Partition {partition} on broker {node_id} is being moved to log dir {coming[replica]}.")
+            say(f"Partition {partition} on broker {node_id} is being moved to log dir {coming[replica]}.")
         elif replica in present:
-            click.echo(f"Partition {partition} on broker {node_id} is not being moved from log dir {present[replica]}.")
+            say(f"Partition {partition} on broker {node_id} is not being moved from log dir {present[replica]}.")
         else:
-            click.echo(f"Partition {partition} cannot be found in any live log directory on broker {node_id}.")
+            say(f"Partition {partition} cannot be found in any live log directory on broker {node_id}.")
     return any(replica in coming for replica in targets)
 
 

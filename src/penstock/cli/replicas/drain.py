@@ -15,6 +15,7 @@ import click
 from penstock.cli.replicas.drain_plan import Racks, replacements
 from penstock.cli.replicas.move_targets import begin_moves
 from penstock.cli.replicas.replication_throttles import NO_LIMIT, clear_limits, limit_moves, planned_moves
+from penstock.cli.terminal.lines import say
 from penstock.client.admin import Admin
 from penstock.client.admin.partitions import Reassignment
 from penstock.client.metadata import TopicMetadata
@@ -62,23 +63,23 @@ class Drain:
                     view = await self._look()
                     bar.update(max(total - len(self._left(view)) - bar.pos, 0))
             except asyncio.CancelledError:
-                click.echo("\nwhat is on the move goes on; the same command again does the rest", err=True)
+                say("", "what is on the move goes on; the same command again does the rest", err=True)
                 raise
         if self._throttle != NO_LIMIT and self._begun:
             await clear_limits(self._admin, self._begun)
-        click.echo(f"Broker {self._node_id} has no replicas any more; {total} moved.")
+        say(f"Broker {self._node_id} has no replicas any more; {total} moved.")
 
     async def forget(self) -> None:
         is_told = False
         while await self._is_in_service():
             if not is_told:
-                click.echo(f"Stop broker {self._node_id} now; when it is out of service it is unregistered.")
+                say(f"Stop broker {self._node_id} now; when it is out of service it is unregistered.")
                 is_told = True
             await asyncio.sleep(LOOK_S)
         if self._left(await self._look()):  # a topic was created meanwhile
             await self.run()
         await self._admin.unregister_broker(self._node_id)
-        click.echo(f"Broker {self._node_id} is no longer registered.")
+        say(f"Broker {self._node_id} is no longer registered.")
 
     async def check(self) -> None:
         """Raises click.ClickException if the broker is not known."""

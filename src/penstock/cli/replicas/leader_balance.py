@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from penstock.cli.replicas.leadership import Leadership, look
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.output import print_lines
 from penstock.client.admin import Admin
 from penstock.client.admin.partitions import Balance
@@ -30,7 +31,7 @@ async def balance(admin: Admin, before: Leadership, *, as_json: bool) -> None:
         told = await _follow(admin, told, len(before.moved), silent=as_json)
     except asyncio.CancelledError:
         await asyncio.shield(admin.partitions.balance_leaders(BalanceAction.STOP))
-        click.echo("\nno more moves; where leadership went it stays", err=True)
+        say("", "no more moves; where leadership went it stays", err=True)
         raise
     left = await _left(admin)
     rows = [{"topic": one.topic, "partition": one.partition} for one in left]
@@ -62,7 +63,7 @@ async def _follow(admin: Admin, told: Balance, total: int, *, silent: bool) -> B
             if told.under_way is None and told.under_replicated != waiting_for:
                 waiting_for = told.under_replicated
                 if waiting_for and not silent:
-                    click.echo(f"\nwaiting: {waiting_for} partitions lack a replica in sync; {WHICH_LACK}", err=True)
+                    say("", f"waiting: {waiting_for} partitions lack a replica in sync; {WHICH_LACK}", err=True)
             await asyncio.sleep(LOOK_S)
             told = await admin.partitions.balance_leaders(BalanceAction.TELL)
         bar.update(max(total - bar.pos, 0))

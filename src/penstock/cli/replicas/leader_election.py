@@ -6,6 +6,7 @@ from typing import Final
 import click
 
 from penstock.cli.replicas.partition_files import partitions_in
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, declared, option
 from penstock.cli.terminal.output import print_rows
 from penstock.cli.terminal.session import NodeSession
@@ -56,13 +57,13 @@ def _tell(kind: ElectionType, outcomes: dict[TopicPartition, Outcome], *, silent
     failed = [row for row in sorted(outcomes) if row not in elected and row not in needless]
     if not silent:
         if elected:
-            click.echo(f"Successfully completed leader election ({kind.name}) for partitions {_names(elected)}")
+            say(f"Successfully completed leader election ({kind.name}) for partitions {_names(elected)}")
         if needless:
-            click.echo(f"Valid replica already elected for partitions {_names(needless)}")
+            say(f"Valid replica already elected for partitions {_names(needless)}")
         for row in failed:
             outcome = outcomes[row]
             reason = f"{outcome.error.name}: {outcome.message}" if outcome.message else outcome.error.name
-            click.echo(f"Error completing leader election ({kind.name}) for partition: {row}: {reason}")
+            say(f"Error completing leader election ({kind.name}) for partition: {row}: {reason}")
     if failed:
         raise click.ClickException(f"{len(failed)} replica(s) could not be elected")
 

@@ -7,6 +7,7 @@ import click
 
 from penstock.cli.replicas.leader_balance import WHICH_LACK, balance
 from penstock.cli.replicas.leadership import TOPIC, Leadership, Rates, loads, look, rates
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, declared, option
 from penstock.cli.terminal.output import Value, as_objects, joined, print_found, print_json, print_table
 from penstock.cli.terminal.session import BrokerSession
@@ -54,7 +55,7 @@ def plan(
     async def work(admin: Admin) -> tuple[Leadership, Mapping[TopicPartition, int], Rates | None]:
         now = (await look(admin)).without_leaderless_groups()
         for words in now.pins_without_effect():
-            click.echo(words, err=True)
+            say(words, err=True)
         now = now.limited_to(pattern)
         measured = await rates(admin, now, measure) if by == "bytes" else None
         ideal = _ideal(now, measured)
@@ -66,9 +67,7 @@ def plan(
     _show_plan(now, ideal, measured, show_all=show_all, as_json=as_json)
     changes = sum(ideal[partition] != leader for partition, leader in now.preferred.items())
     if not as_json:
-        click.echo(
-            f"{changes} of {len(ideal)} partitions {'have' if execute else 'would have'} another preferred leader"
-        )
+        say(f"{changes} of {len(ideal)} partitions {'have' if execute else 'would have'} another preferred leader")
 
 
 @command.command("show")
@@ -188,7 +187,7 @@ def _show_moves(now: Leadership, *, as_json: bool) -> None:
 
 def _say_what_stops_it(now: Leadership) -> None:
     if now.under_replicated:
-        click.echo(
+        say(
             f"{now.under_replicated} partitions lack a replica in sync: nothing moves until they have it; {WHICH_LACK}",
             err=True,
         )

@@ -18,6 +18,7 @@ from penstock.cli.replicas.replication_throttles import (
     limit_option,
     planned_moves,
 )
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import declared, one_of, option
 from penstock.cli.terminal.output import joined
 from penstock.cli.terminal.session import NodeSession
@@ -131,13 +132,13 @@ async def _generate(admin: Admin, plan: Plan) -> None:
 async def _list(admin: Admin, _: Plan) -> None:
     moving = await admin.partitions.reassignments()
     if not moving:
-        click.echo("No partition reassignments found.")
+        say("No partition reassignments found.")
         return
-    click.echo("Current partition reassignments:")
+    say("Current partition reassignments:")
     for partition, row in sorted(moving.items()):
         adding = f" adding: {joined(row.adding)}." if row.adding else ""
         removing = f" removing: {joined(row.removing)}." if row.removing else ""
-        click.echo(f"{partition}: replicas: {joined(row.replicas)}.{adding}{removing}")
+        say(f"{partition}: replicas: {joined(row.replicas)}.{adding}{removing}")
 
 
 async def _execute(admin: Admin, plan: Plan) -> None:
@@ -147,26 +148,29 @@ async def _execute(admin: Admin, plan: Plan) -> None:
         raise click.ClickException(EXISTING)
     check_brokers(admin, targets)
     current = await replicas_now(admin, targets)
-    click.echo(
-        f"Current partition replica assignment\n\n{assignment_text(current)}\n\n"
-        "Save this to use as the --reassignment-json-file option during rollback"
+    say(
+        "Current partition replica assignment",
+        "",
+        assignment_text(current),
+        "",
+        "Save this to use as the --reassignment-json-file option during rollback",
     )
     if request.throttle != NO_LIMIT or request.directory_throttle != NO_LIMIT:
-        click.echo(VERIFY_TOO)
+        say(VERIFY_TOO)
     if request.throttle != NO_LIMIT:
         await limit_moves(admin, planned_moves(moving, targets, current), request.throttle)
-        click.echo(f"The inter-broker throttle limit was set to {request.throttle} B/s")
+        say(f"The inter-broker throttle limit was set to {request.throttle} B/s")
         if any(partition.topic == STORAGE_GROUPS for partition in targets):
-            click.echo(UNLIMITED, err=True)
+            say(UNLIMITED, err=True)
     if request.directory_throttle != NO_LIMIT:
         await limit_directory_moves(admin, {node_id for _, node_id in plan.directories}, request.directory_throttle)
-        click.echo(f"The replica-alter-dir throttle limit was set to {request.directory_throttle} B/s")
+        say(f"The replica-alter-dir throttle limit was set to {request.directory_throttle} B/s")
     outcomes = await admin.partitions.reassign(
         targets, change_replication_factor=not request.disallow_replication_factor_change
     )
     _raise_for("reassigning", outcomes)
     plural = "" if len(targets) == 1 else "s"
-    click.echo(f"Successfully started partition reassignment{plural} for {joined(sorted(targets))}")
+    say(f"Successfully started partition reassignment{plural} for {joined(sorted(targets))}")
     if plan.directories:
         await begin_moves(admin, plan.directories, plan.request.timeout_ms)
 
@@ -175,14 +179,14 @@ async def _verify(admin: Admin, plan: Plan) -> None:
     targets = plan.targets
     moving = await admin.partitions.reassignments()
     current = await replicas_now(admin, [partition for partition in targets if partition not in moving])
-    click.echo("Status of partition reassignment:")
+    say("Status of partition reassignment:")
     for partition, nodes in sorted(targets.items()):
         if partition in moving:
-            click.echo(f"Reassignment of partition {partition} is still in progress.")
+            say(f"Reassignment of partition {partition} is still in progress.")
         elif list(current[partition]) == list(nodes):
-            click.echo(f"Reassignment of partition {partition} is completed.")
+            say(f"Reassignment of partition {partition} is completed.")
         else:
-            click.echo(
+            say(
                 f"There is no active reassignment of partition {partition}, but replica set is "
                 f"{joined(current[partition])} rather than {joined(nodes)}."
             )
@@ -190,7 +194,7 @@ async def _verify(admin: Admin, plan: Plan) -> None:
     if plan.directories:
         is_moving = await show_moves(admin, plan.directories)
     else:
-        click.echo()  # as Kafka's tool does
+        say()  # as Kafka's tool does
     if not moving and not is_moving and not plan.request.preserve_throttles:
         await clear_limits(admin, targets)
 
@@ -202,7 +206,7 @@ async def _cancel(admin: Admin, plan: Plan) -> None:
     if cancelled:
         await _call_back(admin, cancelled)
     else:
-        click.echo("None of the specified partition reassignments are active.")
+        say("None of the specified partition reassignments are active.")
     if not plan.request.all_moves:
         await cancel_moves(admin, plan.directories, plan.request.timeout_ms)
     if not plan.request.preserve_throttles:
@@ -214,7 +218,7 @@ async def _call_back(admin: Admin, cancelled: Sequence[TopicPartition]) -> None:
     missed = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS  # it has come to its end in between
     _raise_for("cancelling", {row: outcome for row, outcome in outcomes.items() if outcome.error != missed})
     plural = "" if len(cancelled) == 1 else "s"
-    click.echo(f"Successfully cancelled partition reassignment{plural} for: {joined(cancelled)}")
+    say(f"Successfully cancelled partition reassignment{plural} for: {joined(cancelled)}")
 
 
 def _raise_for(doing: str, outcomes: Mapping[TopicPartition, Outcome]) -> None:
@@ -224,7 +228,8 @@ def _raise_for(doing: str, outcomes: Mapping[TopicPartition, Outcome]) -> None:
         if outcome.error
     ]
     if lines:
-        raise click.ClickException("\n".join([f"{doing} partition(s) failed:", *lines]))
+        say(*lines, err=True)
+        raise click.ClickException(f"{doing} {len(lines)} partition(s) failed")
 
 
 WORK: Final = {"generate": _generate, "execute": _execute, "verify": _verify, "cancel": _cancel, "list": _list}

@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from penstock.cli.replicas.partition_files import assignment_text
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.names import parse_numbers
 from penstock.client.admin import Admin
 from penstock.client.metadata import BrokerMetadata, TopicMetadata
@@ -58,8 +59,8 @@ async def generate(admin: Admin, topics: Path, broker_list: str, *, rack_aware: 
             proposed |= dict(zip(alike, placed, strict=True))
     if not current:
         raise click.ClickException("nothing is left to move")
-    click.echo(f"Current partition replica assignment\n{assignment_text(current)}\n")
-    click.echo(f"Proposed partition reassignment configuration\n{assignment_text(proposed)}")
+    say("Current partition replica assignment", assignment_text(current), "")
+    say("Proposed partition reassignment configuration", assignment_text(proposed))
 
 
 async def _movable(admin: Admin, names: Sequence[str]) -> list[TopicMetadata]:
@@ -68,7 +69,7 @@ async def _movable(admin: Admin, names: Sequence[str]) -> list[TopicMetadata]:
     topics = await admin.topics.describe(names)
     in_groups = await admin.storage_groups.members(topic.name for topic in topics if not topic.is_internal)
     for name, group in sorted(in_groups.items()):
-        click.echo(f"{name} is left out: it goes where {STORAGE_GROUPS}-{group} goes", err=True)
+        say(f"{name} is left out: it goes where {STORAGE_GROUPS}-{group} goes", err=True)
     return [topic for topic in topics if topic.name not in in_groups]
 
 

@@ -12,6 +12,7 @@ import click
 
 from penstock.cli.replicas.replica_comparison import Given, compare, max_lag
 from penstock.cli.terminal.failures import wrong_usage
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import declared, option
 from penstock.cli.terminal.session import BrokerSession
 from penstock.client.admin import Admin
@@ -115,10 +116,10 @@ class Verification:
         except (ClientError, KafkaError, TimeoutError) as error:
             if node_id not in self._unreachable:
                 self._unreachable[node_id] = None
-                click.echo(f"broker {node_id} does not answer, its partitions wait: {error}", err=True)
+                say(f"broker {node_id} does not answer, its partitions wait: {error}", err=True)
             return {}
         if self._unreachable.pop(node_id, 1) is None:
-            click.echo(f"broker {node_id} answers again", err=True)
+            say(f"broker {node_id} answers again", err=True)
         given = {}
         for topic in response.responses:
             for row in topic.partitions:
@@ -136,7 +137,7 @@ class Verification:
         """Says once that a replica cannot be read; it is asked again."""
         if self._refused.get((node_id, partition)) != code:
             self._refused[node_id, partition] = code
-            click.echo(f"{partition}: broker {node_id} says {code.name}, the partition waits", err=True)
+            say(f"{partition}: broker {node_id} says {code.name}, the partition waits", err=True)
 
     def _request(self, node_id: int, options: Options) -> FetchRequest:
         topics: dict[str, FetchTopic] = {}
@@ -188,4 +189,4 @@ def command(session: BrokerSession, options: Options) -> None:
 
 def _say(text: str) -> None:
     now = datetime.now()
-    click.echo(f"{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03}: {text}")
+    say(f"{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03}: {text}")

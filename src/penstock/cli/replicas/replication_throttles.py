@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import option
 from penstock.cli.terminal.output import joined
 from penstock.client.admin import Admin
@@ -84,9 +85,9 @@ async def clear_limits(admin: Admin, targets: Mapping[TopicPartition, Sequence[i
     known = (await admin.describe_cluster(include_fenced=True)).brokers  # a broker that is away has its limit, too
     nodes = sorted({*(broker.node_id for broker in known), *(node for nodes in targets.values() for node in nodes)})
     topics = sorted({partition.topic for partition in targets})
-    click.echo(f"Clearing broker-level throttles on broker{_s(nodes)} {joined(nodes)}")
+    say(f"Clearing broker-level throttles on broker{_s(nodes)} {joined(nodes)}")
     await _alter_brokers(admin, nodes, [_delete(key) for key in (*RATES, DIRECTORIES)])
-    click.echo(f"Clearing topic-level throttles on topic{_s(topics)} {joined(topics)}")
+    say(f"Clearing topic-level throttles on topic{_s(topics)} {joined(topics)}")
     for topic in topics:
         await admin.configs.alter(ResourceType.TOPIC, topic, [_delete(LEADERS), _delete(FOLLOWERS)])
 

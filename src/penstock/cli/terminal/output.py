@@ -1,12 +1,13 @@
 """What commands print: tables for people, JSON for programs. Both say the same."""
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 import click
+
+from penstock.cli.terminal.lines import printable_json, say
 
 Value = str | int | float | bool | None
 PIPE_WIDTH: Final = 10_000
@@ -15,31 +16,31 @@ NOTHING: Final = "nothing to show"
 
 
 def print_json(document: object) -> None:
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    click.echo(printable_json(document, indent=2))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, empty: str = NOTHING) -> None:
     """On a pipe nothing is cut to the width of a terminal."""
     if not rows:
-        click.echo(empty, err=True)
+        say(empty, err=True)
         return
     # Not at the top: 20 ms of CPU that JSON and empty answers do not need.
     from rich import box
-    from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
+
+    from penstock.cli.terminal.console import LineConsole
 
     on_terminal = sys.stdout.isatty()
-    console = Console(file=sys.stdout, width=None if on_terminal else PIPE_WIDTH, highlight=False)
+    console = LineConsole(file=sys.stdout, width=None if on_terminal else PIPE_WIDTH, highlight=False)
     table = Table(box=box.SIMPLE_HEAD if on_terminal else None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         is_number = all(isinstance(row[index], int | float) or row[index] is None for row in rows)
         table.add_column(column, justify="right" if is_number else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(show(value)) for value in row))
+        table.add_row(*map(show, row))
     with console.capture() as captured:
         console.print(table)
-    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))  # with styles
 
 
 def as_objects(columns: Sequence[str], rows: Sequence[Sequence[Value]]) -> list[dict[str, Value]]:
@@ -66,7 +67,7 @@ def print_lines(lines: Sequence[str], document: object, *, as_json: bool) -> Non
     if as_json:
         print_json(document)
     elif lines:
-        click.echo("\n".join(lines))
+        say(*lines)
 
 
 def joined(items: Iterable[object]) -> str:

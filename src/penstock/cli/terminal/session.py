@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from penstock.cli.terminal.failures import in_words, wrong_usage
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import option
 from penstock.cli.terminal.output import print_rows
 from penstock.client.admin import Admin
@@ -173,7 +174,7 @@ def explain(error: Exception) -> str:
 def complain_of(failures: Mapping[TopicPartition, Exception]) -> None:
     """Name what could not be had beside what was printed; then the exit code is 1."""
     for error in failures.values():
-        click.echo(explain(error), err=True)
+        say(explain(error), err=True)
     if failures:
         raise click.exceptions.Exit(1)
 

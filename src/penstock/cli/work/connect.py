@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from penstock.cli.terminal.failures import in_words
+from penstock.cli.terminal.lines import printable_json, say
 from penstock.cli.terminal.options import JSON, argument, declared, option
 from penstock.cli.terminal.output import print_found, print_json, print_rows, print_table
 from penstock.cli.work.connect_client import WorkerAt, change_command, listed
@@ -61,7 +62,7 @@ def create(
         else:
             body: dict[str, object] = {"name": config["name"], "config": config}
             at.client.ask("POST", "connectors", body=body | ({"initial_state": state} if state else {}))
-        click.echo(f"connector {config['name']}: {'configured' if replace else 'created'}")
+        say(f"connector {config['name']}: {'configured' if replace else 'created'}")
 
 
 @command.command(short_help="how a connector and its tasks are, and where they run")
@@ -78,7 +79,7 @@ def status(at: WorkerAt, as_json: bool = JSON, name: str = argument()) -> None:
     )
     for what, part in parts:
         if part.get("trace"):
-            click.echo(f"\n{what}:\n{part['trace']}")
+            say("", f"{what}:", *part["trace"].split("\n"))
 
 
 @command.command(short_help="the tasks of a connector")
@@ -115,11 +116,11 @@ def restart(
         if include_tasks or only_failed:
             raise click.UsageError("--task is about one task: give it without --include-tasks and --only-failed")
         at.client.ask("POST", "connectors", name, "tasks", str(task), "restart")
-        click.echo(f"task {task} of connector {name}: restarts")
+        say(f"task {task} of connector {name}: restarts")
         return
     query = [("includeTasks", str(include_tasks).lower()), ("onlyFailed", str(only_failed).lower())]
     at.client.ask("POST", "connectors", name, "restart", query=query)
-    click.echo(f"connector {name}: restarts")
+    say(f"connector {name}: restarts")
 
 
 @command.command(short_help="how far a connector is, and where it goes on")
@@ -138,7 +139,7 @@ def offsets(
         raise click.UsageError("give one of --reset and --alter")
     if reset or alter:
         body = _parsed(alter) if alter else None
-        click.echo(at.client.ask("DELETE" if reset else "PATCH", "connectors", name, "offsets", body=body)["message"])
+        say(at.client.ask("DELETE" if reset else "PATCH", "connectors", name, "offsets", body=body)["message"])
         return
     found = at.client.ask("GET", "connectors", name, "offsets")
     rows = [(_line(row["partition"]), _line(row["offset"])) for row in found["offsets"]]
@@ -205,4 +206,4 @@ def _parsed(path: Path) -> Any:
 
 
 def _line(document: object) -> str:
-    return json.dumps(document, ensure_ascii=False)
+    return printable_json(document)

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 import click
 
 from penstock.cli.terminal.failures import in_words
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import argument, declared, option
 from penstock.node.assembly.properties import read_properties
 from penstock.protocol.value import Value
@@ -124,7 +125,7 @@ def change_command(
             if plugin is not None:
                 _check_class(at.client, name, plugin, noun, word)
             at.client.ask(verb, "connectors", name, *(() if word == "delete" else (word,)))
-            click.echo(f"{noun} {name}: {done}")
+            say(f"{noun} {name}: {done}")
 
     return change
 

@@ -8,6 +8,7 @@ from functools import partial
 
 import click
 
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import declared, option
 from penstock.cli.terminal.session import run
 from penstock.testing import Cluster
@@ -80,7 +81,7 @@ class _Printed:
         self.stop(task)
 
     def complain(self, reason: str) -> None:
-        click.echo(reason, err=True)
+        say(reason, err=True)
 
 
 async def _over_wire(bootstrap_server: str) -> None:
@@ -130,8 +131,8 @@ def _is_whole(groups: list[Group], names: set[str]) -> bool:
 
 
 def _print_leader(name: str, generation: int) -> None:
-    click.echo(f"Generation [{generation}] leaderID [{name}]")
+    say(f"Generation [{generation}] leaderID [{name}]")
 
 
 def _print_tasks(name: str, generation: int, tasks: Iterable[str]) -> None:
-    click.echo(f"Generation [{generation}] worker [{name}] run tasks: [{'||'.join(tasks)}]")
+    say(f"Generation [{generation}] worker [{name}] run tasks: [{'||'.join(tasks)}]")

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from penstock.cli.terminal.failures import in_words, wrong_usage
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import argument, declared, option
 from penstock.cli.terminal.times import parse_datetime_ms
 from penstock.cli.work import pipeline_jobs
@@ -97,10 +98,10 @@ def check(file: Path = argument(exists=False), conf: tuple[str, ...] = CONF) -> 
     except PipelineError as error:
         problems = str(error).splitlines()
     for problem in problems:
-        click.echo(problem)
+        say(problem)
     if problems:
         raise SystemExit(1)
-    click.echo(f"{file} is good")
+    say(f"{file} is good")
 
 
 def _times(start: str | None, end: str | None) -> tuple[int, int | None] | None:

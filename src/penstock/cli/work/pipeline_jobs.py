@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from penstock.cli.terminal.failures import in_words
+from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, argument, declared, option
 from penstock.cli.terminal.output import Value as Cell
 from penstock.cli.terminal.output import print_json, print_rows, print_table
@@ -55,9 +56,9 @@ def submit(
         at.client.ask("PUT", "connectors", job, "config", body=config)
     else:
         at.client.ask("POST", "connectors", body={"name": job, "config": config})
-    click.echo(f"pipeline {job}: submitted, {config['tasks.max']} tasks")
+    say(f"pipeline {job}: submitted, {config['tasks.max']} tasks")
     for topic in _missing(spec if bootstrap_server is None else spec.with_bootstrap_servers(bootstrap_server)):
-        click.echo(f"topic {topic} does not exist: what reads it fails, and is tried again for a while", err=True)
+        say(f"topic {topic} does not exist: what reads it fails, and is tried again for a while", err=True)
 
 
 def _config(file: Path, name: str | None) -> tuple[dict[str, str], PipelineSpec]:
@@ -126,7 +127,7 @@ def status(at: WorkerAt, as_json: bool = JSON, name: str = argument()) -> None:
     print_table(columns, rows, empty=_without_tasks(found))
     for task in tasks:
         if why := task.get("trace") or task["report"].get("unknown"):
-            click.echo(f"\ntask {task['id']}:\n{why}")
+            say("", f"task {task['id']}:", *why.split("\n"))
 
 
 def _without_tasks(found: dict[str, Any]) -> str:
@@ -153,13 +154,13 @@ def logs(at: WorkerAt, name: str = argument()) -> None:
     asked = at.client
     found = asked.ask("GET", "connectors", name, "status")
     if not found["tasks"]:
-        click.echo(_without_tasks(found), err=True)
+        say(_without_tasks(found), err=True)
     for task in found["tasks"]:
         report = _report(asked, name, task["id"])
         for line in report.get("log", []):
-            click.echo(f"{task['id']}: {line}")
+            say(f"{task['id']}: {line}")
         if not report.get("log"):
-            click.echo(f"{task['id']}: {report.get('unknown', 'nothing was printed')}", err=True)
+            say(f"{task['id']}: {report.get('unknown', 'nothing was printed')}", err=True)
 
 
 def _change(verb: str, word: str, done: str, text: str) -> click.Command:

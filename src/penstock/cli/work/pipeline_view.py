@@ -1,15 +1,15 @@
 """What a person sees while a pipeline runs: on a terminal a line per sink that changes in place, else plain lines."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
-from rich.text import Text
+
+from penstock.cli.terminal.console import LineConsole
+from penstock.cli.terminal.lines import printable_json, say
 
 if TYPE_CHECKING:
     from penstock.pipeline.running.progress import BatchProgress
@@ -24,7 +24,7 @@ class PipelineView:
     def __init__(self, name: str, log_file: Path) -> None:
         self._name = name
         self._log_file = log_file
-        self._console = Console(highlight=False)
+        self._console = LineConsole(highlight=False)
         self._state = "starting Spark …"
         self._rows: dict[str, int] = {}
         self._latest: dict[str, BatchProgress] = {}
@@ -82,7 +82,7 @@ class PipelineView:
         )
 
     def _render(self) -> RenderableType:
-        title = Text(f"{self._name}: {self._state}", style="bold")
+        title = self._console.render_str(f"{self._name}: {self._state}", style="bold")
         if not self._latest:
             return title
         table = Table(*COLUMNS, box=None, pad_edge=False)
@@ -130,4 +130,4 @@ class JsonView:
         )
 
     def _say(self, event: str, **more: object) -> None:
-        click.echo(json.dumps({"event": event, **more}))
+        say(printable_json({"event": event, **more}))

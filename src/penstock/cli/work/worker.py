@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from penstock.cli.terminal.failures import in_words
+from penstock.cli.terminal.lines import begin_logging, say
 from penstock.cli.terminal.options import argument, declared, option
 from penstock.cli.terminal.session import parse_pairs, run
 from penstock.node.assembly.properties import read_properties
@@ -37,7 +38,7 @@ def command(
     """
     if jobs and not standalone:
         raise click.UsageError("JOBs are for --standalone: use `penstock connect`")
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    begin_logging(logging.WARNING)
     with in_words(JobFileError):
         config = {**read_properties(file), **parse_pairs(changes, "--set")}
         read = [read_job(job, read_properties) for job in jobs]
@@ -45,7 +46,7 @@ def command(
         from penstock.work.connect.rest.running import run_distributed, run_standalone
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'penstock[work]'") from None
-    run(_told(run_standalone(config, read, click.echo) if standalone else run_distributed(config, click.echo)))
+    run(_told(run_standalone(config, read, say) if standalone else run_distributed(config, say)))
 
 
 async def _told(work: Coroutine[Any, Any, None]) -> None:

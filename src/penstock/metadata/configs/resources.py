@@ -48,6 +48,14 @@ def definition_of(resource: ConfigResource, key: str) -> ConfigDefinition | None
     return _KINDS[resource.resource_type].keys.get(key)
 
 
+def is_sensitive(kind: int, key: str) -> bool:
+    """Whether a value never leaves the nodes; so, as in Kafka, if the key is not known: it may be a plugin's."""
+    of_listener = parse_listener_key(key) if kind == ResourceType.BROKER else None
+    known = _KINDS[ResourceType(kind)].keys if kind in _KINDS else {}
+    definition = known.get(key) if of_listener is None else of_listener.definition
+    return definition is None or definition.sensitive
+
+
 def is_list(resource: ConfigResource, key: str) -> bool:
     """One can append to it."""
     definition = definition_of(resource, key)

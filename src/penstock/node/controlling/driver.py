@@ -223,7 +223,7 @@ class ControllerDriver:
             queued.reply.set_exception(error)
         except Exception:
             self.metrics.failures += 1
-            logger.exception("the controller could not decide on %s", command)
+            logger.exception("the controller could not decide on %s", type(command).__name__)
             queued.reply.set_exception(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
         else:
             logger.debug("%s: %d records, %s", type(command).__name__, len(decision.records), decision.reply)
