@@ -24,6 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 _PATHS_AT_ONCE = 256
 _SMALL_FILE_BYTES = 4096
 _READ_BYTES = 1 << 20
+_FILE_MODE, _DIRECTORY_MODE = 0o600, 0o700
+"""What a node keeps is for its own user; files and directories that are there already stay as they are."""
 
 
 class SyncFailedError(OSError):
@@ -126,7 +128,7 @@ class Disk:
     def open(self, path: str, *, create: bool = False) -> OpenFile:
         """FileNotFoundError unless `create`."""
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return OpenFile(os.open(path, flags, 0o644))
+        return OpenFile(os.open(path, flags, _FILE_MODE))
 
     def open_for_reading(self, path: str) -> OpenFile:
         """We may not be allowed to write the file."""
@@ -161,7 +163,7 @@ class Disk:
     def replace_file(self, path: str, content: bytes, *, durable: bool) -> None:
         """Atomically: temporary file, sync, rename, sync of the directory."""
         temporary = path + ".tmp"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE_MODE)
         handle = OpenFile(fd)
         try:
             handle.write_at(content, 0)
@@ -239,11 +241,11 @@ class Disk:
 
     def make_directory(self, path: str, *, parents: bool = False) -> None:
         """An existing directory is left as it is."""
+        above = os.path.dirname(path)
+        if parents and above and not os.path.isdir(above):
+            Disk.make_directory(self, above, parents=True)
         try:
-            if parents:
-                os.makedirs(path, exist_ok=True)
-            else:
-                os.mkdir(path)
+            os.mkdir(path, _DIRECTORY_MODE)
         except FileExistsError:
             if not os.path.isdir(path):
                 raise

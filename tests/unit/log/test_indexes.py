@@ -115,7 +115,7 @@ def test_time_index_that_is_truncated_before_its_first_entry_is_empty(tmp_path: 
     assert len(index.entries) == 0
 
 
-def test_files_may_be_read_by_everybody_and_written_by_their_owner(tmp_path: Path) -> None:
+def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     disk, path = Disk(), tmp_path / "a.log"
     before = os.umask(0)
     try:
@@ -123,4 +123,4 @@ def test_files_may_be_read_by_everybody_and_written_by_their_owner(tmp_path: Pat
         disk.replace_file(str(tmp_path / "a"), b"", durable=False)
     finally:
         os.umask(before)
-    assert [stat.S_IMODE(one.stat().st_mode) for one in (path, tmp_path / "a")] == [0o644, 0o644]
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (path, tmp_path / "a")] == [0o600, 0o600]

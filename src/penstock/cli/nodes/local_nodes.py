@@ -98,7 +98,7 @@ def _make(directory: Path, count: int, ports: Sequence[int]) -> list[LocalNode]:
     """`ports` are those of brokers and controllers in turn."""
     pairs = {number + 1: (ports[2 * number], ports[2 * number + 1]) for number in range(count)}
     controllers = {node_id: f"{LOOPBACK}:{controller}" for node_id, (_, controller) in pairs.items()}
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     nodes = []
     for node_id, (broker, controller) in pairs.items():
         file = directory / f"node-{node_id}.properties"
@@ -109,6 +109,7 @@ def _make(directory: Path, count: int, ports: Sequence[int]) -> list[LocalNode]:
             "listeners": ",".join(listeners),
             "log.dirs": str(directory / f"node-{node_id}"),
         }
+        file.touch(mode=0o600)
         file.write_text(
             _text(
                 f"Node {node_id} of a local cluster of {count}",

@@ -32,7 +32,7 @@ from functools import partial
 from typing import Any, cast
 
 from penstock.node.serving.connections import Connections
-from penstock.node.serving.dispatch import Waiting
+from penstock.node.serving.dispatch import OnAnswer, Waiting, log_request, logs_requests
 from penstock.node.serving.frames import SHARED_BYTES
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.late_answer import LateAnswer
@@ -60,9 +60,10 @@ _unpack_length = struct.Struct(">i").unpack_from
 class Slot:
     """The place of a waiting request in the order of responses."""
 
-    __slots__ = ("call_off", "cut_short", "parts")
+    __slots__ = ("call_off", "cut_short", "on_answer", "parts")
 
-    def __init__(self) -> None:
+    def __init__(self, on_answer: OnAnswer | None = None) -> None:
+        self.on_answer = on_answer
         self.parts: list[ResponsePart] | None = None
         self.call_off: Callable[[], object] | None = None
         """Ends the waiting when the peer has gone, if it may be ended."""
@@ -312,13 +313,17 @@ class Connection(asyncio.BufferedProtocol):
         """Answer a request or let it wait; returns whether it is clear that nothing holds the connection."""
         assert self.session is not None
         try:
+            on_answer = log_request(frame, self.session, self._connections.clock_s) if logs_requests() else None
             reply = self._connections.dispatcher.dispatch(frame, self.session)
         except Exception as error:
             self._fail(error)
             return False
         if type(reply) is not list:
-            self._wait(cast("Waiting", reply))
-        elif not self._waiting:
+            self._wait(cast("Waiting", reply), on_answer)
+            return False
+        if on_answer is not None:
+            on_answer(reply)
+        if not self._waiting:
             self._out.add(reply)
             return True
         elif reply:
@@ -327,8 +332,8 @@ class Connection(asyncio.BufferedProtocol):
             self._waiting.append(slot)
         return False
 
-    def _wait(self, waiting: Waiting) -> None:
-        slot = Slot()
+    def _wait(self, waiting: Waiting, on_answer: OnAnswer | None) -> None:
+        slot = Slot(on_answer)
         if self._waiting is None:
             self._waiting = deque()
         self._waiting.append(slot)
@@ -361,6 +366,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._closed:
             return
         slot.parts = parts
+        if slot.on_answer is not None:
+            slot.on_answer(parts)
         waiting = self._waiting
         while waiting and waiting[0].parts is not None:
             self._out.add(waiting.popleft().parts or [])

@@ -7,11 +7,12 @@ version that is not served, but for ApiVersions, which is answered in the layout
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from inspect import isgeneratorfunction, unwrap
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
@@ -27,14 +28,39 @@ from penstock.protocol.requests.api import Api, ApiKey, api_of
 from penstock.protocol.requests.framing import encode_response, frame_response, read_request_header
 from penstock.protocol.schema import Message
 
+request_log: Final = logging.getLogger("kafka.request.logger")
+"""Has Kafka's name. At DEBUG it names each request that is answered, with sizes and time, and nothing of what is in it.
+"""
 REPEATED_BYTES = 512
 """Longer bodies are decoded each time."""
 REQUESTS_KEPT = 4096
 
 
+OnAnswer = Callable[[list[ResponsePart]], None]
+
+
 @lru_cache(REQUESTS_KEPT)
 def _decode_once(cls: type[Message], version: int, body: bytes) -> Message:
     return decode(cls, version, body)[0]
+
+
+def logs_requests() -> bool:
+    return request_log.isEnabledFor(logging.DEBUG)
+
+
+def log_request(frame: memoryview, session: Session, clock_s: Callable[[], float]) -> OnAnswer:
+    """To be called with the answer, which completes the line."""
+    api_key, version, correlation_id, client_id, _ = read_request_header(frame)
+    size, begin_s = len(frame), clock_s()
+
+    def answered(parts: list[ResponsePart]) -> None:
+        request_log.debug(
+            "%s %d, correlation id %d, client %r at %s: %d bytes, answered with %d after %.1f ms",
+            *(api_of(api_key).name, version, correlation_id, client_id, session),
+            *(size, sum(map(len, parts)), (clock_s() - begin_s) * 1000),
+        )
+
+    return answered
 
 
 @dataclass(slots=True)

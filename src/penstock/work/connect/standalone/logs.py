@@ -88,6 +88,7 @@ class FileLog:
 
     def _write(self, text: str) -> None:
         beside = self._path.with_name(f"{self._path.name}.tmp")
+        beside.touch(mode=0o600)
         with beside.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
