@@ -106,7 +106,7 @@ async def test_what_is_wrong_with_a_file(penstock: Typing, tmp_path: Path) -> No
     assert "tasks.max=many is no int" in said
     assert json.loads(await penstock("validate", "--json", str(wrong), exit_code=1))["error_count"] == 3
     refused = await penstock("create", str(wrong), exit_code=1)
-    assert refused.startswith("Error: the configuration cannot be right:\nfile is missing")
+    assert refused.startswith("Error: the configuration cannot be right:\n  file is missing")
 
 
 async def test_a_task_that_failed_is_seen_in_the_list(penstock: Typing, topic: str, tmp_path: Path) -> None:

@@ -60,9 +60,9 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
-            from penstock.cli.terminal.lines import printable
+            from penstock.cli.terminal.lines import one_message
 
-            vars(error)["message"] = printable(error.message)  # click declares it final
+            vars(error)["message"] = one_message(error.message)  # click declares it final
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -27,8 +27,7 @@ async def begin_moves(admin: Admin, targets: Mapping[Replica, str], timeout_ms: 
             if code not in (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE)
         ]
         if failed:
-            say(*failed, err=True)
-            raise click.ClickException(f"moving {len(failed)} replica(s) to log directories failed")
+            raise click.ClickException("\n".join(["moving replica(s) to log directories failed:", *failed]))
         waiting = {replica: path for replica, path in waiting.items() if outcomes.get(replica) != ErrorCode.NONE}
         if not waiting:
             break

@@ -228,8 +228,7 @@ def _raise_for(doing: str, outcomes: Mapping[TopicPartition, Outcome]) -> None:
         if outcome.error
     ]
     if lines:
-        say(*lines, err=True)
-        raise click.ClickException(f"{doing} {len(lines)} partition(s) failed")
+        raise click.ClickException("\n".join([f"{doing} partition(s) failed:", *lines]))
 
 
 WORK: Final = {"generate": _generate, "execute": _execute, "verify": _verify, "cancel": _cancel, "list": _list}

@@ -23,6 +23,11 @@ def printable(text: str) -> str:
     return "".join(it if it.isprintable() or it == "\t" else ascii(it)[1:-1] for it in text)
 
 
+def one_message(text: str) -> str:
+    """Several lines, of which none but the first can be taken for a message of its own."""
+    return "\n  ".join(map(printable, text.split("\n")))
+
+
 def printable_json(document: object, **how: Any) -> str:
     """The same document as `json.dumps` writes: what is not printable is escaped in the way of JSON."""
     text = json.dumps(document, ensure_ascii=False, **how)

@@ -40,7 +40,9 @@ TYPES: Final[Mapping[str, Callable[[str], Any]]] = {
 
 
 class ConfigKey(Value):
-    """A key without a default (`required`) has to be given; `choices` are all that is allowed."""
+    """A key without a default (`required`) has to be given; `choices` are all that is allowed, and `check` raises
+    ValueError for what is not.
+    """
 
     name: str
     type: str = "string"
@@ -49,6 +51,7 @@ class ConfigKey(Value):
     required: bool = False
     choices: tuple[str, ...] = ()
     least: float | None = None
+    check: Callable[[str], object] | None = None
     importance: str = "medium"
 
     def parse(self, text: str | None) -> Any:
@@ -61,6 +64,8 @@ class ConfigKey(Value):
             value = TYPES[self.type](text.strip())
         except ValueError as error:
             raise ValueError(f"{self.name}={text} is no {self.type}: {error}") from None
+        if self.check is not None:
+            self.check(text)
         if self.choices and value not in self.choices:
             near = difflib.get_close_matches(str(value), self.choices, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""

@@ -6,13 +6,20 @@ predicates by `penstock.predicates` and converters by `penstock.converters`.
 
 import difflib
 import importlib
-from collections.abc import Mapping
-from importlib.metadata import entry_points
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 
 class PluginError(ValueError):
     pass
+
+
+@cache
+def offered_by_packages(kind: str) -> Sequence[EntryPoint]:
+    """Looks at all that is installed, once: a package that comes later is known after a restart."""
+    return tuple(entry_points(group=f"penstock.{kind}s"))
 
 
 def find_class(name: str, built_in: Mapping[str, type[Any]], kind: str) -> type[Any]:
@@ -23,7 +30,7 @@ def find_class(name: str, built_in: Mapping[str, type[Any]], kind: str) -> type[
     found = built_in.get(name) or built_in.get(short.get(name, "")) or built_in.get(short.get(f"{name}Connector", ""))
     if found is not None:
         return found
-    points = list(entry_points(group=f"penstock.{kind}s"))
+    points = offered_by_packages(kind)
     offered = {point.name.rpartition(".")[2]: point for point in points} | {point.name: point for point in points}
     if name in offered:
         try:

@@ -50,14 +50,14 @@ def test_a_console_that_changes_shows_what_was_said() -> None:
     assert out.getvalue().startswith(r"[bold]a\x1b]0;title\x07\nb")
 
 
-def test_an_error_of_a_command_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_a_command_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
     @click.command()
     def fails() -> None:
         raise click.ClickException(HOSTILE)
 
     monkeypatch.setattr(type(main), "get_command", lambda *_: fails)
     result = CliRunner().invoke(main, ["fails"], prog_name="penstock")
-    assert result.output == r"Error: a\x1b]0;title\x07\nb\r\x9bc\u202ed\u2028e\x7f\ud800" + "\n"
+    assert result.output == "Error: a\\x1b]0;title\\x07\n  b\\r\\x9bc\\u202ed\\u2028e\\x7f\\ud800\n"
 
 
 def test_a_record_of_the_log_is_one_line_and_what_follows_is_marked() -> None:

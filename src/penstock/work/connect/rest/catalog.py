@@ -1,8 +1,6 @@
 """Which plugins there are, which keys each understands, and what is wrong with a configuration."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from http import HTTPStatus
-from importlib.metadata import entry_points
 from typing import Any, Final
 
 from penstock import __version__
@@ -15,8 +13,9 @@ from penstock.work.connect.config import ConfigError, ConfigKey, with_prefix
 from penstock.work.connect.converters import CONVERTERS, converter_of
 from penstock.work.connect.errors import KEYS as ERROR_KEYS
 from penstock.work.connect.headers import HEADER_CONVERTERS, header_converter_of
-from penstock.work.connect.plugins import PluginError, find_class
-from penstock.work.connect.rest.errors import RestError, bad_request, not_found
+from penstock.work.connect.plugins import PluginError, find_class, offered_by_packages
+from penstock.work.connect.rest.errors import bad_request, not_found
+from penstock.work.connect.rest.secrets import HIDDEN, PASSWORD, without_secrets
 from penstock.work.connect.runtime.kinds import KEYS, SINK_KEYS, Kind, is_source, kind_of, topic_errors
 
 KINDS: Final[Mapping[str, Mapping[str, type[Any]]]] = {
@@ -78,7 +77,7 @@ def validated(
     try:
         kind = kind_of({"name": "?", "connector.class": name})
     except PluginError as error:
-        raise RestError(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from None  # as Connect does
+        raise bad_request(str(error)) from None
     errors = _errors(kind, given, defaults, group_id)
     for key, value in config.items():
         if value is None:
@@ -88,9 +87,10 @@ def validated(
         {"definition": _definition(key, order), "value": _value(key, config, errors.pop(key.name, []))}
         for order, key in enumerate(keys, start=1)
     ]
-    rows += [{"definition": None, "value": _shown(key, config.get(key), reasons)} for key, reasons in errors.items()]
+    shown = without_secrets(config)
+    rows += [{"definition": None, "value": _shown(key, shown.get(key), reasons)} for key, reasons in errors.items()]
     count = sum(len(row["value"]["errors"]) for row in rows)
-    groups = list(dict.fromkeys(_group(key) for key in keys))
+    groups = list(dict.fromkeys(group for key in keys if (group := _group(key))))
     return {"name": name, "error_count": count, "groups": groups, "configs": rows}
 
 
@@ -129,7 +129,7 @@ def _errors(kind: Kind, given: Mapping[str, str], defaults: Mapping[str, str], g
 
 
 def _offered(kind: str) -> Iterator[tuple[str, type[Any]]]:
-    for point in entry_points(group=f"penstock.{kind}s"):
+    for point in offered_by_packages(kind):
         try:
             yield point.name, point.load()
         except Exception:
@@ -145,22 +145,25 @@ def _definition(key: ConfigKey, order: int) -> dict[str, Any]:
         "importance": key.importance.upper(),
         "documentation": key.documentation,
         "group": _group(key),
-        "order": order,
-        "width": "MEDIUM",
+        "order": order if _group(key) else -1,
+        "width": "MEDIUM" if _group(key) else "NONE",
         "display_name": key.name,
         "dependents": [],
     }
 
 
-def _group(key: ConfigKey) -> str:
+def _group(key: ConfigKey) -> str | None:
+    """None for a key of the plugin's own, as in Connect."""
     if key in ERROR_KEYS:
         return "Error Handling"
-    return "Common" if key in KEYS or key in SINK_KEYS else "Connector"
+    if key.name in ("transforms", "predicates"):
+        return key.name.title()
+    return "Common" if key in KEYS or key in SINK_KEYS else None
 
 
 def _value(key: ConfigKey, config: Mapping[str, str | None], errors: Sequence[str]) -> dict[str, Any]:
     value = config.get(key.name)
-    shown = _text(key.default) if key.name not in config else "[hidden]" if key.type == "password" else value
+    shown = _text(key.default) if key.name not in config else HIDDEN if key.type == PASSWORD else value
     return _shown(key.name, shown, errors, key.choices)
 
 

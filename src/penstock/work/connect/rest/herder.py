@@ -12,6 +12,7 @@ from penstock import __version__
 from penstock.work.connect.calls import Calls
 from penstock.work.connect.rest.catalog import type_of, validated
 from penstock.work.connect.rest.errors import ElsewhereError, RestError, bad_request, conflict, not_found
+from penstock.work.connect.rest.secrets import with_secrets, without_secrets
 from penstock.work.connect.runtime.config_state import Known, RestartRequest
 from penstock.work.connect.runtime.kinds import kind_of
 from penstock.work.connect.runtime.leading import NotLeadingError
@@ -50,20 +51,21 @@ class Herder:
     def info(self, name: str) -> Json:
         known = self.known(name)
         tasks = [{"connector": one.connector, "task": one.number} for one in self.worker.state.task_ids(name)]
-        return {"name": name, "config": dict(known.config), "tasks": tasks, "type": _type(known.config)}
+        return {"name": name, "config": without_secrets(known.config), "tasks": tasks, "type": _type(known.config)}
 
     def config(self, name: str) -> Json:
-        return dict(self.known(name).config)
+        return without_secrets(self.known(name).config)
 
     def tasks(self, name: str) -> Json:
+        known = self.known(name)
         return [
-            {"id": {"connector": name, "task": number}, "config": dict(config)}
-            for number, config in enumerate(self.known(name).tasks)
+            {"id": {"connector": name, "task": number}, "config": without_secrets(config, known.config)}
+            for number, config in enumerate(known.tasks)
         ]
 
     def tasks_config(self, name: str) -> Json:
         """`tasks` in an older form."""
-        return {f"{name}-{number}": dict(config) for number, config in enumerate(self.known(name).tasks)}
+        return {f"{name}-{row['id']['task']}": row["config"] for row in self.tasks(name)}
 
     def status(self, name: str) -> Json:
         status = self.worker.statuses.connector(name)
@@ -103,7 +105,7 @@ class Herder:
 
     async def create(self, name: str, config: Mapping[str, str | None], target: Target | None) -> Json:
         """The connector must not exist yet."""
-        good = await self._checked(config)
+        good = await self._checked(with_secrets(config, {}))
         self.lead()
         if name in self.worker.state.connectors:
             raise conflict(f"connector {name} exists already")
@@ -112,7 +114,8 @@ class Herder:
 
     async def put_config(self, name: str, config: Mapping[str, str | None]) -> tuple[bool, Json]:
         """Replaces a connector's configuration; whether the connector is new."""
-        good = await self._checked(config)
+        stored = self.worker.state.connectors.get(name)
+        good = await self._checked(with_secrets(config, stored.config if stored is not None else {}))
         self.lead()
         is_new = name not in self.worker.state.connectors
         await self._write(lambda: self.worker.leading.put_connector(name, good, None))

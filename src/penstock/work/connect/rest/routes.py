@@ -1,9 +1,11 @@
 """Every path of the interface with what it does: what the server serves, and what its OpenAPI page is made of."""
 
+from asyncio import to_thread
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from inspect import isawaitable
 from typing import Any, Final
+from urllib.parse import quote
 
 from penstock.protocol.value import Value, fresh
 from penstock.work.connect.metrics import MEDIA_TYPE, page
@@ -69,6 +71,7 @@ class Route(Value):
     statuses: tuple[int, ...] = (200,)
     parameters: Mapping[str, str] = fresh(dict)
     body: str = ""
+    produces: str = "application/json"
 
     async def answer(self, served: Served, asked: RestRequest) -> RestAnswer:
         """There is a body with the status 200 only, unless the handle says otherwise."""
@@ -86,7 +89,7 @@ def texts(document: Any) -> dict[str, str | None]:
         raise bad_request("the body must be an object of JSON")
     for key, value in document.items():
         if isinstance(value, dict | list):
-            raise bad_request(f"{key} must be a text, and is {value!r}")
+            raise bad_request(f"{key} must be a text, and is {'an object' if isinstance(value, dict) else 'a list'}")
     return {key: _text(value) for key, value in document.items()}
 
 
@@ -155,9 +158,18 @@ async def _set_logger(served: Served, asked: RestRequest) -> RestAnswer:
 # Connectors
 
 
+def location_of(name: str) -> str:
+    return f"/connectors/{quote(name, safe='')}"
+
+
+_OF_CREATE: Final = {"name", "config", "initial_state"}
+
+
 async def _create(served: Served, asked: RestRequest) -> RestAnswer:
     if not isinstance(asked.body, dict):
         raise bad_request("the body must be an object of JSON with name and config")
+    if unknown := asked.body.keys() - _OF_CREATE:
+        raise bad_request(f"the body has name, config and initial_state, and not {', '.join(sorted(unknown))}")
     name = str(asked.body.get("name") or "").strip()
     if not name:
         raise bad_request("the connector needs a name")
@@ -167,12 +179,12 @@ async def _create(served: Served, asked: RestRequest) -> RestAnswer:
     config = _named(name, texts(asked.body.get("config")))
     target = None if state is None else targets[str(state).upper()]
     info = await served.herder.create(name, config, target)
-    return RestAnswer(info, HTTPStatus.CREATED, f"/connectors/{name}")
+    return RestAnswer(info, HTTPStatus.CREATED, location_of(name))
 
 
 async def _put_config(served: Served, asked: RestRequest) -> RestAnswer:
     is_new, info = await served.herder.put_config(asked.name, _named(asked.name, asked.words()))
-    return RestAnswer(info, HTTPStatus.CREATED, f"/connectors/{asked.name}") if is_new else RestAnswer(info)
+    return RestAnswer(info, HTTPStatus.CREATED, location_of(asked.name)) if is_new else RestAnswer(info)
 
 
 async def _restart(served: Served, asked: RestRequest) -> RestAnswer:
@@ -191,7 +203,13 @@ _RESTART: Final = {
 ROUTES: Final = (
     Route("GET", "/", "which worker this is, and of which cluster", lambda it, _: it.herder.server_info()),
     Route("GET", "/health", "whether it is ready", _health, (200, 503)),
-    Route("GET", "/metrics", "figures of the tasks that run here, for Prometheus; ours, Connect has none", _metrics),
+    Route(
+        "GET",
+        "/metrics",
+        "figures of the tasks that run here, for Prometheus; ours, Connect has none",
+        _metrics,
+        produces="text/plain",
+    ),
     Route(
         "GET",
         "/connectors",
@@ -252,14 +270,14 @@ ROUTES: Final = (
         "GET",
         "/connector-plugins",
         "which plugins there are",
-        lambda _, asked: plugins(connectors_only=asked.flag("connectorsOnly", True)),
+        lambda _, asked: to_thread(plugins, connectors_only=asked.flag("connectorsOnly", True)),
         parameters={"connectorsOnly": "true, or all"},
     ),
     Route(
         "GET",
         "/connector-plugins/{plugin}/config",
         "the keys of a plugin",
-        lambda _, asked: definitions(asked.path["plugin"]),
+        lambda _, asked: to_thread(definitions, asked.path["plugin"]),
         (200, 404),
     ),
     Route(
@@ -267,7 +285,7 @@ ROUTES: Final = (
         "/connector-plugins/{plugin}/config/validate",
         "what is wrong with a configuration",
         lambda it, asked: it.herder.validate(asked.words(), asked.path["plugin"]),
-        (200, 400, 500),
+        (200, 400),
         body="the configuration",
     ),
     Route(

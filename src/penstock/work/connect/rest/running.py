@@ -27,9 +27,7 @@ class RunningWorker(Generic[Kind]):
         self._config = config
         self._settings = kind.parse(config)
         self.server = RestServer(
-            self._settings["listeners"],
-            self._settings["access.control.allow.origin"],
-            self._settings["access.control.allow.methods"],
+            self._settings,
             lambda: tls_of(config),
         )
         self.worker: Kind | None = None
@@ -37,10 +35,7 @@ class RunningWorker(Generic[Kind]):
     async def __aenter__(self) -> Self:
         await self.server.start()
         try:
-            advertised = self.server.advertised(
-                self._settings["rest.advertised.host.name"], self._settings["rest.advertised.port"]
-            )
-            self.worker = worker = self._kind(self._config, advertised)
+            self.worker = worker = self._kind(self._config, self.server.advertised())
             herder = Herder(worker)
             self.server.served = Served(herder, ConnectorOffsets(herder))
             await worker.start()

@@ -7,9 +7,8 @@ import asyncio
 import json
 import logging
 import os
-import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
@@ -21,13 +20,19 @@ from penstock.client.errors import ClientError as KafkaClientError
 from penstock.protocol.errors import KafkaError
 from penstock.work.connect.config import ConfigError
 from penstock.work.connect.rest.errors import ElsewhereError, RestError, bad_request
+from penstock.work.connect.rest.guard import Guard
 from penstock.work.connect.rest.herder import LIMIT_S
 from penstock.work.connect.rest.routes import NOTHING, ROUTES, RestAnswer, RestRequest, Route, Served
 from penstock.work.connect.rest.tls import Tls
 
-LARGEST_BODY: Final = 16 * 1024 * 1024
-SIMPLE_METHODS: Final = ("GET", "POST", "HEAD")
-"""What an allowed page may do by default, as in Connect."""
+LARGEST_BODY: Final = 1024 * 1024
+"""A record of the topic that has connectors may be no larger, and more JSON would hold the worker's event loop."""
+HEAD_LIMIT_S: Final = 10.0
+"""How long a connection may be without a whole head of a request, at first and between two."""
+BODY_LIMIT_S: Final = 10.0
+MAX_CONNECTIONS: Final = 500
+"""A process has often 1,024 files in all."""
+BACKLOG: Final = 128
 REBALANCE_LIMIT_S: Final = 10.0
 """How long a request waits while workers rebalance; then it is answered with 409 and may be repeated."""
 REBALANCE_PAUSE_S: Final = 0.02
@@ -37,44 +42,49 @@ logger = logging.getLogger(__name__)
 
 
 class RestServer:
-    """Listens from `start` on, and answers 503 until `served` is set."""
+    """Listens from `start` on, and answers 503 until `served` is set. `settings` are the worker's."""
 
-    def __init__(
-        self,
-        listeners: Sequence[str],
-        allowed_origins: Sequence[str] = (),
-        allowed_methods: Sequence[str] = (),
-        make_tls: Callable[[], Tls] | None = None,
-    ) -> None:
+    def __init__(self, settings: Mapping[str, Any], make_tls: Callable[[], Tls] | None = None) -> None:
         self.served: Served | None = None
         self.urls: list[str] = []
-        self._listeners = [_parse_listener(listener) for listener in listeners]
+        self._settings = settings
+        self._listeners = [_parse_listener(listener) for listener in settings["listeners"]]
         self._tls = make_tls() if make_tls and any(scheme == HTTPS for scheme, _, _ in self._listeners) else None
-        self._allowed_origins = allowed_origins
-        self._allowed_methods = ",".join(allowed_methods or SIMPLE_METHODS)
+        self._guard = Guard(settings, [host for _, host, _ in self._listeners])
         self._runner: web.AppRunner | None = None
+        self._listening: list[asyncio.Server] = []
         self._session: ClientSession | None = None
 
     async def start(self) -> None:
         """ConfigError names the address."""
         app = web.Application(client_max_size=LARGEST_BODY)
-        app.on_response_prepare.append(self._allow_origin)
+        app.on_response_prepare.append(self._guard.allow_origin)
         for route in ROUTES:
             handle = self._handler(route)
             for path in (route.path,) if route.path == "/" else (route.path, f"{route.path}/"):
                 for verb in (route.verb, "HEAD") if route.verb == "GET" else (route.verb,):
                     app.router.add_route(verb, path, handle)
         app.router.add_route("*", "/{anything:.*}", self._no_such_path)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1)
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=1,
+            keepalive_timeout=HEAD_LIMIT_S,
+            lingering_time=1,
+            auto_decompress=False,  # a small body may become a large one
+        )
         await self._runner.setup()
         for scheme, host, port in self._listeners:
             context = self._tls.listening if self._tls is not None and scheme == HTTPS else None
-            before = len(self._runner.addresses)
             try:
-                await web.TCPSite(self._runner, host or None, port, ssl_context=context).start()
+                listening = await asyncio.get_running_loop().create_server(
+                    self._connection, host or None, port, ssl=context, backlog=BACKLOG
+                )
             except OSError as error:
                 raise ConfigError({"listeners": [_why_not(f"{scheme}://{host}:{port}", error)]}) from None
-            for address in self._runner.addresses[before:]:
+            self._listening.append(listening)
+            for address in (one.getsockname() for one in listening.sockets):
                 name = f"[{address[0]}]" if ":" in address[0] else address[0]
                 self.urls.append(f"{scheme}://{name}:{address[1]}")
         asking = TCPConnector(ssl=self._tls.asking) if self._tls is not None else None
@@ -83,20 +93,32 @@ class RestServer:
     async def stop(self) -> None:
         if self._session is not None:
             await self._session.close()
+        for listening in self._listening:
+            listening.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
-    def advertised(self, host: str | None, port: int | None) -> str:
+    def advertised(self) -> str:
         """The host and port for other workers."""
-        first = urlsplit(self.urls[0])
         listens_at = self._listeners[0][1]
-        name = host or (socket.getfqdn() if listens_at in ANYWHERE else listens_at)
-        return f"{f'[{name}]' if ':' in name else name}:{port or first.port}"
+        name = self._settings["rest.advertised.host.name"]
+        name = name or (socket.getfqdn() if listens_at in ANYWHERE else listens_at)
+        self._guard.know(name)
+        port = self._settings["rest.advertised.port"] or urlsplit(self.urls[0]).port
+        return f"{f'[{name}]' if ':' in name else name}:{port}"
+
+    def _connection(self) -> asyncio.Protocol:
+        assert self._runner is not None
+        assert self._runner.server is not None
+        if len(self._runner.server.connections) >= MAX_CONNECTIONS:
+            return _OneTooMany()
+        return self._runner.server()
 
     def _handler(self, route: Route) -> Any:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
-                self._check_origin(request)
+                self._guard.check(request)
+                _check_accepted(request, route.produces)
                 return await self._answer_when_known(route, request)
             except ElsewhereError as elsewhere:
                 return await self._forward(request, elsewhere.url)
@@ -106,6 +128,8 @@ class RestServer:
                 return _error(HTTPStatus.BAD_REQUEST, str(error))
             except (TimeoutError, KafkaError, KafkaClientError) as error:
                 return _error(HTTPStatus.INTERNAL_SERVER_ERROR, str(error) or "the cluster has not answered in time")
+            except RecursionError:
+                return _error(HTTPStatus.BAD_REQUEST, "the body is nested too deeply")
             except web.HTTPException:
                 raise
             except Exception as error:
@@ -147,7 +171,7 @@ class RestServer:
                 HTTPStatus.CONFLICT, "it is not known at the moment who has to do this: the workers rebalance"
             )
         target = request.url.update_query({"forward": "true" if hops is None else "false"})
-        body = await request.read()
+        body = await _read(request)
         headers = {"Content-Type": "application/json"} if body else {}
         assert self._session is not None
         try:
@@ -170,25 +194,6 @@ class RestServer:
             with suppress(TimeoutError, KafkaError, KafkaClientError):  # it was changed all the same
                 await self.served.herder.worker.config_log.read_to_end()
 
-    def _allows(self, origin: str) -> bool:
-        patterns = (re.escape(pattern).replace(r"\*", ".*") for pattern in self._allowed_origins)
-        return any(re.fullmatch(pattern, origin) for pattern in patterns)
-
-    def _check_origin(self, request: web.Request) -> None:
-        origin = request.headers.get("Origin")
-        if origin is not None and not self._allows(origin):
-            raise RestError(HTTPStatus.FORBIDDEN, f"access.control.allow.origin does not name {origin}")
-
-    async def _allow_origin(self, request: web.Request, response: web.StreamResponse) -> None:
-        origin = request.headers.get("Origin")
-        if origin is not None and self._allows(origin):
-            response.headers["Access-Control-Allow-Origin"] = origin
-            response.headers["Vary"] = "Origin"
-            if request.method == "OPTIONS":
-                response.headers["Access-Control-Allow-Methods"] = self._allowed_methods
-                response.headers["Access-Control-Allow-Headers"] = "X-Requested-With,Content-Type,Accept,Origin"
-                response.headers["Access-Control-Max-Age"] = "1800"
-
     async def _no_such_path(self, request: web.Request) -> web.Response:
         """Unknown paths, unknown verbs, and OPTIONS."""
         path = request.path.rstrip("/")
@@ -200,11 +205,34 @@ class RestServer:
         return _error(status, f"HTTP {status.value} {status.phrase}")
 
 
+class _OneTooMany(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        transport.abort()
+
+
+def _check_accepted(request: web.Request, kind: str) -> None:
+    """RestError."""
+    accepted = {part.partition(";")[0].strip().lower() for part in request.headers.get("Accept", "*/*").split(",")}
+    if accepted.isdisjoint({"*/*", f"{kind.partition('/')[0]}/*", kind, ""}):
+        raise RestError(HTTPStatus.NOT_ACCEPTABLE, f"the answer is {kind}")
+
+
+async def _read(request: web.Request) -> bytes:
+    try:
+        async with asyncio.timeout(BODY_LIMIT_S):
+            return await request.read()
+    except TimeoutError:
+        raise RestError(HTTPStatus.REQUEST_TIMEOUT, f"the body has not come within {BODY_LIMIT_S:g} s") from None
+
+
 async def _body(request: web.Request) -> Any:
     if request.content_type != "application/json":
         raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a body is application/json")
+    if request.headers.get("Content-Encoding", "identity") != "identity":
+        raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a body is not compressed")
     try:
-        return json.loads(await request.read())
+        return json.loads(await _read(request))
     except ValueError as error:
         raise bad_request(f"the body is not JSON: {error}") from None
 

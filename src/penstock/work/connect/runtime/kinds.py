@@ -1,6 +1,7 @@
 """From a connector's configuration to its class, and whether it and those of its tasks are good."""
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -11,9 +12,22 @@ from penstock.work.connect.chain import chain_of
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
 from penstock.work.connect.plugins import PluginError, find_class
 
+
+def _check_name(text: str) -> None:
+    if not text.strip() or any(unicodedata.category(one) == "Cc" for one in text):
+        raise ValueError(f"name={text!r}: a name is not empty, and has no control characters")
+
+
+def _check_pattern(text: str) -> None:
+    try:
+        re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"topics.regex={text} is no pattern: {error}") from None
+
+
 RESTARTS: Final = ConfigKey("task.restarts.max", "int", 5, "How often a task that fails is started again.", least=0)
 KEYS: Final = (
-    ConfigKey("name", required=True, documentation="the name of the connector", importance="high"),
+    ConfigKey("name", required=True, documentation="the name of the connector", importance="high", check=_check_name),
     ConfigKey("connector.class", "class", required=True, documentation="what it is", importance="high"),
     ConfigKey("tasks.max", "int", 1, "The most tasks that it may have.", least=1, importance="high"),
     ConfigKey("key.converter", "class", None, "What keys are in topics; the worker's, if none is named."),
@@ -26,7 +40,11 @@ KEYS: Final = (
 )
 SINK_KEYS: Final = (
     ConfigKey("topics", "list", (), "The topics to read."),
-    ConfigKey("topics.regex", documentation="A pattern that matches the topics to read, instead of their names."),
+    ConfigKey(
+        "topics.regex",
+        documentation="A pattern that matches the topics to read, instead of their names.",
+        check=_check_pattern,
+    ),
 )
 Kind = type[SourceConnector] | type[SinkConnector]
 
@@ -58,11 +76,7 @@ def topic_errors(config: Mapping[str, str]) -> dict[str, list[str]]:
         return {key.name: ["a sink needs either topics or topics.regex"] for key in SINK_KEYS}
     if left_out in topics:
         return {"topics": [f"{errors.LEFT_OUT}={left_out} is one of topics: what is left out would come again"]}
-    try:
-        comes_again = bool(left_out) and pattern is not None and re.fullmatch(pattern, left_out) is not None
-    except re.error as error:
-        return {"topics.regex": [f"topics.regex={pattern} is no pattern: {error}"]}
-    if comes_again:
+    if left_out and pattern is not None and re.fullmatch(pattern, left_out) is not None:
         return {"topics.regex": [f"{errors.LEFT_OUT}={left_out} matches topics.regex: it would come again"]}
     return {}
 

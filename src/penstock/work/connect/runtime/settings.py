@@ -21,6 +21,9 @@ KEYS: Final = (
     ConfigKey("listeners", "list", ("http://127.0.0.1:8083",), "Where the REST interface listens."),
     ConfigKey("rest.advertised.host.name", documentation="How other workers reach it."),
     ConfigKey("rest.advertised.port", "int", None, "How other workers reach it."),
+    ConfigKey(
+        "rest.allowed.hosts", "list", (), "Further names by which it may be asked, * for any and in parts of names."
+    ),
     ConfigKey("access.control.allow.origin", "list", (), "Whose web pages may ask, * for any and in parts of names."),
     ConfigKey("access.control.allow.methods", "list", (), "What these may do; GET,POST,HEAD, if nothing is named."),
     ConfigKey("topic.tracking.enable", "boolean", True, "Whether it is kept which topics a connector uses."),

@@ -1,0 +1,61 @@
+import pytest
+
+from penstock.work.connect.config import ConfigKey
+from penstock.work.connect.rest.errors import RestError
+from penstock.work.connect.rest.secrets import HIDDEN, secret_keys, with_secrets, without_secrets
+
+
+class Sealed:
+    """A transform with a password of its own."""
+
+    keys = (ConfigKey("key", "password", required=True, documentation="how"), ConfigKey("field"))
+
+
+HTTP = {"connector.class": "HttpSink", "name": "n", "topics": "t", "http.url": "http://x", "topics.regex": "no"}
+AVRO = "io.confluent.connect.avro.AvroConverter"
+SECRETS = {
+    "http.headers.authorization": "s",
+    "value.converter.basic.auth.user.info": "s",
+    "transforms.seal.key": "s",
+    "consumer.override.sasl.jaas.config": "s",
+    "producer.override.ssl.keystore.password": "s",
+}
+CONFIG = {
+    **HTTP,
+    **SECRETS,
+    "value.converter": AVRO,
+    "value.converter.schema.registry.url": "http://r",
+    "transforms": "other, seal",
+    "transforms.other.type": "org.apache.kafka.connect.transforms.Flatten$Value",
+    "transforms.seal.type": f"{__name__}:Sealed",
+    "transforms.seal.field": "f",
+    "consumer.override.fetch.min.bytes": "1",
+}
+
+
+def test_passwords_are_those_of_the_plugins_definitions() -> None:
+    assert secret_keys(CONFIG) == set(SECRETS)
+    shown = without_secrets(CONFIG)
+    assert {key for key, value in shown.items() if value == HIDDEN} == set(SECRETS)
+    assert with_secrets(shown, CONFIG) == CONFIG
+    assert with_secrets({**shown, "http.headers.authorization": "new"}, CONFIG)["http.headers.authorization"] == "new"
+
+
+def test_a_task_hides_what_its_connector_hides() -> None:
+    assert without_secrets({"http.headers.authorization": "s", "task": "1"}, CONFIG) == {
+        "http.headers.authorization": HIDDEN,
+        "task": "1",
+    }
+
+
+@pytest.mark.parametrize("missing", ["connector.class", "value.converter", "transforms.seal.type"])
+def test_of_a_plugin_that_is_not_here_nothing_is_told(missing: str) -> None:
+    shown = without_secrets({**CONFIG, missing: "no_such_module:Thing"})
+    assert "s" not in shown.values()
+    assert shown["name"] == "n"
+
+
+def test_what_is_hidden_must_be_stored() -> None:
+    with pytest.raises(RestError, match=r"http.headers.authorization is \[hidden\]"):
+        with_secrets(without_secrets(CONFIG), {})
+    assert with_secrets({**HTTP, "http.url": HIDDEN}, {})["http.url"] == HIDDEN, "that is no password"
