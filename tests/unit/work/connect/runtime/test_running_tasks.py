@@ -22,6 +22,7 @@ from penstock.protocol.requests.framing import RequestHeader
 from penstock.protocol.schema import Message
 from penstock.work.connect.api import Position, Safe, SinkTask, SourceRecord, SourceTask
 from penstock.work.connect.calls import Calls
+from penstock.work.connect.clients import Clients
 from penstock.work.connect.config import parse
 from penstock.work.connect.conversion import steps_of
 from penstock.work.connect.runtime.kinds import KEYS
@@ -85,7 +86,11 @@ class Setting:
     def __init__(self, address: str) -> None:
         self.attempt = Attempt(calls=Calls("task"), stopping=asyncio.Event(), begun=lambda: None)
         environment = Environment(
-            bootstrap_servers=address, config={}, flush_interval_ms=0, shutdown_timeout_s=1.0, tracks_topics=False
+            clients=Clients(bootstrap_servers=address),
+            config={},
+            flush_interval_ms=0,
+            shutdown_timeout_s=1.0,
+            tracks_topics=False,
         )
         self.task = TaskSetting(
             number=0, config=CONFIG, environment=environment, steps=steps_of(CONFIG, {}), errors=parse(KEYS, CONFIG)
@@ -173,7 +178,7 @@ class Sink:
 async def test_positions_of_a_sink_are_committed_when_what_it_sent_is_in_kafka() -> None:
     async with kafka_and_setting() as (kafka, setting):
         sink = Sink(kafka, setting)
-        async with Producer(setting.task.environment.bootstrap_servers, ProducerSettings()) as producer:
+        async with Producer(setting.task.environment.clients.bootstrap_servers, ProducerSettings()) as producer:
             sink.running._sent.append(await producer.send(TOPIC, b"dead letter"))
             sink.running._done[ONE] = 7
             await sink.running._flush([ONE])
@@ -207,7 +212,11 @@ async def test_a_task_that_runs_elsewhere_by_now_stores_nothing() -> None:
     log = Remembering()
     offsets = SourceOffsets(lambda _: log)  # type: ignore[arg-type, return-value]
     environment = Environment(
-        bootstrap_servers="", config={}, flush_interval_ms=0, shutdown_timeout_s=1.0, tracks_topics=False
+        clients=Clients(bootstrap_servers=""),
+        config={},
+        flush_interval_ms=0,
+        shutdown_timeout_s=1.0,
+        tracks_topics=False,
     )
     statuses: Any = Statuses
     supervisor = TaskSupervisor(TaskId("c", 0), statuses, offsets, environment, lambda: 5.0)
