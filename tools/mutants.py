@@ -293,6 +293,8 @@ def _be_the_child(tests: Sequence[str], bug: Bug | None, cpu_s: int, watched: Pa
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     if bug is not None:
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("penstock", "tests")]:
+            del sys.modules[name]  # who asks may have imported what is to be planted
         sys.meta_path.insert(0, PlantingFinder(bug))
     code = 1
     # Plain assertions: pytest would rewrite those of a package that brings a plugin, and read its modules itself.

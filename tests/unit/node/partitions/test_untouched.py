@@ -148,16 +148,13 @@ def test_their_log_directory_describes_them(node: Node) -> None:
     assert untouched(node) == [0, 2]
 
 
-async def test_compaction_tells_of_them(tmp_path: Path) -> None:
+def test_compaction_tells_of_them(tmp_path: Path) -> None:
     records = topic_records(partitions=2, cleanup_policy="compact")
     with node_on(tmp_path, *records):
         pass
     with node_on(tmp_path, *records) as node:
         node.broker.cleaner = _Cleaner()  # type: ignore[assignment]
-        request = DescribeCompactionRequest()
-        waiting = node.dispatch(request, 0)
-        assert not isinstance(waiting, list)
-        answer = await node.wait(request, 0, waiting)
+        answer = node.ask(DescribeCompactionRequest(), 0)
         assert [(log.topic, log.partition, log.dirty_percent) for log in answer.logs] == [  # type: ignore[attr-defined]
             ("orders", 0, -1),
             ("orders", 1, -1),
