@@ -111,6 +111,8 @@ async def test_the_offsets_of_a_source(asking: Asking, topic: str, tmp_path: Pat
     assert (status, list(said)) == (200, ["message"])
     assert (await asking.ask("GET", "/connectors/lines/offsets"))[1] == change
     wrongs: list[object] = [{"offsets": []}, {"offsets": [{"offset": {}}]}, []]
+    nonsense: list[object] = [{"position": "four"}, {"position": -1}, {"position": True}, {}]
+    wrongs += [{"offsets": [{"partition": part, "offset": offset}]} for offset in nonsense]
     for wrong in wrongs:
         assert (await asking.ask("PATCH", "/connectors/lines/offsets", wrong))[0] == 400
     assert (await asking.ask("DELETE", "/connectors/lines/offsets"))[0] == 200
@@ -176,7 +178,9 @@ async def test_the_offsets_of_a_sink(asking: Asking, bootstrap: str, topic: str,
     assert (await asking.ask("PATCH", path, change))[0] == 200
     expected = [{"partition": where, "offset": {"kafka_offset": 1}}]
     assert (await asking.ask("GET", path))[1] == {"offsets": expected}
-    assert (await asking.ask("PATCH", path, {"offsets": [{"partition": {"x": 1}, "offset": None}]}))[0] == 400
+    for partition, offset in (({"x": 1}, None), (where, -1), (where, 1.5), (where, True), (where, "1_0")):
+        at = None if offset is None else {"kafka_offset": offset}
+        assert (await asking.ask("PATCH", path, {"offsets": [{"partition": partition, "offset": at}]}))[0] == 400
     assert (await asking.ask("DELETE", path))[0] == 200
     assert (await asking.ask("GET", path))[1] == {"offsets": []}
 

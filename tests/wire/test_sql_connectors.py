@@ -143,6 +143,23 @@ def test_tables_are_spread_over_tasks(tmp_path: Path) -> None:
     assert [one["table.whitelist"] for one in connector.task_configs(2)] == ["t,v", "u"]
 
 
+@pytest.mark.parametrize(
+    ("mode", "good", "wrong"),
+    [
+        ("incrementing", {"incrementing": 4}, {"incrementing": "four"}),
+        ("timestamp", moment(1), {"timestamp": None}),
+        ("timestamp", {}, {"incrementing": 4}),
+        ("timestamp+incrementing", {"incrementing": 4, **moment(1)}, {"incrementing": 4}),
+    ],
+)
+def test_offsets_that_cannot_be_are_refused(mode: str, good: dict[str, Any], wrong: dict[str, Any]) -> None:
+    config, connector = reading(Path("db"), mode=mode), SqlSourceConnector()
+    connector.alter_offsets(config, [({"table": "t"}, good), ({"nonsense": 1}, None)])
+    for partition, offset in (({"table": "t"}, wrong), ({"other": "t"}, good or {"timestamp": "now"})):
+        with pytest.raises(ValueError, match="not so"):
+            connector.alter_offsets(config, [(partition, offset)])
+
+
 def put(path: Path, *records: SinkRecord, **config: str) -> list[str]:
     """What a task of the sink does with these, and what it says it cannot take."""
     task, context = SqlSinkTask(), SinkContext(tolerates=config.get("errors_tolerance") != "none")

@@ -28,6 +28,8 @@ from penstock.work.connect.metrics import Metric
 Headers = tuple[tuple[str, Any], ...]
 Position = Mapping[str, Any]
 """What a source calls its partitions and its offsets: any JSON object."""
+Changes = Sequence[tuple[Position, Position | None]]
+"""New offsets of a source's partitions; None forgets one."""
 Safe = Mapping[TopicPartition, OffsetAndMetadata]
 """Positions before which a sink has everything; partitions that it does not name are not committed."""
 
@@ -197,6 +199,19 @@ class Connector(ABC):
 class SourceConnector(Connector):
     task_class: ClassVar[type[SourceTask]]
 
+    def alter_offsets(self, config: Mapping[str, str], offsets: Changes) -> Awaitable[None] | None:
+        """A request changes these offsets of the connector, which is stopped; ValueError if they cannot be (KIP-875).
+
+        The connector has not been started.
+        """
+        return None
+
 
 class SinkConnector(Connector):
     task_class: ClassVar[type[SinkTask]]
+
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
+    ) -> Awaitable[None] | None:
+        """The same, of its partitions; None forgets one."""
+        return None

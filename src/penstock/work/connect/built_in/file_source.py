@@ -8,7 +8,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import ClassVar
 
-from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask
+from penstock.work.connect.api import Changes, SourceConnector, SourceContext, SourceRecord, SourceTask
 from penstock.work.connect.config import ConfigKey, parse
 
 KEYS = (
@@ -68,4 +68,17 @@ class FileStreamSourceConnector(SourceConnector):
     """One task, for a file has one end."""
 
     config_keys = KEYS
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Changes) -> None:
+        """Anything may be forgotten."""
+        for partition, offset in offsets:
+            if offset is None:
+                continue
+            position = offset.get("position")
+            if not isinstance(partition.get("filename"), str) or type(position) is not int or position < 0:
+                raise ValueError(
+                    "a partition is {filename: text}, and its offset {position: number of bytes}; not so "
+                    f"{partition!r}, {offset!r}"
+                )
+
     task_class: ClassVar[type[SourceTask]] = FileStreamSourceTask

@@ -24,7 +24,15 @@ from sqlalchemy import Engine, MetaData, Select, Table, and_, create_engine, ins
 from sqlalchemy.exc import OperationalError
 
 from penstock.protocol.value import Value
-from penstock.work.connect.api import Position, RetriableError, SourceConnector, SourceContext, SourceRecord, SourceTask
+from penstock.work.connect.api import (
+    Changes,
+    Position,
+    RetriableError,
+    SourceConnector,
+    SourceContext,
+    SourceRecord,
+    SourceTask,
+)
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
 
 INCREMENTING: Final = "incrementing"
@@ -48,6 +56,12 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     TIMESTAMP: ("timestamp.column.name",),
     BOTH: ("incrementing.column.name", "timestamp.column.name"),
     BULK: (),
+}
+_KINDS_OF_OFFSETS: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
+    INCREMENTING: {INCREMENTING: (int,)},
+    TIMESTAMP: {TIMESTAMP: (str, int, float)},
+    BOTH: {INCREMENTING: (int,), TIMESTAMP: (str, int, float)},
+    BULK: {},
 }
 
 
@@ -113,6 +127,19 @@ class SqlSourceConnector(SourceConnector):
 
     config_keys = KEYS
     task_class: ClassVar[type[SourceTask]] = SqlSourceTask
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Changes) -> None:
+        """Anything may be forgotten. With `timestamp` an offset may be empty: that of the first moment's rows."""
+        kinds = _KINDS_OF_OFFSETS[parse(KEYS, config)["mode"]]
+        for partition, offset in offsets:
+            if offset is None or (not offset and TIMESTAMP in kinds):
+                continue
+            fits = offset.keys() == kinds.keys() and all(type(offset[part]) in kinds[part] for part in kinds)
+            if not fits or not isinstance(partition.get("table"), str):
+                wanted = ", ".join(f"{part}: {kinds[part][0].__name__}" for part in kinds)
+                raise ValueError(
+                    f"a partition is {{table: text}}, and its offset {{{wanted}}}; not so {partition!r}, {offset!r}"
+                )
 
     def start(self, config: Mapping[str, str]) -> None:
         """Checks that the columns that the mode needs are named."""

@@ -16,7 +16,16 @@ from penstock.work.connect.headers import HEADER_CONVERTERS, header_converter_of
 from penstock.work.connect.plugins import PluginError, find_class, offered_by_packages
 from penstock.work.connect.rest.errors import bad_request, not_found
 from penstock.work.connect.rest.secrets import HIDDEN, PASSWORD, without_secrets
-from penstock.work.connect.runtime.kinds import KEYS, SINK_KEYS, Kind, is_source, kind_of, topic_errors
+from penstock.work.connect.runtime.kinds import (
+    KEYS,
+    SINK_KEYS,
+    SOURCE_KEYS,
+    Kind,
+    contradictions,
+    is_source,
+    keys_beside_own,
+    kind_of,
+)
 
 KINDS: Final[Mapping[str, Mapping[str, type[Any]]]] = {
     "connector": CONNECTORS,
@@ -59,7 +68,7 @@ def definitions(name: str) -> list[dict[str, Any]]:
 
 def keys_of(kind: Kind) -> list[ConfigKey]:
     """The connector's own keys, then the common ones."""
-    common = (*KEYS, *(SINK_KEYS if issubclass(kind, SinkConnector) else ()))
+    common = keys_beside_own(kind)
     own = {key.name: key for key in kind.config_keys}
     return [*own.values(), *(key for key in common if key.name not in own)]
 
@@ -117,9 +126,9 @@ def _errors(kind: Kind, given: Mapping[str, str], defaults: Mapping[str, str], g
                 errors.setdefault(wrong, []).extend(reasons)
         except Exception as error:  # a plugin may raise anything
             errors.setdefault(name, []).append(str(error))
+    for wrong, reasons in contradictions(kind, given).items():
+        errors.setdefault(wrong, []).extend(reasons)
     if issubclass(kind, SinkConnector):
-        for wrong, reasons in topic_errors(given).items():
-            errors.setdefault(wrong, []).extend(reasons)
         readers = given.get("consumer.override.group.id", f"connect-{given.get('name', '')}")
         if readers == group_id:
             errors.setdefault("name", []).append(
@@ -158,7 +167,7 @@ def _group(key: ConfigKey) -> str | None:
         return "Error Handling"
     if key.name in ("transforms", "predicates"):
         return key.name.title()
-    return "Common" if key in KEYS or key in SINK_KEYS else None
+    return "Common" if key in (*KEYS, *SINK_KEYS, *SOURCE_KEYS) else None
 
 
 def _value(key: ConfigKey, config: Mapping[str, str | None], errors: Sequence[str]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """How far connectors are, as requests see and change it: a source's own offsets, or the positions of a sink's group."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
@@ -8,6 +9,8 @@ from typing import Any, Final
 from penstock.client.admin import Admin
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.work.connect.api import Changes, Position
+from penstock.work.connect.calls import Calls
 from penstock.work.connect.rest.errors import RestError, bad_request, conflict
 from penstock.work.connect.rest.herder import Herder
 from penstock.work.connect.runtime.config_state import Known
@@ -15,8 +18,10 @@ from penstock.work.connect.runtime.kinds import is_source, kind_of
 from penstock.work.connect.runtime.records import Target
 
 LIMIT_S: Final = 30.0
-"""How long tasks of a stopped connector may take to end before a change of its offsets is refused."""
-Changes = list[tuple[dict[str, Any], dict[str, Any] | None]]
+"""How long tasks of a stopped connector may take to end before a change of its offsets is refused, and the connector to
+say whether it is good.
+"""
+_WHOLE: Final = re.compile(r"[0-9]{1,18}")
 
 
 class ConnectorOffsets:
@@ -46,10 +51,13 @@ class ConnectorOffsets:
         known = await self._stopped(name)
         changes = _parsed(document)
         if is_source(kind_of(known.config)):
-            await self._worker.offsets.write(name, list(changes))
+            await self._ask(known, changes)
+            await self._worker.offsets.write(name, changes)
             await self._worker.offsets.log.read_to_end()
         else:
-            await self._alter_group(_group_of(name, known), _positions(changes))
+            positions = _positions(changes)
+            await self._ask(known, positions)
+            await self._alter_group(_group_of(name, known), positions)
         return {"message": f"the offsets of {name} that the worker keeps have been altered"}
 
     async def reset(self, name: str) -> dict[str, str]:
@@ -57,11 +65,28 @@ class ConnectorOffsets:
         known = await self._stopped(name)
         if is_source(kind_of(known.config)):
             await self._worker.offsets.log.read_to_end()
-            await self._worker.offsets.write(name, [(part, None) for part, _ in self._worker.offsets.all_of(name)])
+            changes = [(part, None) for part, _ in self._worker.offsets.all_of(name)]
+            await self._ask(known, changes)
+            await self._worker.offsets.write(name, changes)
             await self._worker.offsets.log.read_to_end()
         else:
             await self._delete_group(_group_of(name, known))
         return {"message": f"the offsets of {name} that the worker keeps have been reset"}
+
+    async def _ask(self, known: Known, offsets: object) -> None:
+        """Whether these can be offsets of the connector; RestError."""
+        calls, kind = Calls("offsets"), kind_of(known.config)
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                await calls.call((await calls.call(kind)).alter_offsets, known.config, offsets)
+        except TimeoutError:
+            raise RestError(
+                HTTPStatus.INTERNAL_SERVER_ERROR, f"the connector has not answered for {LIMIT_S:g} s"
+            ) from None
+        except ValueError as error:
+            raise bad_request(str(error)) from None
+        finally:
+            calls.close()
 
     async def _stopped(self, name: str) -> Known:
         """The connector, once its tasks have ended: what they store as they end must not come behind the change."""
@@ -125,7 +150,7 @@ def _parsed(document: Any) -> Changes:
     rows = document.get("offsets") if isinstance(document, dict) else None
     if not isinstance(rows, list) or not rows:
         raise bad_request("offsets is a list of objects with partition and offset, and at least one")
-    changes: Changes = []
+    changes: list[tuple[Position, Position | None]] = []
     for row in rows:
         match row:
             case {"partition": dict(partition), "offset": dict() | None as offset}:
@@ -141,11 +166,18 @@ def _positions(changes: Changes) -> dict[TopicPartition, int | None]:
     positions: dict[TopicPartition, int | None] = {}
     for partition, offset in changes:
         try:
-            where = TopicPartition(str(partition["kafka_topic"]), int(partition["kafka_partition"]))
-            positions[where] = None if offset is None else int(offset["kafka_offset"])
+            where = TopicPartition(str(partition["kafka_topic"]), _whole(partition["kafka_partition"]))
+            positions[where] = None if offset is None else _whole(offset["kafka_offset"])
         except (KeyError, TypeError, ValueError):
             raise bad_request(
                 "a sink's partition has kafka_topic and kafka_partition, its offset kafka_offset, the latter two whole "
-                f"numbers; not so {partition!r}, {offset!r}"
+                f"numbers from 0 on; not so {partition!r}, {offset!r}"
             ) from None
     return positions
+
+
+def _whole(number: object) -> int:
+    """Also as text, as Connect takes it; ValueError."""
+    if not _WHOLE.fullmatch(str(number)):
+        raise ValueError(number)
+    return int(str(number))

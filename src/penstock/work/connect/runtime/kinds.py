@@ -46,6 +46,21 @@ SINK_KEYS: Final = (
         check=_check_pattern,
     ),
 )
+SOURCE_KEYS: Final = (
+    ConfigKey(
+        "exactly.once.support",
+        default="requested",
+        documentation="Whether the connector is refused if its records cannot be written exactly once.",
+        choices=("requested", "required"),
+    ),
+    ConfigKey(
+        "transaction.boundary",
+        default="poll",
+        documentation="Where transactions of a source would end.",
+        choices=("poll", "interval", "connector"),
+    ),
+)
+_KEPT_BY_NONE: Final = {key.name: key.default for key in SOURCE_KEYS}
 Kind = type[SourceConnector] | type[SinkConnector]
 
 
@@ -62,13 +77,33 @@ def checked(config: Mapping[str, str]) -> Kind:
     """The class, if all of the configuration is good; ConfigError, PluginError."""
     kind = kind_of(config)
     parse(kind.config_keys, config)
-    if issubclass(kind, SinkConnector) and (wrong := topic_errors(config)):
+    parse(keys_beside_own(kind), config)
+    if wrong := contradictions(kind, config):
         raise ConfigError(wrong)
     chain_of(config)
     return kind
 
 
-def topic_errors(config: Mapping[str, str]) -> dict[str, list[str]]:
+def keys_beside_own(kind: Kind) -> tuple[ConfigKey, ...]:
+    """What all connectors of this kind understand."""
+    return (*KEYS, *(SINK_KEYS if issubclass(kind, SinkConnector) else SOURCE_KEYS))
+
+
+def contradictions(kind: Kind, config: Mapping[str, str]) -> dict[str, list[str]]:
+    """What cannot be, though each key for itself is good."""
+    return _topic_errors(config) if issubclass(kind, SinkConnector) else _promises(config)
+
+
+def _promises(config: Mapping[str, str]) -> dict[str, list[str]]:
+    """What is asked of a source's transactions: there are none."""
+    asked = {key: config[key].strip() for key, only in _KEPT_BY_NONE.items() if config.get(key, only).strip() != only}
+    return {
+        key: [f"{key}={value}: workers write each record of a source at least once, without transactions; leave it out"]
+        for key, value in asked.items()
+    }
+
+
+def _topic_errors(config: Mapping[str, str]) -> dict[str, list[str]]:
     """What is wrong with the topics of a sink: one key names them, without the topic of records that it leaves out."""
     sink = parse(SINK_KEYS, config)
     topics, pattern, left_out = sink["topics"], sink["topics.regex"], config.get(errors.LEFT_OUT, "").strip()
