@@ -37,7 +37,10 @@ NEVER: Final = float("inf")
 
 
 class WorkerSettings(Value, kw_only=True):
-    """Names and defaults are those of Kafka Connect.
+    """Names and defaults are those of Kafka Connect, but for the session.
+
+    A broker that dies is fenced after 9 s, and the group has another coordinator some moments later. No worker gives
+    its tasks up for that.
 
     `cooperative` workers give up only what moves, the others stop everything at each rebalance. All workers of a group
     must agree on it.
@@ -48,7 +51,7 @@ class WorkerSettings(Value, kw_only=True):
     capacity: int = 1
     planner: Planner = sticky
     cooperative: bool = True
-    session_timeout_ms: int = 10_000
+    session_timeout_ms: int = 20_000
     heartbeat_interval_ms: int = 3_000
     rebalance_timeout_ms: int = 60_000
     scheduled_rebalance_max_delay_ms: int = 300_000

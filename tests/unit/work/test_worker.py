@@ -1,3 +1,5 @@
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.work.connect.distributed.settings import KEYS
 from penstock.work.effects import Abandon, Beat, Complain, Effect, Join, Leave, Start, Stop, Sync
 from penstock.work.incremental import Step, Waiting
 from penstock.work.messages import Assignment, Metadata
@@ -5,7 +7,7 @@ from penstock.work.plan import Member, Plan, Task, even
 from penstock.work.worker import NEVER, Refusal, State, Worker, WorkerSettings
 
 TASKS = (Task("one"), Task("two"))
-COOPERATIVE = WorkerSettings(name="a", planner=even)
+COOPERATIVE = WorkerSettings(name="a", planner=even, session_timeout_ms=10_000)
 EAGER = COOPERATIVE.replace(cooperative=False)
 
 
@@ -53,6 +55,19 @@ def test_of_two_with_one_name_the_earlier_gets_nothing() -> None:
     assert isinstance(sync, Sync)
     assert sync.decided["m1"] == sync.decided["new"] == decided(Step({"b": ("one",), "a": ()}, (), ("two",)))
     assert sync.decided["old"] == decided(Step({}, (), ("two",)))
+
+
+def test_the_death_of_one_broker_costs_no_task() -> None:
+    """Its last answer was to a heartbeat of an interval ago; then it has to be fenced, and its successor to load."""
+    settings = WorkerSettings(name="a", planner=even)
+    fenced_ms = BrokerConfig.embedded({"log.dirs": "/data"}).broker_session_timeout_ms
+    takes_over_ms = settings.heartbeat_interval_ms + fenced_ms + 5_000
+    assert {key.name: key.default for key in KEYS}["session.timeout.ms"] == settings.session_timeout_ms
+    worker = member(settings, {"a": ("one",)})
+    effects = [
+        effect for now_ms in range(0, takes_over_ms, 100) if now_ms >= worker.due_ms for effect in worker.tick(now_ms)
+    ]
+    assert {type(effect) for effect in effects} == {Beat}
 
 
 def test_an_answer_to_an_earlier_attempt_is_nothing() -> None:

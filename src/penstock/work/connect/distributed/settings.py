@@ -25,7 +25,7 @@ KEYS: Final = (
         ConfigKey(f"{store}.storage.replication.factor", "int", 3, "Its replicas; -1: the broker's number.", least=-1)
         for store in STORES
     ),
-    ConfigKey("session.timeout.ms", "int", 10_000, "How long a worker may be silent.", least=1),
+    ConfigKey("session.timeout.ms", "int", 20_000, "How long a worker may be silent.", least=1),
     ConfigKey("heartbeat.interval.ms", "int", 3_000, "How often it shows that it lives.", least=1),
     ConfigKey("rebalance.timeout.ms", "int", 60_000, "How long all may take to join a generation.", least=1),
     ConfigKey("scheduled.rebalance.max.delay.ms", "int", 0, "How long tasks wait for a worker that has left.", least=0),

@@ -13,12 +13,12 @@ NEEDED = {
 }
 
 
-def test_the_defaults_are_kafkas_but_for_two() -> None:
+def test_the_defaults_are_kafkas_but_for_three() -> None:
     settings = parse_settings(NEEDED)
     assert settings["offset.storage.partitions"] == 25
     assert settings["status.storage.partitions"] == 5
     assert settings["config.storage.replication.factor"] == 3
-    assert settings["session.timeout.ms"] == 10_000
+    assert settings["session.timeout.ms"] == 20_000
     assert settings["scheduled.rebalance.max.delay.ms"] == 0
     assert settings["listeners"] == ("http://127.0.0.1:8083",)
 
@@ -36,7 +36,7 @@ def test_a_topic_takes_further_keys() -> None:
     [
         ({"group.id": None}, "group.id is missing"),
         ({"status.storage.cleanup.policy": "delete"}, "status.storage.cleanup.policy is compact"),
-        ({"heartbeat.interval.ms": "10000"}, "must be less than session.timeout.ms"),
+        ({"heartbeat.interval.ms": "20000"}, "must be less than session.timeout.ms"),
         ({"exactly.once.source.support": "enabled"}, "allowed are disabled"),
     ],
 )
