@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.node.assembly.properties import parse_properties
+from penstock.metadata.configs.pairs import parse_properties
 
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
 _KEYS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -365,3 +366,22 @@ async def test_a_worker_of_five_that_is_back_in_time_stops_nobody_elses_task(boo
         assert (sorted(IdleTask.begun), sorted(IdleTask.ended)) == (sorted(its), sorted(its))
     finally:
         await workers.stop()
+
+
+async def test_a_value_that_stands_in_a_file_is_written_down_as_a_reference(
+    bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    (tmp_path / "lines").write_text("one\n")
+    (tmp_path / "secrets").write_text(f"path={tmp_path}/lines\n")
+    workers = Workers(bootstrap, topic, config_providers="mine", config_providers_mine_class="FileConfigProvider")
+    worker = await workers.add("one:1")
+    reference = f"${{mine:{tmp_path}/secrets:path}}"
+    config = {"name": f"{topic}-from", "connector.class": "FileStreamSource", "topic": topic, "file": reference}
+    await workers.create(config)
+    await workers.until_running(f"{topic}-from")
+    async with asyncio.timeout(LIMIT_S):
+        while worker.offsets.get(f"{topic}-from", {"filename": f"{tmp_path}/lines"}) != {"position": 4}:
+            await asyncio.sleep(0.01)
+    known = worker.state.connectors[f"{topic}-from"]
+    assert known.config["file"] == known.tasks[0]["file"] == reference
+    await workers.stop()

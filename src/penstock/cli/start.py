@@ -16,7 +16,8 @@ from penstock.log.directories.formatting import any_formatted
 from penstock.log.disk import Disk
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
-from penstock.node.assembly.properties import PropertiesError, load_config
+from penstock.metadata.configs.pairs import PropertiesError
+from penstock.node.assembly.properties import load_config
 from penstock.node.environment.event_loop import new_event_loop
 from penstock.node.serving.memory import hold_briefly, keep_for_good
 

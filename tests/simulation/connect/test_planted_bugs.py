@@ -10,7 +10,6 @@ from tests.simulation.connect.world import simulate
 
 from penstock.work.connect.built_in.sql_source import SqlSourceTask
 from penstock.work.connect.runtime.running_tasks import RunningSink, RunningSource
-from penstock.work.connect.runtime.tasks import TaskSupervisor
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, method: Callable[..., Any], sound: str, broken: str) -> None:
@@ -63,8 +62,3 @@ def test_a_safe_position_that_forgets_what_lies_behind_it(monkeypatch: pytest.Mo
 def test_records_that_were_not_taken_and_count_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RunningSink, "_give_back", lambda *_: None)
     assert is_found("topic in, not in")
-
-
-def test_a_task_that_stores_offsets_after_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch, TaskSupervisor.store, "if self.is_fenced:", "if False:")
-    assert is_found("stores")

@@ -137,6 +137,12 @@ def test_heartbeats_go_out_and_their_answers_count_from_when_they_were_sent() ->
     assert worker.tick(13_000) == [Abandon(("one",)), join(2, "", "one")]
 
 
+def test_a_task_that_has_ended_starts_again_only_within_the_session() -> None:
+    worker = member(COOPERATIVE, {"a": ("one",)})
+    assert worker.ended("one", 9_999) == [Start(("one",))]
+    assert worker.ended("one", 10_000) == []
+
+
 def test_an_assignment_that_is_as_old_as_a_session_is_not_obeyed() -> None:
     worker = Worker(COOPERATIVE)
     worker.start(0)

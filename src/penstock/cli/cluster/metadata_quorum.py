@@ -20,7 +20,8 @@ from penstock.log.directories.formatting import identities
 from penstock.log.disk import Disk
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
-from penstock.node.assembly.properties import PropertiesError, load_config
+from penstock.metadata.configs.pairs import PropertiesError
+from penstock.node.assembly.properties import load_config
 from penstock.protocol.uuids import uuid_from_text, uuid_to_text
 
 

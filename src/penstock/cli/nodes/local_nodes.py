@@ -12,7 +12,8 @@ import click
 
 from penstock import __version__
 from penstock.log.directories.errors import LogDirectoryError
-from penstock.node.assembly.properties import PropertiesError, read_properties
+from penstock.metadata.configs.pairs import PropertiesError
+from penstock.node.assembly.properties import read_properties
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.value import Value
 from penstock.testing.layout import format_as_one_cluster, replica_settings, voters_settings

@@ -20,7 +20,8 @@ from penstock import __version__
 from penstock.cli.nodes.local_nodes import LocalCluster, LocalNode, local_cluster
 from penstock.cli.terminal.failures import in_words
 from penstock.cli.terminal.lines import say, say_in_place
-from penstock.node.assembly.properties import ENVIRONMENT_PREFIX, PropertiesError, parse_override
+from penstock.metadata.configs.pairs import PropertiesError
+from penstock.node.assembly.properties import ENVIRONMENT_PREFIX, parse_override
 from penstock.testing.layout import OWN_KEYS
 from penstock.testing.quorum_view import PAUSE_S, known_brokers
 

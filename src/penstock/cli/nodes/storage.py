@@ -21,6 +21,7 @@ from penstock.log.directories.meta_properties import MetaProperties
 from penstock.log.disk import Disk
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
+from penstock.metadata.configs.pairs import PropertiesError
 from penstock.metadata.configs.voters import BOOTSTRAP_KEY, VOTERS_KEY, InitialController, parse_initial_controllers
 from penstock.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS,
@@ -35,7 +36,7 @@ from penstock.metadata.features import (
 )
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
 from penstock.node.assembly.first_voters import FIRST_SNAPSHOT_NAME, first_snapshot, read_first_voters, standalone
-from penstock.node.assembly.properties import PropertiesError, load_config
+from penstock.node.assembly.properties import load_config
 from penstock.node.environment.environment import Environment
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.uuids import random_uuid, uuid_to_text

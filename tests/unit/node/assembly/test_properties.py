@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from penstock.metadata.configs.definitions import ConfigError
-from penstock.node.assembly.properties import PropertiesError, load_config, parse_properties, read_properties
+from penstock.metadata.configs.pairs import PropertiesError, parse_properties
+from penstock.node.assembly.properties import load_config, read_properties
 
 COMBINED = """
 # One node that is broker and controller.

@@ -14,6 +14,7 @@ from penstock.work.connect.converters import CONVERTERS, converter_of
 from penstock.work.connect.errors import KEYS as ERROR_KEYS
 from penstock.work.connect.headers import HEADER_CONVERTERS, header_converter_of
 from penstock.work.connect.plugins import PluginError, find_class, offered_by_packages
+from penstock.work.connect.providers import Providers
 from penstock.work.connect.rest.errors import bad_request, not_found
 from penstock.work.connect.rest.secrets import HIDDEN, PASSWORD, without_secrets
 from penstock.work.connect.runtime.kinds import (
@@ -74,7 +75,11 @@ def keys_of(kind: Kind) -> list[ConfigKey]:
 
 
 def validated(
-    config: Mapping[str, str | None], defaults: Mapping[str, str], group_id: str | None, plugin: str | None = None
+    config: Mapping[str, str | None],
+    defaults: Mapping[str, str],
+    group_id: str | None,
+    providers: Providers,
+    plugin: str | None = None,
 ) -> dict[str, Any]:
     """What each key says and what is wrong with it; RestError for an unknown connector."""
     name = config.get("connector.class")
@@ -87,7 +92,10 @@ def validated(
         kind = kind_of({"name": "?", "connector.class": name})
     except PluginError as error:
         raise bad_request(str(error)) from None
-    errors = _errors(kind, given, defaults, group_id)
+    try:
+        errors = _errors(kind, providers.resolved(given), defaults, group_id)
+    except ConfigError as error:
+        errors = {key: list(reasons) for key, reasons in error.errors.items()}
     for key, value in config.items():
         if value is None:
             errors.setdefault(key, []).append(f"{key} is null, and must be a text")

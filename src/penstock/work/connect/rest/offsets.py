@@ -78,7 +78,8 @@ class ConnectorOffsets:
         calls, kind = Calls("offsets"), kind_of(known.config)
         try:
             async with asyncio.timeout(LIMIT_S):
-                await calls.call((await calls.call(kind)).alter_offsets, known.config, offsets)
+                config = await calls.call(self._worker.providers.resolved, known.config)
+                await calls.call((await calls.call(kind)).alter_offsets, config, offsets)
         except TimeoutError:
             raise RestError(
                 HTTPStatus.INTERNAL_SERVER_ERROR, f"the connector has not answered for {LIMIT_S:g} s"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Generic, Self, TypeVar
 
 from penstock.work.connect.distributed.worker import DistributedWorker
+from penstock.work.connect.providers import Providers
 from penstock.work.connect.rest.herder import Herder
 from penstock.work.connect.rest.offsets import ConnectorOffsets
 from penstock.work.connect.rest.routes import Served
@@ -25,10 +26,11 @@ class RunningWorker(Generic[Kind]):
     def __init__(self, kind: type[Kind], config: Mapping[str, str]) -> None:
         self._kind = kind
         self._config = config
-        self._settings = kind.parse(config)
+        resolved = Providers(config).resolved(config)
+        self._settings = kind.parse(resolved)
         self.server = RestServer(
             self._settings,
-            lambda: tls_of(config),
+            lambda: tls_of(resolved),
         )
         self.worker: Kind | None = None
 

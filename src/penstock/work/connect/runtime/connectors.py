@@ -36,6 +36,9 @@ class RunningConnector:
 
 
 class ConnectorHost(Protocol):
+    def resolved(self, config: Mapping[str, str]) -> Mapping[str, str]:
+        """With what its references stand for; ConfigError."""
+
     def tell(self, connector: str, state: RunState, trace: str) -> None: ...
 
     async def publish(self, connector: str, config: Mapping[str, str], configs: TaskConfigs) -> None: ...
@@ -48,7 +51,9 @@ class ConnectorSupervisor(Supervisor[RunningConnector]):
         self._host = host
 
     def make(self, config: Mapping[str, str], attempt: Attempt) -> RunningConnector:
-        return RunningConnector(config, attempt, partial(self._host.publish, self._connector, config))
+        return RunningConnector(
+            self._host.resolved(config), attempt, partial(self._host.publish, self._connector, config)
+        )
 
     def tell(self, state: RunState, trace: str = "") -> None:
         self._host.tell(self._connector, state, trace)

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from penstock.work.connect.providers import with_references
 from penstock.work.connect.runtime.config_state import Config, ConfigState
 from penstock.work.connect.runtime.connectors import ConnectorSupervisor, TaskConfigs
 from penstock.work.connect.runtime.kinds import is_source, kind_of
@@ -43,12 +44,15 @@ class Leading:
         statuses: Statuses,
         patience_s: float,
         may_write: Callable[[], bool],
+        resolved: Callable[[Config], Config],
     ) -> None:
+        """`resolved` looks up what stands elsewhere."""
         self._state = state
         self._log = log
         self._statuses = statuses
         self._patience_s = patience_s
         self._may_write = may_write
+        self._resolved = resolved
         self._writing = asyncio.Lock()
         self._connectors: dict[str, ConnectorSupervisor] = {}
         self._dropping = Scope()
@@ -93,6 +97,9 @@ class Leading:
 
     # ConnectorHost
 
+    def resolved(self, config: Config) -> Config:
+        return self._resolved(config)
+
     def tell(self, connector: str, state: RunState, trace: str) -> None:
         if self._may_write():
             self._statuses.tell_connector(connector, state, trace)
@@ -108,7 +115,7 @@ class Leading:
 
     async def _publish(self, name: str, config: Config, configs: TaskConfigs) -> None:
         """Writes the tasks of a connector if they are new; NotLeadingError."""
-        complete = [_with_class(one, config) for one in configs]
+        complete = [_with_class(with_references(one, config), config) for one in configs]
         async with self._writing:
             known = self._state.connectors.get(name)
             if known is None or known.config != config or known.target is not Target.STARTED:

@@ -34,6 +34,7 @@ from penstock.work.connect.config import with_prefix
 from penstock.work.connect.conversion import Conversion, OutgoingRecord, Steps
 from penstock.work.connect.errors import ErrorPolicy, Failure, Skipped, error_headers
 from penstock.work.connect.metrics import Metric
+from penstock.work.connect.providers import Providers
 from penstock.work.connect.runtime.supervisor import Attempt, pause
 
 IDLE_S: Final = 0.1
@@ -45,6 +46,7 @@ POLL_MS: Final = 500
 class Environment(Value, kw_only=True):
     clients: Clients
     config: Mapping[str, str]
+    providers: Providers
     flush_interval_ms: int
     shutdown_timeout_s: float
     tracks_topics: bool

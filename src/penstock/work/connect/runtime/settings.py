@@ -2,9 +2,11 @@
 
 from typing import Final
 
+from penstock.work.connect import providers
 from penstock.work.connect.config import ConfigKey
 
 KEYS: Final = (
+    providers.KEY,
     ConfigKey("bootstrap.servers", default="localhost:9092", documentation="Where to reach the cluster."),
     ConfigKey("key.converter", "class", "org.apache.kafka.connect.json.JsonConverter", "What keys are in topics."),
     ConfigKey("value.converter", "class", "org.apache.kafka.connect.json.JsonConverter", "What values are in topics."),

@@ -1,5 +1,6 @@
 """The tasks that a worker has been given: those run whose configuration is known, as it is now."""
 
+import asyncio
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -62,6 +63,7 @@ class TaskSupervisor(Supervisor[RunningTask]):
 
     def make(self, config: Mapping[str, str], attempt: Attempt) -> RunningTask:
         """ConfigError, PluginError, or what the task raises."""
+        config = self._environment.providers.resolved(config)
         setting = TaskSetting(
             number=self._task.number,
             config=config,
@@ -98,7 +100,7 @@ class TaskSupervisor(Supervisor[RunningTask]):
 
     async def store(self, offsets: Sequence[tuple[Position, Position]]) -> None:
         """FencedError."""
-        if self.is_fenced:
+        if asyncio.get_running_loop().time() >= self.owned_until_s():
             raise FencedError(f"{self._task} runs elsewhere by now, so its offsets are not stored")
         await self._offsets.write(self._task.connector, offsets)
 

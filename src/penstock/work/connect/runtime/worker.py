@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.work.connect.clients import Clients
+from penstock.work.connect.providers import Providers
 from penstock.work.connect.runtime.config_state import ConfigState, LoggerLevel, News, RestartRequest
 from penstock.work.connect.runtime.leading import Leading
 from penstock.work.connect.runtime.loggers import Loggers
@@ -30,7 +31,8 @@ class ConnectWorker(GroupMembership, ABC):
     """`worker_id` is the host and port for other workers."""
 
     def __init__(self, config: Mapping[str, str], worker_id: str, clients: Clients | None = None) -> None:
-        self.config = dict(config)
+        self.providers = Providers(config)
+        self.config = config = self.providers.resolved(config)
         self.settings = settings = self.parse(config)
         self.worker_id = worker_id
         self.url = self.url_of(worker_id)
@@ -45,12 +47,15 @@ class ConnectWorker(GroupMembership, ABC):
         environment = Environment(
             clients=self.clients,
             config=config,
+            providers=self.providers,
             flush_interval_ms=settings["offset.flush.interval.ms"],
             shutdown_timeout_s=patience_s,
             tracks_topics=settings["topic.tracking.enable"],
         )
         self.tasks = Tasks(self.state, self.statuses, self.offsets, environment, self)
-        self.leading = Leading(self.state, self.config_log, self.statuses, patience_s, self.may_lead)
+        self.leading = Leading(
+            self.state, self.config_log, self.statuses, patience_s, self.may_lead, self.providers.resolved
+        )
         self._is_started = False
 
     @staticmethod

@@ -71,7 +71,7 @@ class StandaloneWorker(ConnectWorker):
 
     async def create(self, config: Mapping[str, str]) -> None:
         """Returns when the connector has started; ConfigError, PluginError, NotStartedError."""
-        await asyncio.to_thread(checked, config)
+        await asyncio.to_thread(lambda: checked(self.providers.resolved(config)))
         name = config["name"]
         await self.leading.put_connector(name, config, None)
         while (status := self.statuses.connector(name)) is None or status.state == RunState.UNASSIGNED.value:

@@ -27,7 +27,7 @@ async def test_a_change_is_written_whole_or_not_at_all(
     answers = iter([True] * leads)
     log = MemoryLog(lambda key, value, offset: keys.append(key.decode()), lambda: None)
     statuses = Statuses("one:1", lambda key, value: None)
-    leading = Leading(ConfigState(), log, statuses, 1.0, lambda: next(answers, False))
+    leading = Leading(ConfigState(), log, statuses, 1.0, lambda: next(answers, False), dict)
     try:
         await change(leading)
     except NotLeadingError:

@@ -25,6 +25,7 @@ from penstock.work.connect.calls import Calls
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.config import parse
 from penstock.work.connect.conversion import steps_of
+from penstock.work.connect.providers import Providers
 from penstock.work.connect.runtime.kinds import KEYS
 from penstock.work.connect.runtime.records import TaskId
 from penstock.work.connect.runtime.running_tasks import Environment, RunningSink, RunningSource, TaskSetting
@@ -88,6 +89,7 @@ class Setting:
         environment = Environment(
             clients=Clients(bootstrap_servers=address),
             config={},
+            providers=Providers({}),
             flush_interval_ms=0,
             shutdown_timeout_s=1.0,
             tracks_topics=False,
@@ -214,6 +216,7 @@ async def test_a_task_that_runs_elsewhere_by_now_stores_nothing() -> None:
     environment = Environment(
         clients=Clients(bootstrap_servers=""),
         config={},
+        providers=Providers({}),
         flush_interval_ms=0,
         shutdown_timeout_s=1.0,
         tracks_topics=False,
