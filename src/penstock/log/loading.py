@@ -5,6 +5,7 @@ every segment from the one that ends at the recovery point on is read in full (s
 be derived is missing or damaged, it is derived again.
 """
 
+from penstock.log.aborted_transactions import AbortedTransactions
 from penstock.log.checkpoint import CorruptCheckpointError
 from penstock.log.config import LogConfig
 from penstock.log.leader_epochs import LeaderEpochs
@@ -56,15 +57,18 @@ def load_log(open_files: OpenFiles, directory: str, config: LogConfig, unread: U
     first_offset = max(start_offset, segments[0].base_offset)
     epochs.truncate_from_start(first_offset)
     snapshots.keep(segments.base_offsets, end_offset)
-    producers = Producers()
+    producers, aborted = Producers(), AbortedTransactions(disk, directory)
+    aborted.load(names)
+    aborted.cut_to(end_offset, segments.active.base_offset)
     snapshot_offset = snapshots.restore(producers)
     if snapshot_offset is not None or not is_clean:
-        replay(producers, segments, snapshot_offset or 0)
+        replay(producers, aborted, segments, snapshot_offset or 0)
     return LogContent(
         segments,
         epochs,
         producers,
         snapshots,
+        aborted,
         start_offset=first_offset,
         end_offset=end_offset,
         recovery_point=min(recovery_point, end_offset),

@@ -6,6 +6,9 @@ Every method may raise OSError; after one from `cut_to`, `start_anew_at`, `remov
 `swap_in` only the files can tell what is left, and the log has to be read in again.
 """
 
+from collections.abc import Sequence
+
+from penstock.log.aborted_transactions import AbortedTransaction, AbortedTransactions
 from penstock.log.config import LogConfig
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.producer_snapshots import ProducerSnapshots, note_control_batch, replay
@@ -35,6 +38,7 @@ class LogContent:
         "_cuts",
         "_room",
         "_snapshots",
+        "aborted",
         "dirty_since_ms",
         "end_offset",
         "epochs",
@@ -52,6 +56,7 @@ class LogContent:
         epochs: LeaderEpochs,
         producers: Producers,
         snapshots: ProducerSnapshots,
+        aborted: AbortedTransactions,
         *,
         start_offset: int,
         end_offset: int,
@@ -62,6 +67,7 @@ class LogContent:
         self.epochs = epochs
         self.producers = producers
         self._snapshots = snapshots
+        self.aborted = aborted
         self.start_offset = start_offset
         self.end_offset = end_offset
         self.recovery_point = recovery_point
@@ -70,6 +76,24 @@ class LogContent:
         self.rules = _RULES_OF_NO_TOPIC
         self._cuts = 0
         self._room = Room()
+
+    # transactions
+
+    def aborted_in(self, offset: int, end_offset: int) -> Sequence[AbortedTransaction]:
+        """What may be aborted of the records that a read from `offset` finds before `end_offset`."""
+        if not self.aborted:
+            return ()
+        following = self.segments.number_of(offset) + 1
+        if following < len(self.segments):  # one read is from one segment
+            end_offset = min(end_offset, self.segments[following].base_offset)
+        return self.aborted.between(offset, end_offset)
+
+    def is_committed(self, header: BatchHeader) -> bool:
+        """Whether the batch belongs to no transaction that is open or aborted."""
+        producer_id, offset = header.producer_id, header.base_offset
+        if not header.is_transactional:
+            return True
+        return not self.producers.is_open(producer_id, offset) and not self.aborted.covers(producer_id, offset)
 
     # appending
 
@@ -165,7 +189,8 @@ class LogContent:
         segment.note_batch(base_offset, last_offset, size, max_timestamp, config.index_interval_bytes)
         if header.producer_id != NO_PRODUCER_ID:
             if header.is_control:
-                note_control_batch(self.producers, header, batch)
+                for one in note_control_batch(self.producers, header, batch):
+                    self.aborted.note(one, segment.base_offset)
             else:
                 self.producers.note_batch(header, base_offset, last_offset, max_timestamp)
         self.end_offset = last_offset + 1
@@ -206,7 +231,8 @@ class LogContent:
         self.epochs.truncate_from_end(end_offset)
         self._snapshots.keep(self.segments.base_offsets, end_offset)
         snapshot_offset = self._snapshots.restore(self.producers)
-        replay(self.producers, self.segments, snapshot_offset or 0)
+        self.aborted.cut_to(end_offset, self.segments.active.base_offset)
+        replay(self.producers, self.aborted, self.segments, snapshot_offset or 0)
 
     def start_anew_at(self, offset: int, *, durable: bool = False) -> None:
         """Remove everything; the next record gets this offset. With `durable` that outlives a power cut."""
@@ -216,6 +242,7 @@ class LogContent:
         self.segments.restart_at(offset)
         self.epochs.clear()
         self.producers.clear()
+        self.aborted.clear()
         self._snapshots.remove_all()
         if durable:
             self.epochs.sync()
@@ -237,6 +264,7 @@ class LogContent:
         """At once and durably."""
         self.segments.remove_oldest(self.segments.number_of(self.start_offset))
         self._snapshots.forget_below(self.segments[0].base_offset)
+        self.aborted.forget_below(self.segments[0].base_offset)
 
     def retire_oldest(self, count: int, removals: Removals, now_ms: int, delay_ms: int) -> None:
         """The oldest `count` segments, perhaps all, are read no longer; their files are removed after a delay."""
@@ -245,6 +273,7 @@ class LogContent:
         first_offset = self.segments[count].base_offset
         if count:
             self._snapshots.forget_below(first_offset)
+            self.aborted.forget_below(first_offset)
             if self.start_offset < first_offset:
                 self.start_at(first_offset)
         self.segments.retire_oldest(count, removals, now_ms + delay_ms)

@@ -164,6 +164,12 @@ class PartitionLog:
     def producers(self) -> Producers:
         return (self._content or self.load()).producers
 
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """As `Producers.last_stable_offset`."""
+        if self._content is None and self.has_known_ends:
+            return high_watermark  # there is no record
+        return self.producers.last_stable_offset(high_watermark)
+
     @property
     def segments(self) -> Segments:
         return (self._content or self.load()).segments

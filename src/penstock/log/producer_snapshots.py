@@ -5,14 +5,17 @@ A snapshot at offset X holds what the batches below X say; batches from X on are
 keeps one per segment and so do we. A partition that never had an idempotent producer has none.
 """
 
+from collections.abc import Iterator
 from struct import Struct
 
+from penstock.log.aborted_transactions import AbortedTransaction, AbortedTransactions
 from penstock.log.disk import Disk
 from penstock.log.names import SNAPSHOT_SUFFIX, offset_prefix
 from penstock.log.producer_snapshot import CorruptSnapshotError, decode_snapshot, encode_snapshot
-from penstock.log.producer_state import NO_PRODUCER_ID, Producers
+from penstock.log.producer_state import NO_OFFSET, NO_PRODUCER_ID, Producers
 from penstock.log.segments import Segments
 from penstock.protocol.batch import BatchHeader
+from penstock.protocol.control.records import ControlType, control_type
 from penstock.protocol.records import decode_batch
 
 _TRANSACTION_END = Struct(">hi")  # the value of an end-transaction marker: version, coordinator epoch
@@ -73,20 +76,29 @@ class ProducerSnapshots:
         return None
 
 
-def replay(producers: Producers, segments: Segments, offset: int) -> None:
-    """The producers learn of all batches from `offset` on."""
+def replay(producers: Producers, aborted: AbortedTransactions, segments: Segments, offset: int) -> None:
+    """The producers learn of all batches from `offset` on, and of the transactions that they aborted."""
     for segment in segments.from_offset(offset):
         for position, header in segment.headers_from(offset):
             if header.producer_id == NO_PRODUCER_ID or header.base_offset < offset:
                 continue
             if header.is_control:
-                note_control_batch(producers, header, segment.opened().read_at(header.size_in_bytes, position))
+                batch = segment.opened().read_at(header.size_in_bytes, position)
+                for one in note_control_batch(producers, header, batch):
+                    aborted.note(one, segment.base_offset)
             else:
                 producers.note_batch(header, header.base_offset, header.last_offset, header.max_timestamp)
 
 
-def note_control_batch(producers: Producers, header: BatchHeader, batch: bytes | memoryview) -> None:
-    """It is the marker that ends a transaction."""
+def note_control_batch(
+    producers: Producers, header: BatchHeader, batch: bytes | memoryview
+) -> Iterator[AbortedTransaction]:
+    """It is the marker that ends a transaction: what it aborts."""
     for record in decode_batch(batch, 0, max_bytes=MAX_CONTROL_BATCH_BYTES):
         if record.value is not None and len(record.value) >= _TRANSACTION_END.size:
-            producers.note_transaction_end(header, _TRANSACTION_END.unpack_from(record.value)[1])
+            _, coordinator_epoch = _TRANSACTION_END.unpack_from(record.value)
+            first_offset = producers.note_transaction_end(header, record.offset, coordinator_epoch)
+            if first_offset != NO_OFFSET and control_type(record) == ControlType.ABORT:
+                open_offset = producers.first_open_offset
+                stable = record.offset + 1 if open_offset is None else open_offset
+                yield AbortedTransaction(header.producer_id, first_offset, record.offset, stable)

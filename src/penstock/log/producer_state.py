@@ -17,6 +17,7 @@ in flight. What a batch means for its producer (`S` is the last sequence that wa
 Memory grows with the producers seen within `producer.id.expiration.ms`; `expire` removes the others.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -29,6 +30,8 @@ MAX_SEQUENCE = (1 << 31) - 1
 NO_SEQUENCE = -1
 NO_OFFSET = -1
 NO_PRODUCER_ID = -1
+MOST_ENDED = 1_000
+"""So many ended transactions are told apart whose markers may not be committed; the oldest count as one."""
 
 
 class WrittenBatch(NamedTuple):
@@ -72,11 +75,13 @@ def sequence_after(sequence: int, count: int = 1) -> int:
 class Producers:
     """They are in the order of their first batch."""
 
-    __slots__ = ("_open_transactions", "_producers")
+    __slots__ = ("_ended", "_open_transactions", "_producers")
 
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
         self._open_transactions: dict[int, int] = {}
+        self._ended: deque[tuple[int, int]] = deque()
+        """The offsets of markers that may not be committed yet, with the first offsets of what they ended."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -88,9 +93,18 @@ class Producers:
         return self._producers.get(producer_id)
 
     @property
-    def first_unstable_offset(self) -> int | None:
+    def first_open_offset(self) -> int | None:
         """The first offset of the oldest open transaction, or None."""
         return min(self._open_transactions.values()) if self._open_transactions else None
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """The offset, at most the high watermark, before which all transactions are known to have ended, and how."""
+        if not self._open_transactions and not self._ended:
+            return high_watermark
+        ended = self._ended
+        while ended and ended[0][0] < high_watermark:
+            ended.popleft()
+        return min((high_watermark, *self._open_transactions.values(), *(first for _, first in ended)))
 
     def check(self, header: BatchHeader) -> WrittenBatch | None:
         """The batch that this one repeats, None if it is to be written; raises KafkaError as the table above says."""
@@ -139,12 +153,24 @@ class Producers:
             producer.transaction_first_offset = first_offset
             self._open_transactions[producer.producer_id] = first_offset
 
-    def note_transaction_end(self, header: BatchHeader, coordinator_epoch: int) -> None:
+    def note_transaction_end(self, header: BatchHeader, offset: int, coordinator_epoch: int) -> int:
+        """The marker has this offset. The first offset of the transaction that ends; `NO_OFFSET` if none was open."""
         producer = self._begin(header.producer_id, header.producer_epoch)
+        first_offset = producer.transaction_first_offset
         producer.coordinator_epoch = coordinator_epoch
         producer.timestamp_ms = header.max_timestamp
         producer.transaction_first_offset = NO_OFFSET
-        self._open_transactions.pop(producer.producer_id, None)
+        if self._open_transactions.pop(producer.producer_id, None) is not None:
+            if len(self._ended) == MOST_ENDED:
+                (_, oldest), (marker, second) = self._ended.popleft(), self._ended.popleft()
+                self._ended.appendleft((marker, min(oldest, second)))
+            self._ended.append((offset, first_offset))
+        return first_offset
+
+    def is_open(self, producer_id: int, offset: int) -> bool:
+        """Whether what the producer wrote there, in a transaction, waits for its end."""
+        first_offset = self._open_transactions.get(producer_id)
+        return first_offset is not None and first_offset <= offset
 
     def _begin(self, producer_id: int, epoch: int) -> Producer:
         producer = self._producers.get(producer_id)
@@ -180,6 +206,7 @@ class Producers:
     def clear(self) -> None:
         self._producers.clear()
         self._open_transactions.clear()
+        self._ended.clear()
 
     def to_snapshot(self) -> Iterator[SnapshotRow]:
         """A row for each batch that is remembered, each producer's last one last."""

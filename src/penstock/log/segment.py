@@ -9,7 +9,14 @@ from collections.abc import Iterator
 
 from penstock.log.disk import OpenFile
 from penstock.log.entry_file import CorruptIndexError
-from penstock.log.names import INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, offset_prefix
+from penstock.log.names import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    offset_prefix,
+)
 from penstock.log.offset_index import OffsetIndex
 from penstock.log.open_files import OpenFiles
 from penstock.log.scan import batch_headers, batch_spans
@@ -82,7 +89,8 @@ class Segment:
         return [self.path_of(INDEX_SUFFIX), self.path_of(TIME_INDEX_SUFFIX)]
 
     def paths(self) -> list[str]:
-        return [self.path, *self.index_paths(), self.path_of(SNAPSHOT_SUFFIX)]
+        beside = (SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+        return [self.path, *self.index_paths(), *map(self.path_of, beside)]
 
     # files
 

@@ -13,22 +13,14 @@ from penstock.replication.waits import NOBODY, Waiter, Waits
 class Committed:
     """`high_watermark`: every in-sync replica has the records before it. It goes back only where the log is cut.
 
-    `first_unstable_offset` is that of the oldest open transaction, None if none is open; `waits` are for the high
-    watermark.
+    `waits` are for the high watermark.
     """
 
-    __slots__ = ("first_unstable_offset", "high_watermark", "waits")
+    __slots__ = ("high_watermark", "waits")
 
     def __init__(self, high_watermark: int = 0) -> None:
         self.high_watermark = high_watermark
-        self.first_unstable_offset: int | None = None
         self.waits = Waits()
-
-    @property
-    def last_stable_offset(self) -> int:
-        """The offset before which no transaction is open; at most the high watermark."""
-        unstable = self.first_unstable_offset
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
 
     def advance(self, high_watermark: int) -> Sequence[Waiter]:
         """Returns the waiters that are due."""

@@ -166,10 +166,10 @@ def test_transactions_bound_what_is_stable(tmp_path: Path) -> None:
         [Record(0, NOW, b"k", b"v")], producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True
     )
     append(log, memoryview(data))
-    assert log.producers.first_unstable_offset == 2
+    assert log.producers.first_open_offset == 2
     log.close()
     log = open_log(tmp_path, is_clean=True, recovery_point=3)
-    assert log.producers.first_unstable_offset == 2
+    assert log.producers.first_open_offset == 2
     marker = encode_batch(
         [Record(0, NOW, b"\0\0\0\1", b"\0\0\0\0\0\7")],
         producer_id=9,
@@ -178,12 +178,12 @@ def test_transactions_bound_what_is_stable(tmp_path: Path) -> None:
         is_control=True,
     )
     log.append_as_leader(memoryview(marker), leader_epoch=0, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
-    assert log.producers.first_unstable_offset is None
+    assert log.producers.first_open_offset is None
     producer = log.producers.get(9)
     assert producer is not None
     assert producer.coordinator_epoch == 7
     log.abandon()
-    assert open_log(tmp_path).producers.first_unstable_offset is None
+    assert open_log(tmp_path).producers.first_open_offset is None
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\0\0\0\0\0"])
@@ -192,7 +192,7 @@ def test_a_marker_that_says_too_little_ends_no_transaction(value: bytes | None) 
     marker = encode_batch(
         [Record(0, NOW, b"\0\0\0\1", value)], producer_id=9, producer_epoch=0, is_transactional=True, is_control=True
     )
-    note_control_batch(producers, read_header(marker, 0), bytes(marker))
+    assert not list(note_control_batch(producers, read_header(marker, 0), bytes(marker)))
     assert producers.get(9) is None
 
 

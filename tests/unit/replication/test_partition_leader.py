@@ -189,15 +189,6 @@ def test_the_end_of_an_epoch_wakes_everybody() -> None:
     assert not leader.committed.waits
 
 
-def test_readers_of_transactions_stop_at_the_first_that_is_open() -> None:
-    committed = leading(ME).committed
-    assert committed.last_stable_offset == 10
-    committed.first_unstable_offset = 6
-    assert committed.last_stable_offset == 6
-    committed.first_unstable_offset = 16
-    assert committed.last_stable_offset == 10
-
-
 def test_what_is_known_of_a_follower_outlives_a_change_of_the_partition() -> None:
     leader = leading(ME, SECOND, THIRD, high_watermark=2)
     fetch(leader, SECOND, 8)

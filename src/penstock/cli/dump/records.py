@@ -23,7 +23,8 @@ from penstock.protocol.schema import Field, Message
 from penstock.protocol.uuids import uuid_to_text
 
 Decoder = Callable[[Record], dict[str, object]]
-MARKERS = {0: "ABORT", 1: "COMMIT"}
+MARKERS = (ControlType.ABORT, ControlType.COMMIT)
+"""They end a transaction."""
 CONTROL_RECORDS: dict[int, tuple[str, type[Message]]] = {
     ControlType.LEADER_CHANGE: ("LeaderChange", LeaderChangeMessage),
     ControlType.SNAPSHOT_HEADER: ("SnapshotHeader", SnapshotHeaderRecord),
@@ -93,7 +94,7 @@ def decode_offsets(record: Record) -> dict[str, object]:
 def decode_control(record: Record) -> dict[str, object]:
     kind = control_type(record)
     if kind in MARKERS:
-        return {"endTxnMarker": MARKERS[kind]}
+        return {"endTxnMarker": ControlType(kind).name}
     if kind not in CONTROL_RECORDS or record.value is None:
         return {"controlType": kind} | decode_text(record)
     name, cls = CONTROL_RECORDS[kind]

@@ -72,6 +72,7 @@ class FetchReader:
         "_is_tight",
         "_later",
         "_max_bytes",
+        "_none_aborted",
         "_quota",
         "_rack",
         "_reads_committed",
@@ -98,6 +99,7 @@ class FetchReader:
         self.plan = plan
         self._is_judged = context.authorizer is not ALLOW_ALL
         self._reads_committed = request.isolation_level == READ_COMMITTED
+        self._none_aborted: Sequence[tuple[int, ...]] | None = () if self._reads_committed else None
         self._max_bytes = min(request.max_bytes, config.fetch_max_bytes)
         self._rack = request.rack_id if selects and is_consumer else ""
         # A replica that is nearer to a consumer may come in sync at any time.
@@ -262,6 +264,9 @@ class FetchReader:
         if not is_known:
             wanted.role = self._check(partition, request.current_leader_epoch)
         start_offset, committed = partition.log_start_offset, partition.committed
+        stable_offset = committed.high_watermark
+        if request.fetch_offset < stable_offset:  # else a log that is idle need not be read in
+            stable_offset = partition.last_stable_offset
         records, diverging, preferred = EMPTY_SLICE, None, NO_REPLICA
         if self._rack:
             preferred = self._nearest_replica(partition, request.fetch_offset)
@@ -271,7 +276,7 @@ class FetchReader:
         if preferred != NO_REPLICA or diverging is not None:
             self.is_urgent, wanted.role = True, None
         else:
-            records = self._read_log(partition, request, start_offset, is_known)
+            records = self._read_log(partition, request, start_offset, stable_offset, is_known)
         if self._tells_starts and start_offset > wanted.told_log_start_offset:
             self.is_urgent = True
         if self._tells_watermarks and committed.high_watermark > wanted.told_high_watermark:
@@ -280,14 +285,18 @@ class FetchReader:
             request.index,
             0,
             committed.high_watermark,
-            committed.last_stable_offset,
+            stable_offset,
             start_offset,
             records,
-            self._reads_committed,
+            self._aborted(partition, request.fetch_offset, stable_offset) if records.length else self._none_aborted,
             diverging,
             None,
             preferred,
         )
+
+    def _aborted(self, partition: Partition, offset: int, end_offset: int) -> Sequence[tuple[int, ...]] | None:
+        """For readers of committed records."""
+        return partition.log.load().aborted_in(offset, end_offset) if self._reads_committed else None
 
     def _check_right(self, wanted: Wanted) -> None:
         """KafkaError where the client may not read a topic; a missing topic is refused elsewhere."""
@@ -309,14 +318,16 @@ class FetchReader:
             return False
         return self._replica_id < 0 or (leader is not None and self._replica_id in leader.isr)
 
-    def _read_log(self, partition: Partition, request: FetchPartition, start_offset: int, is_known: bool) -> LogSlice:
+    def _read_log(
+        self, partition: Partition, request: FetchPartition, start_offset: int, stable_offset: int, is_known: bool
+    ) -> LogSlice:
         log, offset = partition.log, request.fetch_offset
         if not start_offset <= offset <= log.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if self._replica_id >= 0:
             upper_offset = self._follow(partition, request, is_known)
         elif self._reads_committed:
-            upper_offset = partition.committed.last_stable_offset
+            upper_offset = stable_offset
         else:
             upper_offset = partition.committed.high_watermark
         max_bytes, is_first = request.max_bytes, not self.total_bytes

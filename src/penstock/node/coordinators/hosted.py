@@ -104,7 +104,7 @@ class Hosted(Generic[MachineT]):
     # -- loading ------------------------------------------------------------------------------------------------------
 
     async def read(self) -> None:
-        """Up to the present end, as the machine wants it (`Reading`)."""
+        """Up to the present end, as the machine wants it (`Reading`), without what transactions have not committed."""
         log = self.partition.log
         position, self._end = log.log_start_offset, log.log_end_offset
         latest = LastValues()
@@ -138,7 +138,7 @@ class Hosted(Generic[MachineT]):
         data = log.bytes_of(log.read(position, LOAD_SLICE_BYTES, upper_offset=end))
         for at, header in iterate_batches(data):
             position = header.last_offset + 1
-            if not header.is_control:
+            if not header.is_control and log.load().is_committed(header):
                 take(data, at, header)
         return position if data else end
 

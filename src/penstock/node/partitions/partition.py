@@ -150,7 +150,8 @@ class Partition(ABC):
 
     @property
     def last_stable_offset(self) -> int:
-        return self.committed.last_stable_offset
+        """Where readers of committed records stop: all transactions before it have ended. Reads the log in."""
+        return self.log.last_stable_offset(self.committed.high_watermark)
 
     @property
     def min_insync_replicas(self) -> int:

@@ -14,6 +14,8 @@ _KEY_VERSION = 0
 
 
 class ControlType(IntEnum):
+    ABORT = 0
+    COMMIT = 1
     LEADER_CHANGE = 2
     SNAPSHOT_HEADER = 3
     SNAPSHOT_FOOTER = 4

@@ -264,8 +264,8 @@ Part = bytes | RecordsPlaceholder
 
 @dataclass(slots=True, eq=False)
 class FetchPartitionResult:
-    """`lists_aborted`: the list of aborted transactions is there, and empty, as for readers of committed records; it is
-    null for others. `diverging_epoch` is (epoch, end offset), `current_leader` is (id, epoch); both travel from version
+    """`aborted`: (producer id, first offset, …) of aborted transactions, for readers of committed records; None for
+    others. `diverging_epoch` is (epoch, end offset), `current_leader` is (id, epoch); both travel from version
     12 on. `preferred_replica` is the broker to read from instead, -1 for this one; it travels from version 11 on.
     """
 
@@ -275,7 +275,7 @@ class FetchPartitionResult:
     last_stable_offset: int = -1
     log_start_offset: int = -1
     records: Part = b""
-    lists_aborted: bool = False
+    aborted: Sequence[tuple[int, ...]] | None = None
     diverging_epoch: tuple[int, int] | None = None
     current_leader: tuple[int, int] | None = None
     preferred_replica: int = -1
@@ -287,12 +287,14 @@ TopicResults = Collection[tuple[str | UUID, Sequence[FetchPartitionResult]]]
 _RESPONSE_START: Final = struct.Struct(">iii")
 _RESPONSE_START_SESSION: Final = struct.Struct(">iiihi")
 _RESPONSE_START_FLEXIBLE: Final = struct.Struct(">iixihi")
-# What stands before the records of a partition: numbers, the count of aborted transactions, from version 11 on the
-# preferred replica.
+# What stands before the records: numbers, aborted transactions, from version 11 on the preferred replica.
 _NUMBERS_4: Final = struct.Struct(">ihqqi").pack
 _NUMBERS_5: Final = struct.Struct(">ihqqqi").pack
 _NUMBERS_11: Final = struct.Struct(">ihqqqii").pack
 _NUMBERS_FLEXIBLE: Final = struct.Struct(">ihqqqBi").pack
+_NUMBERS_ALONE: Final = struct.Struct(">ihqqq").pack
+_ABORTED: Final = struct.Struct(">qq").pack
+_ABORTED_FLEXIBLE: Final = struct.Struct(">qqx").pack
 _DIVERGING: Final = struct.Struct(">BBiqx")
 _DIVERGING_TAG: Final = 0
 _DIVERGING_BYTES: Final = 13
@@ -374,7 +376,9 @@ def _start(
 
 
 def _numbers(p: FetchPartitionResult, version: int) -> bytes:
-    aborted = p.lists_aborted - 1  # how many there are, or null
+    if p.aborted:
+        return _numbers_with_aborted(p, p.aborted, version)
+    aborted = -1 if p.aborted is None else 0
     if version >= FLEXIBLE_FROM:
         return _NUMBERS_FLEXIBLE(
             p.index,
@@ -389,6 +393,17 @@ def _numbers(p: FetchPartitionResult, version: int) -> bytes:
         numbers = p.index, p.error_code, p.high_watermark, p.last_stable_offset, p.log_start_offset, aborted
         return _NUMBERS_11(*numbers, p.preferred_replica) if version >= 11 else _NUMBERS_5(*numbers)
     return _NUMBERS_4(p.index, p.error_code, p.high_watermark, p.last_stable_offset, aborted)
+
+
+def _numbers_with_aborted(p: FetchPartitionResult, aborted: Sequence[tuple[int, ...]], version: int) -> bytes:
+    """Only transactions that a Kafka broker has left in its files are aborted, so this is seldom asked for."""
+    numbers = _NUMBERS_ALONE(p.index, p.error_code, p.high_watermark, p.last_stable_offset, p.log_start_offset)
+    if version < 5:
+        numbers = numbers[:-8]
+    flexible = version >= FLEXIBLE_FROM
+    pack, count = (_ABORTED_FLEXIBLE, encode_compact) if flexible else (_ABORTED, _INT32.pack)
+    items = b"".join(pack(producer_id, first_offset) for producer_id, first_offset, *_ in aborted)
+    return numbers + count(len(aborted)) + items + (_INT32.pack(p.preferred_replica) if version >= 11 else b"")
 
 
 def _tags(result: FetchPartitionResult) -> bytes:

@@ -30,7 +30,7 @@ class RememberedBatches:
             return
         self._looked_at[place] = log
         written = Producers()
-        replay(written, log.load().segments, 0)
+        replay(written, log.load().aborted, log.segments, 0)
         for producer in written:
             known = log.producers.get(producer.producer_id)
             remembered = [] if known is None or known.epoch != producer.epoch else known.batches

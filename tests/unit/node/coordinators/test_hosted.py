@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.coordinator.tally import ReadWhole, Tally
+from tests.unit.log.transactions import ended, written
 from tests.unit.node.group_node import GroupNode
 from tests.unit.node.idle_groups import no_errands
 
@@ -13,6 +14,7 @@ from penstock.node.coordinators.hosted import Hosted, Parked
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.compression import Compression
+from penstock.protocol.control.records import ControlType
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.records import Record, encode_batch
@@ -30,7 +32,12 @@ def write(partition: Partition, *records: tuple[bytes | None, bytes | None], com
     batch = encode_batch(
         [Record(timestamp_ms=0, key=key, value=value) for key, value in records], compression=compression
     )
-    partition.append(memoryview(batch), acks=1, now_ms=0, origin=AppendOrigin.COORDINATOR)
+    append(partition, memoryview(batch))
+
+
+def append(partition: Partition, *batches: memoryview) -> None:
+    for batch in batches:
+        partition.append(batch, acks=1, now_ms=0, origin=AppendOrigin.COORDINATOR)
 
 
 async def served(partition: Partition, machine: Tally) -> Hosted[Tally]:
@@ -56,6 +63,19 @@ async def test_a_machine_is_given_the_last_values_or_every_record(tmp_path: Path
         (b"a", None),
     ]
     assert last_values.machine.counts.of == every_record.machine.counts.of == {"b": 3}
+
+
+async def test_a_machine_is_given_what_transactions_have_committed(tmp_path: Path) -> None:
+    """A Kafka broker has left them: consumed offsets that were sent to a transaction."""
+    partition = await led(tmp_path)
+    write(partition, (b"a", b"10"), (b"b", b"20"), compression=Compression.NONE)
+    append(partition, written(8, 0, b"a", b"99"), written(9, 0, b"b", b"21"))
+    write(partition, (b"c", b"30"), compression=Compression.NONE)
+    append(partition, ended(8, ControlType.ABORT), ended(9, ControlType.COMMIT))
+    append(partition, written(8, 1, b"c", b"31"))
+    last_values, every_record = await served(partition, Tally()), await served(partition, ReadWhole())
+    expected = {"a": 10, "b": 21, "c": 30}
+    assert last_values.machine.counts.of == every_record.machine.counts.of == expected
 
 
 async def test_what_was_decided_after_a_write_that_fails_is_not_written(

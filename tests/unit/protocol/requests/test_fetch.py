@@ -1,4 +1,5 @@
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,15 +157,17 @@ def test_small_records_are_read_as_long_as_they_are_not_too_many() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("records", [b"xyz", InFile(3)])
-@pytest.mark.parametrize("lists_aborted", [True, False])
-def test_what_is_said_of_a_partition(version: int, records: Any, lists_aborted: bool) -> None:
-    result = FetchPartitionResult(7, 74, 100, 90, 10, records, lists_aborted, diverging_epoch=(4, 44))
+@pytest.mark.parametrize("aborted", [None, (), [(8, 12, 20, 21), (9, 14, 30, 31)], [(8, it) for it in range(200)]])
+def test_what_is_said_of_a_partition(version: int, records: Any, aborted: Sequence[tuple[int, ...]] | None) -> None:
+    result = FetchPartitionResult(7, 74, 100, 90, 10, records, aborted, diverging_epoch=(4, 44))
     topic = "a" if version < 13 else TOPIC_ID
     message = read_response(joined(encode_fetch_response([(topic, [result])], version, 41)), version)
     (got,) = message.responses[0].partitions
     assert (got.partition_index, got.error_code, got.high_watermark, got.last_stable_offset) == (7, 74, 100, 90)
     assert got.log_start_offset == (10 if version >= 5 else -1)
-    assert got.aborted_transactions == ([] if lists_aborted else None)
+    assert (got.aborted_transactions is None) == (aborted is None)
+    told = [(one.producer_id, one.first_offset) for one in got.aborted_transactions or ()]
+    assert told == [one[:2] for one in aborted or ()]
     assert got.preferred_read_replica == -1
     diverging = got.diverging_epoch
     assert (diverging.epoch, diverging.end_offset) == ((4, 44) if version >= 12 else (-1, -1))

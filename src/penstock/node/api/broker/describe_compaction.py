@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from penstock.log.partition_log import PartitionLog
-from penstock.node.partitions.partition import Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles
@@ -20,12 +18,11 @@ def describe_compaction(
     broker: Broker, context: RequestContext, request: DescribeCompactionRequest
 ) -> Steps[DescribeCompactionResponse]:
     logs: list[CompactedLog] = []
-    known: list[tuple[PartitionLog, Partition | None]] = [(one.log, one) for one in broker.partitions]
-    known += [(log, None) for _, log in broker.partitions.untouched()]
-    for number, (log, partition) in enumerate(known, 1):
+    known = [(one.log, one.last_stable_offset if one.log.is_loaded else 0) for one in broker.partitions]
+    known += [(log, 0) for _, log in broker.partitions.untouched()]
+    for number, (log, last_stable_offset) in enumerate(known, 1):
         if number % LOGS_A_STEP == 0:
             yield None
-        last_stable_offset = 0 if partition is None else partition.last_stable_offset
         if broker.cleaner is not None and log.config.is_compacted:
             percent, cleaned_ms, problem = broker.cleaner.state(log, last_stable_offset)
             logs.append(

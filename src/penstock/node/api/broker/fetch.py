@@ -11,7 +11,7 @@ followers answer any request of version 11 or newer, up to the high watermark th
 
 A replica of a storage group fetches the group's own log, or copies one of its partitions: see `storage_group_requests`.
 
-Not done: aborted transactions (there are none).
+Transactions come later; those that a Kafka broker left in its files are told from what is committed.
 """
 
 from __future__ import annotations

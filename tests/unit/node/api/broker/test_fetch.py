@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.unit.log.transactions import append_all, ended, written
 from tests.unit.node.api.broker.fetching import (
     BATCH_BYTES,
     ID,
@@ -27,6 +28,7 @@ from penstock.node.api.fetching import FetchReader
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Later
 from penstock.node.serving.dispatch import Waiting
+from penstock.protocol.control.records import ControlType
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import FetchRequest, PartitionData
 from penstock.protocol.uuids import ZERO_UUID
@@ -62,6 +64,23 @@ def test_a_read_from_the_middle_of_a_batch_gives_the_whole_batch(node: Node) -> 
 
 def test_read_committed_gives_a_list_of_aborted_transactions(node: Node) -> None:
     assert read(node, request((0, 0), isolation_level=1)).aborted_transactions == []
+
+
+@pytest.mark.parametrize("version", [4, 5, 11, 18])
+def test_readers_of_committed_records_are_told_what_is_aborted_and_stop_at_what_is_open(
+    node: Node, version: int
+) -> None:
+    """As a Kafka broker has left it: 6 is aborted, 8 open."""
+    partition = node.partition()
+    append_all(partition.log, written(8, 0), ended(8, ControlType.ABORT), written(8, 1))
+    node.produce(b"x")
+    got = read(node, request((0, 4), isolation_level=1), version)
+    assert (got.high_watermark, got.last_stable_offset, offsets(got)) == (10, 8, [4, 5, 6, 7])
+    assert got.aborted_transactions is not None
+    assert [(one.producer_id, one.first_offset) for one in got.aborted_transactions] == [(8, 6)]
+    everything = read(node, request((0, 4)), version)
+    assert (everything.last_stable_offset, offsets(everything)[-1]) == (8, 9)
+    assert everything.aborted_transactions is None
 
 
 @pytest.mark.parametrize("limit", ["max_bytes", "partition_max_bytes"])

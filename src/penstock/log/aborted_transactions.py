@@ -1,0 +1,116 @@
+"""`<segment>.txnindex`: the aborted transactions of a partition, whose records readers of committed ones pass over.
+
+Kafka's layout, big-endian, 34 bytes for each marker of an abortion in the segment: version 0 (2 bytes), producer id
+(8), first offset of the transaction (8), offset of its marker (8), last stable offset behind that marker (8). A segment
+without such markers has no file. No transaction that ends behind an entry begins before its last stable offset.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+from struct import Struct
+from typing import NamedTuple
+
+from penstock.log.disk import Disk
+from penstock.log.names import TRANSACTION_INDEX_SUFFIX, offset_prefix
+
+VERSION = 0
+_ENTRY = Struct(">hqqqq")
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+_by_end = attrgetter("last_offset")
+
+
+class AbortedTransactions:
+    """Those of one partition, in the order of their markers."""
+
+    __slots__ = ("_by_producer", "_directory", "_disk", "_entries")
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._entries: list[AbortedTransaction] = []
+        self._by_producer: dict[int, list[AbortedTransaction]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def load(self, names: Iterable[str]) -> None:
+        """From those of these files that are such indexes; what is damaged ends its file. Raises OSError."""
+        for name in sorted(name for name in names if name.endswith(TRANSACTION_INDEX_SUFFIX)):
+            for entry in _decoded(self._disk.read_file(f"{self._directory}/{name}") or b""):
+                self._add(entry)
+
+    def _add(self, entry: AbortedTransaction) -> bool:
+        if self._entries and entry.last_offset <= self._entries[-1].last_offset:
+            return False
+        self._entries.append(entry)
+        self._by_producer.setdefault(entry.producer_id, []).append(entry)
+        return True
+
+    def note(self, entry: AbortedTransaction, base_offset: int) -> None:
+        """Its marker is in the segment with this base offset. One that is known may be noted again. Raises OSError."""
+        if self._add(entry):
+            self._write(base_offset)
+
+    def cut_to(self, end_offset: int, base_offset: int) -> None:
+        """The log was cut; its last segment begins at `base_offset`. Raises OSError."""
+        kept = [entry for entry in self._entries if entry.last_offset < end_offset]
+        if len(kept) < len(self._entries):
+            self._become(kept)
+            self._write(base_offset)
+
+    def forget_below(self, start_offset: int) -> None:
+        """The segments below this offset went and took their indexes along."""
+        if self._entries and self._entries[0].last_offset < start_offset:
+            self._become([entry for entry in self._entries if entry.last_offset >= start_offset])
+
+    def clear(self) -> None:
+        """The segments went and took their indexes along."""
+        self._become([])
+
+    def _become(self, entries: list[AbortedTransaction]) -> None:
+        self._entries, self._by_producer = [], {}
+        for entry in entries:
+            self._add(entry)
+
+    def _write(self, base_offset: int) -> None:
+        """At once and durably: a crash leaves no word of what is missing, and transactions are seldom aborted."""
+        path = f"{self._directory}/{offset_prefix(base_offset)}{TRANSACTION_INDEX_SUFFIX}"
+        entries = self._entries[bisect_left(self._entries, base_offset, key=_by_end) :]
+        if entries:
+            content = b"".join(_ENTRY.pack(VERSION, *entry) for entry in entries)
+            self._disk.replace_file(path, content, durable=True)
+        else:
+            self._disk.remove(path)
+
+    def covers(self, producer_id: int, offset: int) -> bool:
+        """Whether the record that this producer wrote there belongs to an aborted transaction."""
+        known = self._by_producer.get(producer_id, ())
+        at = bisect_left(known, offset, key=_by_end)
+        return at < len(known) and known[at].first_offset <= offset
+
+    def between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Those that have records in [`start_offset`, `end_offset`), or may have."""
+        found = []
+        for number in range(bisect_left(self._entries, start_offset, key=_by_end), len(self._entries)):
+            entry = self._entries[number]
+            if entry.first_offset < end_offset:
+                found.append(entry)
+            if entry.last_stable_offset >= end_offset:
+                break
+        return found
+
+
+def _decoded(content: bytes) -> Iterator[AbortedTransaction]:
+    for version, *numbers in _ENTRY.iter_unpack(content[: len(content) // _ENTRY.size * _ENTRY.size]):
+        if version != VERSION:
+            return
+        yield AbortedTransaction(*numbers)
