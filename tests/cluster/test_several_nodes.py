@@ -358,3 +358,28 @@ async def test_a_broker_without_controllers_says_so_in_the_end(tmp_path: Path) -
             await start_node(cluster.config(1, initial_broker_registration_timeout_ms="200", request_timeout_ms="100"))
     finally:
         cluster.give_back()
+
+
+async def test_a_voter_that_outwaits_its_limit_is_there_when_another_one_comes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = Nodes(
+        tmp_path,
+        dict.fromkeys((1, 2, 3), BOTH),
+        initial_broker_registration_timeout_ms="200",
+        request_timeout_ms="100",
+    )
+    waiting = asyncio.create_task(cluster.start(1))
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while caplog.text.count("this node stays, for its vote is needed") < 2:
+                await asyncio.sleep(0)
+            assert not waiting.done()
+            await asyncio.gather(waiting, cluster.start(2))
+        await cluster.until_everywhere(
+            lambda image: {it.node_id for it in image.brokers.values() if it.active} == {1, 2}
+        )
+    finally:
+        waiting.cancel()
+        await cluster.stop()
+        cluster.give_back()

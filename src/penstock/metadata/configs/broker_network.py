@@ -61,7 +61,8 @@ controlled.shutdown.max.retries int 3 * fixed medium | How often a broker asks a
 controlled.shutdown.retry.backoff.ms long 5000 * fixed medium | Pause before it asks again.
 broker.heartbeat.interval.ms int 2000 * fixed medium | How often a broker tells the controller that it lives.
 broker.session.timeout.ms int 9000 * fixed medium | Silence after which the controller fences a broker.
-initial.broker.registration.timeout.ms int 60000 * fixed medium | How long a broker tries to register at its start.
+initial.broker.registration.timeout.ms int 60000 * fixed medium
+    | How long a broker tries to register at its start; a voter goes on while no controller is active.
 metadata.log.dir string null * fixed high | Where the metadata log lies; without it, in the first of log.dirs.
 metadata.log.segment.bytes int 1073741824 8388608.. fixed high | Size of a segment of the metadata log.
 metadata.log.segment.ms long 604800000 * fixed high | Age of a segment of the metadata log.

@@ -266,6 +266,7 @@ def _times(config: BrokerConfig) -> LifecycleTimes:
         heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
         registration_timeout_ms=config.initial_broker_registration_timeout_ms,
         directory_failure_timeout_ms=config.log_dir_failure_timeout_ms,
+        votes=config.is_controller,
     )
 
 

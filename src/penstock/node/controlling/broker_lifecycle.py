@@ -2,7 +2,8 @@
 
 | step       | what the broker does                                            | it is over when                      |
 | ---------- | --------------------------------------------------------------- | ------------------------------------ |
-| `register` | asks for a broker epoch, again while no controller answers      | its registration was applied here    |
+| `register` | asks for a broker epoch, again while no controller answers: for | its registration was applied here    |
+|            | `initial.broker.registration.timeout.ms`; a voter without end   |                                      |
 | `unfence`  | sends heartbeats: it has seen its registration                  | the image says that it is not fenced |
 | alive      | a heartbeat every `broker.heartbeat.interval.ms`                | `leave`                              |
 | `leave`    | asks to be relieved of what it leads, until it may go           | it may go, or no controller answers  |
@@ -19,7 +20,7 @@ under its id. Two cannot serve as one, so this one ends: `on_replaced`.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final
 from uuid import UUID
@@ -57,6 +58,13 @@ MAY_PASS: Final = (
     ErrorCode.NETWORK_EXCEPTION,
 )
 """Refusals of a registration that need not stay: a process that died holds its registration for a while."""
+WITHOUT_CONTROLLER: Final = (
+    ErrorCode.NONE,  # and what it has done is not committed
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_CONTROLLER,
+    ErrorCode.NETWORK_EXCEPTION,
+)
+"""The last answers that a broker may have had where no controller is active any more."""
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +88,17 @@ class LifecycleTimes(Value, kw_only=True):
     heartbeat_interval_ms: int = 2_000
     registration_timeout_ms: int = 60_000
     directory_failure_timeout_ms: int = 30_000
+    votes: bool = False
+    """Whether the node votes in the quorum as well."""
+
+
+def _reason_of_silence(last: ErrorCode) -> str:
+    if last == ErrorCode.REQUEST_TIMED_OUT:
+        return (
+            "no active controller was found: does a majority of the controllers run, at the addresses where this node"
+            " looks for them?"
+        )
+    return f"the last answer was {last.name}" if last else "the metadata did not come"
 
 
 class BrokerLifecycle:
@@ -101,6 +120,7 @@ class BrokerLifecycle:
         self._times = times
         self._on_replaced = on_replaced
         self._knows_namesake = False
+        self._last_answer = ErrorCode.REQUEST_TIMED_OUT
         self._is_out = False
         self._was_over = False
         """Whether the last log line about the lease says that it is over."""
@@ -127,24 +147,32 @@ class BrokerLifecycle:
 
     async def register(self) -> None:
         """Returns once applied here. Raises KafkaError as the controller refused, or REQUEST_TIMED_OUT without one."""
+        await self._within_limit(self._is_registered, "this broker could not be registered")
+
+    async def _is_registered(self) -> bool:
+        if await self._ask_to_register() != ErrorCode.NONE:
+            self._tell_of_namesake(self._last_answer)
+            return False
+        await self._applied(lambda: self._registered is not None)
+        return True
+
+    async def _within_limit(self, is_done: Callable[[], Awaitable[bool]], what: str) -> None:
+        """Tries until that is so, for as long as a start may take; a voter goes on while no controller is active: if it
+        ended, it would take along the vote that the others may need to elect one.
+        """
         limit_ms = self._times.registration_timeout_ms
-        last = ErrorCode.REQUEST_TIMED_OUT
-        try:
-            async with asyncio.timeout(limit_ms / 1000):
-                while (last := await self._ask_to_register()) != ErrorCode.NONE:
-                    self._tell_of_namesake(last)
-                    await asyncio.sleep(RETRY_S)
-                await self._applied(lambda: self._registered is not None)
-        except TimeoutError:
-            why = f"the last answer was {last.name}" if last else "the metadata did not come"
-            if last == ErrorCode.REQUEST_TIMED_OUT:
-                why = (
-                    "no active controller was found: does a majority of the controllers run, at the addresses where"
-                    " this node looks for them?"
-                )
-            raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT, f"this broker could not be registered within {limit_ms} ms: {why}"
-            ) from None
+        while True:
+            self._last_answer = ErrorCode.REQUEST_TIMED_OUT
+            try:
+                async with asyncio.timeout(limit_ms / 1000):
+                    while not await is_done():
+                        await asyncio.sleep(RETRY_S)
+                    return
+            except TimeoutError:
+                why = f"{what} within {limit_ms} ms: {_reason_of_silence(self._last_answer)}"
+            if not self._times.votes or self._last_answer not in WITHOUT_CONTROLLER:
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, why) from None
+            logger.warning("%s; this node stays, for its vote is needed to elect one, and goes on trying", why)
 
     def _tell_of_namesake(self, code: ErrorCode) -> None:
         """Says once that another process lives, or lived until now, as this broker."""
@@ -159,20 +187,13 @@ class BrokerLifecycle:
 
     async def unfence(self) -> None:
         """Sends heartbeats until the broker is let in, and goes on with them until `leave`. Raises KafkaError."""
-        limit_ms = self._times.registration_timeout_ms
-        try:
-            async with asyncio.timeout(limit_ms / 1000):
-                while not await self._is_let_in():
-                    await asyncio.sleep(RETRY_S)
-        except TimeoutError:
-            raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT, f"the controller did not let this broker in within {limit_ms} ms"
-            ) from None
+        await self._within_limit(self._is_let_in, "the controller did not let this broker in")
         self._beating = asyncio.create_task(self._beat(), name="broker heartbeats")
 
     async def _is_let_in(self) -> bool:
         """One heartbeat, and after a good answer a while for the metadata to say so, too. Raises KafkaError."""
         reply = await self._heartbeat()
+        self._last_answer = ErrorCode(reply.error_code)
         if reply.error_code == ErrorCode.STALE_BROKER_EPOCH:
             raise self._replaced()
         if reply.error_code or reply.is_fenced:
@@ -217,7 +238,7 @@ class BrokerLifecycle:
             reply = await self._controller.submit(command, BrokerRegistrationResponse)
         except KafkaError as error:
             reply = BrokerRegistrationResponse(error_code=error.code)
-        code = ErrorCode(reply.error_code)
+        code = self._last_answer = ErrorCode(reply.error_code)
         if code == ErrorCode.NONE:
             self.epoch = reply.broker_epoch
             self._lease.is_registered(self.epoch)

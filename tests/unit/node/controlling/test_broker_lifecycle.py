@@ -171,6 +171,33 @@ async def test_in_the_end_it_says_what_it_waited_for() -> None:
         await World(REGISTERED, times=times).broker.register()
 
 
+async def test_a_voter_stays_while_no_controller_is_active(caplog: pytest.LogCaptureFixture) -> None:
+    times = LifecycleTimes(registration_timeout_ms=1, votes=True)
+    none = [refused(ErrorCode.REQUEST_TIMED_OUT)] * 100_000
+    world = World(*none, times=times)
+    registering = asyncio.ensure_future(world.broker.register())
+    await until(lambda: caplog.text.count("this node stays, for its vote is needed") > 2)
+    assert "no active controller was found" in caplog.text
+    world.answers.clear()
+    world.answers += [REGISTERED] * 100_000
+    world.commit(registration())
+    await registering
+    world.answers.clear()
+    world.answers += [BrokerHeartbeatResponse(error_code=ErrorCode.REQUEST_TIMED_OUT)] * 100_000
+    letting_in = asyncio.ensure_future(world.broker.unfence())
+    await until(lambda: "the controller did not let this broker in" in caplog.text)
+    world.answers.clear()
+    world.commit(UnfenceBrokerRecord(id=NODE, epoch=EPOCH))
+    await letting_in
+
+
+async def test_a_voter_ends_when_an_active_controller_refuses_it_for_long() -> None:
+    duplicate = [refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION)] * 100_000
+    world = World(*duplicate, times=LifecycleTimes(registration_timeout_ms=1, votes=True))
+    with pytest.raises(KafkaError, match="the last answer was DUPLICATE_BROKER_REGISTRATION"):
+        await world.broker.register()
+
+
 async def test_it_is_let_in_when_the_controller_and_the_image_say_so() -> None:
     fenced = BrokerHeartbeatResponse(is_fenced=True)
     world = World(REGISTERED, fenced, fenced)
