@@ -35,6 +35,8 @@ class History:
     operations: list[Operation] = field(default_factory=list)
     seen: dict[tuple[PartitionId, int], str] = field(default_factory=dict)
     torn: list[str] = field(default_factory=list)
+    in_order: set[str] = field(default_factory=set)
+    """Clients whose values lie in each partition in the order in which they were produced."""
 
     def begin(self, client: str, partition: PartitionId, began: float, values: list[str]) -> Operation:
         """Somebody asks for something."""
@@ -59,6 +61,7 @@ class History:
                     yield f"{value} was acknowledged at {operation.partition.number}@{offset}: there is {found}"
         yield from self._against_time(done)
         yield from self._repeated()
+        yield from self._out_of_order()
 
     def _against_time(self, done: list[Operation]) -> Iterator[str]:
         for partition in {operation.partition for operation in done}:
@@ -71,6 +74,14 @@ class History:
                     place += 1
                 if operation.offset < newest:
                     yield f"{operation} is not behind {newest}, which was reached before it began: no order explains it"
+
+    def _out_of_order(self) -> Iterator[str]:
+        last: dict[tuple[PartitionId, str], int] = {}
+        for (partition, offset), value in sorted(self.seen.items()):
+            client, _, number = value.partition(".")
+            if client in self.in_order and last.get((partition, client), -1) >= int(number):
+                yield f"{value} at {partition.number}@{offset} lies behind what was produced after it"
+            last[partition, client] = int(number)
 
     def _repeated(self) -> Iterator[str]:
         sent = {value for operation in self.operations for value in operation.values}

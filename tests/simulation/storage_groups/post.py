@@ -26,17 +26,25 @@ class Post:
         self.slow: dict[str, float] = {}
         self.cut: dict[tuple[str, str], None] = {}
         self._random = random
+        self._connections: dict[tuple[str, str], float] = {}
+        """When the last message of each comes that must not be overtaken."""
 
-    def carry(self, sender: str, to: Process, arrive: Callable[[], object]) -> None:
+    def carry(self, sender: str, to: Process, arrive: Callable[[], object], *, in_order: bool = False) -> None:
         """Call `arrive` in the process that it is sent to, later, if that lives then."""
         if (sender, to.host) in self.cut:
             return
         factor = max(self.slow.get(sender, 1.0), self.slow.get(to.host, 1.0))
-        delay_s = self._random.uniform(0.1, 2) * self.delay_s * factor
-        self.loop.call_at_moment(self.loop.moment + delay_s, arrive, context=to.context.copy())
+        moment = self.loop.moment + self._random.uniform(0.1, 2) * self.delay_s * factor
+        if in_order:
+            moment = self._connections[sender, to.host] = max(moment, self._connections.get((sender, to.host), 0.0))
+        self.loop.call_at_moment(moment, arrive, context=to.context.copy())
 
-    async def ask(self, me: Process, to: Process, ask: Callable[[], Awaitable[T]], timeout_s: float) -> T:
-        """What another process answers. KafkaError, its own or NETWORK_EXCEPTION."""
+    async def ask(
+        self, me: Process, to: Process, ask: Callable[[], Awaitable[T]], timeout_s: float, *, in_order: bool = False
+    ) -> T:
+        """What another process answers. KafkaError, its own or NETWORK_EXCEPTION. Questions that are asked `in_order`
+        arrive as over one connection.
+        """
         answer: asyncio.Future[T] = self.loop.create_future()
 
         async def asked() -> None:
@@ -46,7 +54,7 @@ class Post:
                 result, error = None, raised
             self.carry(to.host, me, lambda: _settle(answer, result, error))
 
-        self.carry(me.host, to, lambda: to.spawn(self.loop, asked()))
+        self.carry(me.host, to, lambda: to.spawn(self.loop, asked()), in_order=in_order)
         await asyncio.wait([answer], timeout=timeout_s)
         if not answer.done():
             raise LOST

@@ -278,7 +278,7 @@ class Server:
         peer = self._peer(successor)
         if peer is None:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-        offset = await self._post.ask(self.process, peer.process, lambda: peer.sent_on(held), 1)
+        offset = await self._post.ask(self.process, peer.process, lambda: peer.sent_on(held), 1, in_order=True)
         if offset is None:
             return Outcome(False, lambda: held.refused(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)))
         self.sent_on_here += 1

@@ -8,6 +8,8 @@ import pytest
 from tests.simulation.storage_groups.world import simulate
 
 SEEDS = range(12)
+KEPT = {9: ("power", "slow sync")}
+"""Seeds that find a bug of `tests/planted`, and the faults with which they do."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -16,6 +18,12 @@ def test_the_rules_hold(seed: int) -> None:
     assert outcome.violations == [], "\n".join(outcome.trace[-60:])
     assert outcome.answered > 20
     assert outcome.forgotten > 0, "the partitions' logs have taken the place of the group's"
+
+
+@pytest.mark.parametrize("seed", KEPT)
+def test_the_rules_hold_where_a_bug_was_found(seed: int) -> None:
+    outcome = simulate(seed, faults=KEPT[seed], seconds=10)
+    assert outcome.violations == [], "\n".join(outcome.trace[-60:])
 
 
 def test_replicas_copy_what_the_group_has_forgotten() -> None:

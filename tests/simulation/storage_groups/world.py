@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.simulation import faulty_hosts as hosts
-from tests.simulation.storage_groups.clients import Client, Consumer, Mover, Producer
+from tests.simulation.storage_groups.clients import Client, Consumer, IdempotentProducer, Mover, Producer
 from tests.simulation.storage_groups.history import History
 from tests.simulation.storage_groups.post import Post
 from tests.simulation.storage_groups.server import FIRST_IDS, NEWCOMER, PARTITIONS, Server
@@ -123,7 +123,7 @@ class World(hosts.World[Machine]):
     def _client(self, number: int, random: Random) -> Client:
         given = self.post, Random(random.getrandbits(64)), self.history, self.trace, self.peer
         if number < 4:
-            return Producer(f"p{number}", *given, producer_id=number if number else -1)
+            return IdempotentProducer(f"p{number}", *given, producer_id=number) if number else Producer("p0", *given)
         return Consumer(f"c{number}", *given) if number < 6 else Mover("mover", *given)
 
     def peer(self, node_id: int) -> Server | None:
