@@ -329,7 +329,8 @@ def verdict_of(mutant: Mutant, tests: Sequence[str], seen: Tests) -> str:
 
 def tests_of(place: str) -> list[str]:
     package = place.split("/")[0]
-    return [str(ROOT / "tests" / name) for name in TESTS.get(package, [f"unit/{package}"])]
+    of_place = place if (ROOT / "tests" / "unit" / place).is_dir() else package
+    return [str(ROOT / "tests" / name) for name in TESTS.get(package, [f"unit/{of_place}"])]
 
 
 def judge(
@@ -381,8 +382,9 @@ def main() -> None:
 
 
 def _packages(changed: Mapping[Path, set[int]]) -> list[str]:
-    """Those with unit tests that have changed."""
-    names = {path.relative_to(SOURCE).parts[0] for path in changed}
+    """Those with unit tests that have changed; of `node` the rooms."""
+    parts = {path.relative_to(SOURCE).parts for path in changed}
+    names = {"/".join(of[:2]) if of[0] == "node" else of[0] for of in parts}
     return sorted(name for name in names if (ROOT / "tests" / "unit" / name).is_dir())
 
 

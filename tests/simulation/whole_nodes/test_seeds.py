@@ -13,38 +13,26 @@ SEEDS = [
     *((seed, 3) for seed in range(200, 220)),
     *((seed, 5) for seed in range(300, 306)),
 ]
-REGRESSIONS = {
-    (1010, 1): "a power cut took a segment that was not flushed and left a later one: a hole in the log",
-    (6013, 1): "the harness: a replica whose directory is offline may lose what was not flushed, as others may",
-    (4027, 1): "what a failed sync had not brought to the disk was found in the page cache by the next process",
-    (1033, 1): "the same where every third batch begins a segment",
-    (1002, 3): "a consumer asked a leader that was cut off and had less, and read everything from the beginning",
-    (1036, 3): "an empty log was moved to another directory, and a power cut took it back to offset 0",
-    (5267, 1): "a batch that was written and not synced was acknowledged when it came again, and a power cut took it",
-    (
-        60006,
-        3,
-    ): "the harness: replicas had compacted what it had not seen of a leader yet, as the controller was cut off",
+KEPT = [(3519470132, 3)]
+"""Seeds that find a bug of `tests/planted`, which says what it is; `make planted` plants it and looks."""
+HARNESS = {
+    (6013, 1): "a replica whose directory is offline may lose what was not flushed, as others may",
+    (60006, 3): "replicas had compacted what it had not seen of a leader yet, as the controller was cut off",
     (60017, 3): "the same where a follower was looked at before its leader",
-    (60020, 3): "the harness: a coordinator that was cut off and replaced may tell old offsets",
-    (1709098673, 5): "the successor of a hand-over got to lead by itself, and what was never held was to be sent there",
-    (843871324, 5): "a segment that was flushed whole when it was sealed lost its indexes, and so its times",
-    (942758359, 3): "the harness: a member learned after a power cut what it had been given before",
-    (2420694633, 3): "the harness: a replica had compacted what it cut off when power cuts had taken the leader's",
-    (1476681646, 3): "the harness: outdated replicas had led and compacted before anybody looked",
-    (1200412158, 3): "the harness: the last leader lost its power, and led again as the others had been killed",
-    (1470712444, 3): "a disk came back with a replica that had been moved off the node and back: it did not start",
-    (1801180526, 3): "a broker that stopped was fenced before it knew that others lead, and answered beside them",
-    (2844931024, 3): "the harness: a log that it was the first to read began its indexes, and the node died of that",
-    (3519470132, 3): "a broker that once did not take over in time got nothing back until it registered anew",
-    (2514099206, 3): "the harness: a follower that had copied a compacted log lost the newest of it with its power",
-    (4209848885, 3): "the harness: an unclean election took a group's log, and its generations began anew",
-    (2041, 1): "a member that came back as somebody else committed, in its new generation, what it had held before",
-    (60037, 3): "the harness: a replica was away for longer than tombstones stay, and keeps what was deleted",
+    (60020, 3): "a coordinator that was cut off and replaced may tell old offsets",
+    (942758359, 3): "a member learned after a power cut what it had been given before",
+    (2420694633, 3): "a replica had compacted what it cut off when power cuts had taken the leader's",
+    (1476681646, 3): "outdated replicas had led and compacted before anybody looked",
+    (1200412158, 3): "the last leader lost its power, and led again as the others had been killed",
+    (2844931024, 3): "a log that it was the first to read began its indexes, and the node died of that",
+    (2514099206, 3): "a follower that had copied a compacted log lost the newest of it with its power",
+    (4209848885, 3): "an unclean election took a group's log, and its generations began anew",
+    (60037, 3): "a replica was away for longer than tombstones stay, and keeps what was deleted",
 }
+"""Seeds in which the simulation itself was wrong."""
 
 
-@pytest.mark.parametrize(("seed", "nodes"), [*SEEDS, *REGRESSIONS])
+@pytest.mark.parametrize(("seed", "nodes"), [*SEEDS, *KEPT, *HARNESS])
 def test_the_rules_hold(seed: int, nodes: int) -> None:
     outcome = simulate(seed, nodes)
     replay = f"penstock simulate --seed {seed} --nodes {nodes} --trace\n"

@@ -116,7 +116,9 @@ def test_a_registration_leaves_room_for_all_that_is_lost(
     assert len(decision.records) == count + is_registered
 
 
-def test_what_lies_in_a_lost_directory_follows_in_as_many_decisions_as_it_takes() -> None:
+@pytest.mark.parametrize("takes_over", [False, True])
+def test_what_lies_in_a_lost_directory_follows_in_as_many_decisions_as_it_takes(takes_over: bool) -> None:
+    """Also those of a controller that takes over in between: it hears again of the directory."""
     controller = active_controller(2, max_moves_per_decision=2)
     join(controller, 1, [DISK_1, DISK_2])
     carry_out(controller, assigned("pair", *[[1, 2]] * 5))
@@ -127,6 +129,9 @@ def test_what_lies_in_a_lost_directory_follows_in_as_many_decisions_as_it_takes(
     first = controller.decide(heartbeat(controller, 1, offline_log_dirs=[DISK_1]), 0)
     assert len(first.records) == 1 + 2
     controller.apply(first.records)
+    if takes_over:
+        controller = successor(controller, max_moves_per_decision=2)
+        carry_out(controller, heartbeat(controller, 1, offline_log_dirs=[DISK_1]))
     assert len(tick(controller, 0)) == 3
     assert [(p.leader, p.isr) for p in partitions(controller, "pair")] == [(2, (2,))] * 5
 

@@ -162,7 +162,10 @@ def test_a_log_whose_beginning_is_lost_does_not_start() -> None:
         raft.start(0)
 
 
-@pytest.mark.parametrize(("epochs", "is_kept"), [((1, 2, 2), True), ((1, 2), True), ((1,), False), ((1, 1, 1), False)])
+@pytest.mark.parametrize(
+    ("epochs", "is_kept"),
+    [((1, 2, 2), True), ((1, 2), True), ((1,), False), ((1, 1), False), ((1, 1, 1), False), ((1, 1, 2), False)],
+)
 def test_a_log_that_does_not_agree_with_the_snapshot_is_not_believed(epochs: tuple[int, ...], is_kept: bool) -> None:
     raft = raft_of(1, quorum(1, 2, 3), log_of(*epochs))
     snapshot = SnapshotId(2, 2)

@@ -1,6 +1,12 @@
 """Bugs that are planted to see that tests notice them: the table is of the code as it is."""
 
+from collections.abc import Iterable
+
 import pytest
+from tests.simulation import test_controller_simulation as controller
+from tests.simulation import test_simulation as core
+from tests.simulation.storage_groups import test_seeds as storage_groups
+from tests.simulation.whole_nodes import test_seeds as nodes
 from tools.mutants import ROOT
 from tools.planted import PlantedBug, blind_tests, planted_bugs
 
@@ -14,6 +20,20 @@ def test_a_bug_can_be_planted_and_names_tests_that_are_there(bug: PlantedBug) ->
     for name in bug.noticed_by:
         path, _, function = name.partition("::")
         assert f"def {function.partition('[')[0]}(" in (ROOT / "tests" / path).read_text()
+
+
+@pytest.mark.parametrize(
+    ("test", "kept"),
+    [
+        ("simulation/test_simulation.py::test_seeds_that_failed_once", core.KEPT),
+        ("simulation/test_controller_simulation.py::test_seeds_that_failed_once", controller.KEPT),
+        ("simulation/whole_nodes/test_seeds.py::test_the_rules_hold", [f"{of[0]}-{of[1]}" for of in nodes.KEPT]),
+        ("simulation/storage_groups/test_seeds.py::test_the_rules_hold_where_a_bug_was_found", storage_groups.KEPT),
+    ],
+)
+def test_a_seed_is_kept_for_a_bug(test: str, kept: Iterable[object]) -> None:
+    named = [name for bug in BUGS for name in bug.noticed_by]
+    assert {f"{test}[{seed}]" for seed in kept} <= set(named)
 
 
 def test_a_test_is_blind_that_passes_with_the_bug_or_fails_without_it() -> None:
