@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "src" / "penstock" / "protocol" / "messages"
 
 # Where kio knows a version that Kafka has not declared stable, the newest that is.
-NEWEST_STABLE = {"init_producer_id": 5, "broker_heartbeat": 1}
+NEWEST_STABLE = {"init_producer_id": 5}
 # Durations and instants whose name ends without a unit in Kafka as well.
 WITHOUT_UNIT = {
     ("DescribedDelegationToken", "issue_timestamp"),

@@ -119,3 +119,10 @@ def test_what_cannot_move_counts_all_the_same() -> None:
         (1, Respect.DISK, 2.0),
         (1, Respect.COUNT, 4 / 3),
     ]
+
+
+def test_a_cordoned_broker_gets_nothing() -> None:
+    replicas = named([[1]] * 3 + [[2]] * 9)
+    changes = spread(replicas, even(12), NO_RACKS, closed=[3]).targets
+    assert changes
+    assert all(nodes == [1] for nodes in changes.values())

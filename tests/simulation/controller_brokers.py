@@ -26,6 +26,8 @@ from penstock.protocol.schema import Message
 from penstock.protocol.uuids import process_uuid
 
 UNKNOWN = -1
+CORDONS = 0.05
+"""How often another number of directories is cordoned, per heartbeat."""
 
 
 @dataclass(slots=True)
@@ -37,6 +39,8 @@ class SimulatedBroker:
     directories: list[UUID]
     port: int = 9092
     offline: list[UUID] = field(default_factory=list)
+    cordoned: int = 0
+    """So many of its directories want no new replicas."""
     incarnation: UUID | None = None
     epoch: int = UNKNOWN
     previous_epoch: int = UNKNOWN
@@ -45,6 +49,11 @@ class SimulatedBroker:
     next_beat_ms: int = 0
     is_stopping: bool = False
     was_clean: bool = False
+    operator: Random = field(init=False)
+    """Cordons directories, and opens them again."""
+
+    def __post_init__(self) -> None:
+        self.operator = Random(self.id)
 
     def boot(self, random: Random, now_ms: int) -> None:
         self.incarnation = process_uuid(now_ms, random)
@@ -77,12 +86,15 @@ class SimulatedBroker:
                 log_dirs=list(self.directories),
                 previous_broker_epoch=self.previous_epoch,
             )
+        if self.operator.random() < CORDONS:
+            self.cordoned = self.operator.randrange(len(self.directories) + 1)
         return BrokerHeartbeatRequest(
             broker_id=self.id,
             broker_epoch=self.epoch,
             current_metadata_offset=self.applied,
             want_shut_down=self.is_stopping,
             offline_log_dirs=list(self.offline),
+            cordoned_log_dirs=list(self.directories[: self.cordoned]),
         )
 
     def answered(self, incarnation: UUID | None, reply: Any) -> None:

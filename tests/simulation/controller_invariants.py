@@ -5,6 +5,7 @@
 * who is not in sync leads only where loss was allowed, and has to recover
 * who is an eligible leader has all that is committed
 * whatever course a move takes, where it began stays known: a cancellation leads there
+* no new replica goes to a broker all of whose directories are cordoned
 * blocks of producer ids are disjoint
 
 And once nothing is left to do:
@@ -26,6 +27,7 @@ from penstock.controller.partition_change import UNCLEAN_LEADER_ELECTION, Electo
 from penstock.metadata.image import ClusterImage, ConfigResource, PartitionImage, ResourceType
 from penstock.metadata.partition_index import Partitions, each
 from penstock.metadata.topics import NO_LEADER
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
 from penstock.protocol.requests.own_apis import ClaimStorageGroupRequest
 
@@ -78,6 +80,8 @@ class Invariants:
                 self.needed[key] = needed
                 name = f"{topic.name}-{index}: {before} {partition}"
                 self._shape(name, partition, tracks)
+                if topic.name == STORAGE_GROUPS or not topic.by_consensus:
+                    self._place(name, image, before, partition)
                 if before is not None and partition is not before:
                     self._change(name, before, partition)
                     wrong = (
@@ -131,6 +135,14 @@ class Invariants:
         must(p.leader == NO_LEADER or p.leader in p.isr, f"the leader is not in sync: {name}")
         must(len(set(p.replicas)) == len(p.replicas) == len(p.directories), f"replicas: {name}")
         must(set(p.adding_replicas) | set(p.removing_replicas) <= set(p.replicas), f"on the move: {name}")
+
+    def _place(self, name: str, image: ClusterImage, before: PartitionImage | None, after: PartitionImage) -> None:
+        present = () if before is None else before.replicas
+        for replica in after.replicas:
+            must(
+                replica in present or image.brokers[replica].takes_replicas,
+                f"{replica} takes no new replicas and got one: {name}",
+            )
 
     def _change(self, name: str, before: PartitionImage, after: PartitionImage) -> None:
         must(after.partition_epoch > before.partition_epoch, f"the partition epoch does not grow: {name}")

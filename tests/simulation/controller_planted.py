@@ -1,5 +1,6 @@
 """Bugs to plant into the controller, so that its simulation can show that it would find them."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from penstock.controller import (
     alter_partition,
     claim_storage_group,
+    create_topics,
     eligible_leaders,
     moves,
     partition_change,
@@ -20,10 +22,11 @@ from penstock.controller.decision import ControllerState, Decision
 from penstock.controller.group_leaders import left_in_group
 from penstock.controller.heartbeats import Going, Heartbeats
 from penstock.controller.partition_change import Electorate
+from penstock.controller.placement import place
 from penstock.controller.producer_ids import decide_allocate_producer_ids
 from penstock.leadership import balancer
 from penstock.leadership.balancer import Balancer, View, _Wait
-from penstock.metadata.image import ClusterImage, PartitionImage, TopicImage
+from penstock.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from penstock.metadata.records import PartitionChangeRecord, ProducerIdsRecord
 from penstock.metadata.topics import NO_LEADER, NO_LEADER_CHANGE
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -38,6 +41,15 @@ def fenced_brokers_lead(monkeypatch: pytest.MonkeyPatch) -> None:
         return broker_id in electorate.image.brokers and broker_id != electorate.going
 
     monkeypatch.setattr(Electorate, "may_lead", may_lead)
+
+
+def cordoned_brokers_get_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New topics go to all brokers, whatever these have cordoned."""
+
+    def place_anywhere(brokers: Iterable[BrokerImage], *others: Any) -> list[list[int]]:
+        return place([broker.replace(cordoned_directories=None) for broker in brokers], *others)
+
+    monkeypatch.setattr(create_topics, "place", place_anywhere)
 
 
 def unclean_without_leave(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ KEPT = [3064367301]
 """Seeds that find a bug of `tests/planted`, which says what it is; `make planted` plants it and looks."""
 PLANTED: dict[Bug, int] = {
     planted.fenced_brokers_lead: 20,
+    planted.cordoned_brokers_get_replicas: 40,
     planted.unclean_without_leave: 60,
     planted.earlier_lives_change_the_isr: 20,
     planted.anybody_comes_in_sync: 20,

@@ -56,7 +56,9 @@ def test_a_broker_is_drained_and_forgotten_when_it_is_stopped(four: Cluster) -> 
     said = penstock(four, "cluster", "drain", "4", "--keep", "--throttle", "100000000").stdout
     assert "Broker 4 has no replicas any more; " in said
     assert "Clearing topic-level throttles on topics __storage_group,t" in said
-    for topic in ("t", "c", "__storage_group"):
+    assert "Broker 4 gets no new replicas until `penstock configs --alter --broker 4 --delete-config" in said
+    penstock(four, "topics", "--create", "--topic", "later", "--partitions", "12", "--replication-factor", "2")
+    for topic in ("t", "c", "__storage_group", "later"):
         assert {node for nodes in replicas(four, topic) for node in nodes} == {1, 2, 3}
 
     outcome: list[Result] = []
@@ -73,6 +75,6 @@ def test_a_broker_is_drained_and_forgotten_when_it_is_stopped(four: Cluster) -> 
 
     wait_until(is_forgotten, 30, "broker 4 is forgotten")
     refused = penstock(four, "cluster", "drain", "3", exit_code=1).stderr
-    assert "-0 has 3 replicas, and 2 other brokers are in service: start another broker" in refused
+    assert "-0 has 3 replicas, and 2 other brokers are in service and not cordoned: start another broker" in refused
     assert {node for nodes in replicas(four, "t") for node in nodes} == {1, 2, 3}, "nothing has begun"
     assert "there is no broker 4" in penstock(four, "cluster", "drain", "4", exit_code=1).stderr

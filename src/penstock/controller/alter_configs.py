@@ -10,11 +10,12 @@ What follows from a change is part of the decision (`min_isr`), or due at once w
 from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from penstock.controller.decision import ControllerState, Decision
 from penstock.controller.min_isr import after_change
 from penstock.controller.partition_change import UNCLEAN_LEADER_ELECTION
+from penstock.metadata.features import CORDONED_LEVEL, METADATA_VERSION
 from penstock.metadata.image import ConfigResource, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord
 from penstock.metadata.replication_mode import DECIDED_AT_CREATION
@@ -32,6 +33,7 @@ AnswerT = TypeVar(
     "AnswerT", alter_configs.AlterConfigsResourceResponse, incremental_alter_configs.AlterConfigsResourceResponse
 )
 Settings = dict[str, str]
+CORDONED: Final = "cordoned.log.dirs"
 
 
 class Operation(IntEnum):
@@ -91,6 +93,7 @@ def _changes(state: ControllerState, resource: ConfigResource, wanted: Settings)
     changed: list[tuple[str, str | None]] = [(key, None) for key in present if key not in wanted]
     changed += [(key, value) for key, value in wanted.items() if present.get(key) != value]
     _check_mode(resource, changed)
+    _check_level(state, resource, changed)
     state.settings.rules.check(state.image, resource, wanted)
     state.settings.rules.check_changes(resource, changed)
     state.unclean_is_due |= any(key == UNCLEAN_LEADER_ELECTION for key, _ in changed)
@@ -108,6 +111,14 @@ def _check_mode(resource: ConfigResource, changed: Sequence[tuple[str, str | Non
         if key in DECIDED_AT_CREATION and resource.resource_type is ResourceType.TOPIC:
             message = f"{key}: it is decided when a topic is created, and a topic cannot change how it is replicated"
             raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+
+
+def _check_level(state: ControllerState, resource: ConfigResource, changed: Sequence[tuple[str, str | None]]) -> None:
+    if resource.resource_type is not ResourceType.BROKER or state.image.metadata_version >= CORDONED_LEVEL:
+        return
+    if any(key == CORDONED and value for key, value in changed):
+        message = f"{CORDONED}: directories can be cordoned from level {CORDONED_LEVEL} of {METADATA_VERSION} on"
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
 def _replacement(

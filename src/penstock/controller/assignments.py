@@ -11,8 +11,12 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 FIRST_EPOCH = 0
 
 
-def check_replicas(image: ClusterImage, replicas: Sequence[int], replication_factor: int | None) -> None:
-    """`replication_factor` is None for the first partition. Raises KafkaError INVALID_REPLICA_ASSIGNMENT."""
+def check_replicas(
+    image: ClusterImage, replicas: Sequence[int], replication_factor: int | None, *, present: Sequence[int] = ()
+) -> None:
+    """`replication_factor` is None for the first partition; `present` replicas are there already, and may stay where no
+    new ones go. Raises KafkaError INVALID_REPLICA_ASSIGNMENT.
+    """
     problem = None
     if not replicas:
         problem = "a partition needs at least one replica"
@@ -20,6 +24,8 @@ def check_replicas(image: ClusterImage, replicas: Sequence[int], replication_fac
         problem = f"the replicas {list(replicas)} name a broker twice"
     elif unknown := [broker for broker in replicas if broker not in image.brokers]:
         problem = f"there is no broker {unknown[0]}"
+    elif cordoned := [it for it in replicas if it not in present and not image.brokers[it].takes_replicas]:
+        problem = f"broker {cordoned[0]} takes no new replicas: all its directories are cordoned (cordoned.log.dirs)"
     elif replication_factor is not None and len(replicas) != replication_factor:
         problem = f"{len(replicas)} replicas where the other partitions have {replication_factor}"
     if problem is not None:

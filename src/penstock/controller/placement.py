@@ -31,12 +31,17 @@ class _Rack:
 
 
 def place(brokers: Iterable[BrokerImage], partitions: int, replication_factor: int, chance: Chance) -> list[list[int]]:
-    """The preferred leader comes first. Raises KafkaError INVALID_REPLICATION_FACTOR if brokers do not suffice."""
-    racks = _racks(brokers)
+    """The preferred leader comes first. Brokers that take no new replicas are left out (KIP-1066). Raises KafkaError
+    INVALID_REPLICATION_FACTOR if brokers do not suffice.
+    """
+    registered = list(brokers)
+    racks = _racks(broker for broker in registered if broker.takes_replicas)
     known = sum(len(rack.line()) for rack in racks)
     unfenced = sum(len(rack.unfenced) for rack in racks)
     if replication_factor > known:
         message = f"{replication_factor} replicas need as many brokers, but there are {known}"
+        if known < len(registered):
+            message += f", as {len(registered) - known} take no new replicas (cordoned.log.dirs)"
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
     if not unfenced:
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "all brokers are fenced, so none could lead")

@@ -128,8 +128,8 @@ def _altered(
 def _moved(
     state: ControllerState, topic: TopicImage, index: int, target: list[int], may_resize: bool
 ) -> PartitionChangeRecord | None:
-    check_replicas(state.image, target, None)
     partition = topic.partitions[index]
+    check_replicas(state.image, target, None, present=partition.replicas)
     before = _before_the_move(partition)
     if len(target) != len(before) and not may_resize:
         message = f"{topic.name}-{index} has {len(before)} replicas, and the request forbids to make them {len(target)}"

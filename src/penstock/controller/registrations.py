@@ -53,7 +53,7 @@ def decide_broker_registration(
     if unfinished:
         return Decision(unfinished, BrokerRegistrationResponse(error_code=ErrorCode.REQUEST_TIMED_OUT))
     epoch = state.next_offset
-    records: list[MetadataRecord] = [_registration(request, epoch)]
+    records: list[MetadataRecord] = [_registration(request, epoch, before)]
     if before is not None or keeps_track(state.image):
         records += left_by(state, request.broker_id, Going.BACK if was_clean else Going.BACK_AFTER_CRASH)
     state.heartbeats.registered(request.broker_id, epoch, now_ms)
@@ -103,7 +103,7 @@ def _refused(code: ErrorCode, message: str) -> ControllerRegistrationResponse:
 def _amended(
     state: ControllerState, request: BrokerRegistrationRequest, before: BrokerImage, now_ms: int
 ) -> Decision[BrokerRegistrationResponse]:
-    record = _registration(request, before.epoch)
+    record = _registration(request, before.epoch, before)
     record.fenced, record.in_controlled_shutdown = before.fenced, before.in_controlled_shutdown
     state.heartbeats.registered(before.node_id, before.epoch, now_ms)
     is_known = record == broker_record(before)  # it asked twice
@@ -156,7 +156,9 @@ def _has_good_directories(image: ClusterImage, request: BrokerRegistrationReques
     return not any(directory in named for broker in others for directory in broker.directories)
 
 
-def _registration(request: BrokerRegistrationRequest, epoch: int) -> RegisterBrokerRecord:
+def _registration(request: BrokerRegistrationRequest, epoch: int, before: BrokerImage | None) -> RegisterBrokerRecord:
+    """What was cordoned stays so until the broker says what is."""
+    cordoned = None if before is None else before.cordoned_directories
     return RegisterBrokerRecord(
         broker_id=request.broker_id,
         incarnation_id=request.incarnation_id,
@@ -166,6 +168,7 @@ def _registration(request: BrokerRegistrationRequest, epoch: int) -> RegisterBro
         rack=request.rack,
         fenced=True,
         log_dirs=list(request.log_dirs),
+        cordoned_log_dirs=None if cordoned is None else list(cordoned),
     )
 
 

@@ -10,7 +10,7 @@ It ends when no broker has more than `tolerance` above the mean, when no step he
 then it is time to look again. What is left is told with the reason.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Final, Generic
 
@@ -74,11 +74,14 @@ def spread(
     carried: Mapping[PartitionT, Carried],
     racks: Racks,
     *,
+    closed: Collection[int] = (),
     tolerance: float = 0.1,
     most_moves: int = 50,
 ) -> Spread[PartitionT]:
-    """`racks` names the brokers in service; partitions with a replica on any other broker stay where they are."""
-    shares = _Shares({one: list(nodes) for one, nodes in sorted(replicas.items())}, carried, racks)
+    """`racks` names the brokers in service, of which the `closed` ones get nothing; partitions with a replica on any
+    other broker stay where they are.
+    """
+    shares = _Shares({one: list(nodes) for one, nodes in sorted(replicas.items())}, carried, racks, closed)
     changed: dict[PartitionT, list[int]] = {}
     is_limited = False
     while step := shares.best_step(1 + tolerance):
@@ -95,8 +98,13 @@ def spread(
 
 class _Shares(Generic[PartitionT]):
     def __init__(
-        self, replicas: dict[PartitionT, list[int]], carried: Mapping[PartitionT, Carried], racks: Racks
+        self,
+        replicas: dict[PartitionT, list[int]],
+        carried: Mapping[PartitionT, Carried],
+        racks: Racks,
+        closed: Collection[int],
     ) -> None:
+        self._closed = closed
         self._replicas = replicas
         self._racks = racks
         self._weights = _weights(replicas, carried, racks)
@@ -180,7 +188,7 @@ class _Shares(Generic[PartitionT]):
 
     def _may_take(self, partition: PartitionT, giver: int, taker: int) -> bool:
         nodes = self._replicas[partition]
-        if taker in nodes:
+        if taker in nodes or taker in self._closed:
             return False
         after = {self._racks[taker if node == giver else node] for node in nodes}
         return len(after) >= len({self._racks[node] for node in nodes})

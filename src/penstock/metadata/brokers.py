@@ -43,12 +43,18 @@ class BrokerImage(Value):
     features: dict[str, Feature]
     directories: tuple[UUID, ...]
     cordoned_directories: tuple[UUID, ...] | None = None
-    """They are to get no new replicas (KIP-1066); None until the broker said. Nothing acts on them yet."""
+    """They are to get no new replicas (KIP-1066); None until the broker said."""
 
     @property
     def active(self) -> bool:
         """Only active brokers may lead and be in sync."""
         return not self.fenced and not self.in_controlled_shutdown
+
+    @property
+    def takes_replicas(self) -> bool:
+        """Not where all its directories are cordoned."""
+        cordoned = self.cordoned_directories
+        return not cordoned or not self.directories or any(it not in cordoned for it in self.directories)
 
     def endpoint(self, listener: str) -> Endpoint | None:
         return self.endpoints.get(listener)

@@ -120,15 +120,18 @@ def drain(
 ) -> None:
     """Take broker ID out of service: move all its replicas to the others, evenly and with regard to racks.
 
-    Then it waits until the broker is stopped, and unregisters it. Can be interrupted, and gone on with by the same
-    command again. Nothing begins if there are too few other brokers for some topic's replicas.
+    It is cordoned first, so that it gets no new replicas (KIP-1066), and stays so with --keep. Other cordoned brokers
+    get nothing. Then it waits until the broker is stopped, and unregisters it. Can be interrupted, and gone on with by
+    the same command again. Nothing begins if there are too few other brokers for some topic's replicas.
     """
 
     async def work(admin: Admin) -> None:
         draining = Drain(admin, node_id, throttle)
         await draining.check()
         await draining.run()
-        if not keep:
+        if keep:
+            click.echo(draining.reopening)
+        else:
             await draining.forget()
 
     session.run(work)

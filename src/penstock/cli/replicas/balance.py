@@ -8,6 +8,7 @@ import click
 
 from penstock.cli.replicas.balance_moves import BalanceMoves
 from penstock.cli.replicas.leadership import TOPIC, Leadership, look, rates, sizes
+from penstock.cli.replicas.move_targets import cordoned
 from penstock.cli.replicas.partition_files import assignment_text, replicas_in
 from penstock.cli.replicas.replication_throttles import limit_option
 from penstock.cli.terminal.lines import say
@@ -57,8 +58,9 @@ def plan(
 ) -> None:
     """Show which replicas should move where, and what brokers have before and after; nothing moves.
 
-    A broker has its part of the disks' bytes and of the bytes that are written a second. Partitions keep as many racks
-    as they have, and a replica that goes is replaced in its place, so leadership may go with it.
+    A broker has its part of the disks' bytes and of the bytes that are written a second; cordoned brokers get nothing.
+    Partitions keep as many racks as they have, and a replica that goes is replaced in its place, so leadership may go
+    with it.
     """
     found = session.run(lambda admin: _propose(admin, wishes))
     _show(found, as_json=as_json)
@@ -102,10 +104,12 @@ async def _propose(admin: Admin, wishes: Wishes) -> Proposal:
     measured = await rates(admin, now, wishes.measure)
     bytes_now = await sizes(admin, now)
     carried = {one: Carried(bytes_now.get(one, 0), measured[one]) for one in now.partitions}
+    racks = {node: rack for node, rack in now.racks.items() if node not in now.away}
     found = spread(
         {one: row.replicas for one, row in now.partitions.items()},
         carried,
-        {node: rack for node, rack in now.racks.items() if node not in now.away},
+        racks,
+        closed=await cordoned(admin, racks.keys()),
         tolerance=wishes.tolerance,
         most_moves=wishes.most_moves,
     )

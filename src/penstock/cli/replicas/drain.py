@@ -1,4 +1,4 @@
-"""`penstock cluster drain`: all replicas of a broker move elsewhere, then it is forgotten.
+"""`penstock cluster drain`: a broker gets no new replicas, all that it has move elsewhere, then it is forgotten.
 
 What is to be done is read from the cluster at each look, so after an interruption the same command goes on.
 Some moves are under way at a time; those which an interruption leaves come to their end by themselves. Storage groups
@@ -13,13 +13,14 @@ from typing import Final
 import click
 
 from penstock.cli.replicas.drain_plan import Racks, replacements
-from penstock.cli.replicas.move_targets import begin_moves
+from penstock.cli.replicas.move_targets import CORDONED, begin_moves, cordon, cordoned, uncordon
 from penstock.cli.replicas.replication_throttles import NO_LIMIT, clear_limits, limit_moves, planned_moves
 from penstock.cli.terminal.lines import say
 from penstock.client.admin import Admin
 from penstock.client.admin.partitions import Reassignment
 from penstock.client.metadata import TopicMetadata
 from penstock.client.values import TopicPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
 
 AT_ONCE: Final = 50
@@ -48,12 +49,16 @@ class Drain:
         self._admin = admin
         self._node_id = node_id
         self._throttle = throttle
+        self._closed: set[int] = set()
         self._begun: Replicas = {}
         self._stale_looks: dict[TopicPartition, int] = {}
 
     async def run(self) -> None:
-        """Returns when the broker has no replica any more. Raises click.ClickException."""
+        """Returns when the broker has no replica any more, and gets none. Raises click.ClickException."""
         view = await self._look()
+        self._closed = await cordoned(self._admin, view.racks.keys())
+        self._to_begin(view, self._left(view))  # where there are too few others nothing begins, and all stays open
+        await self._cordon()
         total = len(self._left(view))
         with click.progressbar(length=total, label=f"replicas of broker {self._node_id}", file=sys.stderr) as bar:
             try:
@@ -63,11 +68,25 @@ class Drain:
                     view = await self._look()
                     bar.update(max(total - len(self._left(view)) - bar.pos, 0))
             except asyncio.CancelledError:
-                say("", "what is on the move goes on; the same command again does the rest", err=True)
+                say("", "what is on the move goes on; the same command again does the rest", self.reopening, err=True)
                 raise
         if self._throttle != NO_LIMIT and self._begun:
             await clear_limits(self._admin, self._begun)
         say(f"Broker {self._node_id} has no replicas any more; {total} moved.")
+
+    @property
+    def reopening(self) -> str:
+        way = f"`penstock configs --alter --broker {self._node_id} --delete-config {CORDONED}`"
+        return f"Broker {self._node_id} gets no new replicas until {way}."
+
+    async def _cordon(self) -> None:
+        """New topics and other moves leave the broker alone (KIP-1066)."""
+        try:
+            await cordon(self._admin, self._node_id)
+        except KafkaError as error:
+            if error.code is not ErrorCode.INVALID_CONFIG:
+                raise
+            say(f"new topics may have replicas on broker {self._node_id}: {error.message}", err=True)
 
     async def forget(self) -> None:
         is_told = False
@@ -78,6 +97,7 @@ class Drain:
             await asyncio.sleep(LOOK_S)
         if self._left(await self._look()):  # a topic was created meanwhile
             await self.run()
+        await uncordon(self._admin, self._node_id)  # another broker may have this number one day
         await self._admin.unregister_broker(self._node_id)
         say(f"Broker {self._node_id} is no longer registered.")
 
@@ -127,9 +147,10 @@ class Drain:
         left = [partition for partition in left if partition.topic not in view.in_groups]
         stuck = [partition for partition in left if not away.isdisjoint(view.replicas[partition])]
         movable = {row: nodes for row, nodes in view.replicas.items() if row.topic not in view.in_groups}
-        plan = replacements(movable, leaving, view.racks)
+        plan = replacements(movable, leaving, view.racks, self._closed)
         if stuck:
-            plan |= replacements({row: view.replicas[row] for row in stuck}, [*leaving, *sorted(away)], view.racks)
+            again = {row: view.replicas[row] for row in stuck}
+            plan |= replacements(again, [*leaving, *sorted(away)], view.racks, self._closed)
         return {partition: plan[partition] for partition in left if partition in plan}
 
     async def _begin_some(self, view: View, left: list[TopicPartition]) -> None:

@@ -1,7 +1,7 @@
 """Where the replicas of a broker go that leaves: as evenly as can be, and each in a rack of its own."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import click
 
@@ -12,15 +12,15 @@ Racks = Mapping[int, str | None]
 
 
 def replacements(
-    replicas: Mapping[TopicPartition, Sequence[int]], leaving: Iterable[int], racks: Racks
+    replicas: Mapping[TopicPartition, Sequence[int]], leaving: Iterable[int], racks: Racks, closed: Collection[int] = ()
 ) -> dict[TopicPartition, list[int]]:
     """A replica goes to the broker with the fewest, if possible in a rack that the partition has none in.
 
-    A broker that takes the first place leads, and the fewest leads decide among equals. Raises click.ClickException
-    where there are too few brokers.
+    A broker that takes the first place leads, and the fewest leads decide among equals. `closed` brokers keep what they
+    have and get nothing. Raises click.ClickException where there are too few brokers.
     """
     gone = set(leaving)
-    staying = {node_id: rack for node_id, rack in racks.items() if node_id not in gone}
+    staying = {node_id: rack for node_id, rack in racks.items() if node_id not in gone and node_id not in closed}
     held = Counter(node_id for nodes in replicas.values() for node_id in nodes)
     leads = Counter(nodes[0] for nodes in replicas.values())
     plan: dict[TopicPartition, list[int]] = {}
@@ -44,7 +44,7 @@ def replacements(
 
 def _too_few(partition: TopicPartition, nodes: Sequence[int], staying: Racks) -> click.ClickException:
     count = len(nodes)
-    others = f"{len(staying)} other broker{' is' if len(staying) == 1 else 's are'} in service"
+    others = f"{len(staying)} other broker{' is' if len(staying) == 1 else 's are'} in service and not cordoned"
     return click.ClickException(
         f"{partition} has {count} replica{'' if count == 1 else 's'}, and {others}: start another broker, or give the "
         "topic fewer replicas with `penstock reassign-partitions`"

@@ -49,7 +49,7 @@ def command(
 
 
 def _directory(one: LogDirDescription) -> tuple[Value, ...]:
-    state = one.error.name if one.error else "ok"
+    state = one.error.name if one.error else "cordoned" if one.is_cordoned else "ok"
     size = sum(replica.size_bytes for replica in one.partitions.values())
     sizes = (show_bytes(size), show_bytes(one.usable_bytes), show_bytes(one.total_bytes))
     return (one.node_id, one.path, state, len(one.partitions), *sizes)
@@ -66,6 +66,7 @@ def _as_json(directory: LogDirDescription) -> dict[str, object]:
         "node_id": directory.node_id,
         "log_dir": directory.path,
         "error": directory.error.name if directory.error else None,
+        "is_cordoned": directory.is_cordoned,
         "total_bytes": directory.total_bytes,
         "usable_bytes": directory.usable_bytes,
         "partitions": [

@@ -1,11 +1,15 @@
-"""What moves of replicas name: partitions that are there, and brokers in service."""
+"""What moves of replicas name: partitions that are there, and brokers in service that take new replicas."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 import click
 
 from penstock.client.admin import Admin
+from penstock.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
 from penstock.client.values import TopicPartition
+
+CORDONED: Final = "cordoned.log.dirs"
 
 
 def check_brokers(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
@@ -20,6 +24,20 @@ async def begin_moves(admin: Admin, targets: Mapping[TopicPartition, Sequence[in
     for partition, outcome in sorted((await admin.partitions.reassign(targets)).items()):
         if outcome.error:
             raise click.ClickException(f"{partition} cannot move: {outcome.message or outcome.error.name}")
+
+
+async def cordoned(admin: Admin, nodes: Collection[int]) -> set[int]:
+    """Those of these brokers in service that take no new replicas: all their directories are cordoned."""
+    directories = await admin.describe_log_dirs(nodes, {})
+    return set(nodes) - {one.node_id for one in directories if not one.is_cordoned}
+
+
+async def cordon(admin: Admin, node_id: int) -> None:
+    await admin.configs.alter(ResourceType.BROKER, str(node_id), [ConfigChange(CORDONED, ConfigOperation.SET, "*")])
+
+
+async def uncordon(admin: Admin, node_id: int) -> None:
+    await admin.configs.alter(ResourceType.BROKER, str(node_id), [ConfigChange(CORDONED, ConfigOperation.DELETE)])
 
 
 async def replicas_now(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[int]]:

@@ -88,6 +88,8 @@ class LogDirDescription(Value):
     total_bytes: int
     usable_bytes: int
     partitions: dict[TopicPartition, ReplicaSize]
+    is_cordoned: bool = False
+    """It is to get no new replicas (KIP-1066)."""
 
 
 class Admin:
@@ -224,6 +226,7 @@ def _log_dirs(
                 for topic in sorted(row.topics, key=lambda topic: topic.name)
                 for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index)
             },
+            is_cordoned=row.is_cordoned,
         )
         for row in sorted(response.results, key=lambda row: row.log_dir)
     ]

@@ -13,6 +13,7 @@ class DirectoryDescription(Value, kw_only=True):
     total_bytes: int
     usable_bytes: int
     failure: KafkaError | None = None
+    is_cordoned: bool = False
 
 
 def describe(disk: Disk, directory: LogDirectory) -> DirectoryDescription:

@@ -217,7 +217,7 @@ class LogDirectories:
             self._disk.replace_file(f"{path}/{PARTITION_METADATA}", metadata, durable=False)
 
     def _parent_for(self, key: TopicPartition, assigned: UUID | None, is_new: bool) -> LogDirectory:
-        """The assigned directory, or else the one that has the fewest logs."""
+        """The assigned directory, or else the one that has the fewest logs of those that want new ones, if any does."""
         if key == METADATA:
             metadata = self.roots[self.roots.metadata_path]
             metadata.health.check()
@@ -235,6 +235,7 @@ class LogDirectories:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"{key[0]}-{key[1]} may lie in a log directory that is offline ({paths})"
             )
+        online = [directory for directory in online if not self.roots.is_cordoned(directory.path)] or online
         if len(online) == 1:
             return online[0]
         counts = dict.fromkeys((directory.path for directory in online), 0)
@@ -352,7 +353,8 @@ class LogDirectories:
 
     def describe(self) -> list[DirectoryDescription]:
         """A directory only for metadata is left out."""
-        return [describe(self._disk, directory) for directory in self.roots.for_data]
+        roots = self.roots
+        return [describe(self._disk, one).replace(is_cordoned=roots.is_cordoned(one.path)) for one in roots.for_data]
 
     def discard(self, log: PartitionLog, suffix: str) -> None:
         """Remove the log's files with this suffix. Raises KafkaError."""

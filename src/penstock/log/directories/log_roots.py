@@ -5,7 +5,7 @@ the one for its metadata log, and not without any for data.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from random import Random
 from uuid import UUID
@@ -47,6 +47,7 @@ class LogRoots:
         self._data_paths = [path.rstrip("/") or "/" for path in paths]
         self.metadata_path = self._data_paths[0] if metadata_path is None else metadata_path.rstrip("/") or "/"
         self._by_path: dict[str, LogDirectory] = {}
+        self._cordoned: list[str] = []
         self._without_identity: list[LogDirectory] = []
         """Their `meta.properties` are to be written, as they are new or from before KIP-858."""
         try:
@@ -86,6 +87,19 @@ class LogRoots:
     @property
     def offline_ids(self) -> list[UUID]:
         return [one.directory_id for one in self.for_data if not one.is_online and one.directory_id is not None]
+
+    def cordon(self, paths: Iterable[str]) -> None:
+        """These directories and no others, or all for `*`, are to get no new replicas (KIP-1066)."""
+        wanted = {path.rstrip("/") or "/" for path in paths}
+        self._cordoned = [path for path in self._data_paths if path in wanted or "*" in wanted]
+
+    def is_cordoned(self, path: str) -> bool:
+        return path in self._cordoned
+
+    @property
+    def cordoned_ids(self) -> list[UUID]:
+        ids = (self._by_path[path].directory_id for path in self._cordoned)
+        return [directory_id for directory_id in ids if directory_id is not None]
 
     def id_of(self, path: str) -> UUID | None:
         """None for a directory that has only the metadata log."""

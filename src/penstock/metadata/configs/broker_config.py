@@ -14,6 +14,7 @@ from typing import Final
 from penstock.metadata.configs.broker import BROKER_CONFIGS, key_warning
 from penstock.metadata.configs.broker_rules import (
     Addresses,
+    check_cordoned,
     check_rules,
     single_node_warnings,
     with_both_ids,
@@ -68,6 +69,7 @@ class BrokerConfig(BrokerSettings, Addresses):
         for name, text in self.static.items():
             parse_listener_value(name, text, self.listener_names)
         check_rules(self.value)
+        check_cordoned(self.cordoned_log_dirs, self.log_dirs)
 
     @classmethod
     def embedded(cls, overrides: Mapping[str, str] | None = None) -> "BrokerConfig":

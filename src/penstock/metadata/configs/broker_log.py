@@ -5,7 +5,8 @@ from penstock.metadata.configs.table import read_table
 LOG_CONFIGS = read_table("""
 log.dir string /tmp/kafka-logs * fixed high | The one directory for data; log.dirs goes before it.
 log.dirs list null * fixed high | The directories for data, with commas between them.
-cordoned.log.dirs list "" * broker medium | Directories of log.dirs that take no new partitions.
+cordoned.log.dirs list "" * broker medium
+    | Directories of log.dirs that take no new replicas, or * for all: the broker gets none then.
 num.partitions int 1 1.. fixed medium | Partitions of a topic that is created without a number.
 default.replication.factor int 1 1.. fixed medium | Replicas of a topic that is created without a number.
 auto.create.topics.enable boolean true * fixed high | Whether a topic that a client asks for is created.

@@ -185,11 +185,20 @@ def _inter_broker_name(static: Mapping[str, str], value: ValueOf, broker_listene
     return by_protocol if by_protocol in names else names[0]
 
 
+EVERY_DIRECTORY = "*"
+
+
 def _log_dirs(value: ValueOf) -> tuple[str, ...]:
     directories = _texts(value("log.dirs")) or (str(value("log.dir")).strip(),)
     if not all(directories) or len(set(directories)) != len(directories):
         raise ConfigError("log.dirs", ",".join(directories), "at least one directory, none empty, each once")
     return directories
+
+
+def check_cordoned(directories: tuple[str, ...], known: tuple[str, ...]) -> None:
+    """Raises ConfigError for directories that are not all among the known ones, or `*` alone."""
+    if directories != (EVERY_DIRECTORY,) and not set(directories) <= set(known):
+        raise ConfigError("cordoned.log.dirs", ",".join(directories), f"some of {', '.join(known)}, or * for all")
 
 
 _AT_MOST = (

@@ -78,7 +78,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
     "segments of the metadata log end by their size": ("metadata.log.segment.ms",),
     "the metadata log goes as far as the newest snapshot needs it": ("metadata.max.retention.",),
     "followers' connections have the system's buffers": ("replica.socket.receive.buffer.bytes",),
-    "directories are not cordoned yet": ("cordoned.log.dirs",),
     "log start offsets are written down with the recovery points": ("log.flush.start.offset.checkpoint.interval.ms",),
     "an append extends the file of a segment": ("preallocate", "log.preallocate"),
     "tiered storage is not there yet": (

@@ -99,6 +99,7 @@ class BrokerParts:
         self.dynamic_configs = DynamicConfigs(config, node.image, config.node_id)
         self.dynamic_configs.on_change(settings.forget)
         self.dynamic_configs.on_change(throttles.configure)
+        self.dynamic_configs.on_change(lambda: node.directories.roots.cordon(config.cordoned_log_dirs))
         self.connections = Connections(Dispatcher(self.broker), connection_limits(config), loop)
         self._server = Server(self.connections)
         self.lifecycle = BrokerLifecycle(
@@ -198,6 +199,7 @@ class BrokerParts:
     def _listen_to_metadata(self) -> None:
         config, coordinators = self._parts.context.config, self.broker.coordinators
         self.dynamic_configs.on_change(self.replicas.configure_all)
+        self.dynamic_configs.on_change(self.lifecycle.beat_soon)
         self.dynamic_configs.on_change(lambda: self.connections.set_limits(connection_limits(config)))
         log = self._parts.log
         log.add_listener(self.dynamic_configs.on_metadata, self.dynamic_configs.reload)
@@ -257,6 +259,7 @@ def _identity(parts: QuorumParts, listeners: Sequence[BoundListener], *, was_cle
         rack=config.broker_rack,
         log_dirs=lambda: directories.roots.online_ids,
         offline_log_dirs=lambda: directories.roots.offline_ids,
+        cordoned_log_dirs=lambda: directories.roots.cordoned_ids,
         previous_epoch=directories.roots.clean_broker_epoch if was_clean else -1,
     )
 

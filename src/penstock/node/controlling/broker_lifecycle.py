@@ -25,7 +25,7 @@ from contextlib import suppress
 from typing import Final
 from uuid import UUID
 
-from penstock.metadata.features import SUPPORTED_FEATURES, beyond
+from penstock.metadata.features import CORDONED_LEVEL, SUPPORTED_FEATURES, beyond
 from penstock.metadata.image import BrokerImage, ClusterImage, Endpoint
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
 from penstock.node.controlling.commands import ActiveController
@@ -72,7 +72,7 @@ logger = logging.getLogger(__name__)
 class BrokerIdentity(Value, kw_only=True):
     """Of one run of its process; `previous_epoch` is known after a clean stop only (KIP-966).
 
-    `log_dirs` and `offline_log_dirs` give the ids of its log directories as they are now.
+    `log_dirs`, `offline_log_dirs` and `cordoned_log_dirs` give the ids of its log directories as they are now.
     """
 
     node_id: int
@@ -81,6 +81,7 @@ class BrokerIdentity(Value, kw_only=True):
     rack: str | None = None
     log_dirs: Callable[[], Sequence[UUID]] = tuple
     offline_log_dirs: Callable[[], Sequence[UUID]] = tuple
+    cordoned_log_dirs: Callable[[], Sequence[UUID]] = tuple
     previous_epoch: int = UNKNOWN_EPOCH
 
 
@@ -271,6 +272,7 @@ class BrokerLifecycle:
             current_metadata_offset=self._image.offset,
             want_shut_down=want_shut_down,
             offline_log_dirs=list(self._identity.offline_log_dirs()),
+            cordoned_log_dirs=self._cordoned(),
         )
         asked_s = self._lease.beats()
         deadline_s = asyncio.get_running_loop().time() + self._lease.length_s / 2  # the next one counts from later
@@ -285,6 +287,14 @@ class BrokerLifecycle:
         elif not reply.error_code:
             self._lease.is_renewed(asked_s)
         return reply
+
+    def _cordoned(self) -> list[UUID] | None:
+        is_known = self._image.metadata_version >= CORDONED_LEVEL
+        return list(self._identity.cordoned_log_dirs()) if is_known else None
+
+    def beat_soon(self) -> None:
+        """The next heartbeat says something new."""
+        self._has_news.set()
 
     def tell_of_directories(self) -> None:
         if self._untold_since_s is None:

@@ -101,10 +101,13 @@ class DirectoryMoves:
         return self._directories.futures.get((partition.topic, partition.index))
 
     def check_target(self, path: str) -> str:
-        """`path` is absolute. Raises KafkaError: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR."""
+        """`path` is absolute. Raises KafkaError: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_REPLICA_ASSIGNMENT."""
         for directory in self._directories.roots.for_data:
             if os.path.abspath(directory.path) == path:
                 directory.health.check()
+                if self._directories.roots.is_cordoned(directory.path):
+                    message = f"{path} takes no new replicas: it is in cordoned.log.dirs"
+                    raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
                 return directory.path
         raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is none of this node's log directories")
 

@@ -158,7 +158,7 @@ APIS: dict[int, tuple[str, str, int, int, int]] = {
     60: ("describe_cluster", "DescribeCluster", 0, 2, 0),
     61: ("describe_producers", "DescribeProducers", 0, 0, 0),
     62: ("broker_registration", "BrokerRegistration", 0, 4, 0),
-    63: ("broker_heartbeat", "BrokerHeartbeat", 0, 1, 0),
+    63: ("broker_heartbeat", "BrokerHeartbeat", 0, 2, 0),
     64: ("unregister_broker", "UnregisterBroker", 0, 0, 0),
     65: ("describe_transactions", "DescribeTransactions", 0, 0, 0),
     66: ("list_transactions", "ListTransactions", 0, 2, 0),

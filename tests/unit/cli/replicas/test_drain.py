@@ -5,11 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+import click
 import pytest
 
 from penstock.cli.replicas import drain
 from penstock.cli.replicas.drain import AT_ONCE, Drain
 from penstock.client.admin import Admin
+from penstock.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
 from penstock.client.admin.partitions import Outcome, Reassignment
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode
@@ -25,8 +27,16 @@ class World:
         self.asked: list[Mapping[TopicPartition, Sequence[int]]] = []
         self.most_moving = 0
         self.in_groups: set[str] = set()
+        self.cordoned: set[int] = set()
+        self.said: list[tuple[str, ConfigOperation] | int] = []
         admin: Any = SimpleNamespace(
-            partitions=self, topics=self, storage_groups=self, describe_cluster=self.describe_cluster
+            partitions=self,
+            topics=self,
+            storage_groups=self,
+            configs=self,
+            describe_cluster=self.describe_cluster,
+            describe_log_dirs=self.describe_log_dirs,
+            unregister_broker=self.unregister_broker,
         )
         self.drain = Drain(cast("Admin", admin), 4, -1)
 
@@ -56,6 +66,18 @@ class World:
     async def describe_cluster(self) -> Any:
         rows = [SimpleNamespace(node_id=node_id, rack=None, is_fenced=False) for node_id in self.brokers]
         return SimpleNamespace(brokers=rows)
+
+    async def describe_log_dirs(self, nodes: Iterable[int], topics: Mapping[str, Any]) -> list[Any]:
+        return [SimpleNamespace(node_id=node, is_cordoned=node in self.cordoned) for node in nodes]
+
+    async def alter(self, kind: ResourceType, name: str, changes: Sequence[ConfigChange]) -> None:
+        assert kind is ResourceType.BROKER
+        (change,) = changes
+        assert change.name == "cordoned.log.dirs"
+        self.said.append((name, change.operation))
+
+    async def unregister_broker(self, node_id: int) -> None:
+        self.said.append(node_id)
 
     async def reassign(self, targets: Mapping[TopicPartition, Sequence[int]]) -> dict[TopicPartition, Outcome]:
         self.asked.append(targets)
@@ -137,3 +159,28 @@ async def test_one_that_the_asked_broker_does_not_know_to_have_moved_is_not_move
     ]
     await world.drain.run()
     assert len(world.asked) == 1
+
+
+async def test_a_broker_is_cordoned_before_anything_moves_and_open_again_when_it_is_forgotten() -> None:
+    world = World([[4, 1]], [1, 2, 4])
+    await world.drain.run()
+    assert world.said == [("4", ConfigOperation.SET)]
+    world.brokers.remove(4)
+    await world.drain.forget()
+    assert world.said == [("4", ConfigOperation.SET), ("4", ConfigOperation.DELETE), 4]
+
+
+async def test_a_cordoned_broker_gets_nothing() -> None:
+    world = World([[4, 1]] * 6, [1, 2, 3, 4])
+    world.cordoned = {2}
+    await world.drain.run()
+    assert all(nodes == [3, 1] for nodes in world.replicas.values())
+
+
+async def test_nothing_begins_where_all_others_are_cordoned() -> None:
+    world = World([[4, 1]], [1, 2, 4])
+    world.cordoned = {2}
+    with pytest.raises(click.ClickException, match="1 other broker is in service and not cordoned"):
+        await world.drain.run()
+    assert not world.asked
+    assert not world.said, "it is not cordoned either"

@@ -98,9 +98,15 @@ def _result(
     path = os.path.abspath(directory.path)
     if failure is not None:
         logger.error("the log directory %s cannot be described: %s", path, failure.message)
-        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
+        return DescribeLogDirsResult(
+            error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, is_cordoned=directory.is_cordoned
+        )
     return DescribeLogDirsResult(
-        log_dir=path, topics=topics, total_bytes=directory.total_bytes, usable_bytes=directory.usable_bytes
+        log_dir=path,
+        topics=topics,
+        total_bytes=directory.total_bytes,
+        usable_bytes=directory.usable_bytes,
+        is_cordoned=directory.is_cordoned,
     )
 
 

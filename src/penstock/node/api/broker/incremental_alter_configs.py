@@ -1,6 +1,7 @@
 """IncrementalAlterConfigs, versions 0 and 1: sets, deletes, appends to and takes from single keys (KIP-339).
 
-The controller decides, but for the levels of this broker's loggers, which concern no other node (KIP-412).
+The controller decides, but for the levels of this broker's loggers, which concern no other node (KIP-412), and for
+cordoned directories that this broker does not have: only it knows their paths (KIP-1066).
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Final
 
+from penstock.metadata.configs.broker_rules import check_cordoned
+from penstock.metadata.configs.definitions import ConfigError
 from penstock.metadata.resources import ResourceType
 from penstock.node.api.broker_loggers import change_loggers
 from penstock.node.api.commands import handed_on
@@ -23,6 +26,10 @@ from penstock.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from penstock.protocol.requests.api import ApiKey
+
+CORDONED: Final = "cordoned.log.dirs"
+_ADDING: Final = (0, 2)
+"""Operations that set or append."""
 
 
 def _is_logger(resource: AlterConfigsResource) -> bool:
@@ -46,23 +53,41 @@ LOGGERS: Final = Each(
 def incremental_alter_configs(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Awaitable[IncrementalAlterConfigsResponse]:
-    if any(_is_logger(resource) for resource in request.resources):
-        return _with_loggers(broker, context, request)
+    if any(_is_answered_here(broker, resource) for resource in request.resources):
+        return _with_own_answers(broker, context, request)
     return handed_on(broker, context, request, IncrementalAlterConfigsResponse)
 
 
-async def _with_loggers(
+def _is_answered_here(broker: Broker, resource: AlterConfigsResource) -> bool:
+    return _is_logger(resource) or _wrong_cordon(broker, resource) is not None
+
+
+def _wrong_cordon(broker: Broker, resource: AlterConfigsResource) -> ConfigError | None:
+    if resource.resource_type != ResourceType.BROKER or resource.resource_name != str(broker.node_id):
+        return None
+    for change in resource.configs:
+        if change.name == CORDONED and change.config_operation in _ADDING and change.value:
+            try:
+                check_cordoned(tuple(it.strip() for it in change.value.split(",")), broker.config.log_dirs)
+            except ConfigError as error:
+                return error
+    return None
+
+
+async def _with_own_answers(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    """Let the controller answer for what is not a logger, then change the loggers; the answers come in that order."""
-    others = [resource for resource in request.resources if not _is_logger(resource)]
+    """Let the controller answer for what is not this broker's, then change its loggers; the answers come in that
+    order.
+    """
+    others = [resource for resource in request.resources if not _is_answered_here(broker, resource)]
     response = IncrementalAlterConfigsResponse()
     if others:
         response = await handed_on(broker, context, request.replace(resources=others), IncrementalAlterConfigsResponse)
     response.responses += [
         _change(broker, resource, validate_only=request.validate_only)
         for resource in request.resources
-        if _is_logger(resource)
+        if _is_answered_here(broker, resource)
     ]
     return response
 
@@ -72,6 +97,9 @@ def _change(broker: Broker, resource: AlterConfigsResource, *, validate_only: bo
         error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
     )
     try:
+        wrong = _wrong_cordon(broker, resource)
+        if wrong is not None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(wrong))
         if resource.resource_name != str(broker.node_id):
             message = f"this broker changes its own loggers, those of {broker.node_id}, only"
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
