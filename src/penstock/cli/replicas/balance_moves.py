@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from penstock.cli.replicas.move_targets import begin_moves, check_brokers, replicas_now
-from penstock.cli.replicas.replication_throttles import NO_LIMIT, clear_limits, limit_moves, planned_moves
+from penstock.cli.replicas.replication_throttles import NO_LIMIT, limit_moves, planned_moves, release_limits
 from penstock.cli.terminal.lines import say
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
@@ -71,4 +71,4 @@ class BalanceMoves:
 
     async def _clear(self, targets: Targets) -> None:
         if self._throttle != NO_LIMIT:
-            await clear_limits(self._admin, targets)
+            await release_limits(self._admin, targets)

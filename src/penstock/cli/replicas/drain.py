@@ -14,7 +14,13 @@ import click
 
 from penstock.cli.replicas.drain_plan import Racks, replacements
 from penstock.cli.replicas.move_targets import CORDONED, begin_moves, cordon, cordoned, uncordon
-from penstock.cli.replicas.replication_throttles import NO_LIMIT, clear_limits, limit_moves, planned_moves
+from penstock.cli.replicas.replication_throttles import (
+    NO_LIMIT,
+    check_limits,
+    limit_moves,
+    planned_moves,
+    release_limits,
+)
 from penstock.cli.terminal.lines import say
 from penstock.client.admin import Admin
 from penstock.client.admin.partitions import Reassignment
@@ -57,6 +63,8 @@ class Drain:
         """Returns when the broker has no replica any more, and gets none. Raises click.ClickException."""
         view = await self._look()
         self._closed = await cordoned(self._admin, view.racks.keys())
+        if self._throttle != NO_LIMIT and view.moving:
+            await check_limits(self._admin, view.racks.keys(), self._throttle)
         self._to_begin(view, self._left(view))  # where there are too few others nothing begins, and all stays open
         await self._cordon()
         total = len(self._left(view))
@@ -71,7 +79,7 @@ class Drain:
                 say("", "what is on the move goes on; the same command again does the rest", self.reopening, err=True)
                 raise
         if self._throttle != NO_LIMIT and self._begun:
-            await clear_limits(self._admin, self._begun)
+            await release_limits(self._admin, self._begun)
         say(f"Broker {self._node_id} has no replicas any more; {total} moved.")
 
     @property

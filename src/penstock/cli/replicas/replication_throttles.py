@@ -14,7 +14,7 @@ from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import option
 from penstock.cli.terminal.output import joined
 from penstock.client.admin import Admin
-from penstock.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
+from penstock.client.admin.configs import ConfigChange, ConfigOperation, ConfigSource, ResourceType
 from penstock.client.admin.partitions import Reassignment
 from penstock.client.values import TopicPartition
 from penstock.protocol.value import Value
@@ -84,9 +84,33 @@ async def clear_limits(admin: Admin, targets: Mapping[TopicPartition, Sequence[i
     """All brokers are freed, whichever client set the limits, and the topics of `targets`."""
     known = (await admin.describe_cluster(include_fenced=True)).brokers  # a broker that is away has its limit, too
     nodes = sorted({*(broker.node_id for broker in known), *(node for nodes in targets.values() for node in nodes)})
-    topics = sorted({partition.topic for partition in targets})
     say(f"Clearing broker-level throttles on broker{_s(nodes)} {joined(nodes)}")
     await _alter_brokers(admin, nodes, [_delete(key) for key in (*RATES, DIRECTORIES)])
+    await _clear_topics(admin, sorted({partition.topic for partition in targets}))
+
+
+async def release_limits(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
+    """As `clear_limits`, but what other clients have on the move keeps its limit."""
+    busy = {partition.topic for partition in await admin.partitions.reassignments()}
+    if not busy:
+        await clear_limits(admin, targets)
+        return
+    await _clear_topics(admin, sorted({partition.topic for partition in targets} - busy))
+    say("other partitions are on the move: the limit of the brokers stays until those are there", err=True)
+
+
+async def check_limits(admin: Admin, nodes: Iterable[int], bytes_per_s: int) -> None:
+    """Raises click.ClickException for brokers that have another limit."""
+    for node_id in sorted(nodes):
+        for entry in await admin.configs.describe(ResourceType.BROKER, str(node_id), keys=RATES):
+            if entry.source is ConfigSource.DYNAMIC_BROKER_CONFIG and entry.value != str(bytes_per_s):
+                raise click.ClickException(
+                    f"partitions are on the move with another limit: {entry.name}={entry.value} on broker {node_id}; "
+                    "give the same limit, or none to go along with it"
+                )
+
+
+async def _clear_topics(admin: Admin, topics: Sequence[str]) -> None:
     say(f"Clearing topic-level throttles on topic{_s(topics)} {joined(topics)}")
     for topic in topics:
         await admin.configs.alter(ResourceType.TOPIC, topic, [_delete(LEADERS), _delete(FOLLOWERS)])

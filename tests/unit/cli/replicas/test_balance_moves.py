@@ -85,11 +85,11 @@ async def test_a_refusal_ends_it_and_the_limits_are_taken_away(monkeypatch: pyte
     async def limit_moves(*_: Any) -> None:
         said.append("limited")
 
-    async def clear_limits(*_: Any) -> None:
+    async def release_limits(*_: Any) -> None:
         said.append("cleared")
 
     monkeypatch.setattr(balance_moves, "limit_moves", limit_moves)
-    monkeypatch.setattr(balance_moves, "clear_limits", clear_limits)
+    monkeypatch.setattr(balance_moves, "release_limits", release_limits)
     world = World(refuses=True)
     with pytest.raises(click.ClickException, match="t-0 cannot move: no"):
         await BalanceMoves(world.admin, 1_000, 3).run(targets(3))

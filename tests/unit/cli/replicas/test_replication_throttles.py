@@ -1,12 +1,18 @@
-"""Limits of copies: one that would let nothing through is refused by whatever command takes it."""
+"""Limits of copies: one that would let nothing through is refused, and nobody's is overwritten or taken away."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from importlib import import_module
+from types import SimpleNamespace
+from typing import Any, cast
 
 import click
 import pytest
 
 from penstock.cli.main import COMMANDS
+from penstock.cli.replicas.replication_throttles import check_limits, release_limits
+from penstock.client.admin import Admin
+from penstock.client.admin.configs import ConfigChange, ConfigEntry, ConfigSource, ResourceType
+from penstock.client.values import TopicPartition
 
 
 def limits(command: click.Command) -> Iterator[click.Parameter]:
@@ -31,3 +37,44 @@ def test_it_lets_something_through(limit: click.Parameter) -> None:
     for text in ("0", "-5"):
         with pytest.raises(click.BadParameter, match=f"with {text} bytes a second nothing would move: give 1 or more"):
             limit.type.convert(text, limit, None)
+
+
+class Cluster:
+    """Brokers 1 and 2, of which the second has a limit; partitions of these topics are on the move."""
+
+    def __init__(self, *moving: str) -> None:
+        self.moving = moving
+        self.cleared: list[str] = []
+        fields: Any = SimpleNamespace(configs=self, partitions=self, describe_cluster=self.describe_cluster)
+        self.admin = cast("Admin", fields)
+
+    async def reassignments(self) -> list[TopicPartition]:
+        return [TopicPartition(topic, 0) for topic in self.moving]
+
+    async def describe_cluster(self, *, include_fenced: bool) -> Any:
+        return SimpleNamespace(brokers=[SimpleNamespace(node_id=node) for node in (1, 2)])
+
+    async def describe(self, kind: ResourceType, name: str, *, keys: Collection[str]) -> list[ConfigEntry]:
+        source = ConfigSource.DYNAMIC_BROKER_CONFIG if name == "2" else ConfigSource.DEFAULT_CONFIG
+        return [ConfigEntry(key, "5000", source, False, False, []) for key in keys]
+
+    async def alter(self, kind: ResourceType, name: str, changes: Sequence[ConfigChange]) -> None:
+        self.cleared.append(name)
+
+
+async def test_another_limit_is_not_overwritten() -> None:
+    cluster = Cluster("t")
+    await check_limits(cluster.admin, [1, 2], 5000)
+    with pytest.raises(click.ClickException, match=r"throttled\.rate=5000 on broker 2; give the same limit, or none"):
+        await check_limits(cluster.admin, [1, 2], 7000)
+    await check_limits(cluster.admin, [1], 7000)
+
+
+async def test_what_others_have_on_the_move_keeps_its_limit() -> None:
+    targets = {TopicPartition(topic, 0): [1] for topic in ("t", "u")}
+    cluster = Cluster("u", "v")
+    await release_limits(cluster.admin, targets)
+    assert cluster.cleared == ["t"]
+    cluster = Cluster()
+    await release_limits(cluster.admin, targets)
+    assert cluster.cleared == ["1", "2", "t", "u"]
