@@ -5,6 +5,7 @@
 * who is not in sync leads only where loss was allowed, and has to recover
 * who is an eligible leader has all that is committed
 * whatever course a move takes, where it began stays known: a cancellation leads there
+* limits of moves last as long as anything is on the move
 * no new replica goes to a broker all of whose directories are cordoned
 * blocks of producer ids are disjoint
 
@@ -23,6 +24,7 @@ from tests.simulation.controller_holders import Holders
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.controller import Controller
 from penstock.controller.eligible_leaders import MIN_ISR, keeps_track
+from penstock.controller.move_limits import UNTIL_MOVED
 from penstock.controller.partition_change import UNCLEAN_LEADER_ELECTION, Electorate
 from penstock.metadata.image import ClusterImage, ConfigResource, PartitionImage, ResourceType
 from penstock.metadata.partition_index import Partitions, each
@@ -48,6 +50,7 @@ class Invariants:
         self.producer_id_blocks: dict[int, int] = {}
         self.holders = Holders()
         self.needed: dict[tuple[UUID, int], int] = {}
+        self.is_limited = False
 
     def decided(
         self,
@@ -67,6 +70,7 @@ class Invariants:
         for broker in image.brokers.values():
             must(broker.epoch >= self.broker_epochs.get(broker.node_id, -1), f"broker {broker.node_id}: older epoch")
             self.broker_epochs[broker.node_id] = broker.epoch
+        self._limit(image)
         now: dict[tuple[UUID, int], PartitionImage] = {}
         for topic in image.topics.values():
             careless = image.config_of(ResourceType.TOPIC, topic.name).get(UNCLEAN_LEADER_ELECTION) == "true"
@@ -100,6 +104,7 @@ class Invariants:
     def rewound(self, image: ClusterImage, holders: Holders) -> None:
         """A new controller begins from what is committed, which may be less than what the old one had decided."""
         self.holders = holders.copy()
+        self.is_limited = UNTIL_MOVED in image.config_of(ResourceType.BROKER, "")
         self.needed.clear()
         self.partitions = {
             (topic.topic_id, index): partition
@@ -135,6 +140,11 @@ class Invariants:
         must(p.leader == NO_LEADER or p.leader in p.isr, f"the leader is not in sync: {name}")
         must(len(set(p.replicas)) == len(p.replicas) == len(p.directories), f"replicas: {name}")
         must(set(p.adding_replicas) | set(p.removing_replicas) <= set(p.replicas), f"on the move: {name}")
+
+    def _limit(self, image: ClusterImage) -> None:
+        is_limited = UNTIL_MOVED in image.config_of(ResourceType.BROKER, "")
+        must(is_limited or not self.is_limited or not image.index.reassigning, "limits ended before the moves")
+        self.is_limited = is_limited
 
     def _place(self, name: str, image: ClusterImage, before: PartitionImage | None, after: PartitionImage) -> None:
         present = () if before is None else before.replicas

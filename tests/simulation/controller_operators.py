@@ -2,6 +2,7 @@
 
 from random import Random
 
+from penstock.controller.move_limits import UNTIL_MOVED
 from penstock.metadata.image import ClusterImage
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.alter_partition_reassignments import (
@@ -132,12 +133,13 @@ class Operators:
         return UpdateFeaturesRequest(feature_updates=[update])
 
     def _need_replicas(self, image: ClusterImage) -> Message:
-        """Another number of replicas must be in sync, for one topic or for all."""
+        """Another number of replicas must be in sync, for one topic or for all; then moves are limited as well."""
         resource_type, name = self._random.choice(((2, self._topic(image)), (2, self._topic(image)), (4, "")))
         config = AlterableConfig(
             name="min.insync.replicas", config_operation=0, value=str(self._random.randrange(1, 4))
         )
-        resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=[config])
+        configs = [config] if name else [config, AlterableConfig(name=UNTIL_MOVED, config_operation=0, value="true")]
+        resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=configs)
         return IncrementalAlterConfigsRequest(resources=[resource])
 
     def _balance(self, image: ClusterImage) -> Message:

@@ -10,6 +10,7 @@ from penstock.controller import (
     claim_storage_group,
     create_topics,
     eligible_leaders,
+    move_limits,
     moves,
     partition_change,
     producer_ids,
@@ -21,6 +22,7 @@ from penstock.controller.claim_storage_group import decide_claim_storage_group
 from penstock.controller.decision import ControllerState, Decision
 from penstock.controller.group_leaders import left_in_group
 from penstock.controller.heartbeats import Going, Heartbeats
+from penstock.controller.move_limits import UNTIL_MOVED
 from penstock.controller.partition_change import Electorate
 from penstock.controller.placement import place
 from penstock.controller.producer_ids import decide_allocate_producer_ids
@@ -28,6 +30,7 @@ from penstock.leadership import balancer
 from penstock.leadership.balancer import Balancer, View, _Wait
 from penstock.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from penstock.metadata.records import PartitionChangeRecord, ProducerIdsRecord
+from penstock.metadata.resources import ResourceType
 from penstock.metadata.topics import NO_LEADER, NO_LEADER_CHANGE
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
@@ -50,6 +53,15 @@ def cordoned_brokers_get_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
         return place([broker.replace(cordoned_directories=None) for broker in brokers], *others)
 
     monkeypatch.setattr(create_topics, "place", place_anywhere)
+
+
+def limits_end_before_the_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller takes limits away after a while, whatever is on the move."""
+
+    def are_unused(image: ClusterImage) -> bool:
+        return UNTIL_MOVED in image.config_of(ResourceType.BROKER, "")
+
+    monkeypatch.setattr(move_limits, "_are_unused", are_unused)
 
 
 def unclean_without_leave(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,8 +86,7 @@ class ControllerWorld:
         self.heard_ms: dict[int, int] = {}
         self.told: set[int] = set()
         self.decisions = self.takeovers = self.fenced = 0
-        self.append_fails = 0.0
-        self.was_appended = True
+        self.append_fails, self.was_appended = 0.0, True
         ids = [n * self.random.choice((1, 7)) for n in range(1, self.random.randrange(2, 6))]
         ids = list(dict.fromkeys(ids))
         racks = self.random.choice(((None,), ("a", "b"), ("a", "b", "c")))
@@ -100,6 +99,7 @@ class ControllerWorld:
             rules=DefinedConfigs({}),
             node_id=self.random.choice((-1, ids[0])),
             broker_session_timeout_ms=SESSION_MS,
+            unused_limits_ms=300,
             max_moves_per_decision=self.random.choice((1, 2, 5, 5000)),
             leader_balance=BalanceSettings(self.random.choice((None, 700)), least_percent=0, timeout_ms=BALANCE_MS),
             unclean_election_interval_ms=self.random.choice((None, 500)),

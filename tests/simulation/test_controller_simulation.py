@@ -17,6 +17,7 @@ KEPT = [3064367301]
 PLANTED: dict[Bug, int] = {
     planted.fenced_brokers_lead: 20,
     planted.cordoned_brokers_get_replicas: 40,
+    planted.limits_end_before_the_moves: 60,
     planted.unclean_without_leave: 60,
     planted.earlier_lives_change_the_isr: 20,
     planted.anybody_comes_in_sync: 20,

@@ -69,6 +69,8 @@ class ControllerSettings(Value):
     max_moves_per_decision: int = 2_000
     """Partitions of a broker that change in one decision: they need not do so together, nor clients wait long."""
     leader_balance: BalanceSettings = BalanceSettings()
+    unused_limits_ms: int = 10_000
+    """How long limits of moves stay when nothing is on the move any more."""
     unclean_election_interval_ms: int | None = None
     """How often partitions without a leader are looked through for unclean elections; None: never."""
 

@@ -6,6 +6,7 @@
 | a broker that has been silent for too long is fenced | when its session ends |
 | a partition without a leader gets an outdated one where that is allowed | `unclean.leader.election.interval.ms` |
 | the same | when a config changes where it is allowed |
+| limits of moves are taken away | when nothing has been on the move for a while (`move_limits`) |
 | leadership returns to the preferred replicas, one partition at a time | as the balancer says (`penstock.leadership`) |
 """
 
@@ -14,6 +15,7 @@ from itertools import islice
 
 from penstock.controller.brokers import fence_silent_broker
 from penstock.controller.decision import ControllerState
+from penstock.controller.move_limits import MoveLimits
 from penstock.controller.moves import finish, led_anew
 from penstock.controller.partition_change import Electorate, Wanted, changed
 from penstock.metadata.image import ClusterImage, PartitionImage
@@ -32,6 +34,7 @@ class Upkeep:
         self._has_begun = False
         self._next_unclean_ms: int | None = None
         self._view = _View(state)
+        self._limits = MoveLimits(state.settings.unused_limits_ms)
 
     def begin(self, now_ms: int) -> None:
         if not self._has_begun:
@@ -49,6 +52,7 @@ class Upkeep:
             self._state.heartbeats.deadline_ms,
             self._next_unclean_ms,
             self._state.balancer.deadline_ms(self._view),
+            self._limits.deadline_ms(self._state.image),
         )
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
@@ -58,7 +62,12 @@ class Upkeep:
             records = finish(self._state, broker_id)
             if records:
                 return records
-        return fence_silent_broker(self._state, now_ms) or self._elect_uncleanly(now_ms) or self._balance(now_ms)
+        return (
+            fence_silent_broker(self._state, now_ms)
+            or self._elect_uncleanly(now_ms)
+            or self._balance(now_ms)
+            or self._limits.due(self._state.image, now_ms)
+        )
 
     def _elect_uncleanly(self, now_ms: int) -> list[MetadataRecord]:
         is_time = self._next_unclean_ms is not None and now_ms >= self._next_unclean_ms

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from penstock.cli.replicas.move_targets import begin_moves, check_brokers, replicas_now
-from penstock.cli.replicas.replication_throttles import NO_LIMIT, limit_moves, planned_moves, release_limits
+from penstock.cli.replicas.replication_throttles import NO_LIMIT, limit_until_moved, planned_moves, release_limits
 from penstock.cli.terminal.lines import say
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
@@ -50,7 +50,7 @@ class BalanceMoves:
 
     async def _move(self, batch: Targets, current: Targets) -> None:
         if self._throttle != NO_LIMIT:
-            await limit_moves(self._admin, planned_moves({}, batch, current), self._throttle)
+            await limit_until_moved(self._admin, planned_moves({}, batch, current), self._throttle)
         self._under_way = list(batch)
         await begin_moves(self._admin, batch)
         while not self._is_done(await self._admin.partitions.reassignments()):

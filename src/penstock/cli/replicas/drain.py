@@ -17,7 +17,7 @@ from penstock.cli.replicas.move_targets import CORDONED, begin_moves, cordon, co
 from penstock.cli.replicas.replication_throttles import (
     NO_LIMIT,
     check_limits,
-    limit_moves,
+    limit_until_moved,
     planned_moves,
     release_limits,
 )
@@ -168,7 +168,7 @@ class Drain:
         if not some:
             return
         if self._throttle != NO_LIMIT:
-            await limit_moves(self._admin, planned_moves(view.moving, some, view.replicas), self._throttle)
+            await limit_until_moved(self._admin, planned_moves(view.moving, some, view.replicas), self._throttle)
         await begin_moves(self._admin, some)
         self._begun |= some
         for partition in some:

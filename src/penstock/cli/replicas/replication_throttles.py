@@ -17,12 +17,12 @@ from penstock.client.admin import Admin
 from penstock.client.admin.configs import ConfigChange, ConfigOperation, ConfigSource, ResourceType
 from penstock.client.admin.partitions import Reassignment
 from penstock.client.values import TopicPartition
+from penstock.controller.move_limits import LISTS, RATES, UNTIL_MOVED
 from penstock.protocol.value import Value
 
-LEADERS: Final = "leader.replication.throttled.replicas"
-FOLLOWERS: Final = "follower.replication.throttled.replicas"
-RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+(LEADERS, FOLLOWERS) = LISTS
 DIRECTORIES: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+ALL_BROKERS: Final = ""
 NO_LIMIT: Final = -1
 
 
@@ -61,6 +61,12 @@ def planned_moves(
         sources = moves[partition].sources if partition in moves else tuple(current[partition])
         moves[partition] = PlannedMove(sources, tuple(node for node in nodes if node not in sources))
     return moves
+
+
+async def limit_until_moved(admin: Admin, moves: Moves, bytes_per_s: int) -> None:
+    """The controller takes the limits away where the command cannot any more: it was killed, or a broker was away."""
+    await admin.configs.alter(ResourceType.BROKER, ALL_BROKERS, [_set(UNTIL_MOVED, "true")])
+    await limit_moves(admin, moves, bytes_per_s)
 
 
 async def limit_moves(admin: Admin, moves: Moves, bytes_per_s: int) -> None:

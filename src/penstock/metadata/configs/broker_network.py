@@ -119,6 +119,9 @@ num.replica.fetchers int 1 * cluster high | Connections to each leader.
 num.replica.alter.log.dirs.threads int null * fixed high | Threads that move replicas between directories.
 follower.replication.throttled.rate long 9223372036854775807 0.. cluster medium | Bytes a second a follower takes.
 leader.replication.throttled.rate long 9223372036854775807 0.. cluster medium | Bytes a second a leader gives.
+penstock.replication.throttled.until.moved boolean false * cluster medium
+    | Whether the rates and lists for throttled replication are taken away when nothing has been on the move for ten
+    | seconds, and this key with them. Commands that move replicas set it with the limits.
 replica.alter.log.dirs.io.max.bytes.per.second long 9223372036854775807 0.. cluster medium | Speed of moves.
 replication.quota.window.num int 11 1.. fixed low | Samples kept for replication quotas.
 replication.quota.window.size.seconds int 1 1.. fixed low | Length of a sample for replication quotas.

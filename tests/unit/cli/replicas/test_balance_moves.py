@@ -82,13 +82,13 @@ async def test_whoever_stops_it_takes_back_what_is_under_way_and_no_more() -> No
 async def test_a_refusal_ends_it_and_the_limits_are_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
 
-    async def limit_moves(*_: Any) -> None:
+    async def limit_until_moved(*_: Any) -> None:
         said.append("limited")
 
     async def release_limits(*_: Any) -> None:
         said.append("cleared")
 
-    monkeypatch.setattr(balance_moves, "limit_moves", limit_moves)
+    monkeypatch.setattr(balance_moves, "limit_until_moved", limit_until_moved)
     monkeypatch.setattr(balance_moves, "release_limits", release_limits)
     world = World(refuses=True)
     with pytest.raises(click.ClickException, match="t-0 cannot move: no"):

@@ -9,7 +9,12 @@ import click
 import pytest
 
 from penstock.cli.main import COMMANDS
-from penstock.cli.replicas.replication_throttles import check_limits, release_limits
+from penstock.cli.replicas.replication_throttles import (
+    PlannedMove,
+    check_limits,
+    limit_until_moved,
+    release_limits,
+)
 from penstock.client.admin import Admin
 from penstock.client.admin.configs import ConfigChange, ConfigEntry, ConfigSource, ResourceType
 from penstock.client.values import TopicPartition
@@ -44,7 +49,8 @@ class Cluster:
 
     def __init__(self, *moving: str) -> None:
         self.moving = moving
-        self.cleared: list[str] = []
+        self.altered: list[str] = []
+        self.values: dict[str, str | None] = {}
         fields: Any = SimpleNamespace(configs=self, partitions=self, describe_cluster=self.describe_cluster)
         self.admin = cast("Admin", fields)
 
@@ -59,7 +65,16 @@ class Cluster:
         return [ConfigEntry(key, "5000", source, False, False, []) for key in keys]
 
     async def alter(self, kind: ResourceType, name: str, changes: Sequence[ConfigChange]) -> None:
-        self.cleared.append(name)
+        self.altered.append(name)
+        self.values |= {change.name: change.value for change in changes}
+
+
+async def test_limits_are_marked_as_those_of_moves_before_they_are_set() -> None:
+    cluster = Cluster()
+    moves = {TopicPartition("t", 0): PlannedMove((1,), (2,))}
+    await limit_until_moved(cluster.admin, moves, 5000)
+    assert cluster.altered == ["", "t", "1", "2"]
+    assert cluster.values["penstock.replication.throttled.until.moved"] == "true"
 
 
 async def test_another_limit_is_not_overwritten() -> None:
@@ -74,7 +89,7 @@ async def test_what_others_have_on_the_move_keeps_its_limit() -> None:
     targets = {TopicPartition(topic, 0): [1] for topic in ("t", "u")}
     cluster = Cluster("u", "v")
     await release_limits(cluster.admin, targets)
-    assert cluster.cleared == ["t"]
+    assert cluster.altered == ["t"]
     cluster = Cluster()
     await release_limits(cluster.admin, targets)
-    assert cluster.cleared == ["1", "2", "t", "u"]
+    assert cluster.altered == ["1", "2", "t", "u"]
