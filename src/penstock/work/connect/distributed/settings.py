@@ -1,12 +1,15 @@
 """The keys of Kafka's `connect-distributed.properties`."""
 
+import importlib
 from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.protocol.value import Value
 from penstock.work.connect.config import ConfigError, ConfigKey, parse, with_prefix
 from penstock.work.connect.runtime import settings as of_all
+from penstock.work.plan import Planner, even, sticky, weighted
 
+_PLANNERS: Final[Mapping[str, Planner]] = {"even": even, "sticky": sticky, "weighted": weighted}
 STORES: Final = ("config", "offset", "status")
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 KEYS: Final = (
@@ -29,6 +32,12 @@ KEYS: Final = (
     ConfigKey("heartbeat.interval.ms", "int", 3_000, "How often it shows that it lives.", least=1),
     ConfigKey("rebalance.timeout.ms", "int", 60_000, "How long all may take to join a generation.", least=1),
     ConfigKey("scheduled.rebalance.max.delay.ms", "int", 0, "How long tasks wait for a worker that has left.", least=0),
+    ConfigKey(
+        "tasks.planner",
+        "string",
+        "sticky",
+        "How the leader shares tasks out: even, sticky, weighted, or a function of yours, module:function.",
+    ),
     ConfigKey("exactly.once.source.support", "string", "disabled", "Transactions of sources.", choices=("disabled",)),
 )
 
@@ -54,9 +63,23 @@ def storage_of(store: str, settings: Mapping[str, Any], config: Mapping[str, str
     return Storage(settings[f"{store}.storage.topic"], partitions, factor, {**more, **_COMPACTED})
 
 
+def planner_of(name: str) -> Planner:
+    """ConfigError."""
+    if name in _PLANNERS:
+        return _PLANNERS[name]
+    module, _, attribute = name.partition(":")
+    try:
+        found: Planner = getattr(importlib.import_module(module), attribute)
+    except Exception as error:
+        reason = f"tasks.planner={name} is none of {', '.join(_PLANNERS)}, and cannot be loaded: {error!r}"
+        raise ConfigError({"tasks.planner": [reason]}) from error
+    return found
+
+
 def parse_settings(config: Mapping[str, str]) -> dict[str, Any]:
     """ConfigError names everything that is wrong."""
     settings = parse(KEYS, config)
+    planner_of(settings["tasks.planner"])
     for store in STORES:
         storage_of(store, settings, config)
     if settings["heartbeat.interval.ms"] >= settings["session.timeout.ms"]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from penstock.work.connect.clients import Clients
-from penstock.work.connect.distributed.settings import parse_settings, storage_of
+from penstock.work.connect.distributed.settings import parse_settings, planner_of, storage_of
 from penstock.work.connect.distributed.topic_log import TopicLog
 from penstock.work.connect.runtime.leading import NotLeadingError
 from penstock.work.connect.runtime.logs import OnRecord
@@ -59,6 +59,7 @@ class DistributedWorker(ConnectWorker):
         worker = WorkerSettings(
             name=self.worker_id,
             url=self.url,
+            planner=planner_of(settings["tasks.planner"]),
             session_timeout_ms=settings["session.timeout.ms"],
             heartbeat_interval_ms=settings["heartbeat.interval.ms"],
             rebalance_timeout_ms=settings["rebalance.timeout.ms"],

@@ -27,6 +27,7 @@ from penstock.work.connect.runtime.kinds import (
     keys_beside_own,
     kind_of,
 )
+from penstock.work.connect.runtime.settings import refused_overrides
 
 KINDS: Final[Mapping[str, Mapping[str, type[Any]]]] = {
     "connector": CONNECTORS,
@@ -77,11 +78,11 @@ def keys_of(kind: Kind) -> list[ConfigKey]:
 def validated(
     config: Mapping[str, str | None],
     defaults: Mapping[str, str],
-    group_id: str | None,
+    settings: Mapping[str, Any],
     providers: Providers,
     plugin: str | None = None,
 ) -> dict[str, Any]:
-    """What each key says and what is wrong with it; RestError for an unknown connector."""
+    """What each key says and what is wrong with it, on a worker with these settings; RestError for an unknown one."""
     name = config.get("connector.class")
     if name is None:
         raise bad_request("the configuration has no connector.class")
@@ -93,7 +94,7 @@ def validated(
     except PluginError as error:
         raise bad_request(str(error)) from None
     try:
-        errors = _errors(kind, providers.resolved(given), defaults, group_id)
+        errors = _errors(kind, providers.resolved(given), defaults, settings)
     except ConfigError as error:
         errors = {key: list(reasons) for key, reasons in error.errors.items()}
     for key, value in config.items():
@@ -111,8 +112,8 @@ def validated(
     return {"name": name, "error_count": count, "groups": groups, "configs": rows}
 
 
-def _errors(kind: Kind, given: Mapping[str, str], defaults: Mapping[str, str], group_id: str | None) -> Errors:
-    errors: Errors = {}
+def _errors(kind: Kind, given: Mapping[str, str], defaults: Mapping[str, str], settings: Mapping[str, Any]) -> Errors:
+    errors: Errors = refused_overrides(given, settings)
     for key in keys_of(kind):
         try:
             key.parse(given.get(key.name))
@@ -138,7 +139,7 @@ def _errors(kind: Kind, given: Mapping[str, str], defaults: Mapping[str, str], g
         errors.setdefault(wrong, []).extend(reasons)
     if issubclass(kind, SinkConnector):
         readers = given.get("consumer.override.group.id", f"connect-{given.get('name', '')}")
-        if readers == group_id:
+        if readers == settings.get("group.id"):
             errors.setdefault("name", []).append(
                 f"the sink would read as group {readers}, which is that of the workers"
             )

@@ -165,9 +165,7 @@ class Herder:
         worker = self.worker
         try:
             async with asyncio.timeout(LIMIT_S):
-                return await calls.call(
-                    validated, config, worker.config, worker.settings.get("group.id"), worker.providers, plugin
-                )
+                return await calls.call(validated, config, worker.config, worker.settings, worker.providers, plugin)
         except TimeoutError:
             raise RestError(
                 HTTPStatus.INTERNAL_SERVER_ERROR, f"the plugin has not answered for {LIMIT_S:g} s"

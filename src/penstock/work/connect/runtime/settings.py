@@ -1,6 +1,7 @@
 """The keys that all workers understand, whether they share connectors or not."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from penstock.work.connect import providers
 from penstock.work.connect.config import ConfigKey
@@ -28,6 +29,26 @@ KEYS: Final = (
     ),
     ConfigKey("access.control.allow.origin", "list", (), "Whose web pages may ask, * for any and in parts of names."),
     ConfigKey("access.control.allow.methods", "list", (), "What these may do; GET,POST,HEAD, if nothing is named."),
+    ConfigKey(
+        "connector.client.config.override.policy",
+        "string",
+        "All",
+        "Which settings of its clients a connector may change.",
+        choices=("All", "None", "Principal", "Allowlist"),
+    ),
+    ConfigKey("connector.client.config.override.allowlist", "list", (), "Those, where the policy is Allowlist."),
     ConfigKey("topic.tracking.enable", "boolean", True, "Whether it is kept which topics a connector uses."),
     ConfigKey("topic.tracking.allow.reset", "boolean", True, "Whether that may be forgotten on request."),
 )
+OVERRIDES: Final = ("producer.override.", "consumer.override.", "admin.override.")
+_PRINCIPAL: Final = ("sasl.jaas.config", "sasl.mechanism", "security.protocol")
+
+
+def refused_overrides(config: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What a connector's configuration changes of its clients though the worker forbids it (KIP-458, KIP-1188)."""
+    policy = settings["connector.client.config.override.policy"]
+    allowed = settings["connector.client.config.override.allowlist"] if policy == "Allowlist" else ()
+    allowed = _PRINCIPAL if policy == "Principal" else allowed
+    found = {key: key.removeprefix(prefix) for key in config for prefix in OVERRIDES if key.startswith(prefix)}
+    reason = f"the worker's connector.client.config.override.policy={policy} does not allow it"
+    return {key: [f"{key}: {reason}"] for key, name in found.items() if policy != "All" and name not in allowed}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.work.connect.config import ConfigKey, parse
+from penstock.work.connect.config import ConfigError, ConfigKey, parse
 from penstock.work.connect.runtime import settings as of_all
 from penstock.work.connect.runtime.kinds import checked
 from penstock.work.connect.runtime.logs import OnRecord
@@ -71,6 +71,8 @@ class StandaloneWorker(ConnectWorker):
 
     async def create(self, config: Mapping[str, str]) -> None:
         """Returns when the connector has started; ConfigError, PluginError, NotStartedError."""
+        if wrong := of_all.refused_overrides(config, self.settings):
+            raise ConfigError(wrong)
         await asyncio.to_thread(lambda: checked(self.providers.resolved(config)))
         name = config["name"]
         await self.leading.put_connector(name, config, None)

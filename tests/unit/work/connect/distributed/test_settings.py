@@ -1,9 +1,13 @@
 """Keys of `connect-distributed.properties`."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from penstock.work.connect.config import ConfigError
-from penstock.work.connect.distributed.settings import parse_settings, storage_of
+from penstock.work.connect.distributed.settings import parse_settings, planner_of, storage_of
+from penstock.work.connect.runtime.settings import refused_overrides
+from penstock.work.plan import Member, Plan, Task, weighted
 
 NEEDED = {
     "group.id": "g",
@@ -38,9 +42,37 @@ def test_a_topic_takes_further_keys() -> None:
         ({"status.storage.cleanup.policy": "delete"}, "status.storage.cleanup.policy is compact"),
         ({"heartbeat.interval.ms": "20000"}, "must be less than session.timeout.ms"),
         ({"exactly.once.source.support": "enabled"}, "allowed are disabled"),
+        ({"tasks.planner": "fair"}, "none of even, sticky, weighted"),
+        ({"connector.client.config.override.policy": "Some"}, "allowed are All, None, Principal, Allowlist"),
     ],
 )
 def test_what_cannot_be(change: dict[str, str | None], reason: str) -> None:
     config = {key: value for key, value in {**NEEDED, **change}.items() if value is not None}
     with pytest.raises(ConfigError, match=reason):
         parse_settings(config)
+
+
+def everything_to_the_first(tasks: Sequence[Task], members: Sequence[Member]) -> Plan:
+    return {members[0].name: tuple(task.name for task in tasks)}
+
+
+def test_a_plan_of_ones_own() -> None:
+    assert planner_of("weighted") is weighted
+    assert planner_of(f"{__name__}:everything_to_the_first") is everything_to_the_first
+
+
+@pytest.mark.parametrize(
+    ("policy", "refused"),
+    [
+        ({}, []),
+        ({"policy": "None"}, ["linger.ms", "sasl.mechanism"]),
+        ({"policy": "Principal"}, ["linger.ms"]),
+        ({"policy": "Allowlist", "allowlist": "linger.ms"}, ["sasl.mechanism"]),
+        ({"policy": "Allowlist"}, ["linger.ms", "sasl.mechanism"]),
+    ],
+)
+def test_what_connectors_may_change_of_their_clients(policy: dict[str, str], refused: list[str]) -> None:
+    keys = {f"connector.client.config.override.{key}": value for key, value in policy.items()}
+    config = {"producer.override.linger.ms": "1", "producer.override.sasl.mechanism": "PLAIN", "tasks.max": "1"}
+    wrong = refused_overrides(config, parse_settings(NEEDED | keys))
+    assert list(wrong) == [f"producer.override.{name}" for name in refused]
