@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.client.admin import Admin
 from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
 from penstock.client.settings import ConsumerSettings
@@ -160,6 +161,17 @@ def shout(record: SinkRecord) -> object:
     if record.value == "bad":
         raise ValueError("it is bad")
     return None if record.value == "quiet" else [f"{record.value}!", record.replace(value="again")]
+
+
+async def test_a_sink_makes_its_dead_letter_queue(worker: Watched, bootstrap: str, topic: str, tmp_path: Path) -> None:
+    """Before anything is left out, and with the replicas that are asked for."""
+    dead, queue = f"{topic}-dead", "errors.deadletterqueue.topic"
+    config = {"name": topic, "connector.class": "FileStreamSink", "topics": topic, "file": str(tmp_path / "out")}
+    config |= {"errors.tolerance": "all", f"{queue}.name": dead, f"{queue}.replication.factor": "1"}
+    await worker.start(config)
+    await worker.until(f"{topic}-0", RunState.RUNNING)
+    async with Admin(bootstrap) as admin:
+        assert dead in await admin.topics.names()
 
 
 async def test_a_function_between_topics(worker: Watched, bootstrap: str, topic: str) -> None:

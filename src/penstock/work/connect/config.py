@@ -29,6 +29,7 @@ def _list(text: str) -> tuple[str, ...]:
 
 TYPES: Final[Mapping[str, Callable[[str], Any]]] = {
     "string": str,
+    "short": int,
     "int": int,
     "long": int,
     "double": float,

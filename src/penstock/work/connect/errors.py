@@ -8,6 +8,7 @@
 | `log.enable` | false | whether what is left out is logged |
 | `log.include.messages` | false | whether where the record lay is logged as well |
 | `deadletterqueue.topic.name` | | the topic that gets what a sink leaves out |
+| `deadletterqueue.topic.replication.factor` | -1 | its replicas, if it has to be made; -1: the broker's number |
 | `deadletterqueue.context.headers.enable` | false | whether its headers say what happened |
 """
 
@@ -22,6 +23,7 @@ from penstock.protocol.value import Value
 from penstock.work.connect.config import ConfigKey
 
 LEFT_OUT: Final = "errors.deadletterqueue.topic.name"
+LEFT_OUT_REPLICAS: Final = "errors.deadletterqueue.topic.replication.factor"
 KEYS: Final = (
     ConfigKey("errors.retry.timeout", "long", 0, "How long a RetriableError is tried again, in ms; -1 for ever."),
     ConfigKey("errors.retry.delay.max.ms", "long", 60_000, "The longest pause between two tries.", least=1),
@@ -29,6 +31,7 @@ KEYS: Final = (
     ConfigKey("errors.log.enable", "boolean", False, "Whether what is left out is logged."),
     ConfigKey("errors.log.include.messages", "boolean", False, "Whether where the record lay is logged as well."),
     ConfigKey(LEFT_OUT, "string", "", "The topic that gets what a sink leaves out."),
+    ConfigKey(LEFT_OUT_REPLICAS, "short", -1, "Its replicas, if it has to be made; -1: the broker's number.", least=-1),
     ConfigKey(
         "errors.deadletterqueue.context.headers.enable", "boolean", False, "Whether its headers say what happened."
     ),

@@ -1,5 +1,6 @@
 """From a connector's configuration to its class, and whether it and those of its tasks are good."""
 
+import logging
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from penstock.work.connect.built_in import CONNECTORS
 from penstock.work.connect.chain import chain_of
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
 from penstock.work.connect.plugins import PluginError, find_class
+
+logger = logging.getLogger(__name__)
 
 
 def _check_name(text: str) -> None:
@@ -30,6 +33,7 @@ KEYS: Final = (
     ConfigKey("name", required=True, documentation="the name of the connector", importance="high", check=_check_name),
     ConfigKey("connector.class", "class", required=True, documentation="what it is", importance="high"),
     ConfigKey("tasks.max", "int", 1, "The most tasks that it may have.", least=1, importance="high"),
+    ConfigKey("tasks.max.enforce", "boolean", True, "Whether a connector that wants more tasks fails."),
     ConfigKey("key.converter", "class", None, "What keys are in topics; the worker's, if none is named."),
     ConfigKey("value.converter", "class", None, "What values are in topics; the worker's, if none is named."),
     ConfigKey("header.converter", "class", None, "What headers are in topics; the worker's, if none is named."),
@@ -118,13 +122,17 @@ def _topic_errors(config: Mapping[str, str]) -> dict[str, list[str]]:
 
 def checked_task_configs(made: Any, config: Mapping[str, str]) -> list[dict[str, str]]:
     """What a connector's `task_configs` has returned; ConfigError if it is not what it should be."""
-    name, most = config["name"], parse(KEYS, config)["tasks.max"]
+    settings = parse(KEYS, config)
+    name, most = settings["name"], settings["tasks.max"]
     if not isinstance(made, list | tuple) or not all(isinstance(one, Mapping) for one in made):
         raise ConfigError(
             {"name": [f"{name} gave {made!r} as the configurations of its tasks: a list of dicts is needed"]}
         )
     if len(made) > most:
-        raise ConfigError({"tasks.max": [f"{name} wants {len(made)} tasks, and tasks.max allows fewer"]})
+        reason = f"{name} wants {len(made)} tasks, and tasks.max allows {most}"
+        if settings["tasks.max.enforce"]:
+            raise ConfigError({"tasks.max": [reason]})
+        logger.warning("%s: all of them run, for tasks.max.enforce=false", reason)
     return [{str(key): str(value) for key, value in one.items()} for one in made]
 
 

@@ -12,10 +12,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
+from penstock.client.admin.topics import NewTopic
 from penstock.client.consumer import Consumer
 from penstock.client.consumer.listeners import RebalanceListener
 from penstock.client.producer import Producer
 from penstock.client.values import ConsumedRecord, OffsetAndMetadata, RecordMetadata, TopicPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
 from penstock.work.connect.api import (
     Position,
@@ -32,7 +34,7 @@ from penstock.work.connect.api import (
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.config import with_prefix
 from penstock.work.connect.conversion import Conversion, OutgoingRecord, Steps
-from penstock.work.connect.errors import ErrorPolicy, Failure, Skipped, error_headers
+from penstock.work.connect.errors import LEFT_OUT, LEFT_OUT_REPLICAS, ErrorPolicy, Failure, Skipped, error_headers
 from penstock.work.connect.metrics import Metric
 from penstock.work.connect.providers import Providers
 from penstock.work.connect.runtime.supervisor import Attempt, pause
@@ -218,6 +220,7 @@ class RunningSink(RunningTask, RebalanceListener):
             enable_auto_commit=False,
             auto_offset_reset="earliest",
         )
+        await self._make_left_out()
         async with self._new_producer() as producer, consumer:
             self._consumer, self._producer = consumer, producer
             try:
@@ -357,9 +360,22 @@ class RunningSink(RunningTask, RebalanceListener):
             self._consumer.pause(partitions)
         await self._call(self._task.open, partitions)
 
+    async def _make_left_out(self) -> None:
+        """The topic of what is left out; KafkaError."""
+        topic = self.setting.errors[LEFT_OUT]
+        if not topic:
+            return
+        new = NewTopic(name=topic, partitions=1, replication_factor=self.setting.errors[LEFT_OUT_REPLICAS])
+        async with self.setting.environment.clients.admin(f"connector-admin-{self.setting.name}") as admin:
+            try:
+                await admin.topics.create(new)
+            except KafkaError as error:
+                if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise
+
     async def _report(self, failure: Failure, record: ConsumedRecord | None) -> None:
         """Send what was left out to the dead letter queue."""
-        topic = self.setting.errors["errors.deadletterqueue.topic.name"]
+        topic = self.setting.errors[LEFT_OUT]
         if not topic or record is None:
             return
         assert self._producer is not None

@@ -1,7 +1,7 @@
 import pytest
 
 from penstock.work.connect.config import ConfigError
-from penstock.work.connect.runtime.kinds import checked
+from penstock.work.connect.runtime.kinds import checked, checked_task_configs
 
 SOURCE = {"name": "lines", "connector.class": "FileStreamSource", "file": "f", "topic": "t"}
 
@@ -23,3 +23,11 @@ def test_a_promise_that_is_not_kept_is_refused(promise: dict[str, str]) -> None:
 
 def test_what_promises_nothing_is_taken() -> None:
     checked(SOURCE | {"exactly.once.support": "requested", "transaction.boundary": "poll"})
+
+
+def test_more_tasks_than_allowed_run_only_where_that_is_not_enforced(caplog: pytest.LogCaptureFixture) -> None:
+    made = [{"part": "1"}, {"part": "2"}]
+    with pytest.raises(ConfigError, match=r"wants 2 tasks, and tasks\.max allows 1"):
+        checked_task_configs(made, SOURCE)
+    assert checked_task_configs(made, SOURCE | {"tasks.max.enforce": "false"}) == made
+    assert "all of them run" in caplog.text
