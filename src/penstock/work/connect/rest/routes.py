@@ -228,7 +228,7 @@ ROUTES: Final = (
         "PATCH",
         _ONE + "/config",
         "change single keys",
-        lambda it, asked: it.herder.patch_config(asked.name, asked.words()),
+        lambda it, asked: it.herder.patch_config(asked.name, _named(asked.name, asked.words())),
         (200, 400, 404, 409),
         body="keys; null: none",
     ),
