@@ -106,16 +106,15 @@ def test_only_the_key_that_was_set_is_dynamic(admin: AdminClient) -> None:
     ("key", "value", "says"),
     [
         ("retention.ms", "soon", "retention.ms: 'soon' is not allowed; expected a long of at least -1"),
-        ("retention.m", "5", "did you mean retention.ms?"),
+        ("retention.m", "5", "retention.m: no key of a topic is called so, and its value goes nowhere; did you mean"),
     ],
 )
-def test_a_refusal_names_key_and_value(admin: AdminClient, topic: str, key: str, value: str, says: str) -> None:
+def test_a_refusal_says_what_is_wrong(admin: AdminClient, topic: str, key: str, value: str, says: str) -> None:
     with pytest.raises(KafkaException) as caught:
         altered(admin, ResourceType.TOPIC, topic, (AlterConfigOpType.SET, key, value))
     error = caught.value.args[0]
     assert error.code() == KafkaError.INVALID_CONFIG
     assert says in error.str()
-    assert value in error.str()
 
 
 def test_the_older_request_takes_back_what_it_does_not_name(admin: AdminClient, topic: str) -> None:

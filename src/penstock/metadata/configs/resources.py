@@ -37,11 +37,11 @@ _THROTTLED = re.compile(r"\d+:\d+")
 
 
 class UnknownKeyError(ConfigError):
-    def __init__(self, key: str, value: str, kind: str, nearest: str | None) -> None:
-        """`nearest` is the known key that looks most like it."""
-        super().__init__(key, value, f"a key that a {kind} has")
+    def __init__(self, key: str, kind: str, nearest: str | None) -> None:
+        """`nearest` is the known key that looks most like it. The value may be a password, and is not told."""
+        super().__init__(key, None, f"a key that a {kind} has")
         hint = f"; did you mean {nearest}?" if nearest else ""
-        self.args = (f"{key}: no key of a {kind} is called so, and its value {value!r} goes nowhere{hint}",)
+        self.args = (f"{key}: no key of a {kind} is called so, and its value goes nowhere{hint}",)
 
 
 def definition_of(resource: ConfigResource, key: str) -> ConfigDefinition | None:
@@ -71,13 +71,13 @@ def check_settings(resource: ConfigResource, settings: Settings, layers: Layers)
         if definition is not None:
             parse_value(definition, text)
         elif not (resource.resource_type is ResourceType.BROKER and is_free_key(key)):
-            raise _unknown(resource, key, text)
+            raise _unknown(resource, key)
     _KINDS[resource.resource_type].check(resource, settings, layers)
 
 
-def _unknown(resource: ConfigResource, key: str, text: str) -> ConfigError:
+def _unknown(resource: ConfigResource, key: str) -> ConfigError:
     kind = _KINDS[resource.resource_type]
-    return UnknownKeyError(key, text, kind.name, nearest_key(key, kind.keys))
+    return UnknownKeyError(key, kind.name, nearest_key(key, kind.keys))
 
 
 def check_change(resource: ConfigResource, key: str, text: str) -> None:
@@ -94,7 +94,7 @@ def check_change(resource: ConfigResource, key: str, text: str) -> None:
     if of_listener.definition is not None:
         parse_value(of_listener.definition.replace(name=key), text)
     elif of_listener.nearest is not None:
-        raise UnknownKeyError(key, "[hidden]", "listener", of_listener.nearest)
+        raise UnknownKeyError(key, "listener", of_listener.nearest)
 
 
 def _check_topic(resource: ConfigResource, settings: Settings, layers: Layers) -> None:

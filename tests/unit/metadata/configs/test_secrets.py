@@ -1,9 +1,15 @@
 """Each record of the metadata that may hold a secret says which of its fields do."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+import pytest
+
+from penstock.metadata.configs.broker import BROKER_CONFIGS
+from penstock.metadata.configs.definitions import ConfigError, parse_value
+from penstock.metadata.configs.resources import check_change, check_settings, definition_of, is_sensitive
 from penstock.metadata.configs.secrets import SECRET_FIELDS
 from penstock.metadata.records import MetadataRecord
+from penstock.metadata.resources import ConfigResource, ResourceType
 
 NO_SECRET = {
     ("DelegationTokenRecord", "token_id"): "its name; what is secret is made of it and of the brokers' own key",
@@ -25,3 +31,39 @@ def test_what_looks_like_a_secret_is_one_or_has_a_reason() -> None:
     found = list(suspects())
     assert {(record.__name__, name) for record, name in found if record not in SECRET_FIELDS} == set(NO_SECRET)
     assert {record for record, _ in found} >= set(SECRET_FIELDS)
+
+
+SECRET = "sesame-open"
+KEYS = [
+    *BROKER_CONFIGS,
+    *(f"listener.name.{listener}{key}" for listener in ("a.", "a.plain.") for key in BROKER_CONFIGS),
+    "ssl.keystore.pasword",
+    "listener.name.a.ssl.keystore.pasword",
+    "of.a.plugin.password",
+    "confluent.password",
+]
+
+
+@pytest.mark.parametrize("kind", [ResourceType.BROKER, ResourceType.TOPIC, ResourceType.GROUP])
+def test_no_refusal_tells_a_secret(kind: ResourceType) -> None:
+    told: list[str] = []
+    for name in ("", "1"):
+        resource = ConfigResource(kind, name)
+        for key in filter(lambda key: is_sensitive(kind, key), KEYS):
+            told += refusals(resource, key)
+    assert told
+    assert not [text for text in told if SECRET in text]
+
+
+def refusals(resource: ConfigResource, key: str) -> Iterator[str]:
+    definition = definition_of(resource, key)
+    checks: tuple[Callable[[], object], ...] = (
+        lambda: check_settings(resource, {key: SECRET}, ()),
+        lambda: check_change(resource, key, SECRET),
+        lambda: None if definition is None else parse_value(definition, SECRET),
+    )
+    for check in checks:
+        try:
+            check()
+        except ConfigError as error:
+            yield f"{error} {error.value}"
