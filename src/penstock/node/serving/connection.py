@@ -32,7 +32,7 @@ from functools import partial
 from typing import Any, cast
 
 from penstock.node.serving.connections import Connections
-from penstock.node.serving.dispatch import OnAnswer, Waiting, log_request, logs_requests
+from penstock.node.serving.dispatch import OnAnswer, Waiting, log_request, request_log
 from penstock.node.serving.frames import SHARED_BYTES
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.late_answer import LateAnswer
@@ -42,6 +42,7 @@ from penstock.protocol.errors import DecodeError
 from penstock.protocol.requests.api import ApiKey
 
 logger = logging.getLogger(__name__)
+DEBUG = logging.DEBUG
 
 MAX_WAITING = 128
 """Requests of one connection that may wait for their answer at once."""
@@ -313,7 +314,9 @@ class Connection(asyncio.BufferedProtocol):
         """Answer a request or let it wait; returns whether it is clear that nothing holds the connection."""
         assert self.session is not None
         try:
-            on_answer = log_request(frame, self.session, self._connections.clock_s) if logs_requests() else None
+            on_answer: OnAnswer | None = None
+            if request_log.isEnabledFor(DEBUG):
+                on_answer = log_request(frame, self.session, self._connections.clock_s)
             reply = self._connections.dispatcher.dispatch(frame, self.session)
         except Exception as error:
             self._fail(error)

@@ -44,10 +44,6 @@ def _decode_once(cls: type[Message], version: int, body: bytes) -> Message:
     return decode(cls, version, body)[0]
 
 
-def logs_requests() -> bool:
-    return request_log.isEnabledFor(logging.DEBUG)
-
-
 def log_request(frame: memoryview, session: Session, clock_s: Callable[[], float]) -> OnAnswer:
     """To be called with the answer, which completes the line."""
     api_key, version, correlation_id, client_id, _ = read_request_header(frame)
