@@ -1,6 +1,6 @@
 """What the areas of the controller share: what they decide from, and the form of a decision."""
 
-from collections.abc import Iterable, Mapping, MutableSequence
+from collections.abc import Iterable, Iterator, Mapping, MutableSequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
@@ -8,12 +8,21 @@ from uuid import UUID
 from penstock.controller.heartbeats import Heartbeats
 from penstock.leadership.balancer import Balancer, BalanceSettings
 from penstock.metadata.image import NOBODY, ClusterImage, ConfigResource
-from penstock.metadata.records import MetadataRecord
+from penstock.metadata.records import (
+    ConfigRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from penstock.protocol.uuids import uuid_to_text
 from penstock.protocol.value import Value
 
 MAX_RECORDS_PER_DECISION = 20_000
 """The records of a decision are appended as one batch, so that all of them hold or none; this bounds its size."""
+
+MANY_RECORDS = 60
+"""From so many on, the records of one batch hold the event loop for more than a moment when they are applied."""
 
 ReplyT = TypeVar("ReplyT", covariant=True)
 
@@ -23,6 +32,24 @@ class Decision(Value, Generic[ReplyT]):
 
     records: list[MetadataRecord]
     reply: ReplyT
+
+    def parts(self) -> Iterator[list[MetadataRecord]]:
+        """The records of a decision on a large command, in parts that hold each on their own: whole topics, say.
+
+        So nobody applies all of them in one go.
+        """
+        begun = 0
+        for number in range(MANY_RECORDS, len(self.records)):
+            if number - begun >= MANY_RECORDS and _begins_anew(self.records[number - 1], self.records[number]):
+                yield self.records[begun:number]
+                begun = number
+        yield self.records[begun:]
+
+
+def _begins_anew(before: MetadataRecord, record: MetadataRecord) -> bool:
+    if isinstance(record, ConfigRecord) and isinstance(before, ConfigRecord):
+        return (record.resource_type, record.resource_name) != (before.resource_type, before.resource_name)
+    return isinstance(record, TopicRecord | RemoveTopicRecord | PartitionChangeRecord)
 
 
 class Chance(Protocol):

@@ -4,14 +4,19 @@ The functions are named, not imported: all of their modules and messages would m
 twentieth of it, and most clusters never see most commands. So a module is imported when its first command comes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import accumulate, chain
 from pkgutil import resolve_name
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.controller.decision import ControllerState, Decision
+from penstock.metadata.image import ClusterImage, TopicImage
 from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
 
 Decide = Callable[[ControllerState, Any, int], Decision[Any]]
 
@@ -41,6 +46,39 @@ DECISIONS: Final[dict[AnyApiKey, str]] = {
 
 def is_command(request: Message) -> bool:
     return api_of_request(request).key in DECISIONS
+
+
+MANY: Final = 20
+_PARTITIONS: Final = ("num_partitions", "count")
+"""That a topic is to have."""
+
+
+def is_large(command: Any, image: ClusterImage) -> bool:
+    """Whether a decision takes long, as the command is about more than `MANY` topics, partitions or configs."""
+    key, counts = api_of_request(command).key, _counts(command)
+    if key == ApiKey.DELETE_TOPICS:
+        counts = chain(counts, (len(topic.partitions) for topic in _deleted(command, image)))
+    if key == ApiKey.ELECT_LEADERS and command.topic_partitions is None:
+        counts = iter((len(image.topics),))
+    return any(many > MANY for many in accumulate(counts))
+
+
+def _counts(message: Message) -> Iterator[int]:
+    for name, field in message.__fields__.items():
+        value = getattr(message, name)
+        if name in _PARTITIONS:
+            yield max(0, value)
+        elif field.is_array:
+            for item in value or ():
+                yield 1
+                if isinstance(item, Message):
+                    yield from _counts(item)
+
+
+def _deleted(command: "DeleteTopicsRequest", image: ClusterImage) -> Iterator[TopicImage]:
+    names = chain(command.topic_names, (topic.name for topic in command.topics if topic.name is not None))
+    found = chain(map(image.topics.get, names), (image.topics_by_id.get(topic.topic_id) for topic in command.topics))
+    return (topic for topic in found if topic is not None)
 
 
 def decision_on(command: Message) -> Decide:

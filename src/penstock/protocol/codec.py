@@ -43,14 +43,24 @@ def encode_into(out: bytearray, message: Message, version: int) -> None:
         raise ValueError(f"{type(message).__name__} version {version}: {error}") from error
 
 
-def decode(cls: type[M], version: int, buffer: bytes | bytearray | memoryview, position: int = 0) -> tuple[M, int]:
-    """DecodeError for wrong bytes; ValueError for an unknown version. The result does not refer to the buffer."""
-    counts = len(buffer) - position > LARGE_BYTES
-    reader = cls.__readers__.get(~version if counts else version)
-    if reader is None:
+def decode(
+    cls: type[M],
+    version: int,
+    buffer: bytes | bytearray | memoryview,
+    position: int = 0,
+    *,
+    most: int | None = None,
+) -> tuple[M, int]:
+    """DecodeError for wrong bytes; ValueError for an unknown version. The result does not refer to the buffer.
+
+    `most` items are read, TooManyItemsError; by default as many as a message of that size may have.
+    """
+    if most is None and len(buffer) - position > LARGE_BYTES:
         most = MAX_REQUEST_ITEMS if cls.__name__.endswith(("Request", "Frame")) else MAX_ITEMS
-        reader = compile_reader.compile_reader(cls, version, max_items=most if counts else None)
-        cls.__readers__[~version if counts else version] = reader
+    key = version if most is None else (version, most)
+    reader = cls.__readers__.get(key)
+    if reader is None:
+        reader = cls.__readers__[key] = compile_reader.compile_reader(cls, version, max_items=most)
     try:
         message, end = reader(buffer, position, len(buffer))
     except _MALFORMED as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from struct import Struct, unpack_from
 from typing import Any, NoReturn
 
-from penstock.protocol.errors import DecodeError
+from penstock.protocol.errors import DecodeError, TooManyItemsError
 from penstock.protocol.schema import Field, Message
 from penstock.protocol.source import (
     FIXED,
@@ -40,7 +40,7 @@ def _refuse(what: str, length: int, left: int) -> NoReturn:
 
 
 def _too_many(max_items: int) -> NoReturn:
-    raise DecodeError(f"arrays and tagged fields of more than {max_items} items together")
+    raise TooManyItemsError(f"arrays and tagged fields of more than {max_items} items together")
 
 
 def compile_reader(cls: type[Message], version: int, *, max_items: int | None = None) -> Reader:

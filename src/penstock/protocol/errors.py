@@ -208,5 +208,9 @@ class DecodeError(ValueError):
     """Bytes that are not what they claim to be; a server answers by closing the connection."""
 
 
+class TooManyItemsError(DecodeError):
+    """A message has more items than its reader takes."""
+
+
 class UnsupportedError(DecodeError):
     """Bytes of a format that is newer than this software: nothing is damaged."""

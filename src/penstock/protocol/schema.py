@@ -142,7 +142,7 @@ class Message(metaclass=MessageMeta):
     __fields__: ClassVar[dict[str, Field]]
     __versions__: ClassVar[str]
     __flexible__: ClassVar[str]
-    __readers__: ClassVar[dict[int, Any]]
+    __readers__: ClassVar[dict[int | tuple[int, int], Any]]
     __writers__: ClassVar[dict[int, Any]]
 
     def __init__(self, **values: object) -> None:

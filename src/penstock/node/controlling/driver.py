@@ -16,6 +16,9 @@ Where brokers lead within their leases alone (`leases`), only the node that sure
 heartbeat is answered within the controller's own lease, or else when a record is committed that was appended after the
 heartbeat came. So a controller that was replaced and has not heard of it renews nothing.
 
+What a command about very many things is decided to be, a thread works out; the queue stands still meanwhile. If another
+node is active by then it was for nothing, and the command is refused.
+
 A decision that raises is our own fault: that command is refused with UNKNOWN_SERVER_ERROR, the fault is logged once,
 and the queue goes on.
 """
@@ -29,10 +32,10 @@ from typing import Any
 
 from penstock.controller.controller import Controller
 from penstock.controller.decision import Chance, ControllerSettings, Decision
-from penstock.controller.decisions import is_command
+from penstock.controller.decisions import is_command, is_large
 from penstock.controller.first_records import first_records
 from penstock.metadata.image import ClusterImage
-from penstock.metadata.records import AbortTransactionRecord, NoOpRecord
+from penstock.metadata.records import AbortTransactionRecord, MetadataRecord, NoOpRecord
 from penstock.node.controlling.controller_metrics import QueueMetrics, register_cluster
 from penstock.node.environment.alarm import Alarm
 from penstock.node.metrics.registry import Registry
@@ -85,6 +88,7 @@ class ControllerDriver:
         self._epoch = -1
         self._queue: deque[_Queued] = deque()
         self._working = False
+        self._apart: asyncio.Task[None] | None = None
         self._has_resigned = False
         self._is_holding = False
         self._alarm = Alarm(self._wake, now_ms)
@@ -202,10 +206,15 @@ class ControllerDriver:
             self.metrics.queue_time.took(loop.time() - queued.since)
             began_s = time.perf_counter()  # a loop's time may have whole milliseconds only
             self._decide(queued)
+            if self._apart is not None:
+                return
             self.metrics.processing_time.took(time.perf_counter() - began_s)
+        self._work_on()
+
+    def _work_on(self) -> None:
         self._working = bool(self._queue)
         if self._working:
-            loop.call_soon(self._work)
+            asyncio.get_running_loop().call_soon(self._work)
         self._set_timer()
 
     def _decide(self, queued: _Queued) -> None:
@@ -217,17 +226,56 @@ class ControllerDriver:
             if controller is None:
                 raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE)
             controller.state.next_offset = self._log.next_offset
+            if is_large(command, controller.image):
+                self._apart = asyncio.get_running_loop().create_task(self._decide_apart(queued, controller))
+                return
             decision = self._proved(command, controller.decide(command, self._now_ms()))
             committed = self._carry_out(controller, decision)
-        except KafkaError as error:
-            queued.reply.set_exception(error)
-        except Exception:
-            self.metrics.failures += 1
-            logger.exception("the controller could not decide on %s", type(command).__name__)
-            queued.reply.set_exception(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+        except Exception as error:
+            self._refuse(queued, error)
         else:
-            logger.debug("%s: %d records, %s", type(command).__name__, len(decision.records), decision.reply)
-            committed.add_done_callback(lambda done: _answer_when_committed(queued.reply, decision.reply, done))
+            _answer_later(queued, decision, committed)
+
+    async def _decide_apart(self, queued: _Queued, controller: Controller) -> None:
+        """As `_decide`; a thread decides, makes bytes of the records, and takes them into the controller's state."""
+        loop, began_s = asyncio.get_running_loop(), time.perf_counter()
+        now_ms = self._now_ms()
+
+        def decide() -> tuple[Decision[Any], list[tuple[list[MetadataRecord], bytearray | None]]]:
+            decision = self._proved(queued.command, controller.decide(queued.command, now_ms))
+            level = controller.image.metadata_version
+            return decision, [(part, self._log.encoded(part, level) if part else None) for part in decision.parts()]
+
+        try:
+            decision, parts = await loop.run_in_executor(None, decide)
+            if self._is_holding:
+                self._queue.appendleft(queued)
+            elif controller is not self._controller:
+                raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE)
+            elif not queued.reply.done():
+                committed = [self._append(*parts[0])]
+                try:
+                    committed += [self._append(*part) for part in parts[1:]]
+                    await loop.run_in_executor(None, controller.apply, decision.records)
+                except Exception:
+                    self._fail(committed)
+                    raise
+                _forget(committed[:-1])
+                _answer_later(queued, decision, committed[-1])
+        except Exception as error:
+            self._refuse(queued, error)
+        finally:
+            self.metrics.processing_time.took(time.perf_counter() - began_s)
+            self._apart = None
+            self._work_on()
+
+    def _refuse(self, queued: _Queued, error: Exception) -> None:
+        if not isinstance(error, KafkaError):
+            self.metrics.failures += 1
+            logger.error("the controller could not decide on %s", type(queued.command).__name__, exc_info=error)
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if not queued.reply.done():
+            queued.reply.set_exception(error)
 
     def _proved(self, command: Message, decision: Decision[Any]) -> Decision[Any]:
         """With a record if its answer renews a lease: a controller that leads no longer cannot commit it."""
@@ -242,27 +290,36 @@ class ControllerDriver:
         Records that are in the log, and of which only a part is in that state, end it: the next controller, perhaps on
         this node, begins with what was committed.
         """
-        committed = self._log.append(decision.records, self._epoch, controller.image.metadata_version)
+        records = decision.records
+        batch = self._log.encoded(records, controller.image.metadata_version) if records else None
+        committed = self._log.append(records, self._epoch, batch)
         try:
-            controller.apply(decision.records)
+            controller.apply(records)
         except Exception:
-            committed.add_done_callback(_look_at)
-            self._deactivate()
-            self._log.resign()
+            self._fail([committed])
             raise
         return committed
+
+    def _append(self, records: list[MetadataRecord], batch: bytearray | None) -> asyncio.Future[int]:
+        return self._log.append(records, self._epoch, batch)
+
+    def _fail(self, committed: list[asyncio.Future[int]]) -> None:
+        _forget(committed)
+        self._deactivate()
+        self._log.resign()
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def _set_timer(self, not_before_ms: int = 0) -> None:
         """Wake in time for the controller's deadline. If it was put off, the old timer finds that out."""
-        deadline_ms = None if self._controller is None else self._controller.next_deadline_ms
+        controller = None if self._apart is not None else self._controller  # a thread has the state while it decides
+        deadline_ms = None if controller is None else controller.next_deadline_ms
         if deadline_ms is not None:
             self._alarm.set(max(deadline_ms, not_before_ms))
 
     def _wake(self) -> None:
         controller = self._controller
-        if controller is None or self._is_holding:
+        if controller is None or self._is_holding or self._apart is not None:
             return
         try:
             controller.state.next_offset = self._log.next_offset
@@ -278,6 +335,16 @@ class ControllerDriver:
             self._set_timer(not_before_ms=self._now_ms() + RETRY_MS)
         else:
             self._set_timer()
+
+
+def _forget(committed: list[asyncio.Future[int]]) -> None:
+    for one in committed:
+        one.add_done_callback(_look_at)
+
+
+def _answer_later(queued: _Queued, decision: Decision[Any], committed: asyncio.Future[int]) -> None:
+    logger.debug("%s: %d records, %s", type(queued.command).__name__, len(decision.records), decision.reply)
+    committed.add_done_callback(lambda done: _answer_when_committed(queued.reply, decision.reply, done))
 
 
 def _answer_when_committed(waiting: asyncio.Future[Any], reply: object, committed: asyncio.Future[int]) -> None:

@@ -156,6 +156,7 @@ class LocalReplicas:
 
     def on_metadata(self, records: Iterable[MetadataRecord]) -> None:
         """Obey records that were committed and applied to the image: a few at once, many by and by."""
+        room = OBEYED_AT_ONCE
         for record in records:
             match record:
                 case PartitionChangeRecord() if self._is_nothing_to_obey(record):
@@ -166,7 +167,7 @@ class LocalReplicas:
                     held = self._table.of_topic(record.topic_name) if record.topic_name else self._table
                     self._todo.extend((partition.topic_id, partition.index) for partition in held)
                 case RemoveTopicRecord():
-                    self._on_topic_removed(record.topic_id)
+                    room -= self._on_topic_removed(record.topic_id, room)
                 case ConfigRecord() if record.resource_type == ResourceType.TOPIC:
                     self._configure(record.resource_name)
         self._todo.work()
@@ -242,7 +243,8 @@ class LocalReplicas:
         topic_id, index = key
         topic = self._image.topics_by_id.get(topic_id)
         if topic is None:  # it was removed, perhaps by a later record of the same commit
-            self._drop_untouched(topic_id, index)
+            held = self._table.get(topic_id, index)
+            self._drop_untouched(topic_id, index) if held is None else self._drop(held)
         if topic is None or not topic.has_replicas:
             return
         image = topic.partitions[index]
@@ -380,12 +382,16 @@ class LocalReplicas:
             return None
         return actual
 
-    def _on_topic_removed(self, topic_id: UUID) -> None:
-        for partition in self._table.of_topic(topic_id):
+    def _on_topic_removed(self, topic_id: UUID, room: int) -> int:
+        """How many partitions are dropped at once, of `room`; the others are by and by."""
+        held = list(self._table.of_topic(topic_id))
+        for partition in held[:room]:
             self._drop(partition)
+        self._todo.extend((topic_id, partition.index) for partition in held[room:])
         self._todo.extend((topic_id, log.partition) for log in self._table.untouched_of(topic_id))
         for key in [key for key in self._offline if key[0] == topic_id]:
             del self._offline[key]
+        return min(room, len(held))
 
     def _drop(self, partition: Partition) -> None:
         self._table.remove(partition)

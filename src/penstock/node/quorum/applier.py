@@ -18,7 +18,7 @@ from penstock.protocol.value import Value
 from penstock.raft.effects import Commit, LoadSnapshot
 from penstock.raft.ports import SnapshotId
 
-SLICE_BYTES: Final = 256 * 1024
+SLICE_BYTES: Final = 4 * 1024
 """Applied in one turn of the event loop; a single batch may be more."""
 
 

@@ -140,24 +140,32 @@ class MetadataLog:
     def is_in_transaction(self) -> bool:
         return self._transaction.is_open
 
-    def append(
-        self, records: Sequence[MetadataRecord], epoch: int, level: int = NEWEST_METADATA_VERSION
-    ) -> asyncio.Future[int]:
-        """Appends records as one batch; the future is done when they are committed, applied, and told to listeners.
+    def encoded(self, records: Sequence[MetadataRecord], level: int = NEWEST_METADATA_VERSION) -> bytearray:
+        """The batch of records in the layouts of a level of metadata.version, which have room for all that they say.
 
-        They are written in the layouts of this level of metadata.version, which have room for all that they say. With
-        no records, it is done when all is that was appended before. Raises KafkaError NOT_CONTROLLER if this node does
-        not lead `epoch`; the future fails with it if the lead is lost meanwhile: then the outcome is unknown.
+        A thread may make it.
         """
-        if not records:
-            return self.quorum.barrier(epoch)
         now_ms = self._now_ms()
-        batch = encode_batch(
+        return encode_batch(
             [
                 Record(timestamp_ms=now_ms, value=encode_record(record, layout_at(level, type(record))))
                 for record in records
             ]
         )
+
+    def append(
+        self, records: Sequence[MetadataRecord], epoch: int, batch: bytearray | None = None
+    ) -> asyncio.Future[int]:
+        """Appends records as one batch; the future is done when they are committed, applied, and told to listeners.
+
+        `batch` is what `encoded` made of them. With no records, it is done when all is that was appended before. Raises
+        KafkaError NOT_CONTROLLER if this node does not lead `epoch`; the future fails with it if the lead is lost
+        meanwhile: then the outcome is unknown.
+        """
+        if not records:
+            return self.quorum.barrier(epoch)
+        if batch is None:
+            batch = self.encoded(records)
         key = (self.quorum.log_end_offset, epoch)
         self._own[key] = records
         try:

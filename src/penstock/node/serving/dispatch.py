@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
+from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.parts import LARGE_BYTES as PARTED_BYTES
 from penstock.node.serving.parts import asked
@@ -79,6 +80,7 @@ class _Served:
         self.api = api
         self.apart = handler.replace(raw=True)
         """As it answers where that takes long: in bytes that a thread has made."""
+        self.in_order = handler.replace(pipelined=False)
         self.is_sliced = isgeneratorfunction(unwrap(handler.function))
         is_judged_here = not (authorizer is ALLOW_ALL or handler.raw or handler.hands_on)
         small: Callable[..., Any] = partial(asked, handler, is_large=False) if self.is_sliced else handler.function
@@ -131,13 +133,16 @@ class Dispatcher:
         served = self._served.get(api_key)
         if served is None:
             raise CloseConnection(f"API key {api_key} is not served")
-        handler = served.handler
+        handler, is_large = served.handler, False
         if not handler.lowest <= version <= handler.newest:
             return self._wrong_version(context, served.api)
         if handler.raw:
             reply = handler.function(self._node, context, frame, position)
             if type(reply) is list:
                 return reply
+            if handler.pipelined and reply is not None and not isinstance(reply, LateAnswer):
+                # It is done in its order, so what comes behind it waits, and whether its client stays or not.
+                return Waiting(served.in_order, context, asyncio.shield(reply))
         else:
             size = len(frame) - position
             if handler.repeats and size <= REPEATED_BYTES:
@@ -149,7 +154,7 @@ class Dispatcher:
             is_large = size > PARTED_BYTES
             reply = (served.answer_large if is_large else served.answer)(self._node, context, request)
         if hasattr(reply, "__await__"):
-            if served.is_sliced or (handler.parts and is_large):
+            if served.is_sliced or (is_large and not handler.raw):
                 return Waiting(served.apart, context, self._encode_apart(handler, context, reply))
             return Waiting(handler, context, reply)
         return self.encode(handler, context, reply)

@@ -66,13 +66,16 @@ class Produced(NamedTuple):
     topics: Sequence[tuple[str | UUID, Sequence[tuple[int, memoryview | None]]]]
 
 
-def parse_produce(frame: memoryview, position: int, version: int) -> Produced:
-    """DecodeError for a wrong body. The records are slices of `frame`, good as long as its buffer is."""
+def parse_produce(frame: memoryview, position: int, version: int, *, most: int | None = None) -> Produced:
+    """DecodeError for a wrong body, TooManyItemsError where it has more than `most` topics and partitions.
+
+    The records are slices of `frame`, good as long as its buffer is.
+    """
     if version >= FLEXIBLE_FROM:
         found = _parse_one_batch(frame, position, version)
         if found is not None:
             return found
-    request, _ = decode(ProduceFrame, version, frame, position)
+    request, _ = decode(ProduceFrame, version, frame, position, most=most)
     by_id = version >= TOPIC_IDS_FROM
     topics = [
         (topic.topic_id if by_id else topic.name, [(wanted.index, wanted.records) for wanted in topic.partitions])

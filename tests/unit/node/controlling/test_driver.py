@@ -11,6 +11,7 @@ from tests.unit.node.controlling.refusals import refused
 from tests.unit.node.gated_log import GatedLog
 
 from penstock.controller.controller import Controller
+from penstock.controller.decision import MANY_RECORDS
 from penstock.metadata import features
 from penstock.metadata.image import NOBODY, ResourceType
 from penstock.metadata.record_frames import decode_record, encode_record
@@ -358,3 +359,43 @@ async def test_a_stopped_controller_refuses(memory: GatedLog) -> None:
     assert (await pending).topics[0].error_code == ErrorCode.NONE
     assert await refused(driver.submit(AllocateProducerIdsRequest(broker_id=NODE))) == ErrorCode.NOT_CONTROLLER
     assert driver.image.controller_id == NOBODY
+
+
+async def test_a_large_command_is_decided_beside_the_loop_and_those_behind_it_wait(memory: GatedLog) -> None:
+    driver = await started(memory)
+    large = driver.submit(create("large", partitions=500))
+    behind = driver.submit(create("large"))
+    assert (await large).topics[0].error_code == ErrorCode.NONE
+    assert (await behind).topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    assert len(driver.image.topics["large"].partitions) == 500
+    await driver.stop()
+
+
+async def test_very_many_topics_are_committed_in_parts(memory: GatedLog) -> None:
+    driver = await started(memory)
+    batches: list[int] = []
+    driver.add_listener(lambda records: batches.append(len(records)))
+    request = create("t")
+    request.topics = [request.topics[0].replace(name=f"t{number}") for number in range(300)]
+    response = await driver.submit(request)
+    assert {topic.error_code for topic in response.topics} == {ErrorCode.NONE}
+    assert len(driver.image.topics) == 300
+    assert max(batches) <= MANY_RECORDS + 1
+    await driver.stop()
+
+
+async def test_a_large_command_is_held_and_refused_as_any_other(memory: GatedLog) -> None:
+    """What a thread has decided meanwhile was for nothing."""
+    driver = await started(memory)
+    waiting = driver.submit(create("large", partitions=500))
+    await asyncio.sleep(0)
+    driver.controller.hold()
+    while driver.controller.queued == 0:
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    driver.controller.go_on()
+    await asyncio.sleep(0)
+    driver.controller.resign()
+    assert await refused(waiting) == ErrorCode.NOT_CONTROLLER
+    assert "large" not in driver.image.topics
+    await driver.stop()

@@ -21,7 +21,7 @@ from penstock.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from penstock.protocol.requests.own_apis import DescribeCompactionRequest
+from penstock.protocol.requests.own_apis import DescribeCompactionRequest, DescribeCompactionResponse
 
 OTHER_NODE = 2
 RECORDS = topic_records(partitions=3, retention_ms="1000")
@@ -154,8 +154,10 @@ def test_compaction_tells_of_them(tmp_path: Path) -> None:
         pass
     with node_on(tmp_path, *records) as node:
         node.broker.cleaner = _Cleaner()  # type: ignore[assignment]
-        answer = node.ask(DescribeCompactionRequest(), 0)
-        assert [(log.topic, log.partition, log.dirty_percent) for log in answer.logs] == [  # type: ignore[attr-defined]
+        request = DescribeCompactionRequest()
+        answer = node.ask(request, 0)
+        assert isinstance(answer, DescribeCompactionResponse)
+        assert [(log.topic, log.partition, log.dirty_percent) for log in answer.logs] == [
             ("orders", 0, -1),
             ("orders", 1, -1),
         ]

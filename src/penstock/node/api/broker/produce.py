@@ -9,46 +9,44 @@ Not done: transactions. A transactional batch is refused (INVALID_REQUEST).
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Iterable, Sequence
+from functools import partial
+from mmap import mmap
+from typing import Final
 from uuid import UUID
 
-from penstock.log.record_checks import InvalidRecords
-from penstock.node.api.partition_views import current_leader, endpoints_of
+from penstock.node.api.producing import Answers, Held, Pending, Refusals, Replicating
 from penstock.node.partitions.partition import ALL_REPLICAS, NotAppendingError, Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import ALLOW_ALL, WRITE_TOPIC, WRITE_TRANSACTION
+from penstock.node.serving.frames import POOLED_FRAME_BYTES
 from penstock.node.serving.handler import CloseConnection, RequestContext, handles
 from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.rules import Within
+from penstock.node.serving.slices import Steps
 from penstock.protocol.batch import TRANSACTIONAL
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import ErrorCode, KafkaError, TooManyItemsError
 from penstock.protocol.internal_topics import Act, check_allowed
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.produce import (
-    LEADER_FROM,
+    Produced,
     encode_appended,
-    encode_appended_elsewhere,
     encode_produce_response,
-    encode_refused,
     parse_produce,
 )
-from penstock.protocol.requests.topic_answers import NodeEndpoint
-from penstock.replication.waits import Wait
-
-if TYPE_CHECKING:
-    from penstock.node.links.hand_over import HoldsBack
 
 ADMIN_CLIENT_ID = "__admin_client"
 """The client id that may write to internal topics."""
 ATTRIBUTES_END = 22
 """The second byte of a batch's attributes."""
 
-Answers = list[tuple[str | UUID, list[bytes]]]
-Pending = tuple[Partition, str | UUID, int, int, list[bytes], int]
-"""A partition, its topic as it was asked for, its index, the last offset that was appended to it, and where its answer
-stands: the list, the place."""
+WIDE = 200
+"""A request of more topics and partitions is appended in slices, and so is one of more bytes than a buffer that is used
+again."""
+PARTITIONS_A_STEP = 25
+BYTES_A_STEP = 1 << 18
+
+Asked = tuple[str | UUID, Sequence[tuple[int, memoryview | None]]]
 
 
 RULE: Final = (
@@ -66,47 +64,117 @@ RULE: Final = (
 )
 def produce(
     broker: Broker, context: RequestContext, frame: memoryview, position: int
-) -> list[bytes] | LateAnswer[list[bytes]] | None:
-    version = context.api_version
-    transactional_id, acks, timeout_ms, topics = parse_produce(frame, position, version)
-    refusal = None
-    if transactional_id is not None or not -1 <= acks <= 1:
-        refusal = _refusal(context, transactional_id, acks)
-    is_late, now_ms = broker.lease.is_over, broker.now_ms()
-    answers: Answers = []
-    pending: list[Pending | _Held] = []
-    refusals = _Refusals(broker, context)
-    failure: str | None = None
-    for topic, asked in topics:
-        done: list[bytes] = []
-        answers.append((topic, done))
-        unwritable = refusal or _unwritable(broker, context, topic)
-        for index, batch in asked:
-            try:
-                partition = _partition(broker, context, topic, index, unwritable, is_late)
-                appended = partition.append(_checked(batch), acks=acks, now_ms=now_ms)
-            except KafkaError as error:
-                held = _held(broker, error, (topic, index), batch, (acks, timeout_ms), done)
-                if held is not None:
-                    pending.append(held)
+) -> list[bytes] | Awaitable[list[bytes] | None] | None:
+    if len(frame) <= POOLED_FRAME_BYTES:
+        try:
+            request = _Request(broker, context, parse_produce(frame, position, context.api_version, most=WIDE))
+        except TooManyItemsError:
+            pass
+        else:
+            request.append(request.topics)
+            return request.answer()
+    kept = frame if isinstance(frame.obj, mmap) else memoryview(bytearray(frame))
+    return broker.slices.answer(_produce_in_parts(broker, context, kept, position))
+
+
+def _produce_in_parts(
+    broker: Broker, context: RequestContext, frame: memoryview, position: int
+) -> Steps[list[bytes] | None]:
+    request = _Request(broker, context, (yield partial(parse_produce, frame, position, context.api_version)))
+    part: list[tuple[str | UUID, list[tuple[int, memoryview | None]]]] = []
+    count = size = 0
+    for topic, asked in request.topics:
+        for one in asked:
+            if part and part[-1][0] is topic:
+                part[-1][1].append(one)
+            else:
+                part.append((topic, [one]))
+            count, size = count + 1, size + len(one[1] or b"")
+            if count >= PARTITIONS_A_STEP or size >= BYTES_A_STEP:
+                request.append(part)
+                part, count, size = [], 0, 0
+                yield None
+    request.append(part)
+    if request.is_done:
+        return [(yield request.encoded)]
+    answer = request.answer()
+    return (yield answer) if isinstance(answer, LateAnswer) else answer
+
+
+class _Request:
+    """What becomes of one request, partition by partition."""
+
+    __slots__ = (
+        "_acks",
+        "_answers",
+        "_broker",
+        "_context",
+        "_failure",
+        "_is_late",
+        "_now_ms",
+        "_pending",
+        "_refusal",
+        "_refusals",
+        "_timeout_ms",
+        "topics",
+    )
+
+    def __init__(self, broker: Broker, context: RequestContext, asked: Produced) -> None:
+        transactional_id, self._acks, self._timeout_ms, self.topics = asked
+        self._broker = broker
+        self._context = context
+        self._refusal: KafkaError | None = None
+        if transactional_id is not None or not -1 <= self._acks <= 1:
+            self._refusal = _refusal(context, transactional_id, self._acks)
+        self._is_late, self._now_ms = broker.lease.is_over, broker.now_ms()
+        self._answers: Answers = []
+        self._pending: list[Pending | Held] = []
+        self._refusals = Refusals(broker, context)
+        self._failure: str | None = None
+
+    def append(self, topics: Iterable[Asked]) -> None:
+        broker, context, acks = self._broker, self._context, self._acks
+        version, is_late, now_ms, pending = context.api_version, self._is_late, self._now_ms, self._pending
+        for topic, asked in topics:
+            done: list[bytes] = []
+            self._answers.append((topic, done))
+            unwritable = self._refusal or _unwritable(broker, context, topic)
+            for index, batch in asked:
+                try:
+                    partition = _partition(broker, context, topic, index, unwritable, is_late)
+                    appended = partition.append(_checked(batch), acks=acks, now_ms=now_ms)
+                except KafkaError as error:
+                    held = _held(broker, error, (topic, index), batch, (acks, self._timeout_ms), done)
+                    if held is not None:
+                        pending.append(held)
+                        continue
+                    self._failure = self._failure or f"{topic}-{index}: {ErrorCode(error.code).name}"
+                    done.append(self._refusals.encode(topic, index, error))
                     continue
-                failure = failure or f"{topic}-{index}: {ErrorCode(error.code).name}"
-                done.append(refusals.encode(topic, index, error))
-                continue
-            base_offset, last_offset, time_ms, start_offset, _ = appended
-            if (acks == ALL_REPLICAS or (acks and not partition.owns_log)) and (
-                partition.committed.high_watermark <= last_offset
-            ):
-                pending.append((partition, topic, index, last_offset, done, len(done)))
-            done.append(encode_appended(version, index, base_offset, time_ms, start_offset))
-    if acks == 0:
-        _let_go(refusals, timeout_ms, pending, failure)
-        return None
-    if pending:
-        return _Replicating(refusals, timeout_ms, answers, pending)
-    if failure is not None:
-        return [refusals.response(answers)]
-    return [encode_produce_response(answers, version, context.correlation_id)]
+                base_offset, last_offset, time_ms, start_offset, _ = appended
+                if (acks == ALL_REPLICAS or (acks and not partition.owns_log)) and (
+                    partition.committed.high_watermark <= last_offset
+                ):
+                    pending.append((partition, topic, index, last_offset, done, len(done)))
+                done.append(encode_appended(version, index, base_offset, time_ms, start_offset))
+
+    def answer(self) -> list[bytes] | LateAnswer[list[bytes]] | None:
+        if self._acks == 0:
+            _let_go(self._refusals, self._timeout_ms, self._pending, self._failure)
+            return None
+        if self._pending:
+            return Replicating(self._refusals, self._timeout_ms, self._answers, self._pending)
+        return [self.encoded()]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to do but to answer."""
+        return self._acks != 0 and not self._pending
+
+    def encoded(self) -> bytes:
+        if self._failure is not None:
+            return self._refusals.response(self._answers)
+        return encode_produce_response(self._answers, self._context.api_version, self._context.correlation_id)
 
 
 def _refusal(context: RequestContext, transactional_id: str | None, acks: int) -> KafkaError:
@@ -153,10 +221,10 @@ def _checked(batch: memoryview | None) -> memoryview:
     return batch
 
 
-def _let_go(refusals: _Refusals, timeout_ms: int, held: Sequence[Pending | _Held], failure: str | None) -> None:
+def _let_go(refusals: Refusals, timeout_ms: int, held: Sequence[Pending | Held], failure: str | None) -> None:
     """No client waits for a request with acks=0; an error closes the connection."""
     if held:
-        _Replicating(refusals, timeout_ms, [], held)
+        Replicating(refusals, timeout_ms, [], held)
     if failure is not None:
         raise CloseConnection(f"produce with acks=0 failed: {failure}")
 
@@ -168,7 +236,7 @@ def _held(
     batch: memoryview | None,
     how: tuple[int, int],
     answers: list[bytes],
-) -> _Held | None:
+) -> Held | None:
     """A batch that is refused because its partition is handed over, if that keeps it: its answer then has a place."""
     if not isinstance(error, NotAppendingError) or batch is None:
         return None
@@ -176,219 +244,4 @@ def _held(
     if hand_over is None or not hand_over.takes:
         return None
     answers.append(b"")
-    return _Held(broker, hand_over, error.partition, where, bytes(batch), how, answers)
-
-
-class _Refusals:
-    """The refusals of one request, with the leader where that is news (KIP-951)."""
-
-    __slots__ = ("_broker", "_context", "_leaders")
-
-    def __init__(self, broker: Broker, context: RequestContext) -> None:
-        self._broker = broker
-        self._context = context
-        self._leaders: list[tuple[int, int]] = []
-
-    @property
-    def version(self) -> int:
-        return self._context.api_version
-
-    def encode(self, topic: str | UUID, index: int, error: KafkaError) -> bytes:
-        version, leader = self._context.api_version, None
-        if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= LEADER_FROM:
-            leader = self.leader(topic, index)
-        record_errors = error.record_errors if isinstance(error, InvalidRecords) else ()
-        return encode_refused(version, index, error.code, error.message or None, record_errors, leader)
-
-    def leader(self, topic: str | UUID, index: int) -> tuple[int, int]:
-        """The leader of a partition and its epoch; the response then has its address."""
-        leader = current_leader(self._broker.image, topic, index)
-        self._leaders.append(leader)
-        return leader
-
-    def response(self, answers: Answers) -> bytes:
-        endpoints: Sequence[NodeEndpoint] = ()
-        if self._leaders:
-            endpoints = endpoints_of(self._broker.image, self._context.session.listener, self._leaders)
-        return encode_produce_response(answers, self._context.api_version, self._context.correlation_id, endpoints)
-
-
-class _Replicating(LateAnswer[list[bytes]]):
-    """A request that waits for the in-sync replicas (acks=-1), or for a new leader, at most as long as it says."""
-
-    __slots__ = ("_answers", "_timer", "_uncommitted", "refusals")
-
-    def __init__(
-        self, refusals: _Refusals, timeout_ms: int, answers: Answers, pending: Sequence[Pending | _Held]
-    ) -> None:
-        super().__init__()
-        self.refusals = refusals
-        self._answers = answers
-        self._timer = asyncio.get_running_loop().call_later(max(0, timeout_ms) / 1000, self._time_out)
-        self._uncommitted: dict[_Uncommitted | _Held, None] = {}
-        for one in pending:
-            self._uncommitted[one.begin(self) if isinstance(one, _Held) else _Uncommitted(self, *one)] = None
-
-    def goes_on(self, one: _Held, as_one: _Uncommitted) -> None:
-        """What was held is appended, and waits for the other replicas."""
-        del self._uncommitted[one]
-        self._uncommitted[as_one] = None
-
-    def answered(self, one: _Uncommitted | _Held) -> None:
-        del self._uncommitted[one]
-        if not self._uncommitted:
-            self._finish()
-
-    def _time_out(self) -> None:
-        for one in self._uncommitted:
-            one.refuse(ErrorCode.REQUEST_TIMED_OUT)
-        self._finish()
-
-    def _finish(self) -> None:
-        self.call_off()
-        self.tell([self.refusals.response(self._answers)])
-
-    def call_off(self) -> None:
-        self._timer.cancel()
-        uncommitted, self._uncommitted = self._uncommitted, {}  # they refer to this object
-        for one in uncommitted:
-            one.cancel()
-
-
-class _Uncommitted:
-    """What a request appended to one partition, until every in-sync replica has it."""
-
-    __slots__ = ("_answers", "_index", "_last_offset", "_partition", "_place", "_request", "_topic", "_wait")
-
-    def __init__(
-        self,
-        request: _Replicating,
-        partition: Partition,
-        topic: str | UUID,
-        index: int,
-        last_offset: int,
-        answers: list[bytes],
-        place: int,
-    ) -> None:
-        self._request = request
-        self._partition = partition
-        self._topic = topic
-        self._index = index
-        self._last_offset = last_offset
-        self._answers = answers
-        self._place = place
-        self._wait: Wait | None = partition.committed.waits.add(last_offset + 1, self)
-
-    def __call__(self) -> None:
-        """The wait is over."""
-        self._wait = None  # it refers to this object
-        leader = self._partition.leader
-        if leader is None:
-            self.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        elif leader.high_watermark <= self._last_offset:  # this node goes on leading in a new epoch
-            self._wait = self._partition.committed.waits.add(self._last_offset + 1, self)
-            return
-        self._request.answered(self)
-
-    def refuse(self, code: ErrorCode) -> None:
-        refusals = self._request.refusals
-        self._answers[self._place] = refusals.encode(self._topic, self._index, KafkaError(code))
-
-    def cancel(self) -> None:
-        wait, self._wait = self._wait, None
-        if wait is not None:
-            self._partition.committed.waits.cancel(wait)
-
-
-class _Held:
-    """What a request has for a partition that is just handed over, until the old leader or the new one appends it."""
-
-    __slots__ = (
-        "_answers",
-        "_broker",
-        "_hand_over",
-        "_index",
-        "_place",
-        "_request",
-        "_topic",
-        "acks",
-        "partition",
-        "records",
-        "timeout_ms",
-    )
-
-    _request: _Replicating
-
-    def __init__(
-        self,
-        broker: Broker,
-        hand_over: HoldsBack,
-        partition: Partition,
-        where: tuple[str | UUID, int],
-        records: bytes,
-        how: tuple[int, int],
-        answers: list[bytes],
-    ) -> None:
-        """The last place in `answers` is kept for it."""
-        self._broker = broker
-        self._hand_over = hand_over
-        self.partition = partition
-        self._topic, self._index = where
-        self.records = records
-        self.acks, self.timeout_ms = how
-        self._answers = answers
-        self._place = len(answers) - 1
-
-    @property
-    def size(self) -> int:
-        return len(self.records)
-
-    def begin(self, request: _Replicating) -> _Held:
-        self._request = request
-        self._hand_over.hold(self)
-        return self
-
-    def appended(self, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> None:
-        """The new leader appended it; clients find that leader by this answer, if they can."""
-        refusals = self._request.refusals
-        self._answers[self._place] = encode_appended_elsewhere(
-            refusals.version,
-            self._index,
-            base_offset,
-            log_append_time_ms,
-            log_start_offset,
-            refusals.leader(self._topic, self._index),
-        )
-        self._request.answered(self)
-
-    def append(self) -> None:
-        """This node stays the leader."""
-        partition, request = self.partition, self._request
-        try:
-            appended = partition.append(
-                memoryview(bytearray(self.records)), acks=self.acks, now_ms=self._broker.now_ms()
-            )
-        except KafkaError as error:
-            self.refused(error)
-            return
-        base_offset, last_offset, time_ms, start_offset, _ = appended
-        version = request.refusals.version
-        self._answers[self._place] = encode_appended(version, self._index, base_offset, time_ms, start_offset)
-        waits = self.acks == ALL_REPLICAS or (self.acks and not partition.owns_log)
-        if waits and partition.committed.high_watermark <= last_offset:
-            where = self._topic, self._index, last_offset, self._answers, self._place
-            request.goes_on(self, _Uncommitted(request, partition, *where))
-        else:
-            request.answered(self)
-
-    def refused(self, error: KafkaError) -> None:
-        """Neither leader appended it."""
-        self._answers[self._place] = self._request.refusals.encode(self._topic, self._index, error)
-        self._request.answered(self)
-
-    def refuse(self, code: ErrorCode) -> None:
-        """Answer with an error, with the rest of the request."""
-        self._answers[self._place] = self._request.refusals.encode(self._topic, self._index, KafkaError(code))
-
-    def cancel(self) -> None:
-        self._hand_over.forget(self)
+    return Held(broker, hand_over, error.partition, where, bytes(batch), how, answers)

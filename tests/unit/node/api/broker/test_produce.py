@@ -19,12 +19,19 @@ from penstock.metadata.records import (
     RegisterBrokerRecord,
     TopicRecord,
 )
+from penstock.node.api import producing
 from penstock.node.api.broker import produce
 from penstock.node.serving.dispatch import Waiting
 from penstock.node.serving.handler import CloseConnection
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from penstock.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
+from penstock.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
 from penstock.protocol.records import Record, encode_batch
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import encode_request
@@ -229,7 +236,7 @@ async def test_what_waited_leaves_nothing_for_the_collector(node: Node, is_in_ti
         await result(node, request, found)
         del found
         await asyncio.sleep(0)
-        assert not [one for one in gc.get_objects() if type(one).__module__ == produce.__name__]
+        assert not [one for one in gc.get_objects() if type(one).__module__ in (produce.__name__, producing.__name__)]
     finally:
         gc.enable()
 
@@ -298,3 +305,38 @@ def test_versions_that_are_gone_are_told_for_old_clients_and_refused(node: Node)
     frame[3] = 2
     with pytest.raises(CloseConnection, match="version 2 of Produce is not served"):
         node.dispatcher.dispatch(frame, PEER)
+
+
+def wide(acks: int, batches: int) -> ProduceRequest:
+    """Two partitions that are there, in turn, and very many that are not."""
+    data = [
+        PartitionProduceData(index=n % 2 if n < batches else n, records=bytes(batch(b"a"))) for n in range(produce.WIDE)
+    ]
+    topics = [TopicProduceData(name="orders", partition_data=data)]
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[*topics, *topics])
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_a_request_about_very_many_partitions_is_appended_in_slices_and_in_its_order(
+    node: Node, acks: int
+) -> None:
+    request = wide(acks, batches=60)
+    found = node.dispatch(request, 9)
+    assert isinstance(found, Waiting)
+    assert not found.handler.pipelined, "what comes behind it on its connection waits"
+    response = await node.wait(request, 9, found)
+    assert isinstance(response, ProduceResponse)
+    told = [(one.index, one.error_code) for topic in response.responses for one in topic.partition_responses]
+    assert [index for index, _ in told] == [one.index for topic in request.topic_data for one in topic.partition_data]
+    assert {code for index, code in told if index == 0} == {ErrorCode.NONE}
+    assert {code for index, code in told if index > 1} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    offsets = [one.base_offset for topic in response.responses for one in topic.partition_responses if one.index == 0]
+    assert offsets == list(range(60))
+
+
+async def test_a_wide_request_is_appended_though_its_client_has_gone(node: Node) -> None:
+    found = node.dispatch(wide(acks=1, batches=60), 9)
+    assert isinstance(found, Waiting)
+    asyncio.ensure_future(found.answer).cancel()
+    while node.partition().log.log_end_offset < 60:
+        await asyncio.sleep(0)

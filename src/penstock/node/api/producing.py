@@ -1,0 +1,248 @@
+"""What a produce request waits for once it is appended: the in-sync replicas, or a leader that is just changing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from penstock.log.record_checks import InvalidRecords
+from penstock.node.api.partition_views import current_leader, endpoints_of
+from penstock.node.partitions.partition import ALL_REPLICAS, Partition
+from penstock.node.roles.broker import Broker
+from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.late_answer import LateAnswer
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.requests.produce import (
+    LEADER_FROM,
+    encode_appended,
+    encode_appended_elsewhere,
+    encode_produce_response,
+    encode_refused,
+)
+from penstock.protocol.requests.topic_answers import NodeEndpoint
+from penstock.replication.waits import Wait
+
+if TYPE_CHECKING:
+    from penstock.node.links.hand_over import HoldsBack
+
+Answers = list[tuple[str | UUID, list[bytes]]]
+Pending = tuple[Partition, str | UUID, int, int, list[bytes], int]
+"""A partition, its topic as it was asked for, its index, the last offset that was appended to it, and where its answer
+stands: the list, the place."""
+
+
+class Refusals:
+    """The refusals of one request, with the leader where that is news (KIP-951)."""
+
+    __slots__ = ("_broker", "_context", "_leaders")
+
+    def __init__(self, broker: Broker, context: RequestContext) -> None:
+        self._broker = broker
+        self._context = context
+        self._leaders: list[tuple[int, int]] = []
+
+    @property
+    def version(self) -> int:
+        return self._context.api_version
+
+    def encode(self, topic: str | UUID, index: int, error: KafkaError) -> bytes:
+        version, leader = self._context.api_version, None
+        if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= LEADER_FROM:
+            leader = self.leader(topic, index)
+        record_errors = error.record_errors if isinstance(error, InvalidRecords) else ()
+        return encode_refused(version, index, error.code, error.message or None, record_errors, leader)
+
+    def leader(self, topic: str | UUID, index: int) -> tuple[int, int]:
+        """The leader of a partition and its epoch; the response then has its address."""
+        leader = current_leader(self._broker.image, topic, index)
+        self._leaders.append(leader)
+        return leader
+
+    def response(self, answers: Answers) -> bytes:
+        endpoints: Sequence[NodeEndpoint] = ()
+        if self._leaders:
+            endpoints = endpoints_of(self._broker.image, self._context.session.listener, self._leaders)
+        return encode_produce_response(answers, self._context.api_version, self._context.correlation_id, endpoints)
+
+
+class Replicating(LateAnswer[list[bytes]]):
+    """A request that waits for the in-sync replicas (acks=-1), or for a new leader, at most as long as it says."""
+
+    __slots__ = ("_answers", "_timer", "_uncommitted", "refusals")
+
+    def __init__(
+        self, refusals: Refusals, timeout_ms: int, answers: Answers, pending: Sequence[Pending | Held]
+    ) -> None:
+        super().__init__()
+        self.refusals = refusals
+        self._answers = answers
+        self._timer = asyncio.get_running_loop().call_later(max(0, timeout_ms) / 1000, self._time_out)
+        self._uncommitted: dict[Uncommitted | Held, None] = {}
+        for one in pending:
+            self._uncommitted[one.begin(self) if isinstance(one, Held) else Uncommitted(self, *one)] = None
+
+    def goes_on(self, one: Held, as_one: Uncommitted) -> None:
+        """What was held is appended, and waits for the other replicas."""
+        del self._uncommitted[one]
+        self._uncommitted[as_one] = None
+
+    def answered(self, one: Uncommitted | Held) -> None:
+        del self._uncommitted[one]
+        if not self._uncommitted:
+            self._finish()
+
+    def _time_out(self) -> None:
+        for one in self._uncommitted:
+            one.refuse(ErrorCode.REQUEST_TIMED_OUT)
+        self._finish()
+
+    def _finish(self) -> None:
+        self.call_off()
+        self.tell([self.refusals.response(self._answers)])
+
+    def call_off(self) -> None:
+        self._timer.cancel()
+        uncommitted, self._uncommitted = self._uncommitted, {}  # they refer to this object
+        for one in uncommitted:
+            one.cancel()
+
+
+class Uncommitted:
+    """What a request appended to one partition, until every in-sync replica has it."""
+
+    __slots__ = ("_answers", "_index", "_last_offset", "_partition", "_place", "_request", "_topic", "_wait")
+
+    def __init__(
+        self,
+        request: Replicating,
+        partition: Partition,
+        topic: str | UUID,
+        index: int,
+        last_offset: int,
+        answers: list[bytes],
+        place: int,
+    ) -> None:
+        self._request = request
+        self._partition = partition
+        self._topic = topic
+        self._index = index
+        self._last_offset = last_offset
+        self._answers = answers
+        self._place = place
+        self._wait: Wait | None = partition.committed.waits.add(last_offset + 1, self)
+
+    def __call__(self) -> None:
+        """The wait is over."""
+        self._wait = None  # it refers to this object
+        leader = self._partition.leader
+        if leader is None:
+            self.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif leader.high_watermark <= self._last_offset:  # this node goes on leading in a new epoch
+            self._wait = self._partition.committed.waits.add(self._last_offset + 1, self)
+            return
+        self._request.answered(self)
+
+    def refuse(self, code: ErrorCode) -> None:
+        refusals = self._request.refusals
+        self._answers[self._place] = refusals.encode(self._topic, self._index, KafkaError(code))
+
+    def cancel(self) -> None:
+        wait, self._wait = self._wait, None
+        if wait is not None:
+            self._partition.committed.waits.cancel(wait)
+
+
+class Held:
+    """What a request has for a partition that is just handed over, until the old leader or the new one appends it."""
+
+    __slots__ = (
+        "_answers",
+        "_broker",
+        "_hand_over",
+        "_index",
+        "_place",
+        "_request",
+        "_topic",
+        "acks",
+        "partition",
+        "records",
+        "timeout_ms",
+    )
+
+    _request: Replicating
+
+    def __init__(
+        self,
+        broker: Broker,
+        hand_over: HoldsBack,
+        partition: Partition,
+        where: tuple[str | UUID, int],
+        records: bytes,
+        how: tuple[int, int],
+        answers: list[bytes],
+    ) -> None:
+        """The last place in `answers` is kept for it."""
+        self._broker = broker
+        self._hand_over = hand_over
+        self.partition = partition
+        self._topic, self._index = where
+        self.records = records
+        self.acks, self.timeout_ms = how
+        self._answers = answers
+        self._place = len(answers) - 1
+
+    @property
+    def size(self) -> int:
+        return len(self.records)
+
+    def begin(self, request: Replicating) -> Held:
+        self._request = request
+        self._hand_over.hold(self)
+        return self
+
+    def appended(self, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> None:
+        """The new leader appended it; clients find that leader by this answer, if they can."""
+        refusals = self._request.refusals
+        self._answers[self._place] = encode_appended_elsewhere(
+            refusals.version,
+            self._index,
+            base_offset,
+            log_append_time_ms,
+            log_start_offset,
+            refusals.leader(self._topic, self._index),
+        )
+        self._request.answered(self)
+
+    def append(self) -> None:
+        """This node stays the leader."""
+        partition, request = self.partition, self._request
+        try:
+            appended = partition.append(
+                memoryview(bytearray(self.records)), acks=self.acks, now_ms=self._broker.now_ms()
+            )
+        except KafkaError as error:
+            self.refused(error)
+            return
+        base_offset, last_offset, time_ms, start_offset, _ = appended
+        version = request.refusals.version
+        self._answers[self._place] = encode_appended(version, self._index, base_offset, time_ms, start_offset)
+        waits = self.acks == ALL_REPLICAS or (self.acks and not partition.owns_log)
+        if waits and partition.committed.high_watermark <= last_offset:
+            where = self._topic, self._index, last_offset, self._answers, self._place
+            request.goes_on(self, Uncommitted(request, partition, *where))
+        else:
+            request.answered(self)
+
+    def refused(self, error: KafkaError) -> None:
+        """Neither leader appended it."""
+        self._answers[self._place] = self._request.refusals.encode(self._topic, self._index, error)
+        self._request.answered(self)
+
+    def refuse(self, code: ErrorCode) -> None:
+        """Answer with an error, with the rest of the request."""
+        self._answers[self._place] = self._request.refusals.encode(self._topic, self._index, KafkaError(code))
+
+    def cancel(self) -> None:
+        self._hand_over.forget(self)
