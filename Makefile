@@ -9,7 +9,7 @@ MINUTES ?= 10
 SEED   ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-work test check format bench versus drills kafka mutants planted docs kcat clean
+.PHONY: help install demo demo-work test check format bench slices versus drills kafka mutants planted docs kcat clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -51,6 +51,9 @@ soak: $(STAMP) ## simulate new seeds for MINUTES minutes, or until one fails
 
 bench: $(STAMP) ## measure our budgets: one table, and JSON in bench/results
 	$(BIN)/python -m bench
+
+slices: $(STAMP) ## measure what the largest request of each API, in each version, does to the event loop: a table
+	$(BIN)/python -m tests.slices
 
 versus: $(STAMP) ## measure against Apache Kafka (Maven and Java 17 needed; an hour): docs/performance.md
 	$(BIN)/python -m bench.versus

@@ -21,7 +21,7 @@ from penstock.protocol.value import Value
 MAX_RECORDS_PER_DECISION = 20_000
 """The records of a decision are appended as one batch, so that all of them hold or none; this bounds its size."""
 
-MANY_RECORDS = 60
+MANY_RECORDS = 50
 """From so many on, the records of one batch hold the event loop for more than a moment when they are applied."""
 
 ReplyT = TypeVar("ReplyT", covariant=True)

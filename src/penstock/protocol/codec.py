@@ -15,7 +15,7 @@ from penstock.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)
 
-LARGE_BYTES: Final = 32 * 1024
+LARGE_BYTES: Final = 16 * 1024
 """Small structures become up to 40 times their bytes in objects: bearable up to here, counted from here on."""
 MAX_ITEMS: Final = 1_000_000
 """Items that the arrays, and tagged fields, of one large message may be together."""
