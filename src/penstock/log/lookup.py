@@ -24,7 +24,7 @@ from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import iterate_times
 from penstock.protocol.value import Value
 
-MAX_UNPACKED_BYTES = 64 << 20
+MAX_UNPACKED_BYTES = 16 << 20
 MAX_UNPACKED_RECORDS = 1_000_000
 """A batch of more records, or more bytes, is not looked into."""
 SEGMENTS_A_STEP = 50

@@ -9,6 +9,7 @@ small and grows in steps, and a block that tells its size is refused by it.
 
 from collections.abc import Callable
 from enum import IntEnum
+from mmap import mmap
 from struct import Struct
 from typing import Final
 
@@ -34,7 +35,7 @@ class DecompressionLimitError(DecodeError):
 
 DEFAULT_LEVELS: Final = {Compression.GZIP: 6, Compression.LZ4: 1, Compression.ZSTD: 3}
 
-_DECOMPRESS_INTO: Final[dict[Compression, Callable[[Buffer, bytearray], int]]] = {
+_DECOMPRESS_INTO: Final[dict[Compression, Callable[[Buffer, memoryview], int]]] = {
     Compression.GZIP: cramjam.gzip.decompress_into,
     Compression.LZ4: cramjam.lz4.decompress_into,
     Compression.ZSTD: cramjam.zstd.decompress_into,
@@ -45,6 +46,8 @@ _XERIAL_BLOCK: Final = 32 * 1024
 _INT32: Final = Struct(">i")
 _FIRST_BUFFER: Final = 64 * 1024
 _GROWTH: Final = 4
+_MAPPED_BYTES: Final = 1 << 20
+"""A buffer of so many bytes is a mapping: what is not filled costs nothing, and all goes back to the system."""
 _BUFFER_IS_FULL: Final = "failed to write whole buffer"
 
 
@@ -78,13 +81,13 @@ def decompress(codec: Compression, data: Buffer, max_bytes: int) -> Buffer:
     return _decompress_growing(_DECOMPRESS_INTO[codec], data, max_bytes)
 
 
-def _decompress_growing(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, max_bytes: int) -> Buffer:
+def _decompress_growing(decompress_into: Callable[[Buffer, memoryview], int], data: Buffer, max_bytes: int) -> Buffer:
     size = max(_FIRST_BUFFER, _GROWTH * len(data))
     while True:
         size = min(size, max_bytes)
-        out = bytearray(size)
+        out = memoryview(bytearray(size) if size < _MAPPED_BYTES else mmap(-1, size))
         try:
-            return memoryview(out)[: decompress_into(data, out)]
+            return out[: decompress_into(data, out)]
         except cramjam.DecompressionError as error:
             if str(error) != _BUFFER_IS_FULL:
                 raise DecodeError(f"compressed records: {error}") from None

@@ -100,7 +100,7 @@ def test_a_look_up_by_time_is_content_with_the_batch(tmp_path: Path, bomb: memor
     append(log, batch(3, timestamp_ms=NOW - 1))
     append(log, bomb)
     found = []
-    assert peak_of(lambda: found.append(run_through(log.search_timestamp(NOW)))) < 2 * (64 << 20)
+    assert peak_of(lambda: found.append(run_through(log.search_timestamp(NOW)))) < 2 * (16 << 20)
     assert [(at.timestamp_ms, at.offset) for at in found if at] == [(NOW, 3)]
     latest = run_through(log.search_max_timestamp())
     assert latest is not None
@@ -118,6 +118,6 @@ def test_what_a_look_up_has_unpacked_is_free_when_it_ends(tmp_path: Path) -> Non
 
     gc.disable()
     try:
-        assert peak_of(look) < 2 * (64 << 20)
+        assert peak_of(look) < 2 * (16 << 20)
     finally:
         gc.enable()

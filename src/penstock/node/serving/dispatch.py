@@ -16,7 +16,6 @@ from typing import Any, Final, Protocol
 
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
-from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.parts import LARGE_BYTES as PARTED_BYTES
 from penstock.node.serving.parts import asked
@@ -140,8 +139,8 @@ class Dispatcher:
             reply = handler.function(self._node, context, frame, position)
             if type(reply) is list:
                 return reply
-            if handler.pipelined and reply is not None and not isinstance(reply, LateAnswer):
-                # It is done in its order, so what comes behind it waits, and whether its client stays or not.
+            if handler.pipelined and asyncio.iscoroutine(reply):
+                # What is done in slices keeps its order: what comes behind it waits. It ends, client or not.
                 return Waiting(served.in_order, context, asyncio.shield(reply))
         else:
             size = len(frame) - position
