@@ -6,8 +6,6 @@ wait for as an awaitable; the result (or error) of both comes back. However many
 them runs at a time, and one such work: what they unpack together is what one of them does.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial

@@ -11,8 +11,6 @@
 | a replica that opens its log   | knows of producers what the log says (`remembered_batches`)                       |
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID

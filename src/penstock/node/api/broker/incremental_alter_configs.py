@@ -4,8 +4,6 @@ The controller decides, but for the levels of this broker's loggers, which conce
 cordoned directories that this broker does not have: only it knows their paths (KIP-1066).
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 from typing import Final
 
