@@ -130,7 +130,7 @@ def drain(
         await draining.check()
         await draining.run()
         if keep:
-            click.echo(draining.reopening)
+            say(draining.reopening)
         else:
             await draining.forget()
 
