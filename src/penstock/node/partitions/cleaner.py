@@ -145,12 +145,12 @@ class Cleaner:
             and (partition.topic, partition.index) not in self._directories.futures
         )
 
-    def state(self, log: PartitionLog, last_stable_offset: int) -> tuple[int, int, str | None]:
+    def state(self, log: PartitionLog, high_watermark: int) -> tuple[int, int, str | None]:
         """(per cent that wait for compaction, -1 if that is not known; when it was the log's turn; why it has none)."""
         percent = -1
         try:
             if log.is_loaded:
-                percent = int(100 * look_at(log, last_stable_offset, self._now_ms()).ratio)
+                percent = int(100 * look_at(log, log.last_stable_offset(high_watermark), self._now_ms()).ratio)
         except KafkaError as error:
             return -1, self.metrics.cleaned_ms(log), error.message
         return percent, self.metrics.cleaned_ms(log), self.uncleanable.get(log)

@@ -272,11 +272,11 @@ async def test_metrics_have_kafkas_names(node: Node) -> None:
 
 async def test_a_log_tells_how_dirty_it_is_and_when_it_was_its_turn(node: Node) -> None:
     log, cleaner, partition = write(node), cleaner_of(node), node.partition()
-    assert cleaner.state(partition.log, partition.last_stable_offset) == (100, -1, None)
+    assert cleaner.state(partition.log, partition.high_watermark) == (100, -1, None)
     await cleaner.clean_dirtiest(CleaningThreads(Disk()))
-    assert cleaner.state(partition.log, partition.last_stable_offset) == (0, node.now_ms, None)
+    assert cleaner.state(partition.log, partition.high_watermark) == (0, node.now_ms, None)
     log.abandon()
-    assert cleaner.state(partition.log, partition.last_stable_offset) == (-1, node.now_ms, None)
+    assert cleaner.state(partition.log, partition.high_watermark) == (-1, node.now_ms, None)
 
 
 async def test_as_many_at_work_as_threads_and_none_if_it_is_disabled(tmp_path: Path) -> None:

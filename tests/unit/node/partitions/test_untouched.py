@@ -164,8 +164,8 @@ def test_compaction_tells_of_them(tmp_path: Path) -> None:
 
 
 class _Cleaner:
-    def state(self, log: object, last_stable_offset: int) -> tuple[int, int, str | None]:
-        assert last_stable_offset == 0
+    def state(self, log: object, high_watermark: int) -> tuple[int, int, str | None]:
+        assert high_watermark == 0
         return -1, -1, None
 
 

@@ -18,13 +18,13 @@ def describe_compaction(
     broker: Broker, context: RequestContext, request: DescribeCompactionRequest
 ) -> Steps[DescribeCompactionResponse]:
     logs: list[CompactedLog] = []
-    known = [(one.log, one.last_stable_offset if one.log.is_loaded else 0) for one in broker.partitions]
+    known = [(partition.log, partition.high_watermark) for partition in broker.partitions]
     known += [(log, 0) for _, log in broker.partitions.untouched()]
-    for number, (log, last_stable_offset) in enumerate(known, 1):
+    for number, (log, high_watermark) in enumerate(known, 1):
         if number % LOGS_A_STEP == 0:
             yield None
         if broker.cleaner is not None and log.config.is_compacted:
-            percent, cleaned_ms, problem = broker.cleaner.state(log, last_stable_offset)
+            percent, cleaned_ms, problem = broker.cleaner.state(log, high_watermark)
             logs.append(
                 CompactedLog(
                     topic=log.topic,
