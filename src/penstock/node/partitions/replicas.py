@@ -61,8 +61,10 @@ from penstock.protocol.internal_topics import is_internal
 
 logger = logging.getLogger(__name__)
 
-OBEYED_AT_ONCE = 100
-"""Partitions that change before the event loop gets to do something else."""
+OBEYED_AT_ONCE = 20
+"""Partitions that change before the event loop gets to do something else: each may make a directory and its files."""
+DROPPED_AT_ONCE = 100
+"""Partitions of removed topics that go at once."""
 FOUND_AT_ONCE = 1_000
 """Logs whose partitions are looked up likewise."""
 
@@ -156,7 +158,7 @@ class LocalReplicas:
 
     def on_metadata(self, records: Iterable[MetadataRecord]) -> None:
         """Obey records that were committed and applied to the image: a few at once, many by and by."""
-        room = OBEYED_AT_ONCE
+        room = DROPPED_AT_ONCE
         for record in records:
             match record:
                 case PartitionChangeRecord() if self._is_nothing_to_obey(record):

@@ -39,8 +39,8 @@ WIDE_BYTES = 16 * 1024
 """A larger request is taken apart in a thread: it names some hundred partitions or more."""
 WIDE = 200
 """More partitions than these are read in slices."""
-AT_ONCE = 50
-"""Partitions that are read in one slice: a millisecond, if each is refused."""
+AT_ONCE = 10
+"""Partitions that are read in one slice: a few milliseconds, if the log of each has to be read in."""
 NOTED_AT_ONCE = 1000
 """Partitions of which a slice notes what was told, or lets go the waits: a millisecond."""
 
