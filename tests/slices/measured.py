@@ -25,6 +25,7 @@ DESTROYS: Final = (ApiKey.DELETE_TOPICS,)
 """What comes last."""
 LIMIT_S: Final = 120
 SETTINGS: Final = {
+    "listeners": "PLAINTEXT://127.0.0.1:0",
     "offsets.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
     "log.flush.offset.checkpoint.interval.ms": "100000000",

@@ -16,7 +16,7 @@ from penstock.node.serving.slices import Slices, Steps
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.schema import Message
 
-PART_ITEMS: Final = 25
+PART_ITEMS: Final = 10
 LARGE_BYTES: Final = 512
 """A shorter request is not worth a look at its items."""
 

@@ -42,7 +42,7 @@ _SINCE_VERSION = {
 Found = tuple[int, int, int]
 """Timestamp, offset, leader epoch; -1 for what is not known."""
 NOTHING: Found = (-1, -1, -1)
-PARTITIONS_A_STEP = 50
+PARTITIONS_A_STEP = 10
 
 
 @handles(ApiKey.LIST_OFFSETS, versions=(1, 11), rule=(Each(DESCRIBE_TOPIC, ("topics",), "topics"),))
