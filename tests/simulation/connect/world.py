@@ -37,7 +37,7 @@ from penstock.work.connect.distributed.worker import DistributedWorker
 from penstock.work.connect.runtime.leading import Leading, NotLeadingError
 from penstock.work.connect.runtime.records import Target, TaskId
 
-HEALED_LIMIT_S = 120.0
+HEALED_LIMIT_S = 90.0
 BUILT_IN = "penstock.work.connect.built_in"
 PLUGINS = "tests.simulation.connect.plugins"
 STORE = "holding"
