@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 GENERATED = "src/penstock/protocol/messages/"
 HUNK = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
+MOST_CHARACTERS = 150
 PAGE = """# Bugs that tests notice
 
 What `make mutants SINCE={since}` found. Bugs drawn by chance were planted into lines that changed since `{since}`, one
@@ -17,6 +18,9 @@ at a time, and the tests of the package that call the changed function were aske
 | package | lines changed | bugs possible | planted | noticed | survive | share |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: |
 {rows}
+
+These are unit tests alone, and what else the tool names for a package: whole nodes in simulation, the wire and clusters
+of processes were not asked.
 
 Those that survive, and what was stopped by the limit of time alone, which counts as noticed:
 
@@ -47,7 +51,11 @@ def page(since: str, figures: Mapping[str, tuple[int, int, Mapping[str, int]]], 
     }
     lines, possible = (sum(of[at] for of in figures.values()) for at in (0, 1))  # type: ignore[misc]
     rows.append(_row("**all**", lines, possible, total))
-    return PAGE.format(since=since, rows="\n".join(rows), left="\n".join(f"* {one}" for one in left) or "none")
+    return PAGE.format(since=since, rows="\n".join(rows), left="\n".join(f"* {_short(one)}" for one in left) or "none")
+
+
+def _short(text: str) -> str:
+    return f"`{text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + '…'}`"
 
 
 def _row(place: str, lines: int, possible: int, tally: Mapping[str, int]) -> str:

@@ -21,7 +21,12 @@ FIRST_LOG = f"{METADATA}/00000000000000000000.log"
 
 
 def config(tmp_path: Path, **settings: str) -> BrokerConfig:
-    defaults = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": f"{tmp_path}/p1,{tmp_path}/p2"}
+    """However busy the machine is, a broker is not taken for dead."""
+    defaults = {
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "log.dirs": f"{tmp_path}/p1,{tmp_path}/p2",
+        "broker.session.timeout.ms": "600000",
+    }
     return BrokerConfig.embedded(defaults | {key.replace("_", "."): value for key, value in settings.items()})
 
 
