@@ -176,8 +176,12 @@ class IdempotentProducer(Producer):
         line.news.set()
 
     def _look_at_order(self, line: Line) -> None:
-        """Who asks one server over one connection, and whom nothing fails, sends nothing out of order."""
-        if line.failures == {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER} and len(line.servers) == 1:
+        """Where nothing fails, who asks one server over one connection sends nothing out of order."""
+        if (
+            self._history.is_undisturbed
+            and line.failures == {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
+            and len(line.servers) == 1
+        ):
             self._history.torn.append(f"{self.name} was told that batches are out of order which it sent in order")
         line.failures.clear()
         line.servers.clear()
