@@ -24,8 +24,8 @@ from tests.simulation.controller_holders import Holders
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.controller import Controller
 from penstock.controller.eligible_leaders import MIN_ISR, keeps_track
-from penstock.controller.move_limits import UNTIL_MOVED
 from penstock.controller.partition_change import UNCLEAN_LEADER_ELECTION, Electorate
+from penstock.controller.upkeep import UNTIL_MOVED
 from penstock.metadata.image import ClusterImage, ConfigResource, PartitionImage, ResourceType
 from penstock.metadata.partition_index import Partitions, each
 from penstock.metadata.topics import NO_LEADER

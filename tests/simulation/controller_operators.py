@@ -2,7 +2,7 @@
 
 from random import Random
 
-from penstock.controller.move_limits import UNTIL_MOVED
+from penstock.controller.upkeep import UNTIL_MOVED
 from penstock.metadata.image import ClusterImage
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.alter_partition_reassignments import (

@@ -10,22 +10,22 @@ from penstock.controller import (
     claim_storage_group,
     create_topics,
     eligible_leaders,
-    move_limits,
     moves,
     partition_change,
     producer_ids,
     reassignments,
     registrations,
+    upkeep,
 )
 from penstock.controller.alter_partition import decide_alter_partition
 from penstock.controller.claim_storage_group import decide_claim_storage_group
 from penstock.controller.decision import ControllerState, Decision
 from penstock.controller.group_leaders import left_in_group
 from penstock.controller.heartbeats import Going, Heartbeats
-from penstock.controller.move_limits import UNTIL_MOVED
 from penstock.controller.partition_change import Electorate
 from penstock.controller.placement import place
 from penstock.controller.producer_ids import decide_allocate_producer_ids
+from penstock.controller.upkeep import UNTIL_MOVED
 from penstock.leadership import balancer
 from penstock.leadership.balancer import Balancer, View, _Wait
 from penstock.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
@@ -61,7 +61,7 @@ def limits_end_before_the_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     def are_unused(image: ClusterImage) -> bool:
         return UNTIL_MOVED in image.config_of(ResourceType.BROKER, "")
 
-    monkeypatch.setattr(move_limits, "_are_unused", are_unused)
+    monkeypatch.setattr(upkeep, "_are_unused", are_unused)
 
 
 def unclean_without_leave(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,24 +6,31 @@
 | a broker that has been silent for too long is fenced | when its session ends |
 | a partition without a leader gets an outdated one where that is allowed | `unclean.leader.election.interval.ms` |
 | the same | when a config changes where it is allowed |
-| limits of moves are taken away | when nothing has been on the move for a while (`move_limits`) |
+| limits of moves are taken away | when nothing has been on the move for a while |
 | leadership returns to the preferred replicas, one partition at a time | as the balancer says (`penstock.leadership`) |
 """
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Final
 
 from penstock.controller.brokers import fence_silent_broker
 from penstock.controller.decision import ControllerState
-from penstock.controller.move_limits import MoveLimits
 from penstock.controller.moves import finish, led_anew
 from penstock.controller.partition_change import Electorate, Wanted, changed
-from penstock.metadata.image import ClusterImage, PartitionImage
+from penstock.metadata.image import ClusterImage, PartitionImage, ResourceType
 from penstock.metadata.partition_index import each
-from penstock.metadata.records import MetadataRecord
+from penstock.metadata.records import ConfigRecord, MetadataRecord
 
 MAX_ELECTIONS = 1_000
 """Elections that no client waits for: the most in one decision, as in Kafka."""
+
+UNTIL_MOVED = "penstock.replication.throttled.until.moved"
+RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+LISTS: Final = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+ALL_REPLICAS: Final = "*"
+AT_ONCE: Final = 1_000
+"""Records of one decision."""
 
 
 class Upkeep:
@@ -114,3 +121,49 @@ class _View:
 
 def _later(now_ms: int, interval_ms: int | None) -> int | None:
     return None if interval_ms is None else now_ms + interval_ms
+
+
+class MoveLimits:
+    """Limits of replication that were set for moves end with these, whatever became of the client that set them.
+
+    UNTIL_MOVED says that the limits are of this kind. Once nothing has been on the move for a while, the rates of
+    brokers, the lists of topics, and that key are taken away. Clients set limits before a move begins, and may move one
+    batch after the other, so nothing is taken away sooner. A topic's list that stands for all its replicas stays: it is
+    set by hand, for what is no move. Until when unused limits stay is soft state.
+    """
+
+    def __init__(self, unused_ms: int) -> None:
+        self._unused_ms = unused_ms
+        self._end_ms: int | None = None
+
+    def deadline_ms(self, image: ClusterImage) -> int | None:
+        if _are_unused(image) != (self._end_ms is not None):
+            return 0
+        return self._end_ms
+
+    def due(self, image: ClusterImage, now_ms: int) -> list[MetadataRecord]:
+        if not _are_unused(image):
+            self._end_ms = None
+        elif self._end_ms is None:
+            self._end_ms = now_ms + self._unused_ms
+        elif now_ms >= self._end_ms:
+            return list(islice(_ended(image), AT_ONCE))
+        return []
+
+
+def _are_unused(image: ClusterImage) -> bool:
+    return image.config_of(ResourceType.BROKER, "").get(UNTIL_MOVED) == "true" and not image.index.reassigning
+
+
+def _ended(image: ClusterImage) -> Iterator[MetadataRecord]:
+    """The key that says so comes last: what is too much for one decision is in the next one."""
+    for resource, values in image.configs.items():
+        of_moves = {ResourceType.TOPIC: LISTS, ResourceType.BROKER: RATES}.get(resource.resource_type, ())
+        for key in of_moves:
+            if key in values and values[key] != ALL_REPLICAS:
+                yield _without(resource.resource_type, resource.name, key)
+    yield _without(ResourceType.BROKER, "", UNTIL_MOVED)
+
+
+def _without(resource_type: ResourceType, name: str, key: str) -> ConfigRecord:
+    return ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=None)

@@ -5,7 +5,7 @@ from tests.unit.controller.test_alter_partition import answer
 from tests.unit.controller.test_reassignments import cluster, move
 
 from penstock.controller.controller import Controller
-from penstock.controller.move_limits import LISTS, RATES, UNTIL_MOVED
+from penstock.controller.upkeep import LISTS, RATES, UNTIL_MOVED
 from penstock.metadata.image import ResourceType
 from penstock.metadata.records import ConfigRecord
 from penstock.protocol.errors import ErrorCode

@@ -17,10 +17,12 @@ from penstock.client.admin import Admin
 from penstock.client.admin.configs import ConfigChange, ConfigOperation, ConfigSource, ResourceType
 from penstock.client.admin.partitions import Reassignment
 from penstock.client.values import TopicPartition
-from penstock.controller.move_limits import LISTS, RATES, UNTIL_MOVED
 from penstock.protocol.value import Value
 
-(LEADERS, FOLLOWERS) = LISTS
+LEADERS: Final = "leader.replication.throttled.replicas"
+FOLLOWERS: Final = "follower.replication.throttled.replicas"
+RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+UNTIL_MOVED: Final = "penstock.replication.throttled.until.moved"
 DIRECTORIES: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 ALL_BROKERS: Final = ""
 NO_LIMIT: Final = -1
