@@ -1,6 +1,7 @@
 """What a running task stores and commits is never ahead of what is in Kafka."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -222,12 +223,12 @@ async def test_a_task_that_runs_elsewhere_by_now_stores_nothing() -> None:
         tracks_topics=False,
     )
     statuses: Any = Statuses
-    supervisor = TaskSupervisor(TaskId("c", 0), statuses, offsets, environment, lambda: 5.0)
+    supervisor = TaskSupervisor(TaskId("c", 0), statuses, offsets, environment, lambda: math.inf)
     await supervisor.store([({"file": "f"}, {"line": 1})])
-    assert supervisor.owned_until_s() == 5.0
+    assert supervisor.owned_until_s() == math.inf
     supervisor.fence()
     with pytest.raises(FencedError, match="runs elsewhere by now"):
         await supervisor.store([({"file": "f"}, {"line": 2})])
-    assert supervisor.owned_until_s() == float("-inf")
+    assert supervisor.owned_until_s() == -math.inf
     assert log.written == [b'{"line":1}']
     await supervisor.fenced()
