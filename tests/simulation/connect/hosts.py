@@ -137,7 +137,9 @@ class WorkerHost:
             self.process.go_on(self._network.loop)
 
     def runs(self, task: TaskId) -> bool:
-        """Whether it runs the task, and believes that it is its own."""
+        """Whether it runs the task, and believes that it is its own. Who is paused drops it before doing anything."""
+        if self.is_paused:
+            return False
         worker = self.worker
         supervisor = worker.tasks._supervisors.get(f"{TASK}{task}") if worker is not None and self.is_up else None
         return supervisor is not None and not supervisor.is_fenced
