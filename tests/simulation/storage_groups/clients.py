@@ -140,6 +140,8 @@ class IdempotentProducer(Producer):
             while len(line.unanswered) >= MOST_UNDER_WAY and not self.stopping:
                 line.news.clear()
                 await line.news.wait()
+            if self.stopping:  # what failed is not sent again any more, and nothing may come before it
+                return
             operation, records = self._new(partition)
             batch = encode_batch(
                 records, producer_id=self._producer_id, producer_epoch=line.epoch, base_sequence=line.sequence
@@ -176,12 +178,8 @@ class IdempotentProducer(Producer):
         line.news.set()
 
     def _look_at_order(self, line: Line) -> None:
-        """Where nothing fails, who asks one server over one connection sends nothing out of order."""
-        if (
-            self._history.is_undisturbed
-            and line.failures == {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
-            and len(line.servers) == 1
-        ):
+        """Who asks one server over one connection, and whom nothing fails, sends nothing out of order."""
+        if line.failures == {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER} and len(line.servers) == 1:
             self._history.torn.append(f"{self.name} was told that batches are out of order which it sent in order")
         line.failures.clear()
         line.servers.clear()

@@ -35,8 +35,6 @@ class History:
     operations: list[Operation] = field(default_factory=list)
     seen: dict[tuple[PartitionId, int], str] = field(default_factory=dict)
     torn: list[str] = field(default_factory=list)
-    is_undisturbed: bool = False
-    """Whether no fault strikes, but that the lead is handed over."""
     in_order: set[str] = field(default_factory=set)
     """Clients whose values lie in each partition in the order in which they were produced."""
 

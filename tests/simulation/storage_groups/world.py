@@ -119,7 +119,6 @@ class World(hosts.World[Machine]):
         self.machines = [Machine(node_id, self, Random(random.getrandbits(64))) for node_id in ids]
         self.clients = [self._client(number, random) for number in range(7 if moves else 6)]
         self.draw_faults(FAULTS, faults)
-        self.history.is_undisturbed = set(self.faults) <= {"hand over"}
 
     def _client(self, number: int, random: Random) -> Client:
         given = self.post, Random(random.getrandbits(64)), self.history, self.trace, self.peer
