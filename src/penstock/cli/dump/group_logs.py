@@ -2,7 +2,8 @@
 
 from pathlib import PurePath
 
-from penstock.cli.dump.records import Decoder, decode_metadata
+from penstock.cli.dump.records import Decoder, decode_metadata, decode_text
+from penstock.metadata.record_frames import FRAME_VERSION
 from penstock.protocol.batch import read_header
 from penstock.protocol.internal_topics import CLUSTER_METADATA, STORAGE_GROUPS
 from penstock.protocol.records import Record
@@ -23,10 +24,16 @@ def decoder_of(path: str) -> Decoder | None:
     """By the log in whose directory the file is; None for records of users. The metadata log may hold secrets."""
     file = PurePath(path)
     if file.parent.name.startswith(f"{CLUSTER_METADATA}-"):
-        return decode_metadata
+        return _metadata_or_text
     if not file.parent.name.startswith(f"{STORAGE_GROUPS}-"):
         return None
     return _snapshot_record if file.suffix == ".checkpoint" else _entry_record
+
+
+def _metadata_or_text(record: Record) -> dict[str, object]:
+    """Another program on the consensus core keeps records of its own in a log of this name: no frame, no secrets."""
+    value = record.value
+    return decode_metadata(record) if value and value[0] == FRAME_VERSION else decode_text(record)
 
 
 def _entry_record(record: Record) -> dict[str, object]:

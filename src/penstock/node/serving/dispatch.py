@@ -109,6 +109,12 @@ class Node(Protocol):
     def slices(self) -> Slices: ...
 
 
+def _heard(whole: asyncio.Future[Any]) -> None:
+    """An error is the client's to hear of, who may have gone."""
+    if not whole.cancelled():
+        whole.exception()
+
+
 class Dispatcher:
     """Calls the handlers of one node in one of its roles."""
 
@@ -141,7 +147,9 @@ class Dispatcher:
                 return reply
             if handler.pipelined and asyncio.iscoroutine(reply):
                 # What is done in slices keeps its order: what comes behind it waits. It ends, client or not.
-                return Waiting(served.in_order, context, asyncio.shield(reply))
+                whole = asyncio.ensure_future(reply)
+                whole.add_done_callback(_heard)
+                return Waiting(served.in_order, context, asyncio.shield(whole))
         else:
             size = len(frame) - position
             if handler.repeats and size <= REPEATED_BYTES:
