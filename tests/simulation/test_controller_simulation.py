@@ -36,7 +36,7 @@ PLANTED: dict[Bug, int] = {
     planted.late_claims_believed: 20,
     planted.groups_that_arrive_at_once: 20,
     planted.moves_ended_by_who_does_not_know_them: 200,
-    planted.moves_that_forget_where_they_began: 20,
+    planted.moves_that_forget_where_they_began: 40,
 }
 """At most so many seeds until the bug is found."""
 

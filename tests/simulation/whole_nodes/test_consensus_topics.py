@@ -29,4 +29,4 @@ def test_a_batch_that_is_acknowledged_before_a_majority_has_it_is_found(monkeypa
         return append(partition, batches, acks=acks, now_ms=now_ms)._replace(last_offset=-1)
 
     monkeypatch.setattr(ConsensusPartition, "append", without_waiting)
-    assert is_found_with(seeds(10, first=1), PLAN, "is gone", "was given to")
+    assert is_found_with(seeds(10, first=27), PLAN, "is gone", "was given to")
