@@ -4,8 +4,6 @@ A node may hang with its listener open, stopped by a signal or starved: it accep
 wait for a connection to be opened are released as well when it is given up.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

@@ -15,8 +15,6 @@ This holds while each clock goes at most `MAX_DRIFT` too fast or too slowly, and
 of one unit, whichever; only the clock of one's own is ever looked at.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -3,8 +3,6 @@
 It outlives the roles of the replica: a new leader starts from what it knew as a follower.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from penstock.replication.waits import NOBODY, Waiter, Waits

@@ -10,8 +10,6 @@ A leader remembers what a follower fetches, so that a request names only what ha
 | `reset`    | the leader has not, or knows no such session       | names all that is wanted, and opens a new session  |
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 

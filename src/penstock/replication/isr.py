@@ -8,8 +8,6 @@ When a follower was last caught up is known from its fetches while records come.
 at again until more is appended, however often it asks meanwhile: `Watch` keeps the moment at which that happened.
 """
 
-from __future__ import annotations
-
 from penstock.protocol.value import Value
 from penstock.replication.partition_leader import UNKNOWN, PartitionLeader
 

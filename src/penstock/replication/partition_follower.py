@@ -9,8 +9,6 @@
 A new leader may know of less than is committed, so what it tells never moves the high watermark back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from penstock.replication.committed import Committed

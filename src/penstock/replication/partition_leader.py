@@ -19,8 +19,6 @@ of these replicas. It never goes back while this replica leads, and stands still
 Readers stand here for all that wait for the high watermark: consumers, acks=all, coordinators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from penstock.replication.committed import Committed

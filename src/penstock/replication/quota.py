@@ -5,8 +5,6 @@ may overshoot, and the pause behind it makes up for that. The rate is that of al
 first one counts as a whole, so that a burst at the beginning may take what a window allows.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from typing import Final
 

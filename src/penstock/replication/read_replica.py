@@ -1,7 +1,5 @@
 """Which replica a consumer should read from instead of the leader (KIP-392)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Where a follower cuts its log when the leader says that theirs have parted (KIP-101, KIP-279, KIP-595)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 UNDEFINED = -1

@@ -1,7 +1,5 @@
 """Who waits for an offset: an ordered queue, from which an event takes those who are due and touches nobody else."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 

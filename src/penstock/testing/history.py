@@ -27,8 +27,6 @@ must neither skip a record nor read one again.
 The names are those of Jepsen's analyses of Kafka-like logs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import Enum
 from typing import Final

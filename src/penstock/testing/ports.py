@@ -1,7 +1,5 @@
 """Ports that are ours before a node listens on them: nodes of a quorum must know each other's ports to start."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from typing import Final

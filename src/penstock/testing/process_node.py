@@ -1,7 +1,5 @@
 """A node in a process of its own, started with the command `penstock start`."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What a cluster for tests asks its nodes: the leader of the metadata quorum, and the brokers that a broker knows."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing

@@ -1,7 +1,5 @@
 """A node in a thread of this process, with an event loop of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Mapping

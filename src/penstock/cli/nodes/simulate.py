@@ -1,7 +1,5 @@
 """`penstock simulate`: run nodes and their clients on virtual time, with faults, from a seed (docs/simulation.md)."""
 
-from __future__ import annotations
-
 import time
 from random import SystemRandom
 

@@ -1,7 +1,5 @@
 """The checkpoints of all log directories: recovery points, log start offsets, compacted offsets, high watermarks."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ Brokers hand on what clients ask, controllers let their controller decide. An AP
 that has a file of its own there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

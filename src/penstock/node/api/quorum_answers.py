@@ -3,8 +3,6 @@
 What is malformed is refused before it reaches the quorum: its core may take what it is given for sense.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 

@@ -10,8 +10,6 @@ A group that does not run here answers BROKER_NOT_AVAILABLE: it may start in a m
 connections.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any, Final
 

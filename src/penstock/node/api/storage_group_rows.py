@@ -4,8 +4,6 @@ The log's replica is looked up in the node; the handlers are those of controller
 are told to nodes alone: to a client of Kafka's a broker that serves them is a strange one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """What all parts of a broker have in common: the node, the way to the controller, its life in the cluster."""
 
-from __future__ import annotations
-
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.controlling.commands import ActiveController

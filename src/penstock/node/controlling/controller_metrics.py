@@ -1,7 +1,5 @@
 """What a controller says of itself: how its queue fares, and the cluster as it knows it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -4,8 +4,6 @@
 whole request, header and all, and its answer holds the whole response, in the version of the client or the broker.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Mapping, Set
 

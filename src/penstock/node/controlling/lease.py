@@ -16,8 +16,6 @@ any timer tells it that others lead now.
 It leads again as soon as a heartbeat that it sent since is answered.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

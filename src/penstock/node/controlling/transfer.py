@@ -7,8 +7,6 @@ that come meanwhile wait in the queue. When another node leads they are told NOT
 A successor that does not get there in time is still preferred; any elected voter has what is committed.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Final, Protocol
 

@@ -1,7 +1,5 @@
 """One timer of the event loop for the earliest of many deadlines."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

@@ -2,8 +2,6 @@
 threads would hold up the event loop.
 """
 
-from __future__ import annotations
-
 import asyncio
 import pickle
 import sys

@@ -1,7 +1,5 @@
 """What all parts of a node have in common: its configuration, environment, disks, metadata and metrics."""
 
-from __future__ import annotations
-
 from penstock.log.directories.directory import LogDirectories
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage

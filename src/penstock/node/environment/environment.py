@@ -3,8 +3,6 @@
 Everything else that it needs of the outside world, timers, connections and threads, it gets from the event loop.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from functools import partial

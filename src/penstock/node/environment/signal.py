@@ -1,7 +1,5 @@
 """What a part of a node tells whichever other parts want to know."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Generic, TypeVarTuple
 

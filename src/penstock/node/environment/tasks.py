@@ -1,7 +1,5 @@
 """The tasks that one part of a node has in the background, from their start until it stops."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Coroutine

@@ -12,8 +12,6 @@ the time is over, those that are held are refused, and clients of those that wer
         hand_over.hold(held)                # gets one answer: the successor's, one's own, or a refusal
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from abc import ABC, abstractmethod

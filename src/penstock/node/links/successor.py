@@ -1,7 +1,5 @@
 """What was held for partitions goes to the broker that leads them now, each as a request of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, Protocol, cast

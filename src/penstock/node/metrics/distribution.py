@@ -1,7 +1,5 @@
 """How large something was, how often: counted by hand where it happens, read by a `Histogram`."""
 
-from __future__ import annotations
-
 BITS = 64
 """No number that is measured is longer: as nanoseconds, that is 584 years."""
 

@@ -11,8 +11,6 @@ is registered or forgotten for that.
 Why this is no library: decision 0603.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, Generic, Literal, TypeVar

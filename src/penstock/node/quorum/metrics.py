@@ -1,7 +1,5 @@
 """What the quorum can say about itself, under the names of Kafka's `raft-metrics`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

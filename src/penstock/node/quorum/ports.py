@@ -3,8 +3,6 @@
 The first three are the consensus core's ports (`raft.ports`) with what else a node needs of them.
 """
 
-from __future__ import annotations
-
 from asyncio import Future
 from collections.abc import Callable, Generator, Iterable
 from typing import Protocol

@@ -1,7 +1,5 @@
 """What a handler of a controller listener sees of the node: the metadata quorum, and the controller that leads it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ An `Authorizer` says it; `RequestContext.allows` is the only place that asks one
 everything.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final, Protocol

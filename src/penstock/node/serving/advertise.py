@@ -4,8 +4,6 @@ A host that stands for every interface cannot be advertised, so this machine's n
 advertised as it is written; the embedded node writes 127.0.0.1, as some clients resolve `localhost` to ::1 first.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Sequence
 

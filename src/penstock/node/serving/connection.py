@@ -21,8 +21,6 @@ then. Only another fetch waits for its turn, else a client that sends several ah
 | closed    | the peer leaves, garbage, a handler's exception, idle     | -                                           |
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import struct

@@ -3,8 +3,6 @@
 `active` is ordered by the last activity, so that the one timer looks at the oldest alone, however many there are.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import logging

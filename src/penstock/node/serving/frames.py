@@ -4,8 +4,6 @@ Touching new memory costs many times what touching warm memory does, so a large 
 again. A frame is handled within one call, so no handler keeps a slice of a buffer that was given back.
 """
 
-from __future__ import annotations
-
 import mmap
 
 SHARED_BYTES = 256 * 1024

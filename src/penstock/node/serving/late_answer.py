@@ -4,8 +4,6 @@ A future tells in the next turn of the event loop; for a record that waits for a
 what is done in it. A caller that does not listen can await it.
 """
 
-from __future__ import annotations
-
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator

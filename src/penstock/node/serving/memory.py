@@ -4,8 +4,6 @@ asyncio's transports refer to themselves, so they are freed by the garbage colle
 until it is told to trim. Both are done when ten thousand connections are gone, not in the course of things.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import sys

@@ -8,8 +8,6 @@ given one small chunk to wait with; once it has left, the system takes the next 
 see the bytes, so there, and where the system cannot, they are read.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 

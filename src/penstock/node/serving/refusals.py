@@ -4,8 +4,6 @@ A cause is told when it comes up for the first time, and then at most once in `Q
 between. Causes are forgotten, the oldest first, when there are `MAX_CAUSES`.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable

@@ -10,8 +10,6 @@
 A clause only asks `RequestContext.allows`. `judged` is what stands between a decoded request and its handler.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol

@@ -1,7 +1,5 @@
 """The listeners of one node: sockets that are bound first, and listened on when the node is ready to answer."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import resource

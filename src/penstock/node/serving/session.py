@@ -1,7 +1,5 @@
 """Who asks: what is known of the other end of a connection."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from penstock.protocol.value import Value

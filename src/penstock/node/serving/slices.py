@@ -6,8 +6,6 @@ error) comes back. All long answers of a node share one `asyncio.Lock`, so howev
 time.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeVar

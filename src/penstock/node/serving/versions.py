@@ -7,8 +7,6 @@ Of Produce lower versions are told than are served; a request in one is refused 
 Features whose lowest level is 0 are told from version 4 on (KIP-1022 fixed how older clients read them).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -7,8 +7,6 @@
 | anything else                                | the node starts again                              |
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator

@@ -3,8 +3,6 @@
 So all of it may be read, it is never cut, and its end is the high watermark.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from penstock.log.partition_log import PartitionLog

@@ -6,8 +6,6 @@ While it is under way a check looks every few milliseconds at how far the succes
 again (`entries.HandedOver`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from typing import Final

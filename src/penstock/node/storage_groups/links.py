@@ -4,8 +4,6 @@ All groups share the ones for votes and news; each fetches on its own, for a fet
 same connection would wait with it. Where nodes listen, the metadata say.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar

@@ -8,8 +8,6 @@
 | enough was applied                         | the group's log is forgotten behind a snapshot                         |
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Collection, Iterable

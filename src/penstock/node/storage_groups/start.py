@@ -8,8 +8,6 @@ forgotten its votes, and is another replica.
 In a group that has not begun the first of the replicas stands at once, so that clients wait for no election time-out.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from functools import partial

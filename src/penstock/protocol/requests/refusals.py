@@ -4,8 +4,6 @@ The error stands wherever the layout has room for one: beside each thing that wa
 refused thing is told as the request told it, and nothing else is said of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 

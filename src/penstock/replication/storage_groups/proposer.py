@@ -10,8 +10,6 @@ that was proposed before its epoch. What it knows beyond the partitions' logs is
 partition of which nothing is under way it knows nothing. All of that is void when it leads no longer.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, Protocol
 
 from penstock.protocol.batch import BatchHeader, read_header, set_place

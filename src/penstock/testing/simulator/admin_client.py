@@ -1,7 +1,5 @@
 """A client of a simulation that acts on the cluster by an `Admin`: it acts, pauses, and acts again."""
 
-from __future__ import annotations
-
 import asyncio
 from abc import abstractmethod
 from random import Random

@@ -1,7 +1,5 @@
 """The administrator of a simulation: makes, enlarges, configures and deletes topics, and asks how far groups are."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Sequence
 from random import Random
 

@@ -9,8 +9,6 @@
 | a broker epoch, a producer id | is given once |
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from uuid import UUID
 

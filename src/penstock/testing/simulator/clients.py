@@ -1,7 +1,5 @@
 """Producers and consumers in a simulation: real clients, each a process of its own on a host of its own."""
 
-from __future__ import annotations
-
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

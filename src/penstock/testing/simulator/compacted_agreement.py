@@ -20,8 +20,6 @@ What is committed is known although compaction may be faster than the observer: 
 is noted, and in one epoch of the partition one leader gives each offset once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter

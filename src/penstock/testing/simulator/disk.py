@@ -6,8 +6,6 @@ when one comes to 0, the process is killed in the middle of that call, or it fai
 directory stands for a disk, which may be `dead`: all calls fail.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence

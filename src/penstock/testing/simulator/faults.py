@@ -1,7 +1,5 @@
 """Causes the faults of a plan, several at a time perhaps, and heals everything in the end."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """At each moment of the true time one replica of a storage group holds the lease and answers, or none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
 

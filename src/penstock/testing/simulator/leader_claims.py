@@ -4,8 +4,6 @@ A broker that the controller has not fenced may not have heard yet that another 
 when the metadata have come. One that is fenced by the newest metadata answers no client, however late it hears of that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Protocol
 from uuid import UUID

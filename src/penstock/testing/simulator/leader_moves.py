@@ -1,7 +1,5 @@
 """Leadership is balanced one partition at a time, whichever controllers of a simulation decide on it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from penstock.controller.decision import ControllerState

@@ -24,8 +24,6 @@
 | what clients saw          | has no anomaly of `penstock.testing.history`, and nothing that was read is gone |
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from penstock.client.values import ConsumedRecord, TopicPartition

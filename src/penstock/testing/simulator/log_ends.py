@@ -20,8 +20,6 @@ move to other replicas, or as it lags behind its successor. No commit waits for 
 that, for as long as its lease lasts (`Ledger.promised_ends`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from penstock.client.values import TopicPartition

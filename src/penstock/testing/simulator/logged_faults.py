@@ -1,7 +1,5 @@
 """An exception that simulated code logs is a defect: whatever a disk or a peer does has an answer."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A host that runs a node: it is started, stopped, paused, killed and cut from its power; its disk stays."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Mapping
 from random import Random

@@ -1,7 +1,5 @@
 """Moves things in a simulation: replicas to other brokers and log directories, leaders to where they belong."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from random import Random
 

@@ -1,7 +1,5 @@
 """The operator of a simulated cluster: makes leaders resign, and takes voters out of the quorum and in again."""
 
-from __future__ import annotations
-
 from random import Random
 
 from penstock.client.admin import Admin

@@ -4,8 +4,6 @@ With three replicas storage groups may replicate some topics. They go through al
 disks die, or are replaced by empty ones, and they are handed over by one of three schemes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from random import Random
 

@@ -1,7 +1,5 @@
 """What must come about by itself when all is healed."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator, Sequence
 

@@ -5,8 +5,6 @@ never by half: what stands in the image is one of the states that are possible. 
 than once: the first try may have waited in some broker, and come last.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ was replaced, and a replica that never led, must refuse; an answer covers all ea
 says `log_ends.py`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator, Mapping
 from random import Random

@@ -10,8 +10,6 @@
 | a replica in sync              | has it as well, once it knows of the epoch in which it is                         |
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID

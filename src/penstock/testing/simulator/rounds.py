@@ -1,7 +1,5 @@
 """Rounds of compaction in a simulation: in its own process, on the simulated disk, step by step."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 

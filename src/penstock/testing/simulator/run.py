@@ -1,7 +1,5 @@
 """One simulation from a seed: things go wrong for a while, then all is healed, and everything is looked at."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging

@@ -6,8 +6,6 @@ write that was not acknowledged by all may have happened or not, now or later, a
 key that was deleted may live on in a replica that was away for longer than tombstones stay.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field

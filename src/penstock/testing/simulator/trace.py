@@ -1,7 +1,5 @@
 """What happened in a simulation, one line per event, and a hash of all of it: same seed, same hash."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 

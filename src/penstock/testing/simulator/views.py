@@ -1,7 +1,5 @@
 """What the simulation looks at in a node that runs."""
 
-from __future__ import annotations
-
 from penstock.metadata.image import ClusterImage
 from penstock.node.assembly.start import RunningNode
 from penstock.node.partitions.table import PartitionTable

@@ -1,7 +1,5 @@
 """Looks at a whole cluster now and then, while faults happen."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

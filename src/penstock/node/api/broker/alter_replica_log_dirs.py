@@ -4,8 +4,6 @@ The answer comes when the moves begin; DescribeLogDirs tells how far they are. F
 directory is kept in mind, and REPLICA_NOT_AVAILABLE tells to come back.
 """
 
-from __future__ import annotations
-
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import ALTER_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles

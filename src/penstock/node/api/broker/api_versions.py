@@ -3,8 +3,6 @@
 The rules are in `penstock.node.serving.versions`.
 """
 
-from __future__ import annotations
-
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import NOTHING

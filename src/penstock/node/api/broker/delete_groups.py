@@ -1,7 +1,5 @@
 """DeleteGroups 0-2: delete groups without members, with their offsets. Waits until that is committed."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 
 from penstock.node.api.coordinated import coordinated

@@ -4,8 +4,6 @@ Brokers are told as the listener sees them that the request came by; fenced ones
 controllers' own endpoints (`endpoint_type` 2) are not told by a broker: MISMATCHED_ENDPOINT_TYPE.
 """
 
-from __future__ import annotations
-
 from penstock.metadata.image import BrokerImage, ClusterImage
 from penstock.node.api.endpoint_types import BROKERS, wrong_endpoint_type
 from penstock.node.api.partition_views import ListenerView

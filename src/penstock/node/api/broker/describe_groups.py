@@ -4,8 +4,6 @@ A group that is not there is Dead; from version 6 on also GROUP_ID_NOT_FOUND wit
 on the answer has what the client may do with a group, if the request asks for that.
 """
 
-from __future__ import annotations
-
 from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_GROUP, NOT_ASKED, Resource

@@ -3,8 +3,6 @@
 The log of a storage group is a replica of a partition of `__storage_group`.
 """
 
-from __future__ import annotations
-
 import logging
 import os.path
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Transactions come later: no producer has an open one.
 """
 
-from __future__ import annotations
-
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import READ_TOPIC
 from penstock.node.serving.handler import RequestContext, handles

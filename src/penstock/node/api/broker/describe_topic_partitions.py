@@ -5,8 +5,6 @@ partitions, and never more than `max.request.partition.size.limit`. The cursor o
 begins; a topic that it names may have gone meanwhile, then the page begins with the next one.
 """
 
-from __future__ import annotations
-
 from penstock.metadata.image import ClusterImage, PartitionImage, TopicImage
 from penstock.metadata.topic_names import topic_name_error
 from penstock.node.api.partition_views import ListenerView

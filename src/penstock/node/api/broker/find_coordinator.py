@@ -6,8 +6,6 @@ Up to version 3 one key and one answer, from version 4 on a batch (KIP-699). The
 Not done: the coordinators of transactions and of share groups. They are refused in words, not left to time out.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from penstock.node.roles.broker import Broker

@@ -4,8 +4,6 @@ Waits until this node has taken over, for `offsets.commit.timeout.ms` at most; t
 client had sent it here.
 """
 
-from __future__ import annotations
-
 from typing import Final, cast
 
 from penstock.node.roles.broker import Broker

@@ -3,8 +3,6 @@
 Answered at once. While the coordinator reads its partition, every heartbeat is good.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from penstock.node.api.coordinated import coordinated

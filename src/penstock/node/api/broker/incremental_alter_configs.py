@@ -3,8 +3,6 @@
 The controller decides, but for the levels of this broker's loggers, which concern no other node (KIP-412).
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 from typing import Final
 

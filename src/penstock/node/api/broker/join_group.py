@@ -3,8 +3,6 @@
 Waits until the generation has formed. `coordinator/group/classic/join.py` has the rules.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 
 from penstock.coordinator.group.classic.answers import join_error

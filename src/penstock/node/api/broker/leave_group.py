@@ -3,8 +3,6 @@
 Up to version 2 one member, from 3 on several, with static ones by instance id (KIP-345); from 5 on with a reason.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 
 from penstock.node.api.coordinated import coordinated

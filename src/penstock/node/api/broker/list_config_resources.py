@@ -4,8 +4,6 @@ Version 0 lists client metrics subscriptions; version 1 lists the types that are
 Groups and subscriptions are listed when something is set for them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from penstock.metadata.image import ClusterImage

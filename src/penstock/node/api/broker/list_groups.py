@@ -1,7 +1,5 @@
 """ListGroups 0-5: the groups that this node coordinates, by state from version 4 on (KIP-518), by type from 5 on."""
 
-from __future__ import annotations
-
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_CLUSTER, DESCRIBE_GROUP
 from penstock.node.serving.handler import RequestContext, handles

@@ -11,8 +11,6 @@
 | -6        | 11    | the first that is still to go to remote storage: -1, as there is none         |
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Awaitable
 

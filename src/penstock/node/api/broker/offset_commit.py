@@ -7,8 +7,6 @@ From version 10 on topics are named by their id (KIP-848), which is stored with 
 refused partition by partition. `coordinator/group/commit.py` says from whom commits are accepted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 from typing import Final
 

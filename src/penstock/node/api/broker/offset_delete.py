@@ -1,7 +1,5 @@
 """OffsetDelete 0: delete offsets in topics that no member of the group reads (KIP-496). Waits until it is committed."""
 
-from __future__ import annotations
-
 from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DELETE_GROUP, READ_TOPIC

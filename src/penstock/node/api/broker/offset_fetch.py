@@ -5,8 +5,6 @@ of topics at all asks for everything that the group committed. No offset, or no 
 `require_stable` (KIP-447) has nothing to wait for: there are no transactional commits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 from typing import Final
 from uuid import UUID

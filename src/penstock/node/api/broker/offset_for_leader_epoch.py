@@ -1,7 +1,5 @@
 """OffsetForLeaderEpoch 2-4: where a leader's term ended, so that a reader finds where its log diverged (KIP-101)."""
 
-from __future__ import annotations
-
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import CLUSTER_ACTION, DESCRIBE_TOPIC
 from penstock.node.serving.handler import RequestContext, handles

@@ -3,8 +3,6 @@
 Waits until the leader's assignment is stored. `coordinator/group/classic/membership.py` has the rules.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 
 from penstock.coordinator.group.classic.answers import sync_error

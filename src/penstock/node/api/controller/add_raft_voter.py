@@ -1,7 +1,5 @@
 """AddRaftVoter 0-1: a controller that has caught up as an observer shall vote (KIP-853); the leader sees to it."""
 
-from __future__ import annotations
-
 from penstock.node.api.quorum_answers import asked, check_endpoints, check_numbers
 from penstock.node.roles.controller_node import QuorumNode
 from penstock.node.serving.access import ALTER_CLUSTER

@@ -4,8 +4,6 @@ Its features are those of the software, not of a registration: a new voter is as
 `kraft.version` (KIP-853). The rules are in `penstock.node.serving.versions`.
 """
 
-from __future__ import annotations
-
 from penstock.metadata.features import SUPPORTED_FEATURES
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.handler import RequestContext, handles

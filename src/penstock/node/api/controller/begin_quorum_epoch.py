@@ -1,7 +1,5 @@
 """BeginQuorumEpoch 0-1: a peer says that it leads, and from version 1 on where it listens (KIP-853)."""
 
-from __future__ import annotations
-
 from penstock.node.api.quorum_answers import asked, check_numbers, learn_leader, with_endpoint
 from penstock.node.roles.controller_node import QuorumNode
 from penstock.node.serving.handler import RequestContext, handles

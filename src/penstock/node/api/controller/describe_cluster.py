@@ -4,8 +4,6 @@ Controllers that have registered are told, and voters that have not yet; each by
 Brokers are not told here: a request for them (endpoint type 1) gets MISMATCHED_ENDPOINT_TYPE.
 """
 
-from __future__ import annotations
-
 from penstock.node.api.endpoint_types import CONTROLLERS, wrong_endpoint_type
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import ALTER_CLUSTER, NOT_ASKED

@@ -1,7 +1,5 @@
 """DescribeQuorum 0-2: the voters and observers of the metadata quorum, and how far each is, as its leader sees them."""
 
-from __future__ import annotations
-
 from penstock.node.roles.controller_node import QuorumNode
 from penstock.node.serving.access import DESCRIBE_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles

@@ -1,7 +1,5 @@
 """EndQuorumEpoch 0-1: a peer says that it leads no longer, and who should stand first."""
 
-from __future__ import annotations
-
 from penstock.node.api.quorum_answers import asked, check_numbers, learn_leader, with_endpoint
 from penstock.node.roles.controller_node import QuorumNode
 from penstock.node.serving.handler import RequestContext, handles

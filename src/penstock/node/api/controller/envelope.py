@@ -4,8 +4,6 @@ Only what brokers hand on is opened; the rest is INVALID_REQUEST. If this contro
 says so, and the broker looks for the one that is and asks again.
 """
 
-from __future__ import annotations
-
 import logging
 
 from penstock.node.api.commands import HANDED_ON

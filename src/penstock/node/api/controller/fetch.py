@@ -4,8 +4,6 @@ It waits, at most as long as the request says and `MAX_WAIT_MS`, until there is 
 than that of the metadata log is UNKNOWN_TOPIC_OR_PARTITION, by id UNKNOWN_TOPIC_ID. There are no fetch sessions here.
 """
 
-from __future__ import annotations
-
 from penstock.node.api.quorum_answers import MAX_ANSWER_BYTES, MAX_WAIT_MS, asked, check_numbers, with_endpoint
 from penstock.node.roles.controller_node import QuorumNode
 from penstock.node.serving.handler import RequestContext, handles

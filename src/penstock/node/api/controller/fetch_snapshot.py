@@ -1,7 +1,5 @@
 """FetchSnapshot 0-1: a replica that is far behind takes a snapshot of the metadata, a piece at a time (KIP-630)."""
 
-from __future__ import annotations
-
 from penstock.node.api.quorum_answers import MAX_ANSWER_BYTES, asked, check_numbers, with_endpoint
 from penstock.node.roles.controller_node import QuorumNode
 from penstock.node.serving.handler import RequestContext, handles

@@ -3,8 +3,6 @@
 The active controller tells what is committed.
 """
 
-from __future__ import annotations
-
 from penstock.controller.reassignments import list_reassignments
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import DESCRIBE_CLUSTER

@@ -1,7 +1,5 @@
 """RemoveRaftVoter 0: a controller shall vote no longer (KIP-853); the leader sees to it, and goes if it is itself."""
 
-from __future__ import annotations
-
 from penstock.node.api.quorum_answers import asked
 from penstock.node.roles.controller_node import QuorumNode
 from penstock.node.serving.access import ALTER_CLUSTER

@@ -3,8 +3,6 @@
 Only the leader of the epoch that is named goes, so a request that is repeated does not make two controllers go.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 
 from penstock.node.roles.controller_node import ControllerNode, QuorumNode

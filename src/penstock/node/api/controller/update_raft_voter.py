@@ -1,7 +1,5 @@
 """UpdateRaftVoter 0: a voter listens elsewhere now, or runs newer software (KIP-853)."""
 
-from __future__ import annotations
-
 from penstock.node.api.quorum_answers import asked, check_endpoints, check_numbers
 from penstock.node.roles.controller_node import QuorumNode
 from penstock.node.serving.handler import RequestContext, handles

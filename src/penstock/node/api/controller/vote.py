@@ -1,7 +1,5 @@
 """Vote 0-2: a peer wants to lead the metadata quorum, or asks whether it could (version 2, KIP-996)."""
 
-from __future__ import annotations
-
 from penstock.node.api.quorum_answers import asked, check_numbers, with_endpoint
 from penstock.node.roles.controller_node import QuorumNode
 from penstock.node.serving.handler import RequestContext, handles
