@@ -144,7 +144,7 @@ class Agenda(Generic[RecordT]):
         self._writes[write_id].waiting.append((token, answer))
         self._late.append((now_ms + self._write_timeout_ms, write_id))
 
-    def written(self, write_id: int, error: ErrorCode, now_ms: int, offset: int = -1) -> None:
+    def written(self, write_id: int, error: ErrorCode, now_ms: int, offset: int) -> None:
         """The oldest write is committed (NONE) at `offset`, or one has failed, and all later ones with it."""
         if error is ErrorCode.NONE:
             self.written_at = offset
@@ -172,7 +172,7 @@ class Agenda(Generic[RecordT]):
     def fail_all(self, error: ErrorCode, now_ms: int) -> None:
         """Writes and errands that are under way will not be reported on: they count as failed."""
         while self._writes:
-            self.written(next(iter(self._writes)), error, now_ms)
+            self.written(next(iter(self._writes)), error, now_ms, -1)
         for errand_id in list(self._errands):
             self.came_back(errand_id, None, error, now_ms)
 

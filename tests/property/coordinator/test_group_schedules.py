@@ -89,10 +89,10 @@ def take_nothing_back(patch: pytest.MonkeyPatch) -> None:
 def take_back_the_first_one_first(patch: pytest.MonkeyPatch) -> None:
     written = Agenda.written
 
-    def in_wrong_order(self: Agenda[Any], write_id: int, error: ErrorCode, now_ms: int) -> None:
+    def in_wrong_order(self: Agenda[Any], write_id: int, error: ErrorCode, now_ms: int, offset: int) -> None:
         if error is not ErrorCode.NONE:
             self._writes = dict(reversed(self._writes.items()))
-        written(self, write_id, error, now_ms)
+        written(self, write_id, error, now_ms, offset)
         self._writes = dict(sorted(self._writes.items()))
 
     patch.setattr(Agenda, "written", in_wrong_order)
@@ -102,10 +102,10 @@ def fail_alone(patch: pytest.MonkeyPatch) -> None:
     """Later writes than the one that fails stay."""
     written = Agenda.written
 
-    def only_this(self: Agenda[Any], write_id: int, error: ErrorCode, now_ms: int) -> None:
+    def only_this(self: Agenda[Any], write_id: int, error: ErrorCode, now_ms: int, offset: int) -> None:
         ids = [one for one in self._writes if error is not ErrorCode.NONE and one > write_id]
         later = {one: self._writes.pop(one) for one in ids}
-        written(self, write_id, error, now_ms)
+        written(self, write_id, error, now_ms, offset)
         self._writes.update(later)
 
     patch.setattr(Agenda, "written", only_this)
@@ -129,10 +129,10 @@ def write_before_applying(patch: pytest.MonkeyPatch) -> None:
             meanwhile.setattr(GroupImage, "apply", lambda self, record: None)
             append(self, records, *asked, **rest)
 
-    def at_last(self: Agenda[Any], write_id: int, error: ErrorCode, now_ms: int) -> None:
+    def at_last(self: Agenda[Any], write_id: int, error: ErrorCode, now_ms: int, offset: int) -> None:
         for record in self._writes[write_id].records if error is ErrorCode.NONE else ():
             self.image.apply(record)
-        written(self, write_id, error, now_ms)
+        written(self, write_id, error, now_ms, offset)
 
     patch.setattr(Agenda, "append", not_yet)
     patch.setattr(Agenda, "written", at_last)
