@@ -121,7 +121,8 @@ class FetchReader:
                 found.append((waits, waits.add(reached + 1, woken)))
                 if self._tells_watermarks:
                     self._wait_for_watermark(partition, found, woken)
-        return found + self._wait_for_later(woken)
+        self._wait_for_later(found, woken)
+        return found
 
     def stand(self, session: Session, asked: Iterable[Wanted], woken: Callable[[], None]) -> list[tuple[Waits, Wait]]:
         """Note which partitions are quiet, and let all have a standing wait; the waits are the caller's to cancel."""
@@ -137,12 +138,12 @@ class FetchReader:
                 session.marked.pop(wanted, None)
             elif self._tells_watermarks:
                 self._wait_for_watermark(partition, found, woken)
-        return found + self._wait_for_later(woken)
-
-    def _wait_for_later(self, woken: Callable[[], None]) -> list[tuple[Waits, Wait]]:
-        found = [(waits, waits.add(offset, woken)) for waits, offset in self._later]
-        self._later.clear()
+        self._wait_for_later(found, woken)
         return found
+
+    def _wait_for_later(self, found: list[tuple[Waits, Wait]], woken: Callable[[], None]) -> None:
+        found += [(waits, waits.add(offset, woken)) for waits, offset in self._later]
+        self._later.clear()
 
     @staticmethod
     def _wait_for_watermark(partition: Partition, found: list[tuple[Waits, Wait]], woken: Callable[[], None]) -> None:

@@ -211,13 +211,14 @@ class Hosted(Generic[MachineT]):
         if isinstance(effect, Reply):
             assert isinstance(effect.token, Parked)
             effect.token.answer(effect.response)
-        elif isinstance(effect, Append):
-            self._append(effect)
         elif isinstance(effect, Note):
             logger.info("%s", effect.line)
+        elif self.is_over:
+            return  # The log is another leader's, and the machine counts what it asks for while it unloads as failed.
+        elif isinstance(effect, Append):
+            self._append(effect)
         elif isinstance(effect, Errand):
-            if not self.is_over:
-                self._tasks.start(self._see_to(effect), f"{self.partition}: an errand")
+            self._tasks.start(self._see_to(effect), f"{self.partition}: an errand")
         else:
             self._cut(effect)
 
@@ -244,8 +245,6 @@ class Hosted(Generic[MachineT]):
     # -- the log ------------------------------------------------------------------------------------------------------
 
     def _append(self, effect: Append) -> None:
-        if self.is_over:
-            return  # The machine counts what it asks for while it unloads as failed.
         now_ms = self._now_ms()
         records = [Record(timestamp_ms=now_ms, key=key, value=value) for key, value in effect.records]
         try:

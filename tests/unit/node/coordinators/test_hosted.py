@@ -8,8 +8,9 @@ from tests.unit.log.transactions import ended, written
 from tests.unit.node.group_node import GroupNode
 from tests.unit.node.idle_groups import no_errands
 
+from penstock.coordinator.effects import Append, Calculation, Cut, Errand
 from penstock.log.validation import AppendOrigin
-from penstock.metadata.image import ClusterImage
+from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.node.coordinators.hosted import Hosted, Parked
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
@@ -97,3 +98,13 @@ async def test_what_was_decided_after_a_write_that_fails_is_not_written(
     assert partition.log.log_end_offset == end
     assert machine.counts.of == {"a": 1}
     assert hosted.ask(machine.add, "a", 8) == 9
+
+
+async def test_the_log_of_another_leader_is_neither_written_nor_cut(tmp_path: Path) -> None:
+    partition = await led(tmp_path)
+    hosted = await served(partition, Tally())
+    assert hosted.ask(hosted.machine.add, "a", 1) == 1
+    end = partition.log.log_end_offset
+    partition.obey(1, PartitionImage(2, partition.leader_epoch + 1, 1, (1, 2), (1, 2)), 0)
+    hosted.run([Append(7, [(b"b", b"1")]), Cut(end), Errand(7, Calculation(lambda: 1))])
+    assert (partition.log.log_start_offset, partition.log.log_end_offset) == (0, end)
