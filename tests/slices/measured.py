@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Final
+from typing import Final, NamedTuple
 
 from tests.slices.monitor import WatchedNode
 from tests.slices.requests import Filling, Shape, There
@@ -25,7 +25,8 @@ DESTROYS: Final = (ApiKey.DELETE_TOPICS,)
 """What comes last."""
 LIMIT_S: Final = 120
 SETTINGS: Final = {
-    "listeners": "PLAINTEXT://127.0.0.1:0",
+    "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+    "controller.listener.names": "CONTROLLER",
     "offsets.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
     "log.flush.offset.checkpoint.interval.ms": "100000000",
@@ -34,19 +35,26 @@ SETTINGS: Final = {
 }
 """What a node does by the clock, whatever it is asked, is not measured."""
 
-Case = tuple[Handler, int, Shape]
+
+class Case(NamedTuple):
+    handler: Handler
+    version: int
+    shape: Shape
+    is_for_controller: bool
 
 
 def cases(many: int, *, all_versions: bool) -> Iterator[Case]:
-    """Every API that brokers serve, in the newest version or in all, with as many shapes as its request has depths."""
-    handlers = load_handlers(BROKER_HANDLERS).values()
-    for handler in sorted(handlers, key=lambda handler: (handler.api_key in DESTROYS, handler.api_key)):
+    """Every API of both kinds of nodes, in the newest version or in all; as many shapes as a request has depths."""
+    doors = ((BROKER_HANDLERS, False), (CONTROLLER_HANDLERS, True))
+    asked = [(door, handler) for package, door in doors for handler in load_handlers(package).values()]
+    asked.sort(key=lambda one: (one[1].api_key in DESTROYS, one[0], one[1].api_key))
+    for is_for_controller, handler in asked:
         lowest = handler.lowest if all_versions else handler.newest
         depth = _depth(api_of(handler.api_key).request_class)
         for version in range(lowest, handler.newest + 1):
-            yield handler, version, Shape(many, 1)
+            yield Case(handler, version, Shape(many, 1), is_for_controller)
             if depth > 1:
-                yield handler, version, Shape(1, many)
+                yield Case(handler, version, Shape(1, many), is_for_controller)
 
 
 def _depth(cls: type[Message]) -> int:
@@ -87,12 +95,11 @@ def _filled(node: WatchedNode, many: int) -> There:
 
 def ask(node: WatchedNode, there: There, case: Case) -> None:
     """`node.longest` is the longest slice then."""
-    handler, version, shape = case
-    request = Filling(there, shape, key_of(handler), version).request()
-    with RawClient(node.address) as client:
+    request = Filling(there, case.shape, key_of(case.handler), case.version).request()
+    with RawClient(node.controller_address if case.is_for_controller else node.address) as client:
         client.socket.settimeout(LIMIT_S)
         node.begin()
-        client.send_bytes(encode_request(request, version, 7, "raw"))
+        client.send_bytes(encode_request(request, case.version, 7, "raw"))
         client.receive_frame()
         client.ask(ApiVersionsRequest(client_software_name="raw", client_software_version="1"))  # the slice has ended
 
@@ -102,5 +109,5 @@ def key_of(handler: Handler) -> AnyApiKey:
 
 
 def name_of(case: Case) -> str:
-    handler, version, shape = case
-    return f"{key_of(handler).name}-{version}-{'wide' if shape.wide > 1 else 'deep'}"
+    door = "controller-" if case.is_for_controller else ""
+    return f"{door}{key_of(case.handler).name}-{case.version}-{'wide' if case.shape.wide > 1 else 'deep'}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from random import Random
 
@@ -85,9 +85,11 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(*handlers: Handler, limits: ConnectionLimits | None = None) -> AsyncIterator[Serving]:
+async def serving(
+    *handlers: Handler, limits: ConnectionLimits | None = None, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[Serving]:
     """A server of ApiVersions and `handlers` until the block ends."""
-    node = node_context(BrokerConfig.embedded(), ClusterImage(), random=Random(1))
+    node = node_context(BrokerConfig.embedded(settings or {}), ClusterImage(), random=Random(1))
     broker = broker_on(
         broker_context(node, NoController()),
         handlers={handler.api_key: handler for handler in (API_VERSIONS, *handlers)},

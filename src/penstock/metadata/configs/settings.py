@@ -15,6 +15,7 @@ class BrokerSettings:
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
     request_timeout_ms: int
+    queued_max_request_bytes: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int

@@ -14,10 +14,7 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "group.coordinator.threads",
         "group.coordinator.background.threads",
     ),
-    "one request of a connection waits at a time, and that bounds what waits": (
-        "queued.max.requests",
-        "queued.max.request.bytes",
-    ),
+    "queued.max.request.bytes and what one connection may have waiting are the limits": ("queued.max.requests",),
     "what waits is let go when its event or its time comes, so nothing is left to purge": (
         "fetch.purgatory.purge.interval.requests",
         "producer.purgatory.purge.interval.requests",

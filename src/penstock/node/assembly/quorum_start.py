@@ -43,6 +43,7 @@ from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
 from penstock.node.roles.controller_node import ControllerNode
+from penstock.node.serving.slices import Slices
 from penstock.node.serving.advertise import advertised_endpoints
 from penstock.node.serving.connections import ConnectionLimits, Connections
 from penstock.node.serving.dispatch import Dispatcher
@@ -106,6 +107,7 @@ class QuorumParts:
                 quorum=self.quorum,
                 handlers=load_handlers(CONTROLLER_HANDLERS) if listeners else {},
                 hand_over=partial(_hand_over, self.quorum, self.controller),
+                slices=Slices(config.queued_max_request_bytes),
                 metrics=self.context.metrics,
                 now_ms=environment.now_ms,
             )

@@ -91,7 +91,7 @@ class Broker:
         self.handlers = handlers or {}
         self.authorizer = authorizer
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, self.random)
-        self.slices = Slices()
+        self.slices = Slices(config.queued_max_request_bytes)
 
     @property
     def cluster_id(self) -> str:

@@ -9,7 +9,7 @@ not, behind others that wait; too many wait; the peer does not read what it was 
 has sent thousands of requests at once, or filled a buffer, behind which uvloop would read on from the same socket at
 once, lets the other connections do something in between. Bytes that arrive meanwhile are kept in `_backlog` up to a
 limit, then reading stops and TCP holds the peer back. So a connection's memory is bounded by its limits and one
-response.
+response; and what the large frames and answers of all connections take together, by `RequestMemory`.
 
 A fetch that waits for records is answered soon when the peer asks something else behind it: it can hear of that only
 then. Only another fetch waits for its turn, else a client that sends several ahead would poll all the time.
@@ -17,7 +17,8 @@ then. Only another fetch waits for its turn, else a client that sends several ah
 | state     | it begins with                                            | it ends with                                |
 | --------- | --------------------------------------------------------- | ------------------------------------------- |
 | reading   | connection_made, or the last cause to hold being gone     | a cause to hold                             |
-| held      | a waiting request, `MAX_WAITING`, unsent bytes, `TURN_S`  | its response, resume_writing, the next turn |
+| held      | a waiting request, `MAX_WAITING`, unsent bytes, `TURN_S`, | its response, resume_writing, the next turn |
+|           | a large frame for which there is no memory                | others giving back theirs                   |
 | closed    | the peer leaves, garbage, a handler's exception, idle     | -                                           |
 """
 
@@ -31,10 +32,11 @@ from typing import Any, cast
 
 from penstock.node.serving.connections import Connections
 from penstock.node.serving.dispatch import OnAnswer, Waiting, log_request, request_log
-from penstock.node.serving.frames import SHARED_BYTES
+from penstock.node.serving.frames import FREE_BYTES, SHARED_BYTES
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
-from penstock.node.serving.late_answer import LateAnswer
+from penstock.node.serving.late_answer import LateAnswer, Slot
 from penstock.node.serving.outgoing import CHUNK_BYTES, FileCutError, Outgoing, ResponsePart
+from penstock.node.serving.parts import is_long
 from penstock.node.serving.session import Session
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.requests.api import ApiKey
@@ -56,20 +58,6 @@ _FETCH_OR_UNKNOWN = (ApiKey.FETCH.to_bytes(2, "big"), b"\0", b"")
 _unpack_length = struct.Struct(">i").unpack_from
 
 
-class Slot:
-    """The place of a waiting request in the order of responses."""
-
-    __slots__ = ("call_off", "cut_short", "on_answer", "parts")
-
-    def __init__(self, on_answer: OnAnswer | None = None) -> None:
-        self.on_answer = on_answer
-        self.parts: list[ResponsePart] | None = None
-        self.call_off: Callable[[], object] | None = None
-        """Ends the waiting when the peer has gone, if it may be ended."""
-        self.cut_short: Callable[[], object] | None = None
-        """Has the request answered soon; None once it was called."""
-
-
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_backlog",
@@ -81,7 +69,9 @@ class Connection(asyncio.BufferedProtocol):
         "_frame",
         "_frame_size",
         "_held_by_request",
+        "_lacks_memory",
         "_listener",
+        "_memory",
         "_out",
         "_proceeds_later",
         "_reading_paused",
@@ -95,6 +85,7 @@ class Connection(asyncio.BufferedProtocol):
         self.session: Session | None = None
         self._connections = connections
         self._buffers = connections.buffers
+        self._memory = connections.memory
         self._listener = listener
         self._transport: asyncio.Transport | None = None
         self._backlog = b""
@@ -104,6 +95,7 @@ class Connection(asyncio.BufferedProtocol):
         self._out = Outgoing()
         self._waiting: deque[Slot] | None = None
         self._held_by_request = False
+        self._lacks_memory = False
         self._reading_paused = False
         self._turn_is_over = False
         self._proceeds_later = False
@@ -144,10 +136,16 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """The peer does not read: take no more requests from it."""
         self._out.is_blocked = True
+        assert self._transport is not None
+        unsent = self._out.memory_bytes + self._transport.get_write_buffer_size()
+        if unsent > FREE_BYTES:
+            self._memory.charge(self._out, unsent, partial(self._too_slow, "does not read its answer"))
 
     def resume_writing(self) -> None:
         self._out.is_blocked = False
         self._proceed()
+        if not (self._out or self._out.is_blocked):
+            self._memory.give(self._out)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give back what the connection holds; a fetch that waits is called off."""
@@ -155,6 +153,8 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog = b""
         self._out.clear()
         self._give_back_frame()
+        self._memory.give(self)
+        self._memory.give(self._out)
         for slot in self._waiting or ():
             if slot.call_off is not None:
                 slot.call_off()
@@ -192,6 +192,7 @@ class Connection(asyncio.BufferedProtocol):
         return (
             self._held_by_request
             or self._out.is_blocked
+            or self._lacks_memory
             or self._ending
             or self._closed
             or self._turn_is_over
@@ -209,8 +210,10 @@ class Connection(asyncio.BufferedProtocol):
                 return
             begin = position + 4
             if begin + size > end:
-                self._start_frame(received[begin:end], size)
-                return
+                if self._has_memory(size):
+                    self._start_frame(received[begin:end], size)
+                    return
+                break
             frame = received[begin : begin + size]
             if self._waiting and not self._may_come(frame):
                 break
@@ -252,6 +255,25 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
             self._reading_paused = True
 
+    def _has_memory(self, size: int) -> bool:
+        """Whether a frame may be received; if not, the connection is held until it may."""
+        if size > FREE_BYTES:
+            slow = partial(self._too_slow, "does not send its request to the end")
+            self._lacks_memory = not self._memory.take(self, size, self._memory_came, slow)
+            if self._lacks_memory:
+                self._pause_reading()
+        return not self._lacks_memory
+
+    def _memory_came(self) -> None:
+        self._lacks_memory = False
+        if not self._closed:
+            self._proceed()
+
+    def _too_slow(self, what: str) -> None:
+        reason = f"the peer {what}, and others wait for the memory: queued.max.request.bytes is all held"
+        self._connections.refusals.tell(what, self.session, reason)
+        self.abort()
+
     def _start_frame(self, beginning: memoryview, size: int) -> None:
         self._frame = self._buffers.take(size)
         self._frame_size = size
@@ -262,6 +284,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._frame is not None:
             frame, self._frame = self._frame, None
             self._buffers.give(frame)
+            if self._frame_size > FREE_BYTES:
+                self._memory.give(self)
 
     def _proceed(self) -> None:
         """Go on with what has arrived as far as nothing holds the connection, and write what is answered."""
@@ -351,8 +375,14 @@ class Connection(asyncio.BufferedProtocol):
     def _answered(self, slot: Slot, handler: Handler, context: RequestContext, future: asyncio.Future[Any]) -> None:
         if future.cancelled() or (self._closed and future.exception() is None):
             return
+        dispatcher = self._connections.dispatcher
         try:
-            parts = self._connections.dispatcher.encode(handler, context, future.result())
+            reply = future.result()
+            if not handler.raw and is_long(reply):
+                encoding = asyncio.ensure_future(dispatcher.encode_apart(handler, context, reply))
+                encoding.add_done_callback(partial(self._answered, slot, handler.replace(raw=True), context))
+                return
+            parts = dispatcher.encode(handler, context, reply)
         except Exception as error:
             self._fail(error)
             return

@@ -54,6 +54,7 @@ class Connections:
     def __init__(self, dispatcher: Dispatcher, limits: ConnectionLimits, loop: asyncio.AbstractEventLoop) -> None:
         self.dispatcher = dispatcher
         self.buffers = FrameBuffers(limits.max_frame_bytes)
+        self.memory = dispatcher.memory
         self.active: OrderedDict[Admitted, float] = OrderedDict()
         self.clock_s = loop.time
         self.refusals = Refusals(loop.time)

@@ -15,6 +15,7 @@ from inspect import isgeneratorfunction, unwrap
 from typing import Any, Final, Protocol
 
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
+from penstock.node.serving.frames import RequestMemory
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.parts import LARGE_BYTES as PARTED_BYTES
@@ -34,6 +35,8 @@ request_log: Final = logging.getLogger("kafka.request.logger")
 REPEATED_BYTES = 512
 """Longer bodies are decoded each time."""
 REQUESTS_KEPT = 4096
+OBJECTS_PER_BYTE = 10
+"""How much more the objects of a request take than its bytes, and its answer with them."""
 
 
 OnAnswer = Callable[[list[ResponsePart]], None]
@@ -123,6 +126,10 @@ class Dispatcher:
         self._authorizer = node.authorizer
         self._served = {key: _Served(handler, api_of(key), self._authorizer) for key, handler in node.handlers.items()}
 
+    @property
+    def memory(self) -> RequestMemory:
+        return self._node.slices.memory
+
     def is_pipelined(self, frame: memoryview) -> bool:
         """Whether a request may be taken while others of its connection wait; so may one that is refused anyhow."""
         served = self._served.get(int.from_bytes(frame[:2], "big"))
@@ -162,20 +169,29 @@ class Dispatcher:
             reply = (served.answer_large if is_large else served.answer)(self._node, context, request)
         if hasattr(reply, "__await__"):
             if served.is_sliced or (is_large and not handler.raw):
-                return Waiting(served.apart, context, self._encode_apart(handler, context, reply))
+                return Waiting(served.apart, context, self._answer_long(handler, context, reply))
             return Waiting(handler, context, reply)
         return self.encode(handler, context, reply)
 
     async def _answer_apart(
         self, served: _Served, context: RequestContext, frame: bytes, position: int
     ) -> list[ResponsePart]:
-        """Answer a large request: a thread makes objects of its bytes, and bytes of the answer."""
-        loop, cls = asyncio.get_running_loop(), served.request_class
-        request, _ = await loop.run_in_executor(None, decode, cls, context.api_version, frame, position)
-        return await self._encode_apart(served.handler, context, served.answer_large(self._node, context, request))
+        """Answer a large request: a thread makes objects of its bytes, and bytes of the answer.
 
-    async def _encode_apart(self, handler: Handler, context: RequestContext, reply: Any) -> list[ResponsePart]:
-        """A thread makes bytes of an answer that took long, as it may be large."""
+        What is answered in slices waits for nobody else, so it may hold memory until it is answered.
+        """
+        slices, cls = self._node.slices, served.request_class
+        is_ours = served.is_sliced or served.handler.parts
+        async with slices.memory.lent(OBJECTS_PER_BYTE * len(frame) if is_ours else 0):
+            request, _ = await slices.work(partial(decode, cls, context.api_version, frame, position))
+            return await self.encode_apart(served.handler, context, served.answer_large(self._node, context, request))
+
+    async def _answer_long(self, handler: Handler, context: RequestContext, reply: Awaitable[Any]) -> list[ResponsePart]:
+        async with self._node.slices.memory.lent(0):
+            return await self.encode_apart(handler, context, reply)
+
+    async def encode_apart(self, handler: Handler, context: RequestContext, reply: Any) -> list[ResponsePart]:
+        """A thread makes bytes of an answer that is long, or may be."""
         if hasattr(reply, "__await__"):
             reply = await reply
         return await asyncio.get_running_loop().run_in_executor(None, self.encode, handler, context, reply)

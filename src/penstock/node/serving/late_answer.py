@@ -1,13 +1,15 @@
 """An answer that comes later, and is told within the call that makes it.
 
 A future tells in the next turn of the event loop; for a record that waits for all replicas such a turn costs as much as
-what is done in it. A caller that does not listen can await it.
+what is done in it. A caller that does not listen can await it. A `Slot` is where an answer that comes later will stand.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from typing import Generic, TypeVar
+
+from penstock.node.serving.outgoing import ResponsePart
 
 AnswerT = TypeVar("AnswerT")
 
@@ -57,3 +59,17 @@ class LateAnswer(ABC, Generic[AnswerT]):
         if self._future is None:
             self._future = asyncio.get_running_loop().create_future()
         return self._future
+
+
+class Slot:
+    """The place of a waiting request in the order of responses."""
+
+    __slots__ = ("call_off", "cut_short", "on_answer", "parts")
+
+    def __init__(self, on_answer: Callable[[list[ResponsePart]], None] | None = None) -> None:
+        self.on_answer = on_answer
+        self.parts: list[ResponsePart] | None = None
+        self.call_off: Callable[[], object] | None = None
+        """Ends the waiting when the peer has gone, if it may be ended."""
+        self.cut_short: Callable[[], object] | None = None
+        """Has the request answered soon; None once it was called."""

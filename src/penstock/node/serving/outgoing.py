@@ -46,6 +46,11 @@ class Outgoing:
     def __bool__(self) -> bool:
         return bool(self._parts)
 
+    @property
+    def memory_bytes(self) -> int:
+        """What is queued in memory, and not in files; beside those there is little."""
+        return 0 if self._files else self.queued_bytes
+
     def add(self, parts: list[ResponsePart]) -> None:
         self._parts += parts
         for part in parts:

@@ -20,6 +20,15 @@ PART_ITEMS: Final = 10
 LARGE_BYTES: Final = 512
 """A shorter request is not worth a look at its items."""
 
+LONG = 200
+"""Items of an answer that are too many to make bytes of in one go."""
+
+
+def is_long(answer: Any) -> bool:
+    """Whether one of the arrays of an answer is long, as that of a large group's members."""
+    arrays = (name for name, field in answer.__fields__.items() if field.is_array) if isinstance(answer, Message) else ()
+    return any(len(getattr(answer, name) or ()) > LONG for name in arrays)
+
 
 class Sliced(Protocol):
     @property

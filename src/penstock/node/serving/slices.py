@@ -3,13 +3,16 @@
 A long answer is a generator. Between two steps of at most half a millisecond it yields None; work that cannot be cut,
 but needs nothing of the node, it yields as a function without arguments, which runs in a thread, and what it has to
 wait for as an awaitable; the result (or error) of both comes back. However many long answers a node has, one slice of
-them runs at a time, and one such work: what they unpack together is what one of them does.
+them runs at a time, and one such work: what they unpack together is what one of them does. A few are under way at a
+time; the others have not begun but for their first slice, so that what they have made so far is bounded as well.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
 from typing import Any, TypeVar
+
+from penstock.node.serving.frames import RequestMemory
 
 T = TypeVar("T")
 Work = Callable[[], Any]
@@ -19,13 +22,17 @@ Steps = Generator[Yielded, Any, T]
 STEPS_AT_ONCE = 4
 """Steps of one slice: two milliseconds at the most."""
 
+UNDER_WAY_AT_ONCE = 4
+
 
 class Slices:
     """What the long answers of one node share."""
 
-    __slots__ = ("_turn", "_working")
+    __slots__ = ("_turn", "_under_way", "_working", "memory")
 
-    def __init__(self) -> None:
+    def __init__(self, memory_bytes: int = -1) -> None:
+        self.memory = RequestMemory(memory_bytes)
+        self._under_way = asyncio.Semaphore(UNDER_WAY_AT_ONCE)
         self._turn = asyncio.Lock()
         self._working = asyncio.Lock()
 
@@ -43,6 +50,10 @@ class Slices:
         return self._go_on(steps, work)
 
     async def _go_on(self, steps: Steps[T], work: Yielded) -> T:
+        async with self._under_way:
+            return await self._to_its_end(steps, work)
+
+    async def _to_its_end(self, steps: Steps[T], work: Yielded) -> T:
         step: Callable[[], Yielded] = partial(next, steps)
         try:
             while True:
@@ -65,12 +76,22 @@ class Slices:
     async def _worked(self, steps: Steps[T], work: Work | Awaitable[Any]) -> Callable[[], Yielded]:
         """What goes on with the result of the work, or with its error."""
         try:
-            if isinstance(work, Awaitable):
-                return partial(steps.send, await work)
-            async with self._working:
-                return partial(steps.send, await asyncio.get_running_loop().run_in_executor(None, work))
+            return partial(steps.send, await (self._waited(work) if isinstance(work, Awaitable) else self.work(work)))
         except Exception as error:
             return partial(steps.throw, error)
+
+    async def _waited(self, work: Awaitable[T]) -> T:
+        """Others are under way meanwhile: what is awaited may be one of them."""
+        self._under_way.release()
+        try:
+            return await work
+        finally:
+            await self._under_way.acquire()
+
+    async def work(self, work: Callable[[], T]) -> T:
+        """The result of work in a thread, one at a time."""
+        async with self._working:
+            return await asyncio.get_running_loop().run_in_executor(None, work)
 
     async def each(self, items: Sequence[T], at_once: int, do: Callable[[Sequence[T]], object]) -> None:
         """Do something with very many items, `at_once` in a turn."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import struct
-from typing import Any, cast
+import threading
+from collections.abc import Iterator
+from typing import Any, ClassVar, cast
 
 import pytest
 from tests.unit.node.served_node import RawClient, serving
@@ -23,7 +25,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from penstock.protocol.messages.list_groups import ListGroupsResponse
+from penstock.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import encode_request
 
@@ -387,3 +389,28 @@ async def test_a_stop_answers_what_waits_and_closes_the_rest() -> None:
         await waiting.receive(ApiKey.HEARTBEAT, 4)
         assert await waiting.closed()
         await stopping
+
+
+class Groups(list[ListedGroup]):
+    """Knows who has read them."""
+
+    readers: ClassVar[set[int]] = set()
+
+    def __iter__(self) -> Iterator[ListedGroup]:
+        self.readers.add(threading.get_ident())
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("count", [1, 1000])
+async def test_bytes_of_a_long_answer_that_was_waited_for_are_made_in_a_thread(count: int) -> None:
+    async def answers(*_: Any) -> ListGroupsResponse:
+        return ListGroupsResponse(groups=Groups(ListedGroup(group_id=f"g-{number}") for number in range(count)))
+
+    Groups.readers.clear()
+    async with serving(Handler(ApiKey.LIST_GROUPS, 0, 5, answers, NOTHING)) as node:
+        client = await node.connect()
+        client.send(ListGroupsRequest(), 5)
+        _, response = await client.receive(ApiKey.LIST_GROUPS, 5)
+    assert isinstance(response, ListGroupsResponse)
+    assert len(response.groups) == count
+    assert (threading.get_ident() in Groups.readers) == (count == 1)
