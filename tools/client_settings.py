@@ -45,6 +45,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "max.poll.interval.ms": "how long an application may go without polling",
     "max.poll.records": "records of one poll",
     "max.request.size": "bytes of a request",
+    "metadata.cluster.check.enable": "whether a broker is told which node of which cluster is looked for (KIP-1242)",
     "metadata.max.age.ms": "how old what is known of the cluster may be",
     "partition.assignment.strategy": "the assignors, in the order of preference",
     "request.timeout.ms": "how long a broker may take to answer",

@@ -1,9 +1,10 @@
 """Writes src/penstock/protocol/messages/*.py from what the package kio knows of Kafka's messages.
 
-Only names, types, versions and defaults are taken; `OWN_TAGGED_FIELDS` adds ours. One class stands for all versions of
+Only names, types, versions and defaults are taken; `newer_messages.py` adds what kio does not know yet,
+`OWN_TAGGED_FIELDS` ours. One class stands for all versions of
 a message; Kafka's own field names come back in snake_case (kio turns `timeoutMs` into a timedelta `timeout`). Run it as
 
-    python tools/generate_messages.py && ruff format src/penstock/protocol/messages
+    python -m tools.generate_messages && ruff format src/penstock/protocol/messages
 """
 
 import dataclasses
@@ -21,6 +22,7 @@ from typing import Any
 
 import kio.schema
 from kio.static.constants import EntityType
+from tools.newer_messages import ENDED, NEW_APIS, NEW_FIELDS, NEWEST_VERSIONS, RENAMED, NewApi, NewField
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "src" / "penstock" / "protocol" / "messages"
@@ -123,6 +125,7 @@ def kafka_name(owner: str, item: dataclasses.Field[Any]) -> str:
     """Return Kafka's name of a field: with its unit, which kio drops."""
     timed = item.metadata.get("kafka_type", "").startswith(("timedelta", "datetime"))
     name = item.name.rstrip("_")
+    name = RENAMED.get((owner, name), name)
     return name + "_ms" if timed and (owner, name) not in WITHOUT_UNIT else name
 
 
@@ -214,12 +217,54 @@ def read_whole(folder: str, module: str) -> Whole | None:
         add(top, version, structures, set())
     if not versions:
         return None
+    flexible += extended(name, versions, structures)
     for field_name, tag, kind, default, own in OWN_TAGGED_FIELDS.get(name, []):
         one = Declared(kind, False, False, default, tag, list(own), tagged=list(own))
         structures[name].fields[field_name] = one
     in_order: dict[str, Structure] = {}
     ordered(structures, name, in_order)
     return Whole(name, versions, flexible, in_order)
+
+
+def extended(name: str, versions: list[int], structures: dict[str, Structure]) -> list[int]:
+    """Give a message the versions that kio does not know, and return them: they are all flexible."""
+    newer = list(range(versions[-1] + 1, NEWEST_VERSIONS.get(name, versions[-1]) + 1))
+    for structure in structures.values():
+        for field_name, item in structure.fields.items():
+            if item.versions[-1] == versions[-1] and (structure.name, field_name) not in ENDED:
+                item.nullable += newer if item.versions[-1] in item.nullable else []
+                item.tagged += newer if item.versions[-1] in item.tagged else []
+                item.versions += newer
+    versions += newer
+    for structure_name, fields in NEW_FIELDS.get(name, {}).items():
+        structure = structures.setdefault(structure_name, Structure(structure_name))
+        for field in fields:
+            put(structure, field, versions[-1])
+    return newer
+
+
+def put(structure: Structure, new: NewField, newest: int) -> None:
+    """Put a field that kio does not know into its place."""
+    kind = new.kind.removeprefix("[]").removesuffix("?")
+    versions = list(range(new.since, newest + 1))
+    is_array = new.kind.startswith("[]")
+    field = Declared(kind, is_array, kind[0].isupper(), new.default, None, versions)
+    if new.kind.endswith("?"):
+        field.nullable = list(versions)
+    names = list(structure.fields)
+    names.insert(len(names) if new.after is None else names.index(new.after) + 1, new.name)
+    fields = structure.fields | {new.name: field}
+    structure.fields = {name: fields[name] for name in names}
+
+
+def new_whole(structures: dict[str, list[NewField]]) -> Whole:
+    """Return a message of an API that kio does not know."""
+    made = {}
+    for name, fields in structures.items():
+        made[name] = Structure(name)
+        for field in fields:
+            put(made[name], field, 0)
+    return Whole(name, [0], [0], made)
 
 
 def versions_text(versions: list[int], newest: int) -> str:
@@ -331,22 +376,34 @@ def index_text(rows: list[tuple[int, str, Whole, Whole]]) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
+def known_to_kio() -> dict[str, dict[str, Whole]]:
+    """Return the messages of each folder, by what they are."""
+    index = importlib.import_module("kio.schema.index")
+    wholes = {}
+    for folder in index.schema_name_map:
+        found = {entity: read_whole(folder, entity) for entity in ("request", "response", "header", "data")}
+        wholes[folder] = {entity: whole for entity, whole in found.items() if whole is not None}
+    return wholes
+
+
+def new_messages(api: NewApi) -> dict[str, Whole]:
+    """Return the two messages of an API that kio does not know."""
+    return {"request": new_whole(api.request), "response": new_whole(api.response)}
+
+
 def modules() -> dict[str, str]:
     """Return the text of each module, by its name."""
     index = importlib.import_module("kio.schema.index")
-    keys = {folder: key for key, folder in index.api_key_map.items()}
+    keys = {folder: key for key, folder in index.api_key_map.items()} | {api.folder: api.key for api in NEW_APIS}
+    found = known_to_kio() | {api.folder: new_messages(api) for api in NEW_APIS}
     texts = {"__init__": '"""Kafka\'s messages. Generated by tools/generate_messages.py."""\n'}
     rows = []
-    for folder in sorted(index.schema_name_map):
-        found = {entity: read_whole(folder, entity) for entity in ("request", "response", "header", "data")}
-        wholes = [whole for whole in found.values() if whole is not None]
-        what = f"The API {wholes[0].name.removesuffix('Request')}." if folder in keys else f"`{wholes[0].name}`."
-        texts[folder] = module_text(wholes, what)
+    for folder, wholes in sorted(found.items()):
+        first = next(iter(wholes.values()))
+        what = f"The API {first.name.removesuffix('Request')}." if folder in keys else f"`{first.name}`."
+        texts[folder] = module_text(list(wholes.values()), what)
         if folder in keys:
-            request, response = found["request"], found["response"]
-            assert request is not None
-            assert response is not None
-            rows.append((keys[folder], folder, request, response))
+            rows.append((keys[folder], folder, wholes["request"], wholes["response"]))
     texts["index"] = index_text(sorted(rows))
     return texts
 

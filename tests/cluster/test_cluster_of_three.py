@@ -200,10 +200,13 @@ def test_voters_come_and_go(tmp_path: Path) -> None:
             transfer = ["controller", *servers, "--transfer", "--to", "4"]
             wait_until(lambda: "controller 4 is active" in said(transfer) or None, SECONDS, "controller 4 is elected")
             removed = penstock(
-                "metadata-quorum", "remove-controller", "-i", "4", "-d", directory_id,
+                "metadata-quorum", "remove-controller", "-i", "4", "-d", directory_id, "--unregister",
                 "--bootstrap-controller", cluster.bootstrap_controllers,
             )  # fmt: skip
-            assert removed == f"Removed KRaft controller 4 with directory id {directory_id}\n"
+            assert removed.splitlines() == [
+                f"Removed KRaft controller 4 with directory id {directory_id}",
+                "Unregistered KRaft controller 4",
+            ]
             assert voters(servers) == [1, 2, 3]
         cluster.restart()
         assert voters(servers) == [1, 2, 3]

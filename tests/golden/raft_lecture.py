@@ -70,7 +70,8 @@ class RaftLecture:
         options = dict(word.split("=") for word in words if "=" in word)
         observers = [int(word) for word in options.pop("observers", "").split(",") if word]
         ids = [int(word) for word in words if word.isdigit()]
-        settings = RaftSettings(**{name: int(value) for name, value in options.items()}, leases="leases" in words)
+        numbers = {name: int(value) for name, value in options.items()}
+        settings = RaftSettings(**numbers, auto_join="auto_join" in words, leases="leases" in words)
         version = STATIC_VOTERS if "static" in words else DYNAMIC_VOTERS
         quorum = Quorum.of([self.new_voter(node, version) for node in ids], version)
         for node in ids:

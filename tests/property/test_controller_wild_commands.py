@@ -39,6 +39,7 @@ from penstock.protocol.messages.create_partitions import (
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from penstock.protocol.messages.unregister_controller import UnregisterControllerRequest
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from penstock.protocol.requests.api import api_of
 from penstock.protocol.requests.framing import api_of_request
@@ -69,6 +70,7 @@ def of_nodes(epoch: int) -> Iterator[Message]:
     yield registration(4, 4, [UUID(int=44)])
     yield BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch, current_metadata_offset=100, want_shut_down=False)
     yield UnregisterBrokerRequest(broker_id=3)
+    yield UnregisterControllerRequest(controller_id=1)
     listener = controllers.Listener(name="CONTROLLER", host="h", port=9093)
     feature = controllers.Feature(name="metadata.version", min_supported_version=7, max_supported_version=33)
     yield controllers.ControllerRegistrationRequest(

@@ -246,6 +246,24 @@ def test_features_that_are_none(arguments: list[str]) -> None:
     penstock("features", "upgrade", *arguments, exit_code=2)
 
 
+@pytest.mark.parametrize(("node_id", "says"), [("77", "CONTROLLER_ID_NOT_REGISTERED"), ("1", "is a voter")])
+def test_a_controller_is_unregistered_only_if_it_is_known_and_votes_no_longer(
+    reach: tuple[str, str], node_id: str, says: str
+) -> None:
+    assert says in penstock("cluster", "unregister-controller", *reach, "-i", node_id, exit_code=1).stderr
+
+
+def test_who_is_no_voter_cannot_be_removed_but_unregistered(reach: tuple[str, str]) -> None:
+    asked = ("metadata-quorum", "remove-controller", *reach, "-i", "77", "-d", "AAAAAAAAAAAAAAAAAAAAAQ", "--unregister")
+    assert penstock(*asked, "--dry-run").stdout.splitlines() == [
+        "DRY RUN of removing KRaft controller 77 with directory id AAAAAAAAAAAAAAAAAAAAAQ",
+        "DRY RUN of unregistering KRaft controller 77",
+    ]
+    refused = penstock(*asked, exit_code=1)
+    assert "penstock cluster unregister-controller --id 77" in refused.stderr
+    assert not refused.stdout
+
+
 def test_a_broker_is_unregistered_only_if_it_is_known(reach: tuple[str, str]) -> None:
     assert "BROKER_ID_NOT_REGISTERED" in penstock("cluster", "unregister", *reach, "--id", "77", exit_code=1).stderr
 

@@ -58,6 +58,7 @@ from penstock.protocol.messages.list_partition_reassignments import ListPartitio
 from penstock.protocol.messages.produce import ProduceRequest
 from penstock.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from penstock.protocol.messages.unregister_controller import UnregisterControllerRequest
 from penstock.protocol.requests.api import ApiKey, api_of
 from penstock.protocol.requests.framing import decode_response, encode_request, encode_response
 from penstock.protocol.schema import Message
@@ -295,6 +296,10 @@ def unregister_broker(asker: Asker) -> UnregisterBrokerRequest:
     return UnregisterBrokerRequest(broker_id=77)
 
 
+def unregister_controller(asker: Asker) -> UnregisterControllerRequest:
+    return UnregisterControllerRequest(controller_id=77)
+
+
 def describe_quorum_request(asker: Asker) -> describe_quorum.DescribeQuorumRequest:
     partition = describe_quorum.DescribeQuorumRequestPartitionData(partition_index=0)
     topic = describe_quorum.DescribeQuorumRequestTopicData(topic_name="__cluster_metadata", partitions=[partition])
@@ -349,6 +354,7 @@ REQUESTS: dict[ApiKey, Callable[[Asker], Message]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_reassignments,
     ApiKey.UPDATE_FEATURES: update_features_request,
     ApiKey.UNREGISTER_BROKER: unregister_broker,
+    ApiKey.UNREGISTER_CONTROLLER: unregister_controller,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: list_reassignments,
     ApiKey.DESCRIBE_QUORUM: describe_quorum_request,
     ApiKey.ADD_RAFT_VOTER: add_raft_voter,
@@ -358,6 +364,7 @@ REQUESTS: dict[ApiKey, Callable[[Asker], Message]] = {
 REFUSED = {
     ApiKey.ELECT_LEADERS: ErrorCode.ELECTION_NOT_NEEDED,
     ApiKey.UNREGISTER_BROKER: ErrorCode.BROKER_ID_NOT_REGISTERED,
+    ApiKey.UNREGISTER_CONTROLLER: ErrorCode.CONTROLLER_ID_NOT_REGISTERED,
     ApiKey.ADD_RAFT_VOTER: ErrorCode.UNSUPPORTED_VERSION,
     ApiKey.REMOVE_RAFT_VOTER: ErrorCode.UNSUPPORTED_VERSION,
     ApiKey.ALTER_REPLICA_LOG_DIRS: ErrorCode.LOG_DIR_NOT_FOUND,
@@ -419,7 +426,7 @@ def test_every_version(client: RawClient, topic_id: UUID, key: ApiKey, version: 
         assert set(error_codes(answer)) <= {ErrorCode.NONE}, answer
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 def test_the_table_is_kafkas(client: RawClient, version: int) -> None:
     """What is told is what this module asks, in Kafka's versions; nothing else is served yet.
 

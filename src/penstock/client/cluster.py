@@ -2,7 +2,8 @@
 
 `start` tries each bootstrap address once and fails at once if none answers. After that a request goes to a node, the
 controller, a group's coordinator or any broker; `retrying` repeats an attempt with jittered, doubling back-off as long
-as the failure is one that may pass (a lost connection, a moved leader) and the time given to it lasts.
+as the failure is one that may pass (a lost connection, a moved leader) and the time given to it lasts. When no known
+node answers, or another one listens where a known one should, the bootstrap addresses are asked again.
 """
 
 import asyncio
@@ -10,8 +11,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from functools import partial
 from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 
-from penstock.client.connection import Answer, Connection, connect
-from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError, raise_for
+from penstock.client.connection import Answer, Connection, KnownNode, connect
+from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError, WrongNodeError, raise_for
 from penstock.client.link import Link
 from penstock.client.messages import coordinator_in, coordinator_request, metadata_request
 from penstock.client.metadata import NO_NODE, ClusterMetadata, TopicMetadata
@@ -56,6 +57,7 @@ class ClusterClient:
         self.metadata = ClusterMetadata()
         self._links: dict[_Purpose, Link] = {}
         self._seed: Connection | None = None
+        self._seeking = asyncio.Lock()
         self._coordinators: dict[str, int] = {}
         self._refreshed_at = 0.0
 
@@ -165,7 +167,24 @@ class ClusterClient:
         link = self._links.get(purpose)
         if link is None:
             link = self._links[purpose] = Link(partial(self._connect, purpose.node_id))
-        return await link.opened()
+        try:
+            return await link.opened()
+        except WrongNodeError as error:
+            if self._links.get(purpose) is link:  # else another task that waited for it has done this
+                self._begin_anew(str(error))
+            raise
+
+    def _begin_anew(self, why: str) -> None:
+        """The next request goes to a bootstrap address: the nodes are not where they were (KIP-1242)."""
+        links, seed = list(self._links.values()), self._seed
+        self._links.clear()
+        self._coordinators.clear()
+        self._seed = None
+        self.metadata = self.metadata.without_nodes()
+        for link in links:
+            link.give_up(why)
+        if seed is not None:
+            seed.abort(why)
 
     async def _connect(self, node_id: int) -> Connection:
         """The seed, if that is this node's; else a new connection."""
@@ -175,19 +194,25 @@ class ClusterClient:
         if self._seed is not None and not self._seed.closed and self._seed.address == broker.address:
             connection, self._seed = self._seed, None
             return connection
+        cluster_id = self.metadata.cluster_id if self.settings.metadata_cluster_check_enable else None
+        node = None if cluster_id is None else KnownNode(cluster_id, node_id)
         try:
-            return await connect(broker.address, self.settings)
+            return await connect(broker.address, self.settings, node)
         except ClusterUnreachableError as error:
             raise ClusterUnreachableError(f"{error}, which node {node_id} advertises as its address") from None
 
     async def _connect_seed(self) -> Connection:
+        """Tasks that need one at the same time share it."""
         failures: list[str] = []
-        for address in self._bootstrap:
-            try:
-                self._seed = await connect(address, self.settings)
+        async with self._seeking:
+            if self._seed is not None and not self._seed.closed:
                 return self._seed
-            except ConnectionFailedError as error:
-                failures.append(str(error))
+            for address in self._bootstrap:
+                try:
+                    self._seed = await connect(address, self.settings)
+                    return self._seed
+                except ConnectionFailedError as error:
+                    failures.append(str(error))
         raise ClusterUnreachableError("; ".join(failures))
 
     # Routing

@@ -17,6 +17,7 @@ from penstock.client.errors import (
     ProtocolViolationError,
     RequestTimedOutError,
     UnsupportedByBrokerError,
+    WrongNodeError,
     reason,
 )
 from penstock.client.frames import FrameReader
@@ -33,6 +34,13 @@ from penstock.protocol.value import Value
 Answer = TypeVar("Answer", bound=Message)
 _REFUSED: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 SOFTWARE_VERSION = "0.1.0"
+
+
+class KnownNode(Value):
+    """Who should listen at an address, as the cluster said."""
+
+    cluster_id: str
+    node_id: int
 
 
 class Taker(Protocol):
@@ -177,24 +185,32 @@ class Connection(asyncio.BufferedProtocol):
         """Wait while the broker takes its requests slower than they are sent."""
         await self._writable.wait()
 
-    async def negotiate(self) -> None:
+    async def negotiate(self, node: KnownNode | None = None) -> None:
         """Learn what the broker serves. One that does not know our newest ApiVersions answers in version 0.
 
-        This belongs to setting up the connection: a process that hangs takes connections and never answers.
+        A broker that is not `node` says so, if it knows version 5 (KIP-1242): WrongNodeError. This belongs to setting
+        up the connection: a process that hangs takes connections and never answers.
         """
         api = api_of(ApiKey.API_VERSIONS)
         limit_ms = min(self._settings.socket_connection_setup_timeout_ms, self._settings.request_timeout_ms)
         version = api.versions[-1]
+        message = ApiVersionsRequest(client_software_name=OWN_SOFTWARE, client_software_version=SOFTWARE_VERSION)
+        if node is not None:
+            message.cluster_id, message.node_id = node.cluster_id, node.node_id
         while True:
-            message = ApiVersionsRequest(client_software_name=OWN_SOFTWARE, client_software_version=SOFTWARE_VERSION)
             response = await self.answered(self._send(message, api, version, ApiVersionsResponse), limit_ms)
             assert isinstance(response, ApiVersionsResponse)
             if response.error_code != ErrorCode.UNSUPPORTED_VERSION or version == 0:
                 break
             theirs = next((item.max_version for item in response.api_keys if item.api_key == ApiKey.API_VERSIONS), 0)
             version = min(theirs, version - 1)
-        if response.error_code:
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and node is not None:
+            self._fail(
+                WrongNodeError(f"{self.address} is not the address of node {node.node_id} of cluster {node.cluster_id}")
+            )
+        elif response.error_code:
             self._fail(ProtocolViolationError(f"{self.address} does not say what it serves: {response.error_code}"))
+        if self._failure is not None:
             raise self._failed()
         self._served = {item.api_key: (item.min_version, item.max_version) for item in response.api_keys}
 
@@ -291,8 +307,11 @@ class Connection(asyncio.BufferedProtocol):
         self._writable.set()
 
 
-async def connect(address: Address, settings: ClientSettings) -> Connection:
-    """Open a connection and learn what the broker serves; `ConnectionFailedError` says why it could not be."""
+async def connect(address: Address, settings: ClientSettings, node: KnownNode | None = None) -> Connection:
+    """Open a connection and learn what the broker serves; `ConnectionFailedError` says why it could not be.
+
+    `node` is who should be there, if that is known; a broker of another name or cluster is a WrongNodeError.
+    """
     connection = Connection(address, settings)
     limit_ms = settings.socket_connection_setup_timeout_ms
     try:
@@ -303,7 +322,7 @@ async def connect(address: Address, settings: ClientSettings) -> Connection:
     except OSError as error:
         raise ClusterUnreachableError(f"cannot reach {address} ({reason(error)})") from None
     try:
-        await connection.negotiate()
+        await connection.negotiate(node)
     except (Exception, asyncio.CancelledError):
         await connection.close()
         raise

@@ -24,6 +24,10 @@ class RequestTimedOutError(ConnectionFailedError):
     """The broker was reached but did not answer in time."""
 
 
+class WrongNodeError(ConnectionFailedError):
+    """Another node than the one that was looked for listens at its address: what is known of the cluster is old."""
+
+
 class ProtocolViolationError(ConnectionFailedError):
     """The other side does not speak Kafka's protocol as it should: probably no Kafka broker, or a TLS listener."""
 

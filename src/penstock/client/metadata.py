@@ -99,6 +99,10 @@ class ClusterMetadata(Value):
                 topics[name] = topic.replace(partitions=topic.partitions | {number: moved})
         return self.replace(brokers=brokers, topics=topics)
 
+    def without_nodes(self) -> "ClusterMetadata":
+        """Of the topics only what is asked again as soon as a broker is known."""
+        return ClusterMetadata(topics=self.topics)
+
     def updated(self, response: MetadataResponse, *, all_topics: bool) -> "ClusterMetadata":
         """These facts and those of a newer response, which replaces all topics or only those that it names.
 

@@ -28,6 +28,7 @@ class ClientSettings(Value, kw_only=True):
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
+    metadata_cluster_check_enable: bool = True
     now_ms: Callable[[], int] = wall_clock_ms
     random: Random = fresh(Random)
 

@@ -17,6 +17,7 @@ from penstock.metadata.records import (
 )
 from penstock.protocol.uuids import uuid_to_text
 from penstock.protocol.value import Value
+from penstock.raft.voters import Quorum
 
 MAX_RECORDS_PER_DECISION = 20_000
 """The records of a decision are appended as one batch, so that all of them hold or none; this bounds its size."""
@@ -111,6 +112,8 @@ class ControllerState:
     chance: Chance
     next_offset: int = 0
     """A broker's epoch is the offset of its registration."""
+    quorum: Quorum = field(default_factory=Quorum)
+    """The voters, as the end of the log says: what is decided on them comes behind that."""
     unclean_is_due: bool = False
     """A config of unclean elections has changed: partitions without a leader are looked through at once."""
     group_claims: dict[int, tuple[int, int]] = field(default_factory=dict)

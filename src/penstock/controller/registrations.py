@@ -1,4 +1,4 @@
-"""Nodes join the cluster and leave it for good: registration of brokers and of controllers, and a broker's removal.
+"""Nodes join the cluster: registration of brokers and of controllers.
 
 A broker registers with a new incarnation id at each start of its process. Its epoch is the offset of the record that
 registers it; it is fenced until a heartbeat says that it has seen this record. While another incarnation holds the id,
@@ -17,7 +17,12 @@ from penstock.controller.eligible_leaders import keeps_track
 from penstock.controller.heartbeats import Going
 from penstock.controller.moves import left_by, lost_before
 from penstock.metadata.brokers import Feature, broker_record, controller_record
-from penstock.metadata.features import CONTROLLER_REGISTRATION_LEVEL, METADATA_VERSION, SUPPORTED_FEATURES, beyond
+from penstock.metadata.features import (
+    CONTROLLER_REGISTRATION_LEVEL,
+    METADATA_VERSION,
+    SUPPORTED_FEATURES,
+    beyond,
+)
 from penstock.metadata.image import BrokerImage, ClusterImage
 from penstock.metadata.records import (
     MetadataRecord,
@@ -25,7 +30,6 @@ from penstock.metadata.records import (
     NodeFeature,
     RegisterBrokerRecord,
     RegisterControllerRecord,
-    UnregisterBrokerRecord,
 )
 from penstock.metadata.topics import is_reserved
 from penstock.protocol.errors import ErrorCode
@@ -34,7 +38,6 @@ from penstock.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
-from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from penstock.protocol.uuids import began_ms
 
 
@@ -79,21 +82,6 @@ def decide_controller_registration(
     before = state.image.controllers.get(request.controller_id)
     is_known = before is not None and controller_record(before) == record
     return Decision([] if is_known else [record], ControllerRegistrationResponse(error_message=None))
-
-
-def decide_unregister_broker(
-    state: ControllerState, request: UnregisterBrokerRequest, now_ms: int
-) -> Decision[UnregisterBrokerResponse]:
-    """The broker is gone for good (KIP-631). One that still lives has to register anew."""
-    broker = state.image.brokers.get(request.broker_id)
-    if broker is None:
-        message = f"There is no broker {request.broker_id}"
-        reply = UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=message)
-        return Decision([], reply)
-    moves = left_by(state, broker.node_id, Going.FENCED)
-    state.heartbeats.forget(broker.node_id)
-    gone = UnregisterBrokerRecord(broker_id=broker.node_id, broker_epoch=broker.epoch)
-    return Decision([*moves, gone], UnregisterBrokerResponse(error_message=None))
 
 
 def _refused(code: ErrorCode, message: str) -> ControllerRegistrationResponse:

@@ -66,6 +66,8 @@ DIRECTORY_LEVEL: Final = 17
 
 CORDONED_LEVEL: Final = 30
 """From this level of metadata.version on brokers say which directories are to get no new replicas (4.3-IV0)."""
+CONTROLLER_UNREGISTRATION_LEVEL: Final = 33
+"""From this level of metadata.version on controllers' registrations can be taken away (4.4-IV2, KIP-1312)."""
 
 LEVELS_WITH_NEW_RECORDS: Final = (8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
 """They brought records or fields with them: a downgrade below one may lose data."""

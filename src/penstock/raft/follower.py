@@ -7,12 +7,14 @@ from penstock.raft.effects import ANY_SERVER
 from penstock.raft.fetching import Fetching
 from penstock.raft.ports import SnapshotId
 from penstock.raft.requests import (
+    AddVoter,
     Answer,
     AskVersionsAnswer,
     EndEpoch,
     FetchAnswer,
     FetchSnapshotAnswer,
     PeerRequest,
+    RemoveVoter,
     UpdateVoter,
 )
 from penstock.raft.role import Role, Roles
@@ -168,12 +170,13 @@ class Observer(Pulling):
     it is the leader's turn again: an old log may name voters of which none leads.
     """
 
-    __slots__ = ("_others_until_ms",)
+    __slots__ = ("_join_at_ms", "_others_until_ms")
     name: ClassVar[str] = "Observer"
 
     def __init__(self, roles: Roles, leader_id: int | None, fetching: Fetching) -> None:
         super().__init__(roles, leader_id, fetching)
         self._others_until_ms = 0
+        self._join_at_ms = 0
 
     def fetch(self, now_ms: int) -> None:
         """Asks the leader, or a voter that may know it."""
@@ -195,6 +198,28 @@ class Observer(Pulling):
         self._leave_to_others(now_ms)
         self.fetching.failed(now_ms, pause_ms=0)
         self.fetch(now_ms)
+
+    def answered(self, sender: int, request: PeerRequest, answer: Answer | AskVersionsAnswer, now_ms: int) -> None:
+        """Having caught up, a controller may ask to become a voter."""
+        super().answered(sender, request, answer, now_ms)
+        replica = self.replica
+        has_caught_up = self.fetching.leader_heard and replica.log.end_offset >= replica.told_high_watermark
+        if replica.settings.auto_join and self.roles.role is self and has_caught_up and now_ms >= self._join_at_ms:
+            self._join(now_ms)
+
+    def _join(self, now_ms: int) -> None:
+        """The leader refuses while another change is under way: it is asked again from time to time."""
+        replica = self.replica
+        if self.leader_id is None or replica.quorum.kraft_version < DYNAMIC_VOTERS:
+            return
+        self._join_at_ms = now_ms + replica.settings.fetch_timeout_ms
+        predecessor = replica.quorum.voter(replica.me.id)
+        if predecessor is not None:
+            self.send(self.leader_id, RemoveVoter(predecessor.key))
+            return
+        timeout_ms = replica.settings.request_timeout_ms
+        # A majority with the new voter commits that it is one: it does not wait for what waits for its own fetches.
+        self.send(self.leader_id, AddVoter(replica.me, replica.local.endpoints, False, timeout_ms))
 
     def _leave_to_others(self, now_ms: int) -> None:
         """Ask others for as long as the leader was asked in vain: a voter that hangs takes half of the time at most."""

@@ -151,6 +151,10 @@ def write_remove_voter_answer(answer: VoterChangeAnswer) -> RemoveRaftVoterRespo
     return RemoveRaftVoterResponse(error_code=answer.error, error_message=answer.message)
 
 
+def read_voter_change_answer(message: AddRaftVoterResponse | RemoveRaftVoterResponse) -> VoterChangeAnswer:
+    return VoterChangeAnswer(error_code(message.error_code), message.error_message)
+
+
 def write_update_voter_answer(answer: EpochAnswer) -> UpdateRaftVoterResponse:
     """The node adds where the leader listens."""
     leader = update_raft_voter.CurrentLeader(leader_id=_written(answer.leader_id), leader_epoch=answer.epoch)

@@ -227,6 +227,17 @@ def read_fetch_snapshot(message: FetchSnapshotRequest, cluster_id: str, log: Log
     )
 
 
+def write_add_voter(request: AddVoter, cluster_id: str) -> AddRaftVoterRequest:
+    return AddRaftVoterRequest(
+        cluster_id=cluster_id,
+        timeout_ms=request.timeout_ms,
+        voter_id=request.key.id,
+        voter_directory_id=request.key.directory_id,
+        listeners=[add_raft_voter.Listener(name=e.name, host=e.host, port=e.port) for e in request.endpoints],
+        ack_when_committed=request.ack_when_committed,
+    )
+
+
 def read_add_voter(message: AddRaftVoterRequest, cluster_id: str) -> AddVoter:
     check_cluster(message.cluster_id, cluster_id)
     return AddVoter(
@@ -235,6 +246,11 @@ def read_add_voter(message: AddRaftVoterRequest, cluster_id: str) -> AddVoter:
         ack_when_committed=message.ack_when_committed,
         timeout_ms=message.timeout_ms,
     )
+
+
+def write_remove_voter(request: RemoveVoter, cluster_id: str) -> RemoveRaftVoterRequest:
+    key = request.key
+    return RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=key.id, voter_directory_id=key.directory_id)
 
 
 def read_remove_voter(message: RemoveRaftVoterRequest, cluster_id: str) -> RemoveVoter:

@@ -143,10 +143,13 @@ class AskVersionsAnswer(Value):
     max_kraft_version: int = 0
 
 
-PeerRequest = Vote | BeginEpoch | EndEpoch | Fetch | FetchSnapshot | UpdateVoter | AskVersions
+VoterChange = AddVoter | RemoveVoter | UpdateVoter
+"""Replicas ask for it themselves, and administrators."""
+
+PeerRequest = Vote | BeginEpoch | EndEpoch | Fetch | FetchSnapshot | VoterChange | AskVersions
 """What a replica asks its peers."""
 
-LeaderRequest = Fetch | FetchSnapshot | AddVoter | RemoveVoter | UpdateVoter
+LeaderRequest = Fetch | FetchSnapshot | VoterChange
 """What only the leader of an epoch can answer."""
 
 Request = Vote | BeginEpoch | EndEpoch | LeaderRequest

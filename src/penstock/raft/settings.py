@@ -26,6 +26,8 @@ class RaftSettings(Value, kw_only=True):
     fetch_max_wait_ms: int = 500
     fetch_max_bytes: int = 8 * 1024 * 1024
     fetch_snapshot_max_bytes: int = 8 * 1024 * 1024
+    auto_join: bool = False
+    """Whether an observer makes itself a voter, in the place of one that had its id and another disk (KIP-853)."""
     leases: bool = False
     """Whether a voter promises the leader it hears to elect no other for a while, and leads within leases."""
     max_clock_drift: float = MAX_DRIFT

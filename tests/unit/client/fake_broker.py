@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 
 from penstock.protocol.address import Address
 from penstock.protocol.codec import decode
-from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.requests.api import KEYS, AnyApiKey, ApiKey, api_of
 from penstock.protocol.requests.framing import RequestHeader, encode_response, parse_request_header
 from penstock.protocol.schema import Message
@@ -28,6 +29,8 @@ class FakeBroker:
         }
         self.api_versions.update(api_versions or {})
         self.address = Address("127.0.0.1", 0)
+        self.node: tuple[str | None, int] | None = None
+        """Its cluster and id; None where it does not look at who is looked for."""
 
     def versions_table(self) -> list[ApiVersion]:
         return [
@@ -37,6 +40,9 @@ class FakeBroker:
 
     def reply(self, header: RequestHeader, request: Message) -> Reply:
         if header.api_key == ApiKey.API_VERSIONS and header.api_version <= self.api_versions[ApiKey.API_VERSIONS][1]:
+            assert isinstance(request, ApiVersionsRequest)
+            if None not in (request.cluster_id, self.node) and (request.cluster_id, request.node_id) != self.node:
+                return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
             return ApiVersionsResponse(api_keys=self.versions_table())
         return self.answering(header, request)
 

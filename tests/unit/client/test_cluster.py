@@ -1,5 +1,6 @@
 """Finding brokers, topics and coordinators, and trying again."""
 
+import asyncio
 import socket
 
 import pytest
@@ -130,3 +131,34 @@ async def test_an_address_that_a_node_advertises_in_vain_is_named() -> None:
             await cluster.refresh()
             with pytest.raises(ClusterUnreachableError, match=f"which node {NODE_ID} advertises as its address"):
                 await cluster.connection(NODE_ID)
+
+
+async def test_where_another_node_listens_the_bootstrap_addresses_are_asked_again() -> None:
+    """Its address was given to a broker of another cluster."""
+    fake, other = FakeCluster(), FakeCluster()
+    async with fake_broker(fake) as broker, fake_broker(other) as stranger:
+        fake.broker, other.broker = broker, stranger
+        broker.node, stranger.node = ("fake", NODE_ID), ("another", NODE_ID)
+        async with ClusterClient([broker.address], SETTINGS) as cluster:
+            home, broker.address = broker.address, stranger.address
+            await cluster.refresh()
+            broker.address = home
+            connections = await asyncio.gather(
+                *(cluster.retrying(lambda: cluster.connection(NODE_ID)) for _ in range(3))
+            )
+            assert {connection.address for connection in connections} == {home}
+            assert cluster.metadata.cluster_id == "fake"
+    opened = [header.api_key for header, _ in broker.requests].count(ApiKey.API_VERSIONS)
+    assert opened == 2, "the connection that told of the wrong address is not asked again"
+    assert [header.api_key for header, _ in stranger.requests] == [ApiKey.API_VERSIONS]
+
+
+async def test_who_checks_nothing_takes_what_listens_there() -> None:
+    fake = FakeCluster()
+    async with fake_broker(fake) as broker, fake_broker(fake) as stranger:
+        fake.broker, stranger.node = broker, ("another", NODE_ID)
+        settings = SETTINGS.replace(metadata_cluster_check_enable=False)
+        async with ClusterClient([broker.address], settings) as cluster:
+            broker.address = stranger.address
+            await cluster.refresh()
+            assert (await cluster.connection(NODE_ID)).address == stranger.address

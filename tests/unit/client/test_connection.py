@@ -6,17 +6,18 @@ import socket
 import pytest
 from tests.unit.client.fake_broker import FakeBroker, Reply, fake_broker
 
-from penstock.client.connection import Connection, connect
+from penstock.client.connection import Connection, KnownNode, connect
 from penstock.client.errors import (
     ClusterUnreachableError,
     ConnectionFailedError,
     ProtocolViolationError,
     RequestTimedOutError,
     UnsupportedByBrokerError,
+    WrongNodeError,
 )
 from penstock.client.settings import ClientSettings
 from penstock.protocol.address import Address
-from penstock.protocol.messages.api_versions import ApiVersionsResponse
+from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.requests.api import KEYS, ApiKey
 from penstock.protocol.requests.framing import RequestHeader, encode_response
@@ -63,8 +64,33 @@ async def test_a_broker_that_knows_only_an_older_api_versions_is_asked_again() -
 
     async with fake_broker(refuse, {ApiKey.API_VERSIONS: (0, 1)}) as broker:
         connection = await connect(broker.address, SETTINGS)
-        assert [header.api_version for header, _ in broker.requests] == [4, 1]
+        assert [header.api_version for header, _ in broker.requests] == [5, 1]
         await connection.close()
+
+
+@pytest.mark.parametrize(("newest", "told"), [(5, ("here", 3)), (4, (None, -1))])
+async def test_a_broker_is_told_which_node_is_looked_for_if_it_understands_that(
+    newest: int, told: tuple[str | None, int]
+) -> None:
+    def refuse(header: RequestHeader, request: Message) -> Reply:
+        return ApiVersionsResponse(error_code=35, api_keys=broker.versions_table())
+
+    async with fake_broker(refuse, {ApiKey.API_VERSIONS: (0, newest)}) as broker:
+        broker.node = ("here", 3)
+        connection = await connect(broker.address, SETTINGS, KnownNode("here", 3))
+        _, request = broker.requests[-1]
+        assert isinstance(request, ApiVersionsRequest)
+        assert (request.cluster_id, request.node_id) == told
+        await connection.close()
+
+
+@pytest.mark.parametrize("looked_for", [KnownNode("elsewhere", 3), KnownNode("here", 4)])
+async def test_another_node_than_the_one_that_is_looked_for_is_not_talked_to(looked_for: KnownNode) -> None:
+    async with fake_broker(silence) as broker:
+        broker.node = ("here", 3)
+        name = f"{broker.address} is not the address of node {looked_for.node_id} of cluster {looked_for.cluster_id}"
+        with pytest.raises(WrongNodeError, match=name):
+            await connect(broker.address, SETTINGS, looked_for)
 
 
 async def test_answers_are_matched_to_pipelined_requests_in_their_order() -> None:

@@ -18,17 +18,23 @@ from tests.unit.controller.cluster import (
     tick,
 )
 
+from penstock.controller.controller import Controller
 from penstock.controller.decision import Decision
 from penstock.metadata.records import (
     BrokerRegistrationChangeRecord,
     FeatureLevelRecord,
+    NodeFeature,
     PartitionChangeRecord,
     RegisterControllerRecord,
+    UnregisterControllerRecord,
 )
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.controller_registration import ControllerRegistrationRequest, Feature
 from penstock.protocol.messages.controller_registration import Listener as ControllerListener
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from penstock.protocol.messages.unregister_controller import UnregisterControllerRequest
+from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from penstock.raft.voters import Quorum, ReplicaKey, Voter
 
 
 def test_the_timer_stands_at_the_end_of_the_longest_silence() -> None:
@@ -321,3 +327,41 @@ def test_a_controller_registers_once(controller_id: int) -> None:
     for nobody in (ControllerRegistrationRequest(controller_id=4), request.replace(controller_id=-1)):
         decision = controller.decide(nobody, 0)
         assert (decision.records, decision.reply.error_code) == ([], ErrorCode.INVALID_REGISTRATION)
+
+
+def with_a_dead_controller() -> Controller:
+    """Controller 3 runs at level 32 of metadata.version at most; 1 and 2 vote."""
+    controller = active_controller()
+    controller.state.quorum = Quorum.of([Voter(ReplicaKey(1)), Voter(ReplicaKey(2))])
+    controller.apply([FeatureLevelRecord(name="metadata.version", feature_level=33)])
+    feature = NodeFeature(name="metadata.version", min_supported_version=7, max_supported_version=32)
+    for controller_id in (1, 3):
+        controller.apply([RegisterControllerRecord(controller_id=controller_id, features=[feature])])
+    return controller
+
+
+def test_a_controller_that_is_gone_blocks_upgrades_until_it_is_unregistered() -> None:
+    controller = with_a_dead_controller()
+    controller.apply([UnregisterControllerRecord(controller_id=1)])
+    update = FeatureUpdateKey(feature="metadata.version", max_version_level=33, upgrade_type=1)
+    upgrade = UpdateFeaturesRequest(feature_updates=[update])
+    assert "controller 3 runs at levels 7 to 32" in controller.decide(upgrade, 0).reply.error_message
+    assert carry_out(controller, UnregisterControllerRequest(controller_id=3)).error_code == ErrorCode.NONE
+    assert controller.decide(upgrade, 0).reply.error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("controller_id", "level", "code"),
+    [
+        (3, 32, ErrorCode.UNSUPPORTED_VERSION),
+        (1, 33, ErrorCode.INVALID_REQUEST),
+        (2, 33, ErrorCode.INVALID_REQUEST),
+        (4, 33, ErrorCode.CONTROLLER_ID_NOT_REGISTERED),
+    ],
+)
+def test_which_controllers_are_not_unregistered(controller_id: int, level: int, code: ErrorCode) -> None:
+    controller = with_a_dead_controller()
+    controller.apply([FeatureLevelRecord(name="metadata.version", feature_level=level)])
+    decision = controller.decide(UnregisterControllerRequest(controller_id=controller_id), 0)
+    assert (decision.records, decision.reply.error_code) == ([], code)
+    assert decision.reply.error_message

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tools.newer_messages import RENAMED
 
 from penstock.protocol.requests.api import ApiKey, api_of
 from penstock.protocol.schema import Field, Message, parse_versions
@@ -64,7 +65,8 @@ def complaints(cls: type[Message], fields: list[Any], structs: Any, versions: li
     """Say where our class differs from what Kafka declares, in the versions that both have; tagged fields of our own
     are no difference.
     """
-    declared = {snake_case(field["name"]): field for field in fields if within(field["versions"], versions)}
+    named = [(snake_case(field["name"]), field) for field in fields if within(field["versions"], versions)]
+    declared = {RENAMED.get((cls.__name__, name), name): field for name, field in named}
     for name in cls.__fields__.keys() - declared.keys():
         extra = cls.__fields__[name]
         here = within(extra.versions, versions)

@@ -3,14 +3,23 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 
+NEWER = {
+    "group_deletion_failed": 134,
+    "streams_topology_description_update_failed": 135,
+    "controller_id_not_registered": 136,
+}
+"""What Kafka 4.4 has and kio does not know; none of them may pass when the request is repeated."""
+
 
 def test_codes_are_kafkas() -> None:
-    assert {code.name.lower(): int(code) for code in ErrorCode} == {code.name: int(code) for code in KioErrorCode}
+    kafkas = {code.name: int(code) for code in KioErrorCode} | NEWER
+    assert {code.name.lower(): int(code) for code in ErrorCode} == kafkas
 
 
 @pytest.mark.parametrize("code", ErrorCode)
 def test_retriable_as_kafka_says(code: ErrorCode) -> None:
-    assert KafkaError(code).retriable is KioErrorCode(int(code)).retriable
+    is_known = int(code) not in NEWER.values()
+    assert KafkaError(code).retriable is (is_known and KioErrorCode(int(code)).retriable)
 
 
 def test_an_error_reads_as_its_name_and_message() -> None:

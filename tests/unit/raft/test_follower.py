@@ -1,3 +1,5 @@
+from uuid import UUID
+
 import pytest
 from tests.simulation.memory import Contents, MemoryLog
 from tests.unit.raft.replicas import add_voters, log_of, quorum, raft_of, sent, voter
@@ -34,7 +36,8 @@ from penstock.raft.requests import (
     UpdateVoter,
     VoterChangeAnswer,
 )
-from penstock.raft.voters import DYNAMIC_VOTERS, Endpoint, Quorum
+from penstock.raft.settings import RaftSettings
+from penstock.raft.voters import DYNAMIC_VOTERS, STATIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
 
 EPOCH = 5
 
@@ -154,6 +157,52 @@ def test_a_voter_that_the_log_describes_wrongly_says_so() -> None:
     second = requests[0]
     assert isinstance(second, Fetch)
     assert len(sent(raft.answered(2, second, good(), 20))) == 1, "once is enough for a while"
+
+
+JOINING = RaftSettings(auto_join=True)
+
+
+def joining(quorum: Quorum, settings: RaftSettings = JOINING) -> tuple[Raft, Fetch]:
+    """Node 9 observes node 2, and this is its first fetch."""
+    raft = raft_of(9, quorum, log_of(1, 1), settings=settings)
+    raft.start(0)
+    raft.flushed(0)
+    first = fetched(raft.received(BeginEpoch(EPOCH, 2, voter(9).key), "token", 0))
+    assert isinstance(raft.role, Observer)
+    return raft, first
+
+
+def asked(effects: list[Effect]) -> list[object]:
+    """What it asks for beside its next fetch."""
+    return [request for to, request in sent(effects) if not isinstance(request, Fetch)]
+
+
+@pytest.mark.parametrize("predecessor", [None, ReplicaKey(9, UUID(int=99))])
+def test_an_observer_that_joins_by_itself_asks_when_it_has_caught_up(predecessor: ReplicaKey | None) -> None:
+    """Its former life, which had another disk, has to go first."""
+    voters = quorum(1, 2, 3) if predecessor is None else quorum(1, 2, 3).with_voter(Voter(predecessor))
+    raft, request = joining(voters)
+    wanted = RemoveVoter(predecessor) if predecessor else AddVoter(voter(9).key, (), False, JOINING.request_timeout_ms)
+    behind = raft.answered(2, request, good(3), 10)
+    assert asked(behind) == []
+    caught_up = raft.answered(2, fetched(behind), good(2), 20)
+    assert asked(caught_up) == [wanted]
+    (request,) = (one for _, one in sent(caught_up) if isinstance(one, Fetch))
+    effects = raft.answered(2, request, good(2), 30)
+    assert asked(effects) == [], "that is enough for a while"
+    assert asked(raft.answered(2, fetched(effects), good(2), 20 + JOINING.fetch_timeout_ms)) == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("voters", "settings"),
+    [
+        (quorum(1, 2, 3), RaftSettings()),
+        (quorum(1, 2, 3).replace(kraft_version=STATIC_VOTERS), JOINING),
+    ],
+)
+def test_other_observers_do_not_join(voters: Quorum, settings: RaftSettings) -> None:
+    raft, request = joining(voters, settings)
+    assert asked(raft.answered(2, request, good(2), 10)) == []
 
 
 def test_a_log_whose_beginning_is_lost_does_not_start() -> None:

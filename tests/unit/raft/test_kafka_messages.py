@@ -9,12 +9,10 @@ from tests.unit.raft.replicas import quorum
 
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from penstock.protocol.messages.begin_quorum_epoch import BeginQuorumEpochResponse
 from penstock.protocol.messages.end_quorum_epoch import EndQuorumEpochResponse
 from penstock.protocol.messages.fetch import FetchResponse
 from penstock.protocol.messages.fetch_snapshot import FetchSnapshotResponse
-from penstock.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from penstock.protocol.messages.vote import VoteRequest, VoteResponse
 from penstock.protocol.schema import Message
 from penstock.raft import kafka_answers as answers
@@ -50,24 +48,6 @@ def through_bytes(message: Message, version: int) -> Any:
     return decode(type(message), version, encode(message, version))[0]
 
 
-def written_add_voter(request: AddVoter) -> AddRaftVoterRequest:
-    """As an administrator writes it."""
-    return AddRaftVoterRequest(
-        cluster_id=CLUSTER,
-        timeout_ms=request.timeout_ms,
-        voter_id=request.key.id,
-        voter_directory_id=request.key.directory_id,
-        listeners=[Listener(name=e.name, host=e.host, port=e.port) for e in request.endpoints],
-        ack_when_committed=request.ack_when_committed,
-    )
-
-
-def written_remove_voter(request: RemoveVoter) -> RemoveRaftVoterRequest:
-    """As an administrator writes it."""
-    key = request.key
-    return RemoveRaftVoterRequest(cluster_id=CLUSTER, voter_id=key.id, voter_directory_id=key.directory_id)
-
-
 REQUESTS: list[tuple[Any, Callable[[Any], Message], Callable[[Any], Any], int]] = [
     (Vote(7, ONE, TWO, 5, 99, True), lambda r: requests.write_vote(r, CLUSTER),
      lambda m: requests.read_vote(m, CLUSTER, TWO), 2),
@@ -81,9 +61,9 @@ REQUESTS: list[tuple[Any, Callable[[Any], Message], Callable[[Any], Any], int]] 
      lambda m: requests.read_fetch(m, CLUSTER), 18),
     (FetchSnapshot(7, TWO, SnapshotId(50, 4), 3, 1000), lambda r: requests.write_fetch_snapshot(r, CLUSTER),
      lambda m: requests.read_fetch_snapshot(m, CLUSTER), 1),
-    (AddVoter(TWO, HERE, False, 1234), written_add_voter,
+    (AddVoter(TWO, HERE, False, 1234), lambda r: requests.write_add_voter(r, CLUSTER),
      lambda m: requests.read_add_voter(m, CLUSTER), 1),
-    (RemoveVoter(TWO), written_remove_voter,
+    (RemoveVoter(TWO), lambda r: requests.write_remove_voter(r, CLUSTER),
      lambda m: requests.read_remove_voter(m, CLUSTER), 0),
     (UpdateVoter(7, Voter(TWO, HERE, 0, 1)), lambda r: requests.write_update_voter(r, CLUSTER),
      lambda m: requests.read_update_voter(m, CLUSTER), 0),
@@ -102,6 +82,8 @@ ANSWERS: list[tuple[Any, Callable[[Any], Message], Callable[[Any], Any], int]] =
      answers.read_fetch_answer, 18),
     (FetchSnapshotAnswer(ErrorCode.NONE, 1, 7, SnapshotId(4, 2), 1000, 30, b"piece"),
      answers.write_fetch_snapshot_answer, answers.read_fetch_snapshot_answer, 1),
+    (VoterChangeAnswer(FENCED, "why"), answers.write_add_voter_answer, answers.read_voter_change_answer, 1),
+    (VoterChangeAnswer(ErrorCode.NONE), answers.write_remove_voter_answer, answers.read_voter_change_answer, 0),
     (EpochAnswer(FENCED, 2, 7), answers.write_update_voter_answer, answers.read_update_voter_answer, 0),
 ]  # fmt: skip
 

@@ -18,14 +18,14 @@ IN_FLIGHT = 200
 FOR_EVER_MS = 0x7FFFFFFF
 
 
-@pytest.mark.parametrize("version", [5, 99, 32767])
+@pytest.mark.parametrize("version", [6, 99, 32767])
 def test_a_version_from_the_future_is_answered_in_version_0_with_the_table(client: RawClient, version: int) -> None:
     client.send_frame(struct.pack(">hhih", ApiKey.API_VERSIONS, version, 7, -1) + b"\x00\x02whatever\x00")
     correlation_id, answer = decode_response(ApiKey.API_VERSIONS, 0, client.receive_frame())
     assert isinstance(answer, ApiVersionsResponse)
     assert (correlation_id, answer.error_code) == (7, ErrorCode.UNSUPPORTED_VERSION)
     told = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
-    assert told[ApiKey.API_VERSIONS] == (0, 4)
+    assert told[ApiKey.API_VERSIONS] == (0, 5)
     assert told[ApiKey.PRODUCE] == (0, 13)
     assert client.lives()
 

@@ -107,6 +107,16 @@ def unregister(
         say("It was in service, and registers anew: stop it, then say this again.", err=True)
 
 
+@command.command("unregister-controller")
+@declared
+def unregister_controller(
+    session: NodeSession, node_id: int = option("The controller's node id.", "-i", "--id", min=0, required=True)
+) -> None:
+    """Forget a controller that does not come back and votes no longer. One that still runs registers anew."""
+    session.run(lambda admin: admin.unregister_controller(node_id))
+    say(f"Controller {node_id} is no longer registered.")
+
+
 @command.command("drain")
 @declared
 def drain(

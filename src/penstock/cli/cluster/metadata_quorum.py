@@ -22,6 +22,7 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.metadata.configs.pairs import PropertiesError
 from penstock.node.assembly.properties import load_config
+from penstock.protocol.errors import KafkaError
 from penstock.protocol.uuids import uuid_from_text, uuid_to_text
 
 
@@ -101,16 +102,33 @@ def remove_controller(
         "The id of its metadata directory.", "-d", "--controller-directory-id", required=True
     ),
     dry_run: bool = option("Say what would be done."),
+    unregister: bool = option("Then forget it, too: stop it before, or it registers anew."),
 ) -> None:
     """Let a controller vote no longer; `describe --status` shows the ids."""
     with wrong_usage(ValueError, of="--controller-directory-id"):
         directory_id = uuid_from_text(controller_directory_id)
-    if not dry_run:
-        session.run(lambda admin: admin.quorum.remove_voter(controller_id, directory_id))
-    say(
-        f"{'DRY RUN of removing' if dry_run else 'Removed'} KRaft controller {controller_id} with directory id "
-        f"{uuid_to_text(directory_id)}"
-    )
+    removed = f"KRaft controller {controller_id} with directory id {uuid_to_text(directory_id)}"
+    unregistered = f"KRaft controller {controller_id}"
+    if dry_run:
+        say(f"DRY RUN of removing {removed}")
+        if unregister:
+            say(f"DRY RUN of unregistering {unregistered}")
+        return
+
+    async def work(admin: Admin) -> None:
+        try:
+            await admin.quorum.remove_voter(controller_id, directory_id)
+            say(f"Removed {removed}")
+            if unregister:
+                await admin.unregister_controller(controller_id)
+                say(f"Unregistered {unregistered}")
+        except KafkaError as error:
+            if not unregister:
+                raise
+            cure = f"to unregister it alone: penstock cluster unregister-controller --id {controller_id}"
+            raise KafkaError(error.code, f"{error.message}; {cure}") from error
+
+    session.run(work)
 
 
 def _load(file: Path) -> BrokerConfig:

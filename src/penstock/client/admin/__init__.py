@@ -42,6 +42,10 @@ from penstock.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResponse,
 )
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from penstock.protocol.messages.unregister_controller import (
+    UnregisterControllerRequest,
+    UnregisterControllerResponse,
+)
 from penstock.protocol.requests.own_apis import CompactedLog, DescribeCompactionRequest, DescribeCompactionResponse
 from penstock.protocol.value import Value
 
@@ -145,6 +149,10 @@ class Admin:
     async def unregister_broker(self, node_id: int) -> None:
         request = UnregisterBrokerRequest(broker_id=node_id)
         await self.cluster.from_controller(request, UnregisterBrokerResponse, f"broker {node_id}")
+
+    async def unregister_controller(self, node_id: int) -> None:
+        request = UnregisterControllerRequest(controller_id=node_id)
+        await self.cluster.from_controller(request, UnregisterControllerResponse, f"controller {node_id}")
 
     async def describe_log_dirs(
         self, nodes: Collection[int] | None = None, topics: Mapping[str, Collection[int]] | None = None

@@ -121,6 +121,10 @@ def _roles(static: Mapping[str, str], value: ValueOf) -> tuple[str, ...]:
         )
     if len(set(roles)) != len(roles):
         raise ConfigError("process.roles", ",".join(roles), "each role once")
+    if "controller" not in roles and value("controller.quorum.auto.join.enable"):
+        raise ConfigError(
+            "controller.quorum.auto.join.enable", "true", "false, because process.roles has no controller"
+        )
     return tuple(sorted(roles))
 
 

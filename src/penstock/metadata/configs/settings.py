@@ -25,6 +25,7 @@ class BrokerSettings:
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
     controlled_shutdown_enable: bool
+    controller_quorum_auto_join_enable: bool
     controller_quorum_election_backoff_max_ms: int
     controller_quorum_election_timeout_ms: int
     controller_quorum_fetch_max_bytes: int

@@ -61,7 +61,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "kafka.metrics.polling.interval.secs",
     ),
     "clients push no metrics to this broker yet": ("telemetry.max.bytes", "interval.ms", "match", "metrics"),
-    "an administrator makes a controller a voter": ("controller.quorum.auto.join.enable",),
     "what is decided in one turn is written together, without a pause": (
         "controller.quorum.append.linger.ms",
         "group.coordinator.append.linger.ms",

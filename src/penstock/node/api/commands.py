@@ -151,6 +151,8 @@ ROWS: Final = (
         "a broker lives, and learns whether it is fenced and whether it may stop (KIP-631)"),
     Row(ApiKey.UNREGISTER_BROKER, (0, 0), ALTER, BOTH,
         "a broker that will not come back is forgotten (KIP-631)"),
+    Row(ApiKey.UNREGISTER_CONTROLLER, (0, 0), ALTER, BOTH,
+        "a controller that will not come back, and votes no longer, is forgotten (KIP-1312)"),
     Row(ApiKey.ALLOCATE_PRODUCER_IDS, (0, 0), BETWEEN_NODES, CONTROLLERS,
         "a broker wants a block of ids to hand out to idempotent producers (KIP-730)"),
     Row(ApiKey.CONTROLLER_REGISTRATION, (0, 0), BETWEEN_NODES, CONTROLLERS,

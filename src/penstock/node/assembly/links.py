@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.client.connection import Connection, connect
+from penstock.client.connection import Connection, KnownNode, connect
 from penstock.client.errors import ClusterUnreachableError
 from penstock.client.settings import ClientSettings
 from penstock.node.api.commands import OF_NODES
@@ -67,7 +67,8 @@ class Links:
         address = self._address_of(broker_id)
         if address is None:
             raise ClusterUnreachableError(f"the metadata do not say where broker {broker_id} listens")
-        return await connect(address, self._settings(self._context.config.request_timeout_ms))
+        node = KnownNode(self._context.image.cluster_id, broker_id)
+        return await connect(address, self._settings(self._context.config.request_timeout_ms), node)
 
     def replica_fetcher(self, leader_id: int, lease: BrokerLease) -> ReplicaFetcher:
         config = self._context.config
@@ -75,6 +76,7 @@ class Links:
             leader_id,
             Follower(
                 node_id=config.node_id,
+                cluster_id=self._context.image.cluster_id,
                 lease=lease,
                 config=config,
                 settings=self._settings(config.replica_socket_timeout_ms),

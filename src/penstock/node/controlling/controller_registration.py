@@ -1,7 +1,8 @@
 """A controller registers itself: the metadata say where controllers are found and what they understand (KIP-919).
 
-It does so once in the life of its process, as soon as there is an active controller, perhaps itself, and the cluster's
-metadata.version has the record. A quorum of one without a listener of its own has nothing to say.
+It does so at the start of its process, as soon as there is an active controller, perhaps itself, and the cluster's
+metadata.version has the record; and again when it was unregistered though it lives (KIP-1312). A quorum of one without
+a listener of its own has nothing to say.
 """
 
 import asyncio
@@ -49,6 +50,7 @@ class ControllerRegistration:
                 for name, levels in SUPPORTED_FEATURES.items()
             ],
         )
+        self._node_id = node_id
         self._controller = controller
         self._image = log.image
         self._metadata_changed = asyncio.Event()
@@ -63,8 +65,19 @@ class ControllerRegistration:
 
     async def _register(self) -> None:
         while self._image.features.get(METADATA_VERSION, 0) < CONTROLLER_REGISTRATION_LEVEL:
+            await self._changed()
+        while True:
             self._metadata_changed.clear()
-            await self._metadata_changed.wait()
+            await self._registered()
+            await self._metadata_changed.wait()  # until it is in this node's metadata; another change asks once more
+            while self._node_id in self._image.controllers:
+                await self._changed()
+
+    async def _changed(self) -> None:
+        self._metadata_changed.clear()
+        await self._metadata_changed.wait()
+
+    async def _registered(self) -> None:
         while True:
             try:
                 reply = await self._controller.submit(self._command, ControllerRegistrationResponse)

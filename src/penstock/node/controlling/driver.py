@@ -225,7 +225,7 @@ class ControllerDriver:
             controller = self._controller
             if controller is None:
                 raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE)
-            controller.state.next_offset = self._log.next_offset
+            self._show_log_to(controller)
             if is_large(command, controller.image):
                 self._apart = asyncio.get_running_loop().create_task(self._decide_apart(queued, controller))
                 return
@@ -235,6 +235,10 @@ class ControllerDriver:
             self._refuse(queued, error)
         else:
             _answer_later(queued, decision, committed)
+
+    def _show_log_to(self, controller: Controller) -> None:
+        controller.state.next_offset = self._log.next_offset
+        controller.state.quorum = self._log.quorum.quorum
 
     async def _decide_apart(self, queued: _Queued, controller: Controller) -> None:
         """As `_decide`; a thread decides, makes bytes of the records, and takes them into the controller's state."""
@@ -322,7 +326,7 @@ class ControllerDriver:
         if controller is None or self._is_holding or self._apart is not None:
             return
         try:
-            controller.state.next_offset = self._log.next_offset
+            self._show_log_to(controller)
             decision = controller.tick(self._now_ms())
             if decision is not None:
                 self._carry_out(controller, decision).add_done_callback(_look_at)

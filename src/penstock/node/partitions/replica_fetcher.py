@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
-from penstock.client.connection import Connection, connect
+from penstock.client.connection import Connection, KnownNode, connect
 from penstock.client.errors import (
     ClientError,
     ClusterUnreachableError,
@@ -87,6 +87,7 @@ class Follower(Value, kw_only=True):
     """This broker. `address_of` says where another broker is, None if that is unknown."""
 
     node_id: int
+    cluster_id: str
     lease: BrokerLease
     config: BrokerConfig
     settings: ClientSettings
@@ -117,7 +118,8 @@ class ReplicaFetcher:
         self._resting: dict[Key, asyncio.TimerHandle] = {}
         self._passing: dict[Key, int] = {}
         """How long each partition rests next if one of the two brokers is behind."""
-        self._link = Link(partial(connect, settings=follower.settings))
+        leader = KnownNode(follower.cluster_id, leader_id)
+        self._link = Link(partial(connect, settings=follower.settings, node=leader))
         self._connection: Connection | None = None
         """The one that the session is on: no other request has a place in between, so answers can be taken at once."""
         self._version = OLDEST

@@ -4,11 +4,13 @@ from typing import Any
 
 from penstock.node.quorum.ports import PeerAnswer
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.add_raft_voter import AddRaftVoterResponse
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.begin_quorum_epoch import BeginQuorumEpochResponse
 from penstock.protocol.messages.end_quorum_epoch import EndQuorumEpochResponse
 from penstock.protocol.messages.fetch import FetchResponse
 from penstock.protocol.messages.fetch_snapshot import FetchSnapshotResponse
+from penstock.protocol.messages.remove_raft_voter import RemoveRaftVoterResponse
 from penstock.protocol.messages.update_raft_voter import UpdateRaftVoterResponse
 from penstock.protocol.messages.vote import VoteResponse
 from penstock.protocol.schema import Message
@@ -38,6 +40,10 @@ def written(
             return kafka_requests.write_fetch(request, cluster_id, log)
         case ask.FetchSnapshot():
             return kafka_requests.write_fetch_snapshot(request, cluster_id, log)
+        case ask.AddVoter():
+            return kafka_requests.write_add_voter(request, cluster_id)
+        case ask.RemoveVoter():
+            return kafka_requests.write_remove_voter(request, cluster_id)
         case ask.UpdateVoter():
             return kafka_requests.write_update_voter(request, cluster_id)
         case ask.AskVersions():
@@ -59,6 +65,8 @@ def answer_in(message: Message) -> PeerAnswer:
             return kafka_answers.read_fetch_answer(message)
         case FetchSnapshotResponse():
             return kafka_answers.read_fetch_snapshot_answer(message)
+        case AddRaftVoterResponse() | RemoveRaftVoterResponse():
+            return kafka_answers.read_voter_change_answer(message)
         case UpdateRaftVoterResponse():
             return kafka_answers.read_update_voter_answer(message)
         case ApiVersionsResponse():
@@ -92,6 +100,8 @@ _ANSWERS: dict[type, type[Message]] = {
     ask.EndEpoch: EndQuorumEpochResponse,
     ask.Fetch: FetchResponse,
     ask.FetchSnapshot: FetchSnapshotResponse,
+    ask.AddVoter: AddRaftVoterResponse,
+    ask.RemoveVoter: RemoveRaftVoterResponse,
     ask.UpdateVoter: UpdateRaftVoterResponse,
     ask.AskVersions: ApiVersionsResponse,
 }

@@ -27,7 +27,16 @@ from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.value import Value
 from penstock.raft.effects import ANY_SERVER
 from penstock.raft.log_name import METADATA_LOG, LogName
-from penstock.raft.requests import AskVersions, Fetch, FetchSnapshot, PeerRequest, UpdateVoter, Vote, VoteAnswer
+from penstock.raft.requests import (
+    AskVersions,
+    Fetch,
+    FetchSnapshot,
+    PeerRequest,
+    Vote,
+    VoteAnswer,
+    VoterChange,
+    VoterChangeAnswer,
+)
 from penstock.raft.voters import Endpoint, Quorum
 
 logger = logging.getLogger(__name__)
@@ -239,6 +248,8 @@ class Peers:
         else:
             if link.succeeded():
                 logger.info("%s of %s answers again at %s", _named(link.place), self._name, connection.address)
+            if isinstance(answer, VoterChangeAnswer) and answer.error:
+                logger.info("%s refuses %s: %s", _named(link.place), type(request).__name__, answer.message)
             if not self._is_stopped:
                 self._answered(to, request, answer)
             return
@@ -265,7 +276,7 @@ class Peers:
         if isinstance(request, Fetch | FetchSnapshot):
             lane = Lane.PULL
         else:
-            lane = Lane.CHANGE if isinstance(request, UpdateVoter) else Lane.TALK
+            lane = Lane.CHANGE if isinstance(request, VoterChange) else Lane.TALK
         if to == ANY_SERVER and self._bootstrap:
             place: int | Address = self._bootstrap[self._next_bootstrap % len(self._bootstrap)]
             self._next_bootstrap += 1

@@ -109,6 +109,10 @@ class ReplicatedLog(Protocol):
     def told_high_watermark(self) -> int: ...
 
     @property
+    def quorum(self) -> Quorum:
+        """The voters, as the end of the log says."""
+
+    @property
     def has_all(self) -> bool:
         """Whether this node leads within its lease, and has applied all that is committed."""
 

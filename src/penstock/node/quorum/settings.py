@@ -20,5 +20,6 @@ def raft_settings(config: BrokerConfig) -> RaftSettings:
         fetch_max_wait_ms=min(FETCH_MAX_WAIT_MS, fetch_timeout_ms // 2),
         fetch_max_bytes=config.controller_quorum_fetch_max_bytes,
         fetch_snapshot_max_bytes=config.controller_quorum_fetch_snapshot_max_bytes,
+        auto_join=config.controller_quorum_auto_join_enable,
         leases=config.refuses_without_lease,
     )

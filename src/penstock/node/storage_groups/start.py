@@ -66,11 +66,12 @@ def first_voters(partition: PartitionImage) -> Quorum | None:
 
 
 def group_settings(settings: RaftSettings) -> RaftSettings:
-    """Those of the metadata quorum, but that there are leases, and that idle groups fetch less often, for there may be
-    many: just so often that no leader reminds its voters, and no request takes too long.
+    """Those of the metadata quorum, but that there are leases, that the metadata say who votes, and that idle groups
+    fetch less often, for there may be many: just so often that no leader reminds its voters, and no request takes too
+    long.
     """
     wait_ms = min(settings.fetch_timeout_ms * 2 // 5, settings.request_timeout_ms * 4 // 5)
-    return settings.replace(leases=True, fetch_max_wait_ms=wait_ms)
+    return settings.replace(leases=True, auto_join=False, fetch_max_wait_ms=wait_ms)
 
 
 class LogsBeside:

@@ -93,12 +93,13 @@ WITHOUT_EFFECT = (
     "connections.max.idle.ms", "enable.metrics.push", "exclude.internal.topics", "fetch.max.bytes",
     "fetch.max.wait.ms", "fetch.min.bytes", "group.instance.id", "group.protocol", "group.remote.assignor",
     "groupIdPrefix", "heartbeat.interval.ms", "linger.ms", "max.block.ms", "max.in.flight.requests.per.connection",
-    "max.poll.interval.ms", "max.poll.records", "max.request.size", "metadata.max.age.ms", "metadata.max.idle.ms",
-    "metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.strategy", "metric.reporters",
-    "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms", "partition.assignment.strategy",
-    "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms", "receive.buffer.bytes",
-    "reconnect.backoff.max.ms", "reconnect.backoff.ms", "retries", "retry.backoff.max.ms", "retry.backoff.ms",
-    "send.buffer.bytes", "session.timeout.ms", "socket.connection.setup.timeout.max.ms", "transaction.timeout.ms",
+    "max.poll.interval.ms", "max.poll.records", "max.request.size", "metadata.cluster.check.enable",
+    "metadata.max.age.ms", "metadata.max.idle.ms", "metadata.recovery.rebootstrap.trigger.ms",
+    "metadata.recovery.strategy", "metric.reporters", "metrics.num.samples", "metrics.recording.level",
+    "metrics.sample.window.ms", "partition.assignment.strategy", "partitioner.adaptive.partitioning.enable",
+    "partitioner.availability.timeout.ms", "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms",
+    "retries", "retry.backoff.max.ms", "retry.backoff.ms", "send.buffer.bytes", "session.timeout.ms",
+    "socket.connection.setup.timeout.max.ms", "transaction.timeout.ms",
 )  # fmt: skip
 """Options without effect here (a reader of ours has no group of its own); taken so that moving is easy."""
 _BYTES = "keys and values are bytes; change them with functions of the DataFrame"

@@ -3,11 +3,13 @@
 from penstock.protocol.schema import Message, array, field
 
 
-class ApiVersionsRequest(Message, versions="0-4", flexible="3+"):
-    """The message `ApiVersionsRequest`, versions 0 to 4."""
+class ApiVersionsRequest(Message, versions="0-5", flexible="3+"):
+    """The message `ApiVersionsRequest`, versions 0 to 5."""
 
     client_software_name: str = field("string", "3+", default="")
     client_software_version: str = field("string", "3+", default="")
+    cluster_id: str | None = field("string", "5+", nullable="5+", default=None)
+    node_id: int = field("int32", "5+", default=-1)
 
 
 class ApiVersion(Message):
@@ -34,8 +36,8 @@ class FinalizedFeatureKey(Message):
     min_version_level: int = field("int16", "3+", default=0)
 
 
-class ApiVersionsResponse(Message, versions="0-4", flexible="3+"):
-    """The message `ApiVersionsResponse`, versions 0 to 4."""
+class ApiVersionsResponse(Message, versions="0-5", flexible="3+"):
+    """The message `ApiVersionsResponse`, versions 0 to 5."""
 
     error_code: int = field("int16", "0+", default=0)
     api_keys: list[ApiVersion] = array(ApiVersion, "0+", default_factory=list)

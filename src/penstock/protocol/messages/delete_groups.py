@@ -3,8 +3,8 @@
 from penstock.protocol.schema import Message, array, field
 
 
-class DeleteGroupsRequest(Message, versions="0-2", flexible="2+"):
-    """The message `DeleteGroupsRequest`, versions 0 to 2."""
+class DeleteGroupsRequest(Message, versions="0-3", flexible="2+"):
+    """The message `DeleteGroupsRequest`, versions 0 to 3."""
 
     groups_names: list[str] = array("string", "0+", default_factory=list)
 
@@ -14,10 +14,11 @@ class DeletableGroupResult(Message):
 
     group_id: str = field("string", "0+", default="")
     error_code: int = field("int16", "0+", default=0)
+    error_message: str | None = field("string", "3+", nullable="3+", default=None)
 
 
-class DeleteGroupsResponse(Message, versions="0-2", flexible="2+"):
-    """The message `DeleteGroupsResponse`, versions 0 to 2."""
+class DeleteGroupsResponse(Message, versions="0-3", flexible="2+"):
+    """The message `DeleteGroupsResponse`, versions 0 to 3."""
 
     throttle_time_ms: int = field("int32", "0+", default=0)
     results: list[DeletableGroupResult] = array(DeletableGroupResult, "0+", default_factory=list)

@@ -95,6 +95,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+    UNREGISTER_CONTROLLER = 94
 
 
 # key: (module, name, oldest version, newest stable version, first flexible version or -1)
@@ -113,7 +115,7 @@ APIS: dict[int, tuple[str, str, int, int, int]] = {
     15: ("describe_groups", "DescribeGroups", 0, 6, 5),
     16: ("list_groups", "ListGroups", 0, 5, 3),
     17: ("sasl_handshake", "SaslHandshake", 0, 1, -1),
-    18: ("api_versions", "ApiVersions", 0, 4, 3),
+    18: ("api_versions", "ApiVersions", 0, 5, 3),
     19: ("create_topics", "CreateTopics", 2, 7, 5),
     20: ("delete_topics", "DeleteTopics", 1, 6, 4),
     21: ("delete_records", "DeleteRecords", 0, 2, 2),
@@ -123,7 +125,7 @@ APIS: dict[int, tuple[str, str, int, int, int]] = {
     25: ("add_offsets_to_txn", "AddOffsetsToTxn", 0, 4, 3),
     26: ("end_txn", "EndTxn", 0, 5, 3),
     27: ("write_txn_markers", "WriteTxnMarkers", 1, 2, 1),
-    28: ("txn_offset_commit", "TxnOffsetCommit", 0, 5, 3),
+    28: ("txn_offset_commit", "TxnOffsetCommit", 0, 6, 3),
     29: ("describe_acls", "DescribeAcls", 1, 3, 2),
     30: ("create_acls", "CreateAcls", 1, 3, 2),
     31: ("delete_acls", "DeleteAcls", 1, 3, 2),
@@ -137,7 +139,7 @@ APIS: dict[int, tuple[str, str, int, int, int]] = {
     39: ("renew_delegation_token", "RenewDelegationToken", 1, 2, 2),
     40: ("expire_delegation_token", "ExpireDelegationToken", 1, 2, 2),
     41: ("describe_delegation_token", "DescribeDelegationToken", 1, 3, 2),
-    42: ("delete_groups", "DeleteGroups", 0, 2, 2),
+    42: ("delete_groups", "DeleteGroups", 0, 3, 2),
     43: ("elect_leaders", "ElectLeaders", 0, 2, 2),
     44: ("incremental_alter_configs", "IncrementalAlterConfigs", 0, 1, 1),
     45: ("alter_partition_reassignments", "AlterPartitionReassignments", 0, 1, 0),
@@ -183,9 +185,11 @@ APIS: dict[int, tuple[str, str, int, int, int]] = {
     85: ("write_share_group_state", "WriteShareGroupState", 0, 1, 0),
     86: ("delete_share_group_state", "DeleteShareGroupState", 0, 0, 0),
     87: ("read_share_group_state_summary", "ReadShareGroupStateSummary", 0, 1, 0),
-    88: ("streams_group_heartbeat", "StreamsGroupHeartbeat", 0, 0, 0),
-    89: ("streams_group_describe", "StreamsGroupDescribe", 0, 0, 0),
+    88: ("streams_group_heartbeat", "StreamsGroupHeartbeat", 0, 1, 0),
+    89: ("streams_group_describe", "StreamsGroupDescribe", 0, 1, 0),
     90: ("describe_share_group_offsets", "DescribeShareGroupOffsets", 0, 1, 0),
     91: ("alter_share_group_offsets", "AlterShareGroupOffsets", 0, 0, 0),
     92: ("delete_share_group_offsets", "DeleteShareGroupOffsets", 0, 0, 0),
+    93: ("streams_group_topology_description_update", "StreamsGroupTopologyDescriptionUpdate", 0, 0, 0),
+    94: ("unregister_controller", "UnregisterController", 0, 0, 0),
 }

@@ -3,11 +3,12 @@
 from penstock.protocol.schema import Message, array, field, struct
 
 
-class StreamsGroupDescribeRequest(Message, versions="0-0", flexible="0+"):
-    """The message `StreamsGroupDescribeRequest`, versions 0 to 0."""
+class StreamsGroupDescribeRequest(Message, versions="0-1", flexible="0+"):
+    """The message `StreamsGroupDescribeRequest`, versions 0 to 1."""
 
     group_ids: list[str] = array("string", "0+", default_factory=list)
     include_authorized_operations: bool = field("bool", "0+", default=False)
+    include_topology_description: bool = field("bool", "1+", default=False)
 
 
 class KeyValue(Message):
@@ -93,6 +94,42 @@ class Member(Message):
     is_classic: bool = field("bool", "0+", default=False)
 
 
+class TopologyDescriptionNode(Message):
+    """Topology description node, a part of `StreamsGroupDescribeResponse`."""
+
+    name: str = field("string", "1+", default="")
+    node_type: int = field("int8", "1+", default=0)
+    source_topics: list[str] = array("string", "1+", default_factory=list)
+    sink_topic: str | None = field("string", "1+", nullable="1+", default=None)
+    stores: list[str] = array("string", "1+", default_factory=list)
+    successors: list[str] = array("string", "1+", default_factory=list)
+
+
+class TopologyDescriptionSubtopology(Message):
+    """Topology description subtopology, a part of `StreamsGroupDescribeResponse`."""
+
+    subtopology_id: str = field("string", "1+", default="")
+    nodes: list[TopologyDescriptionNode] = array(TopologyDescriptionNode, "1+", default_factory=list)
+
+
+class TopologyDescriptionGlobalStore(Message):
+    """Topology description global store, a part of `StreamsGroupDescribeResponse`."""
+
+    source: TopologyDescriptionNode = struct(TopologyDescriptionNode, "1+", default_factory=TopologyDescriptionNode)
+    processor: TopologyDescriptionNode = struct(TopologyDescriptionNode, "1+", default_factory=TopologyDescriptionNode)
+
+
+class TopologyDescription(Message):
+    """Topology description, a part of `StreamsGroupDescribeResponse`."""
+
+    subtopologies: list[TopologyDescriptionSubtopology] = array(
+        TopologyDescriptionSubtopology, "1+", default_factory=list
+    )
+    global_stores: list[TopologyDescriptionGlobalStore] = array(
+        TopologyDescriptionGlobalStore, "1+", default_factory=list
+    )
+
+
 class DescribedGroup(Message):
     """Described group, a part of `StreamsGroupDescribeResponse`."""
 
@@ -105,10 +142,13 @@ class DescribedGroup(Message):
     topology: Topology | None = field(Topology, "0+", nullable="0+", default=None)
     members: list[Member] = array(Member, "0+", default_factory=list)
     authorized_operations: int = field("int32", "0+", default=-2147483648)
+    topology_description: TopologyDescription | None = field(TopologyDescription, "1+", nullable="1+", default=None)
+    topology_description_status: int = field("int8", "1+", default=0)
+    assignor_name: str | None = field("string", "1+", nullable="1+", default=None)
 
 
-class StreamsGroupDescribeResponse(Message, versions="0-0", flexible="0+"):
-    """The message `StreamsGroupDescribeResponse`, versions 0 to 0."""
+class StreamsGroupDescribeResponse(Message, versions="0-1", flexible="0+"):
+    """The message `StreamsGroupDescribeResponse`, versions 0 to 1."""
 
     throttle_time_ms: int = field("int32", "0+", default=0)
     groups: list[DescribedGroup] = array(DescribedGroup, "0+", default_factory=list)

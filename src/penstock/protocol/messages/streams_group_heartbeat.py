@@ -68,8 +68,8 @@ class TaskOffset(Message):
     offset: int = field("int64", "0+", default=0)
 
 
-class StreamsGroupHeartbeatRequest(Message, versions="0-0", flexible="0+"):
-    """The message `StreamsGroupHeartbeatRequest`, versions 0 to 0."""
+class StreamsGroupHeartbeatRequest(Message, versions="0-1", flexible="0+"):
+    """The message `StreamsGroupHeartbeatRequest`, versions 0 to 1."""
 
     group_id: str = field("string", "0+", default="")
     member_id: str = field("string", "0+", default="")
@@ -136,8 +136,8 @@ class EndpointToPartitions(Message):
     standby_partitions: list[TopicPartition] = array(TopicPartition, "0+", default_factory=list)
 
 
-class StreamsGroupHeartbeatResponse(Message, versions="0-0", flexible="0+"):
-    """The message `StreamsGroupHeartbeatResponse`, versions 0 to 0."""
+class StreamsGroupHeartbeatResponse(Message, versions="0-1", flexible="0+"):
+    """The message `StreamsGroupHeartbeatResponse`, versions 0 to 1."""
 
     throttle_time_ms: int = field("int32", "0+", default=0)
     error_code: int = field("int16", "0+", default=0)
@@ -145,8 +145,9 @@ class StreamsGroupHeartbeatResponse(Message, versions="0-0", flexible="0+"):
     member_id: str = field("string", "0+", default="")
     member_epoch: int = field("int32", "0+", default=0)
     heartbeat_interval_ms: int = field("int32", "0+", default=0)
-    acceptable_recovery_lag: int = field("int32", "0+", default=0)
+    acceptable_recovery_lag_legacy: int = field("int32", "0", default=0)
     task_offset_interval_ms: int = field("int32", "0+", default=0)
+    acceptable_recovery_lag: int = field("int64", "1+", default=-1)
     status: list[Status] | None = array(Status, "0+", nullable="0+", default_factory=none)
     active_tasks: list[StreamsGroupHeartbeatResponseTaskIds] | None = array(
         StreamsGroupHeartbeatResponseTaskIds, "0+", nullable="0+", default_factory=none
@@ -157,6 +158,7 @@ class StreamsGroupHeartbeatResponse(Message, versions="0-0", flexible="0+"):
     warmup_tasks: list[StreamsGroupHeartbeatResponseTaskIds] | None = array(
         StreamsGroupHeartbeatResponseTaskIds, "0+", nullable="0+", default_factory=none
     )
+    topology_description_required: bool = field("bool", "1+", default=False)
     endpoint_information_epoch: int = field("int32", "0+", default=0)
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = array(
         EndpointToPartitions, "0+", nullable="0+", default_factory=none

@@ -14,6 +14,7 @@ from penstock.protocol.messages import alter_partition_reassignments as alter
 from penstock.protocol.messages import elect_leaders as elect
 from penstock.protocol.messages import list_partition_reassignments as listing
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerResponse
+from penstock.protocol.messages.unregister_controller import UnregisterControllerResponse
 from penstock.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
@@ -117,4 +118,14 @@ async def test_a_broker_is_unregistered() -> None:
         admin = await asked(fake, ApiKey.UNREGISTER_BROKER, lambda request: unknown)
         with pytest.raises(KafkaError, match="broker 9"):
             await admin.unregister_broker(9)
+        await admin.cluster.close()
+
+
+async def test_a_controller_is_unregistered() -> None:
+    fake = FakeCluster()
+    unknown = UnregisterControllerResponse(error_code=ErrorCode.CONTROLLER_ID_NOT_REGISTERED)
+    async with fake_broker(fake) as fake.broker:
+        admin = await asked(fake, ApiKey.UNREGISTER_CONTROLLER, lambda request: unknown)
+        with pytest.raises(KafkaError, match="CONTROLLER_ID_NOT_REGISTERED: controller 9"):
+            await admin.unregister_controller(9)
         await admin.cluster.close()

@@ -238,6 +238,11 @@ def test_roles_listeners_and_the_quorum_go_together(settings: dict[str, str], ke
     [
         ({"process.roles": ""}, "process.roles", "ZooKeeper mode, which does not exist here"),
         ({"process.roles": "broker,broker"}, "process.roles", "each role once"),
+        (
+            {"process.roles": "broker", "controller.quorum.auto.join.enable": "true"},
+            "controller.quorum.auto.join.enable",
+            "process.roles has no controller",
+        ),
         ({"process.roles": "broker,leader"}, "process.roles", "a list of broker, controller"),
         ({"node.id": "-1"}, "node.id", "at least 0"),
         ({"broker.id": "7"}, "broker.id", "the value of node.id, which is 1"),

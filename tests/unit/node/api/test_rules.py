@@ -107,6 +107,7 @@ KAFKA: dict[AnyApiKey, Effects] = {
     ApiKey.UPDATE_FEATURES: on_cluster("ALTER"),
     ApiKey.DESCRIBE_CLUSTER: on_cluster("ALTER"),
     ApiKey.UNREGISTER_BROKER: on_cluster("ALTER"),
+    ApiKey.UNREGISTER_CONTROLLER: on_cluster("ALTER"),
     ApiKey.ADD_RAFT_VOTER: on_cluster("ALTER"),
     ApiKey.REMOVE_RAFT_VOTER: on_cluster("ALTER"),
     # between nodes

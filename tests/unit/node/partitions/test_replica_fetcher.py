@@ -85,6 +85,7 @@ class Followed:
             LEADER,
             Follower(
                 node_id=NODE_ID,
+                cluster_id="cluster",
                 lease=node.context.lease,
                 config=node.broker.config,
                 settings=ClientSettings(now_ms=lambda: self.now_ms),

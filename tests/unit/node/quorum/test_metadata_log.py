@@ -55,6 +55,7 @@ class Replicated:
     log_end_offset = 0
     told_high_watermark = 0
     has_all = False
+    quorum = VOTERS
 
     async def start(self) -> None:
         """It is there from the beginning."""

@@ -1,4 +1,4 @@
-"""ApiVersions 0-4: which APIs and versions this node serves, computed from what the handlers declare; and its features.
+"""ApiVersions 0-5: which APIs and versions this node serves, computed from what the handlers declare; and its features.
 
 The rules are in `penstock.node.serving.versions`.
 """
@@ -11,9 +11,17 @@ from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersi
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.API_VERSIONS, versions=(0, 4), rule=NOTHING)
+@handles(ApiKey.API_VERSIONS, versions=(0, 5), rule=NOTHING)
 def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     registration = broker.image.brokers.get(broker.node_id)
     supported = {} if registration is None else registration.features
     finalized = finalized_levels(broker.image, broker.quorum.quorum.kraft_version)
-    return told_versions(broker.handlers, context, request, broker.image, supported=supported, finalized=finalized)
+    return told_versions(
+        broker.handlers,
+        context,
+        request,
+        broker.image,
+        supported=supported,
+        finalized=finalized,
+        broker_id=broker.node_id,
+    )

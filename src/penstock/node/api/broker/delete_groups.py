@@ -1,4 +1,4 @@
-"""DeleteGroups 0-2: delete groups without members, with their offsets. Waits until that is committed."""
+"""DeleteGroups 0-3: delete groups without members, with their offsets. Waits until that is committed."""
 
 from collections.abc import Awaitable
 
@@ -14,7 +14,7 @@ from penstock.protocol.requests.api import ApiKey
 
 @handles(
     ApiKey.DELETE_GROUPS,
-    versions=(0, 2),
+    versions=(0, 3),
     rule=(Each(DELETE_GROUP, ("groups_names",), "results"),),
     parts=(("groups_names", "results"),),
 )

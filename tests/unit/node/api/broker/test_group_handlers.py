@@ -303,7 +303,7 @@ def test_what_is_served() -> None:
         "SYNC_GROUP": (0, 5),
         "DESCRIBE_GROUPS": (0, 6),
         "LIST_GROUPS": (0, 5),
-        "DELETE_GROUPS": (0, 2),
+        "DELETE_GROUPS": (0, 3),
         "OFFSET_DELETE": (0, 0),
     }
     assert {name: served[name] for name in expected} == expected

@@ -10,6 +10,7 @@ from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import FeatureLevelRecord
 from penstock.node.roles.controller_node import Commands, ControllerNode, QuorumMember
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.metadata import MetadataRequest
 from penstock.protocol.requests.api import ApiKey
@@ -73,3 +74,17 @@ async def test_what_only_brokers_serve_closes_the_connection() -> None:
         assert await client.closed()
         assert await (await server.connect()).lives()
         assert len((await told(await broker.connect())).api_keys) == 1
+
+
+async def test_a_controller_takes_who_looks_for_another_node() -> None:
+    """As Kafka's do; but half of a name is none."""
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1", node_id=77)
+    codes = []
+    async with serving_node(controller(), "CONTROLLER") as server:
+        client = await server.connect()
+        for cluster_id in ("another", None):
+            client.send(request.replace(cluster_id=cluster_id), 5)
+            _, response = await client.receive(ApiKey.API_VERSIONS, 5)
+            assert isinstance(response, ApiVersionsResponse)
+            codes.append(response.error_code)
+    assert codes == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
