@@ -36,7 +36,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "simulate": ("nodes.simulate", "run nodes on virtual time, with faults, from a seed"),
     "start": ("start", "start a node, or a local cluster"),
     "storage": ("nodes.storage", "format log directories, and show what they belong to"),
-    "storage-groups": ("replicas.storage_groups", "show and create storage groups"),
+    "storage-groups": ("replicas.storage_groups", "show, create and recover storage groups"),
     "topics": ("records.topics", "list, describe, create, change and delete topics"),
     "worker": ("work.worker", "run connectors"),
 }

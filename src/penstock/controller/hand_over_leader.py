@@ -6,6 +6,9 @@ epoch, and by the leader epoch and the partition epoch that it knows. One record
 A broker that says that it is stopping is on its way out from then on, as if its heartbeat had said so, but that nothing
 is taken from it yet: it hands over what it leads, each partition to a successor that it names, and leaves the ISR with
 that. What it still leads when its heartbeat says that it wants to stop, it loses by an election.
+
+A broker whose disk has no room for what is produced to a partition hands that one over to a successor that it names,
+whatever the balancer does, and leaves the ISR with that as well: it cannot have what comes next.
 """
 
 from penstock.controller.brokers import begin_to_stop
@@ -33,14 +36,14 @@ def decide_hand_over_leader(
         return Decision([], HandOverLeaderResponse() if move is None else _told(move))
     try:
         _check_epochs(state.image, request)
-        if not broker.in_controlled_shutdown:
+        if not broker.in_controlled_shutdown and not request.has_no_room:
             _check_offered(request, move)
         record = _record(state, request)
     except KafkaError as error:
         return Decision([], HandOverLeaderResponse(error_code=error.code, error_message=error.message))
     if broker.in_controlled_shutdown:
         state.heartbeats.hands_over(broker.node_id, state.next_offset)
-    elif move is not None:
+    elif move is not None and not request.has_no_room:
         state.balancer.take_up(move, state.next_offset, now_ms)
     return Decision([record], HandOverLeaderResponse())
 
@@ -71,7 +74,9 @@ def _check_offered(request: HandOverLeaderRequest, move: Move | None) -> None:
 
 def _record(state: ControllerState, request: HandOverLeaderRequest) -> PartitionChangeRecord:
     topic = state.image.topics_by_id[request.topic_id]
-    record = changed(Electorate(state), topic, request.partition, Wanted(leader=request.successor))
+    before = topic.partitions[request.partition]
+    isr = [one for one in before.isr if one != request.broker_id] if request.has_no_room else None
+    record = changed(Electorate(state), topic, request.partition, Wanted(isr=isr, leader=request.successor))
     if record is None or record.leader != request.successor:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {request.successor} cannot lead")
     return record

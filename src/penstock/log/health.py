@@ -3,7 +3,9 @@
 | the operating system refuses                        | what follows                                                 |
 | --------------------------------------------------- | ------------------------------------------------------------ |
 | a sync, for whatever reason (`SyncFailedError`)     | the directory is offline until the process ends              |
-| a write for want of room (ENOSPC, EDQUOT, EFBIG)    | it fails, its file is cut back; the next one may succeed     |
+| a write for want of room (ENOSPC, EDQUOT, EFBIG)    | it fails, its file is cut back; the next one may succeed,    |
+|                                                     | and the directory `is_full` until it has been seen to have   |
+|                                                     | room again                                                   |
 | to open one more file (EMFILE, ENFILE)              | what needed the file fails; the next one may succeed         |
 | any other write, read, rename, removal (EIO, EROFS) | the directory is offline until the process ends              |
 
@@ -33,12 +35,13 @@ def may_pass(error: OSError) -> bool:
 class Health:
     """Shared by all users of one log directory, from any thread. `on_failure` is called once, when `failure` is set."""
 
-    __slots__ = ("failure", "on_failure", "path")
+    __slots__ = ("failure", "is_full", "on_failure", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.on_failure: Callable[[], None] | None = None
         self.failure: KafkaError | None = None
+        self.is_full = False
 
     def check(self) -> None:
         """KafkaError(KAFKA_STORAGE_ERROR) if the directory is offline."""
@@ -66,7 +69,9 @@ class Health:
 
     def report(self, error: OSError, what: str) -> KafkaError:
         """The error to raise when the operating system refuses `what`."""
-        if not may_pass(error) and self.failure is None:
+        if may_pass(error):
+            self.is_full |= error.errno in FULL
+        elif self.failure is None:
             self.failure = KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory {self.path} is offline: {what}: {error}"
             )

@@ -154,3 +154,18 @@ def test_a_broker_that_is_fenced_stops_nothing() -> None:
     carry_out(controller, heartbeat(controller, 2, want_fence=True), 1001)
     assert ask(controller, is_stopping=True).error_code == ErrorCode.NONE
     assert not controller.image.brokers[2].in_controlled_shutdown
+
+
+def test_who_has_no_room_hands_over_whatever_the_balancer_does_and_is_not_in_sync() -> None:
+    controller = moved_away(settings=SETTINGS)
+    assert handed(controller).error_code == ErrorCode.INVALID_REQUEST
+    assert handed(controller, has_no_room=True).error_code == ErrorCode.NONE
+    assert [partition(controller, "pairs", index) for index in range(2)] == [(1, (1,)), (2, (1, 2))]
+    assert not controller.image.brokers[2].in_controlled_shutdown
+
+
+def test_who_has_no_room_and_names_a_successor_that_cannot_lead_is_refused() -> None:
+    controller = moved_away(settings=SETTINGS)
+    carry_out(controller, heartbeat(controller, 1, want_fence=True), 1001)
+    assert handed(controller, has_no_room=True).error_code == ErrorCode.INVALID_REQUEST
+    assert leaders(controller) == [2, 2, 2]

@@ -71,8 +71,10 @@ def test_a_write_without_room_is_cut_back_and_the_next_one_may_succeed(tmp_path:
     append(log, batch(1))
     disk.fail("write", ".log", number)
     refused(append, log, batch(1))
+    assert log.health.is_full
     assert append(log, batch(1)) == 1
     assert log.health.failure is None
+    assert log.health.is_full, "until it has been seen to have room for a while"
 
 
 def test_a_log_that_cannot_be_cut_back_is_offline(tmp_path: Path) -> None:
@@ -91,6 +93,7 @@ def test_a_limit_of_open_files_is_not_the_disk(tmp_path: Path, number: int) -> N
     log = open_log(tmp_path, disk=disk)
     disk.fail("open", ".log", number)
     refused(append, log, batch(1))
+    assert not log.health.is_full
     assert append(log, batch(1)) == 0
 
 

@@ -10,7 +10,13 @@ import pytest
 from tests.unit.node.on_disk import TOPIC_ID, Node, node_on, topic_records
 
 from penstock.log.disk import Disk
+from penstock.log.partition_log import PartitionLog
+from penstock.metadata.records import PartitionChangeRecord
 from penstock.protocol.errors import ErrorCode, KafkaError
+
+
+def no_room(_: object) -> int:
+    raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
 
 
 @pytest.fixture
@@ -36,6 +42,30 @@ def test_a_partition_whose_log_could_not_be_made_is_made_when_there_is_room(
     assert node.broker.partition("orders", 0) is by_id
     assert by_id.leader is not None
     node.produce(b"a")
+
+
+def test_a_partition_that_nobody_asks_for_is_made_when_there_is_room(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(Disk, "make_directory", refuse)
+        node.commit(*topic_records())
+        assert node.table.get(TOPIC_ID, 0) is None
+    node.replicas.obey_late()
+    assert node.table.get(TOPIC_ID, 0) is not None
+
+
+def test_a_replica_whose_log_cannot_be_read_in_is_nothing_until_there_is_room(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.commit(*topic_records())
+    partition = node.partition()
+    with monkeypatch.context() as full:
+        full.setattr(PartitionLog, "log_end_offset", property(no_room))
+        node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=2, replicas=[1, 2], isr=[1, 2]))
+        assert (partition.leader, partition.follower) == (None, None)
+    node.replicas.obey_late()
+    assert partition.follower is not None
 
 
 async def test_a_stop_does_not_fail_for_a_checkpoint(

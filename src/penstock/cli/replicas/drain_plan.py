@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import click
 
 from penstock.client.values import TopicPartition
+from penstock.leadership.plan import in_order
 
 Racks = Mapping[int, str | None]
 """Broker to rack; only brokers in service."""
@@ -16,8 +17,8 @@ def replacements(
 ) -> dict[TopicPartition, list[int]]:
     """A replica goes to the broker with the fewest, if possible in a rack that the partition has none in.
 
-    A broker that takes the first place leads, and the fewest leads decide among equals. `closed` brokers keep what they
-    have and get nothing. Raises click.ClickException where there are too few brokers.
+    Where the preferred leader leaves, that of its replicas follows which should lead the fewest. `closed` brokers keep
+    what they have and get nothing. Raises click.ClickException where there are too few brokers.
     """
     gone = set(leaving)
     staying = {node_id: rack for node_id, rack in racks.items() if node_id not in gone and node_id not in closed}
@@ -27,7 +28,7 @@ def replacements(
     for partition, nodes in sorted(replicas.items()):
         if gone.isdisjoint(nodes):
             continue
-        plan[partition] = chosen = list(nodes)
+        chosen = list(nodes)
         for place, node_id in enumerate(nodes):
             if node_id not in gone:
                 continue
@@ -35,10 +36,14 @@ def replacements(
             free = [candidate for candidate in staying if candidate not in chosen]
             if not free:
                 raise _too_few(partition, nodes, staying)
-            new = min(free, key=lambda one: (staying[one] in taken, held[one], leads[one] if not place else 0, one))
+            new = min(free, key=lambda one: (staying[one] in taken, held[one], leads[one], one))
             chosen[place] = new
             held[new] += 1
-            leads[new] += not place
+        if nodes[0] in gone:
+            leader = min(chosen, key=lambda one: (leads[one], one))
+            chosen = in_order(chosen, leader)
+            leads[leader] += 1
+        plan[partition] = chosen
     return plan
 
 

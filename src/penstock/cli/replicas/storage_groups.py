@@ -2,6 +2,7 @@
 
 import click
 
+from penstock.cli.replicas.recover_storage_group import recover
 from penstock.cli.terminal.names import parse_numbers
 from penstock.cli.terminal.options import JSON, declared, option
 from penstock.cli.terminal.output import Value, joined, print_found, print_lines, print_table
@@ -10,7 +11,7 @@ from penstock.client.admin import Admin
 from penstock.client.admin.storage_groups import DEFAULT, StorageGroup
 
 
-@click.command(short_help="show and create storage groups")
+@click.group(short_help="show, create and recover storage groups", invoke_without_command=True)
 @declared
 def command(
     session: BrokerSession,
@@ -27,6 +28,8 @@ def command(
     core with the group's other topics, and what is acknowledged is on the disks of a majority. Such a topic joins the
     group that has as many replicas and the fewest partitions, or begins one; storage.group=NUMBER names one.
     """
+    if click.get_current_context().invoked_subcommand is not None:
+        return
     if describe and create:
         raise click.UsageError("give one of --describe, --create")
     if not create and (replication_factor is not None or replicas is not None):
@@ -48,6 +51,9 @@ def command(
         _show(shown, as_json=as_json)
 
     session.run(work)
+
+
+command.add_command(recover)
 
 
 def _show(groups: list[StorageGroup], *, as_json: bool) -> None:

@@ -49,6 +49,11 @@ def prompt(text: str) -> None:
     click.echo(printable(text), nl=False)
 
 
+def confirm(question: str) -> None:
+    """Raises click.Abort unless the answer is yes."""
+    click.confirm(printable(question), abort=True)
+
+
 def write_bytes(data: bytes, *, as_they_are: bool) -> None:
     """Files and pipes get bytes as they are; so does a terminal only where that was asked for."""
     if not as_they_are and sys.stdout.isatty():

@@ -19,6 +19,8 @@ from penstock.log.names import (
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 UNKNOWN_EPOCH = -1
+ROOM_BYTES = 1 << 30
+"""A directory that was full has room again when so much is free, or a hundredth of its file system."""
 
 
 class LogDirectory:
@@ -80,6 +82,11 @@ class LogDirectory:
     @property
     def is_online(self) -> bool:
         return self.health.failure is None
+
+    def has_room(self) -> bool:
+        """Whether it can be written for a while. Raises OSError."""
+        total, free = self._disk.space(self.path)
+        return free >= min(total // 100, ROOM_BYTES)
 
     def give_up(self, problem: LogDirectoryError) -> None:
         """It is offline from the start."""

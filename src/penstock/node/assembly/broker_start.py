@@ -77,6 +77,8 @@ class BrokerParts:
         self.replicas = LocalReplicas(context, table, groups, settings, self.upkeep, self.fetchers)
         self.in_sync, throttles = self.replicas.in_sync, self.replicas.throttles
         self.hand_overs = HandOvers(context, table, neighbours)
+        self.in_sync.unwritable.listen(self.hand_overs.on_unwritable)
+        self.hand_overs.full.has_room.listen(self.replicas.obey_late)
         self._errands = Errands(node.image, parts.channel, neighbours.connect)
         self.moves = DirectoryMoves(node, table, throttles.directories, self.replicas.on_moved)
         self.replicas.dropped.listen(self.moves.forget)

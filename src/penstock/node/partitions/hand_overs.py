@@ -5,6 +5,9 @@ then whether one of ours is to be handed over. There is one at a time in the who
 
 A broker that stops hands over all that others in sync can lead, several partitions at once. What it does not get done
 in time goes to others by an election, when its heartbeat says that it wants to stop.
+
+A partition for which its log directory has no room goes to another replica in sync, and this one out of sync. It comes
+back as any follower, when the directory has had room for a while: till then it does not fetch (`replica_fetcher`).
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -19,6 +23,7 @@ from penstock.leadership.transfer import Answer, Limits
 from penstock.metadata.partition_index import each
 from penstock.metadata.topics import PartitionImage
 from penstock.node.controlling.broker_context import BrokerContext
+from penstock.node.environment.signal import Signal
 from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
@@ -35,6 +40,8 @@ SOON_TIMES: Final = 20
 ANSWER_S: Final = 0.5
 AT_ONCE: Final = 8
 """How many partitions a broker that stops hands over at the same time."""
+FULL_S: Final = 5
+"""How long a log directory is full at least: some limits cannot be seen before they refuse a write."""
 GIVE_AWAY_S: Final = 5
 """How long a broker that stops hands over; the rest of its partitions go to others by an election."""
 ELSEWHERE: Final = (
@@ -48,6 +55,8 @@ NOBODY_KNOWS: Final = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER, Er
 
 if TYPE_CHECKING:
     from penstock.client.connection import Connection
+    from penstock.log.directories.directory import LogDirectories
+    from penstock.log.directories.log_directory import LogDirectory
     from penstock.node.partitions.hand_over import PartitionHandOver, Resident
     from penstock.node.storage_groups.group import StorageGroup
     from penstock.node.storage_groups.hand_over import StorageGroupHandOver
@@ -84,6 +93,9 @@ class HandOvers:
         self._limits = Limits(silent_ms=context.config.broker_session_timeout_ms)
         self._few = asyncio.Semaphore(AT_ONCE)
         self.open: list[PartitionHandOver] = []
+        self._unwritable: dict[IsrPartition, None] = {}
+        self.full = FullDirectories(context.node.directories)
+        self._hurry = asyncio.Event()
         self._tasks = Tasks()
 
     def start(self) -> None:
@@ -98,17 +110,33 @@ class HandOvers:
     async def _run(self) -> None:
         soon = 0
         while True:
-            await asyncio.sleep(SOON_S if soon else PAUSE_S)
+            await asyncio.sleep(SOON_S)
+            if not soon:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(PAUSE_S - SOON_S):
+                        await self._hurry.wait()
+            self._hurry.clear()
             soon = max(soon - 1, 0)
-            if not self._image.index.moved:
-                continue
             try:
-                if await self._hand_over():
+                await self._give_up_unwritable()
+                if self._image.index.moved and await self._hand_over():
                     soon = SOON_TIMES
             except KafkaError as error:
                 logger.debug("no controller says what to hand over: %s", error)
             except Exception:
                 logger.exception("a hand-over failed by our own fault")
+
+    def on_unwritable(self, partition: IsrPartition) -> None:
+        """The disk had no room for what was to be appended to it as its leader."""
+        self._unwritable[partition] = None
+        self._hurry.set()
+
+    async def _give_up_unwritable(self) -> None:
+        """Who still has no successor is heard of again with the next append that is refused."""
+        self.full.look()
+        unwritable, self._unwritable = self._unwritable, {}
+        full = [one for one in unwritable if one.leader is not None and one.log.health.is_full]
+        await asyncio.gather(*(self._give_away(partition, has_no_room=True) for partition in full))
 
     async def _hand_over(self) -> bool:
         """Hand over what the controller names; whether there was anything. Raises KafkaError."""
@@ -122,7 +150,9 @@ class HandOvers:
             return False
         return await self._hand_over_partition(partition, told.leader_epoch, told.successor)
 
-    async def _hand_over_partition(self, partition: IsrPartition, leader_epoch: int, successor: int) -> bool:
+    async def _hand_over_partition(
+        self, partition: IsrPartition, leader_epoch: int, successor: int, *, has_no_room: bool = False
+    ) -> bool:
         """Whether it has been tried. Raises KafkaError."""
         if not self._can(partition, leader_epoch, successor):
             return False
@@ -140,7 +170,7 @@ class HandOvers:
                 partition,
                 successor,
                 self._limits,
-                lambda partition_epoch: self._asked(partition, (leader_epoch, partition_epoch), successor),
+                partial(self._asked, partition, leader_epoch, successor, has_no_room),
                 SucceedingBroker(connect),
                 self._neighbours.resident_of(partition, connect),
             )
@@ -158,23 +188,26 @@ class HandOvers:
         try:
             async with asyncio.timeout(GIVE_AWAY_S):
                 if not (await self._submit(HandOverLeaderRequest(is_stopping=True))).error_code:
-                    await asyncio.gather(*(self._give_away(partition, image) for partition, image in led))
+                    await asyncio.gather(*(self._give_away(partition) for partition in led))
         except (KafkaError, TimeoutError) as error:
             logger.info("what this broker leads is not all handed over: %s", error)
 
-    def _led_with_others(self) -> Iterator[tuple[IsrPartition, PartitionImage]]:
+    def _led_with_others(self) -> Iterator[IsrPartition]:
         for name, index in each(self._image.index.led_by(self._node_id)):
             topic, partition = self._image.topics[name], self._table.get(name, index)
-            image = topic.partitions[index]
             # A partition that is not in the table has no record, and no client has asked for it.
-            if isinstance(partition, IsrPartition) and len(image.isr) > 1:
-                yield partition, image
+            if isinstance(partition, IsrPartition) and len(topic.partitions[index].isr) > 1:
+                yield partition
 
-    async def _give_away(self, partition: IsrPartition, image: PartitionImage) -> None:
+    async def _give_away(self, partition: IsrPartition, *, has_no_room: bool = False) -> None:
+        topic = self._image.topics_by_id.get(partition.topic_id)
+        image = None if topic is None else topic.partitions.get(partition.index)
+        if image is None:
+            return
         successor = next((one for one in image.replicas if one in image.isr and self._may_lead(image, one)), None)
         if successor is not None:
             try:
-                await self._hand_over_partition(partition, image.leader_epoch, successor)
+                await self._hand_over_partition(partition, image.leader_epoch, successor, has_no_room=has_no_room)
             except KafkaError as error:
                 logger.info("%s is not handed over: %s", partition, error)
 
@@ -216,15 +249,16 @@ class HandOvers:
             and partition.hand_over is None
         )
 
-    async def _asked(self, partition: Partition, epochs: tuple[int, int], successor: int) -> Answer:
-        """`epochs`: of the leader, and of the partition."""
-        leader_epoch, partition_epoch = epochs
+    async def _asked(
+        self, partition: Partition, leader_epoch: int, successor: int, has_no_room: bool, partition_epoch: int
+    ) -> Answer:
         request = HandOverLeaderRequest(
             topic_id=partition.topic_id,
             partition=partition.index,
             leader_epoch=leader_epoch,
             partition_epoch=partition_epoch,
             successor=successor,
+            has_no_room=has_no_room,
         )
         try:
             code = ErrorCode((await self._submit(request)).error_code)
@@ -241,3 +275,41 @@ class HandOvers:
         request = request.replace(broker_id=self._node_id, broker_epoch=self._context.broker_epoch)
         deadline_s = asyncio.get_running_loop().time() + ANSWER_S
         return await self._context.controller.submit(request, HandOverLeaderResponse, deadline_s=deadline_s)
+
+
+class FullDirectories:
+    """Log directories that had no room for a write, until they were seen to have some for a while."""
+
+    def __init__(self, directories: LogDirectories) -> None:
+        self.has_room = Signal[()]()
+        """A directory that was full can be written again."""
+        self._directories = directories
+        self._since: dict[str, float] = {}
+
+    def look(self) -> None:
+        """To be called now and then: costs next to nothing as long as none is full."""
+        now = asyncio.get_running_loop().time()
+        for directory in self._directories.roots.for_data:
+            if not directory.health.is_full or not directory.is_online:
+                continue
+            since = self._since.get(directory.path)
+            if since is None:
+                self._since[directory.path] = now
+                logger.error(
+                    "%s is full: what is led there and cannot be written goes to other brokers. Free some space on its"
+                    " disk",
+                    directory.path,
+                )
+            elif now - since >= FULL_S and _has_room(directory):
+                logger.info("%s has room again", directory.path)
+                del self._since[directory.path]
+                directory.health.is_full = False
+                self.has_room()
+
+
+def _has_room(directory: LogDirectory) -> bool:
+    try:
+        return directory.has_room()
+    except OSError as error:
+        logger.warning("%s: how full it is cannot be seen: %s", directory.path, error)
+        return False

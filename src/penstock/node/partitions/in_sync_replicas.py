@@ -20,6 +20,7 @@ from typing import Final
 from uuid import UUID
 
 from penstock.node.controlling.broker_context import BrokerContext
+from penstock.node.environment.signal import Signal
 from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -60,6 +61,8 @@ class InSyncReplicas:
         self._proposed: dict[Key, tuple[IsrPartition, IsrProposal]] = {}
         self._changed = asyncio.Event()
         self._tasks = Tasks()
+        self.unwritable = Signal[IsrPartition]()
+        """The disk had no room for what was to be appended to this one: another replica in sync may have."""
 
     def start(self) -> None:
         self._tasks.start(self._look(), "look at followers")
@@ -90,6 +93,9 @@ class InSyncReplicas:
         ):
             self._joining[partition] = None
             partition.on_joining((*leader.joining, replica))
+
+    def refused(self, partition: IsrPartition) -> None:
+        self.unwritable(partition)
 
     def _may_come_in(self, replica: int, broker_epoch: int) -> bool:
         """Not while its broker is fenced, shuts down or has restarted (KIP-841, KIP-903)."""

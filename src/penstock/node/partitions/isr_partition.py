@@ -27,6 +27,9 @@ class InSync(Protocol):
 
     def fetched(self, partition: IsrPartition, replica: int) -> None: ...
 
+    def refused(self, partition: IsrPartition) -> None:
+        """The disk had no room for what was to be appended to a partition with followers."""
+
 
 class IsrPartition(Partition):
     __slots__ = ("appender", "dirty", "hand_over", "in_sync", "leader")
@@ -68,7 +71,13 @@ class IsrPartition(Partition):
             )
         if leader.followers and self.in_sync is not None:
             self.in_sync.watch(self)
-        result = self.log.append_as_leader(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
+        try:
+            result = self.log.append_as_leader(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
+        except KafkaError as error:
+            is_full = error.code == ErrorCode.KAFKA_STORAGE_ERROR and self.log.health.is_full
+            if is_full and leader.followers and self.in_sync is not None:
+                self.in_sync.refused(self)
+            raise
         if not result.is_duplicate:
             self.dirty[self] = None
             due = leader.on_appended(result.last_offset + 1)

@@ -16,7 +16,8 @@ is cut and goes on in the same request that brings records to the others.
 | nothing, or nonsense     | the connection and the session are opened again after a pause                          |
 
 A partition that is throttled, and that its leader does not wait for yet, rests as well while
-`follower.replication.throttled.rate` is exceeded (KIP-73).
+`follower.replication.throttled.rate` is exceeded (KIP-73). So does one whose log directory is full: it comes in sync
+again, and may lead, when there is room, and not for the one small batch that still finds some.
 """
 
 from __future__ import annotations
@@ -56,7 +57,6 @@ from penstock.protocol.requests.following import (
 )
 from penstock.protocol.value import Value
 from penstock.replication.fetch_session import FollowerSession
-from penstock.replication.quota import ReplicationQuota
 from penstock.replication.truncation import truncation_offset
 
 logger = logging.getLogger(__name__)
@@ -164,8 +164,8 @@ class ReplicaFetcher:
     def _want(self, key: Key, partition: IsrPartition) -> None:
         """Fetch on from where the log ends, or rest if that cannot be read now, or must not be."""
         try:
-            if partition.follower_quota is not None:
-                wait_ms = self._held_back_ms(partition, partition.follower_quota)
+            if partition.follower_quota is not None or partition.log.health.is_full:
+                wait_ms = self._held_back_ms(partition)
                 if wait_ms:
                     self._rest(key, wait_ms)
                     return
@@ -177,12 +177,14 @@ class ReplicaFetcher:
         self._session.want(key, position)
         self._wanted.set()
 
-    def _held_back_ms(self, partition: IsrPartition, quota: ReplicationQuota) -> int:
-        """For how long to leave a throttled partition alone; 0 if it may go on."""
-        follower = partition.follower
+    def _held_back_ms(self, partition: IsrPartition) -> int:
+        """For how long to leave alone a partition that is throttled or has no room; 0 if it may go on."""
+        follower, quota = partition.follower, partition.follower_quota
         if follower is None or not follower.may_be_held_back:
             return 0
-        return quota.wait_ms(self._follower.settings.now_ms())
+        if partition.log.health.is_full:
+            return self._follower.config.replica_fetch_backoff_ms
+        return 0 if quota is None else quota.wait_ms(self._follower.settings.now_ms())
 
     @staticmethod
     def _position(partition: IsrPartition) -> Position:

@@ -102,6 +102,8 @@ class LocalReplicas:
         self._todo = Backlog(self._obey_metadata, OBEYED_AT_ONCE, self.has_settled)
         self.misplaced: dict[tuple[UUID, int], UUID] = {}
         """Replicas that the image expects in another directory, and the id of the one they lie in."""
+        self._late: dict[tuple[UUID, int], None] = {}
+        """Replicas whose log could not be made or read when the metadata wanted something of them."""
         self._offline: dict[tuple[UUID, int], None] = {}
         """Replicas that lie, or may lie, in directories that are offline."""
 
@@ -260,7 +262,22 @@ class LocalReplicas:
         elif partition is None:
             self._hold(topic.name, index, topic_id, image)
         else:
-            self._obey(partition, image)
+            try:
+                self._obey(partition, image)
+            except KafkaError as error:  # it is nothing any more until it can be what it shall be
+                self.fetchers.leave(partition)
+                partition.resign()
+                self._put_off(topic.name, index, topic_id, error)
+
+    def _put_off(self, topic: str, index: int, topic_id: UUID, error: KafkaError) -> None:
+        self._late[topic_id, index] = None
+        logger.error("%s-%s: %s", topic, index, error.message)
+
+    def obey_late(self) -> None:
+        """There is room again: nobody asks for a replica that follows."""
+        self._todo.extend(self._late)
+        self._late.clear()
+        self._todo.work()
 
     def hold_missing(self, topic: TopicImage, index: int) -> Partition | None:
         """Try again to hold a replica whose log could not be made; None if it is not ours. Raises KafkaError."""
@@ -281,7 +298,7 @@ class LocalReplicas:
             self._make(topic, index, topic_id, image)
         except KafkaError as error:
             if (topic_id, index) not in self._offline:
-                logger.error("%s-%s: %s", topic, index, error.message)
+                self._put_off(topic, index, topic_id, error)
 
     def _may_wait(self, log: PartitionLog, image: PartitionImage) -> bool:
         """Until it is asked for: it has no record, is this node's alone, and the controller knows where it lies."""

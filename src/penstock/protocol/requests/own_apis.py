@@ -144,7 +144,8 @@ class BalanceLeadersResponse(Message, versions="0-0", flexible="0+"):
 class HandOverLeaderRequest(Message, versions="0-0", flexible="0+"):
     """A broker has handed over a partition that it leads: `successor` is to lead. Without a successor it asks what to
     hand over, or says that it is stopping: from then on it may hand over all its partitions to successors of its
-    choice. The epochs are those that the broker knows, so that it is safe to ask again.
+    choice. So it may with a partition for which its disk `has_no_room`. The epochs are those that the broker knows, so
+    that it is safe to ask again.
     """
 
     broker_id: int = field("int32", "0+", default=-1)
@@ -155,6 +156,7 @@ class HandOverLeaderRequest(Message, versions="0-0", flexible="0+"):
     partition_epoch: int = field("int32", "0+", default=-1)
     successor: int = field("int32", "0+", default=-1)
     is_stopping: bool = field("bool", "0+", default=False)
+    has_no_room: bool = field("bool", "0+", default=False)
 
 
 class HandOverLeaderResponse(Message, versions="0-0", flexible="0+"):

@@ -8,11 +8,13 @@ directory stands for a disk, which may be `dead`: all calls fail.
 
 import errno
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
 from penstock.log.disk import Disk, OpenFile, SyncFailedError
+from penstock.log.names import LOG_SUFFIX
 from penstock.testing.simulator.files import Directory, File
 from penstock.testing.simulator.loop import KilledError, Process, VirtualLoop
 
@@ -24,6 +26,8 @@ class DiskConditions:
     """Faults in force. Shares are of calls."""
 
     full: bool = False
+    full_disks: frozenset[str] = frozenset()
+    """The same of some disks of the host alone."""
     dead: frozenset[str] = frozenset()
     read_errors: float = 0.0
     sync_errors: float = 0.0
@@ -44,6 +48,11 @@ class HostDisk:
     on_write: Callable[[str, bytes], None] = lambda path, content: None
     """Told of each write to an open file with the path that it was opened by, whatever its outcome."""
     calls: int = 0
+    refusals: Counter[str] = field(default_factory=Counter)
+    """How many writes to segments found no room, by the directory of the log."""
+
+    def is_full(self, root: str) -> bool:
+        return self.conditions.full or root in self.conditions.full_disks
 
     def sync(self) -> None:
         """Everything outlives a power cut."""
@@ -143,11 +152,13 @@ class SimulatedFile(OpenFile):
             part = content[: self._host.random.randrange(len(content) + 1)]
             self._file.write(part, position, self._host.loop.now_ms())
             raise
-        if dies or self._host.conditions.full:
+        if dies or self._host.is_full(self._root):
             part = content[: self._host.random.randrange(len(content) + 1)]
             self._file.write(part, position, self._host.loop.now_ms())
             if dies:
                 self._host.die(self._process)
+            if self._path.endswith(LOG_SUFFIX):
+                self._host.refusals[os.path.dirname(self._path)] += 1
             raise _error(errno.ENOSPC)
         self._file.write(content, position, self._host.loop.now_ms())
 
@@ -224,7 +235,7 @@ class SimulatedDisk(Disk):
     def _create(self, path: str) -> File:
         directory, name = self._host.parent(path)
         self._change(path)
-        if self._host.conditions.full and self._host.random.random() < 0.5:
+        if self._host.is_full(_root(path)) and self._host.random.random() < 0.5:
             raise _error(errno.ENOSPC)
         file = File(modified_ms=self._host.loop.now_ms())
         directory.link(name, file)
@@ -362,7 +373,7 @@ class SimulatedDisk(Disk):
         """Always the same size."""
         self._host.check(self._process, _root(path))
         used = sum(len(file.content) for file in self._host.root.files())
-        return DISK_BYTES, 0 if self._host.conditions.full else DISK_BYTES - used
+        return DISK_BYTES, 0 if self._host.is_full(_root(path)) else DISK_BYTES - used
 
     def sync_directory(self, path: str) -> None:
         """The names outlive a power cut."""

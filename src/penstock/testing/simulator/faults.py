@@ -58,6 +58,7 @@ class Faults:
             "sync errors": self._sync_errors,
             "read errors": self._read_errors,
             "full": self._full,
+            "a full disk": self._a_full_disk,
             "an error": self._an_error,
             "a dead disk": self._a_dead_disk,
             "a new disk": self._a_new_disk,
@@ -204,6 +205,13 @@ class Faults:
             machine.disk.conditions.full = True
             await self._last(f"full: {machine.name}")
             machine.heal_disk()
+
+    async def _a_full_disk(self, machine: Machine) -> None:
+        """A disk without the metadata log: the node goes on, and others can lead what lies there."""
+        full = self._random.choice(machine.data_paths[1:]).strip("/")
+        machine.disk.conditions.full_disks = frozenset({full})
+        await self._last(f"full disk: {full} of {machine.name}")
+        machine.heal_disk()
 
     async def _read_errors(self, machine: Machine) -> None:
         machine.disk.conditions.read_errors = self._random.choice((0.01, 0.2, 1))

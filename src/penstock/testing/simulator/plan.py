@@ -173,6 +173,8 @@ def draw(random: Random, nodes: int | None = None) -> Plan:
     is_moving = plan.moves or "a dead disk" in plan.faults
     if plan.replicas > 2 and Random(f"{MOVING_GROUPS if is_moving else CONSENSUS}{plan}").random() < 0.5:
         plan = _draw_groups(Random(f"{GROUPS}{plan}"), plan)
+    if "full" in plan.faults and plan.replicas > 1 and "," in plan.settings["log.dirs"]:
+        plan = plan.replace(faults=(*plan.faults, "a full disk"))
     if plan.has_leases and not plan.is_careless and Random(f"{ASKS}{plan}").random() < 0.5:
         plan = plan.replace(asks=True)
     return plan

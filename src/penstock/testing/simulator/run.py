@@ -129,7 +129,7 @@ class _Simulation:
         self._loop = loop
         self._ledger = ledger
         self._trace = trace
-        network = Network(loop, Random(random.getrandbits(64)), trace)
+        self._network = network = Network(loop, Random(random.getrandbits(64)), trace)
         network.conditions.delay_s = plan.delay_s
         network.conditions.socket_bytes = plan.socket_bytes
         self._machines = [
@@ -195,7 +195,7 @@ class _Simulation:
         for machine in self._machines:
             machine.may_fail_to_start = self._plan.is_cluster  # while others are down
         tasks = [self._processes[client.name].spawn(self._loop, client.run()) for client in self._clients]
-        watchman = asyncio.ensure_future(watch(self._machines, self._ledger, self._plan.session_s))
+        watchman = asyncio.ensure_future(watch(self._machines, self._network, self._ledger, self._plan.session_s))
         try:
             await self._faults.run(self._plan.faults, self._plan.seconds, self._plan.troubles)
             self._world.is_over = True

@@ -5,8 +5,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from penstock.testing.simulator.disk import DiskConditions
+from penstock.testing.simulator.full_disks import FullDisks
 from penstock.testing.simulator.ledger import Ledger
 from penstock.testing.simulator.machine import Machine
+from penstock.testing.simulator.network import Network
 from penstock.testing.simulator.views import partitions_of
 
 LOOK_S = 0.5
@@ -15,12 +17,14 @@ PATIENCE_S = 5.0
 """What a controller may take to fence a broker whose session is over: it has to commit that."""
 
 
-async def watch(machines: Sequence[Machine], ledger: Ledger, session_s: float) -> None:
-    """For ever: metadata logs match, and brokers that are away for long are fenced."""
+async def watch(machines: Sequence[Machine], network: Network, ledger: Ledger, session_s: float) -> None:
+    """For ever: metadata logs match, brokers that are away are fenced, and what lies on full disks is given up."""
+    full_disks = FullDisks(machines, network, ledger.violated)
     while True:
         for _ in range(LOOKS_AT_REPLICAS):
             await asyncio.sleep(LOOK_S / LOOKS_AT_REPLICAS)
             check_replicas(machines, ledger)
+            full_disks.look(network.loop.moment)
         check_logs(machines)
         for overlooked in _overlooked(machines, session_s + PATIENCE_S):
             ledger.violated(overlooked)

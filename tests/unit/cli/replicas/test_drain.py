@@ -112,7 +112,7 @@ async def test_a_move_to_a_broker_that_is_gone_gets_another_target() -> None:
     (zero,) = world.replicas
     world.moving[zero] = [3, 1]
     await world.drain.run()
-    assert world.asked == [{zero: [2, 1]}]
+    assert world.asked == [{zero: [1, 2]}]
 
 
 async def test_what_is_in_a_storage_group_is_left_to_its_group() -> None:
@@ -174,7 +174,7 @@ async def test_a_cordoned_broker_gets_nothing() -> None:
     world = World([[4, 1]] * 6, [1, 2, 3, 4])
     world.cordoned = {2}
     await world.drain.run()
-    assert all(nodes == [3, 1] for nodes in world.replicas.values())
+    assert all(sorted(nodes) == [1, 3] for nodes in world.replicas.values())
 
 
 async def test_nothing_begins_where_all_others_are_cordoned() -> None:

@@ -33,6 +33,16 @@ def test_replicas_and_leads_are_spread_evenly() -> None:
     assert max(Counter(nodes[0] for nodes in plan.values()).values()) <= 44
 
 
+def test_who_leads_is_even_after_several_drains() -> None:
+    nodes = (1, 2, 3, 4, 5, 6)
+    replicas = spread(280, *((nodes[n], nodes[(n + 1) % 6], nodes[(n + 2) % 6]) for n in range(6)))
+    for leaving in (4, 5):
+        replicas |= replacements(replicas, [leaving], {node: None for node in nodes if node not in (4, leaving)})
+    leads = Counter(nodes[0] for nodes in replicas.values())
+    assert sorted(leads) == [1, 2, 3, 6]
+    assert max(leads.values()) - min(leads.values()) <= 2
+
+
 def test_a_replica_goes_to_a_rack_where_the_partition_has_none() -> None:
     racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
     plan = replacements(spread(4, (1, 4)), [4], racks)

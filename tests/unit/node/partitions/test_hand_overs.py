@@ -1,4 +1,5 @@
-"""A broker that stops hands over what others can lead, to whom the controller would elect, and nothing else."""
+"""A broker that stops hands over what others can lead, to whom the controller would elect, and nothing else; one whose
+disk is full what it cannot write."""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import pytest
 from tests.unit.node.contexts import broker_context
 from tests.unit.node.on_disk import NODE_ID, Node, node_on
 
+from penstock.log.disk import Disk, OpenFile
 from penstock.metadata.records import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
@@ -135,3 +137,53 @@ def test_without_a_controller_nothing_is_held(node: Node, monkeypatch: pytest.Mo
     monkeypatch.setattr(asked.hand_overs, "_submit", submit)
     asked.give_away()
     assert asked.hand_overs.open == []
+
+
+# a full disk
+
+
+def refuse(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def give_up(asked: Asked) -> None:
+    async def scene() -> None:
+        await asked.hand_overs._give_up_unwritable()
+        await asked.hand_overs.stop()
+
+    asyncio.run(scene())
+
+
+def test_what_cannot_be_written_goes_to_a_replica_in_sync(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Asked(node)
+    node.replicas.in_sync.unwritable.listen(asked.hand_overs.on_unwritable)
+    assert node.produce(b"a", topic="copied", index=1)[0] == ErrorCode.NONE
+    with monkeypatch.context() as full:
+        full.setattr(OpenFile, "write_at", refuse)
+        for index in range(3):
+            assert node.produce(b"a", topic="copied", index=index)[0] == ErrorCode.KAFKA_STORAGE_ERROR
+    monkeypatch.setattr(module, "FULL_S", 0)
+    node.commit(PartitionChangeRecord(partition_id=1, topic_id=ID, isr=[NODE_ID]))
+    give_up(asked)
+    assert asked.handed == {0: 2}, "the others are in no other replica"
+    assert asked.requests[0].has_no_room
+    give_up(asked)
+    assert len(asked.requests) == 1, "until another append is refused"
+
+
+def test_a_directory_has_room_when_it_had_some_for_a_while(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    health = node.directories.roots.for_data[0].health
+    asked, free = Asked(node), 0
+    monkeypatch.setattr(Disk, "space", lambda *_: (100 << 30, free))
+    health.is_full = True
+    give_up(asked)
+    free = 1 << 30
+    give_up(asked)
+    assert health.is_full, "it was so a moment ago"
+    monkeypatch.setattr(module, "FULL_S", 0)
+    free -= 1
+    give_up(asked)
+    assert health.is_full, "there is hardly any"
+    free += 1
+    give_up(asked)
+    assert not health.is_full

@@ -339,3 +339,23 @@ async def test_what_is_not_throttled_does_not_count(followed: Followed) -> None:
     throttle(followed, 1)
     await followed.take(high_watermark=5)
     assert fetches(followed)
+
+
+# full
+
+
+async def test_a_partition_on_a_full_disk_rests_until_there_is_room(followed: Followed) -> None:
+    followed.obey(4, is_in_sync=False)
+    followed.partition.log.health.is_full = True
+    followed.fetcher.follow(followed.partition)
+    assert not fetches(followed)
+    followed.partition.log.health.is_full = False
+    followed.fetcher._go_on(KEY)
+    assert fetches(followed)
+
+
+async def test_a_replica_in_sync_goes_on_where_its_disk_is_full(followed: Followed) -> None:
+    followed.partition.log.health.is_full = True
+    followed.obey(5)
+    followed.fetcher.follow(followed.partition)
+    assert fetches(followed), "it may have all that there is"
