@@ -5,6 +5,7 @@ from functools import partial
 from typing import Protocol
 
 from penstock.work.connect.config import parse
+from penstock.work.connect.providers import Resolved
 from penstock.work.connect.runtime.kinds import KEYS, checked, checked_task_configs
 from penstock.work.connect.runtime.records import Target
 from penstock.work.connect.runtime.supervisor import Attempt, Goal, RunState, Supervisor
@@ -36,8 +37,8 @@ class RunningConnector:
 
 
 class ConnectorHost(Protocol):
-    def resolved(self, config: Mapping[str, str]) -> Mapping[str, str]:
-        """With what its references stand for; ConfigError."""
+    def look_up(self, config: Mapping[str, str]) -> Resolved:
+        """ConfigError."""
 
     def tell(self, connector: str, state: RunState, trace: str) -> None: ...
 
@@ -50,10 +51,11 @@ class ConnectorSupervisor(Supervisor[RunningConnector]):
         self._connector = name
         self._host = host
 
+    def look_up(self, config: Mapping[str, str]) -> Resolved:
+        return self._host.look_up(config)
+
     def make(self, config: Mapping[str, str], attempt: Attempt) -> RunningConnector:
-        return RunningConnector(
-            self._host.resolved(config), attempt, partial(self._host.publish, self._connector, config)
-        )
+        return RunningConnector(config, attempt, partial(self._host.publish, self._connector, attempt.written))
 
     def tell(self, state: RunState, trace: str = "") -> None:
         self._host.tell(self._connector, state, trace)

@@ -11,6 +11,7 @@ from penstock.work.connect.config import parse
 from penstock.work.connect.conversion import steps_of
 from penstock.work.connect.metrics import Metric
 from penstock.work.connect.plugins import PluginError
+from penstock.work.connect.providers import Resolved
 from penstock.work.connect.runtime.config_state import ConfigState
 from penstock.work.connect.runtime.kinds import KEYS, kind_of
 from penstock.work.connect.runtime.records import TASK, TaskId, parse_task
@@ -61,9 +62,12 @@ class TaskSupervisor(Supervisor[RunningTask]):
         self._environment = environment
         self._owned_until_s = owned_until_s
 
+    def look_up(self, config: Mapping[str, str]) -> Resolved:
+        """ConfigError."""
+        return self._environment.providers.look_up(config)
+
     def make(self, config: Mapping[str, str], attempt: Attempt) -> RunningTask:
         """ConfigError, PluginError, or what the task raises."""
-        config = self._environment.providers.resolved(config)
         setting = TaskSetting(
             number=self._task.number,
             config=config,
