@@ -310,7 +310,7 @@ def _connectors(world: World, random: Random) -> Iterator[dict[str, str]]:
         "timestamp.column.name": "at",
         "table.whitelist": "a,b",
         "topic.prefix": "from-",
-        "poll.interval.ms": "0",
+        "poll.interval.ms": "300",
         "batch.max.rows": str(random.choice((1, 3, 100))),
         "tasks.max": "2",
     }

@@ -100,9 +100,9 @@ class Leading:
     def look_up(self, config: Config) -> Resolved:
         return self._look_up(config)
 
-    def tell(self, connector: str, state: RunState, trace: str) -> None:
+    def tell(self, connector: str, state: RunState, trace: str, version: str | None) -> None:
         if self._may_write():
-            self._statuses.tell_connector(connector, state, trace)
+            self._statuses.tell_connector(connector, state, trace, version)
 
     async def publish(self, connector: str, config: Config, configs: TaskConfigs) -> None:
         while True:

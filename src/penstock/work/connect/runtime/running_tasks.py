@@ -171,7 +171,7 @@ class RunningSource(RunningTask):
         self._new_topics = NewTopics(groups, setting.admin)
 
     async def run(self) -> None:
-        context = SourceContext(self._host.offset, self._host.owned_until_s)
+        context = SourceContext(self._host.offset, self._host.owned_until_s, asyncio.get_running_loop().time)
         await self._host.offsets_known()
         async with self._new_producer() as producer:
             await self._call(self._task.start, self.setting.config, context)

@@ -81,6 +81,8 @@ class Supervisor(ABC, Generic[Running]):
         """`patience_s` is how long an orderly end may take (task.shutdown.graceful.timeout.ms)."""
         self.current: Running | None = None
         """What runs, or has failed and may be started again."""
+        self.version: str | None = None
+        """Of the plugin, when that is known."""
         self.is_fenced = False
         self._name = name
         self._patience_s = patience_s
