@@ -175,9 +175,7 @@ async def test_a_sink_makes_its_dead_letter_queue(worker: Watched, bootstrap: st
         assert dead in await admin.topics.names()
 
 
-async def test_a_source_makes_its_topic_as_it_says(
-    worker: Watched, bootstrap: str, topic: str, tmp_path: Path
-) -> None:
+async def test_a_source_makes_its_topic_as_it_says(worker: Watched, bootstrap: str, topic: str, tmp_path: Path) -> None:
     (tmp_path / "in").write_text("one\n")
     new = f"{topic}-new"
     creation = {"groups": "new", "new.include": ".*-new", "new.partitions": "3", "new.retention.ms": "1234567"}

@@ -43,9 +43,7 @@ class Table(Value):
     empty: str
 
 
-async def offsets_table(
-    admin: Admin, groups: Sequence[GroupDescription], verbose: bool, failures: Failures
-) -> Table:
+async def offsets_table(admin: Admin, groups: Sequence[GroupDescription], verbose: bool, failures: Failures) -> Table:
     """`failures` gets the partitions whose ends cannot be had now; those of a topic that is gone are not among them."""
     rows: list[Row] = []
     failed: Failures = {}

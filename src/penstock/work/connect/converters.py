@@ -75,7 +75,8 @@ class JsonConverter:
         settings = parse(self.keys, config)
         self._with_schemas = settings["schemas.enable"]
         self._form = JsonForm(
-            numeric_decimals=settings["decimal.format"] == "NUMERIC", replaces_null=settings["replace.null.with.default"]
+            numeric_decimals=settings["decimal.format"] == "NUMERIC",
+            replaces_null=settings["replace.null.with.default"],
         )
         self._written = _exact if self._form.numeric_decimals else _compact
         self._schema = _schema_in(settings["schema.content"]) if self._with_schemas else None

@@ -97,7 +97,9 @@ def to_json(value: Any, schema: Schema | None, form: JsonForm = _CONNECTS) -> An
         raise SchemaError(f"{value!r} is no {kind}, as {_name(schema)} has to be")
     if kind != "bytes":
         return value
-    return decimal_of(value, schema) if form.numeric_decimals and _is_decimal(schema) else base64.b64encode(value).decode()
+    return (
+        decimal_of(value, schema) if form.numeric_decimals and _is_decimal(schema) else base64.b64encode(value).decode()
+    )
 
 
 def _null(schema: Schema, form: JsonForm) -> Any:

@@ -17,7 +17,9 @@ from penstock.work.connect.schemas import Schema, from_json, schema_of
 from penstock.work.connect.timestamps import TIMESTAMP_TYPES, formatted, java_format, read_timestamp, write_timestamp
 
 COPY, MOVE = "copy", "move"
-DEFAULTS: Final = ConfigKey("replace.null.with.default", "boolean", True, "Whether a field that is null gets its default.")
+DEFAULTS: Final = ConfigKey(
+    "replace.null.with.default", "boolean", True, "Whether a field that is null gets its default."
+)
 
 
 class Transform(Protocol):

@@ -12,7 +12,9 @@ def group(protocol: str, *members: MemberDescription) -> GroupDescription:
     return GroupDescription("g", "Stable", protocol, "plan", 1, list(members))
 
 
-def member(name: str, assignment: list[TopicPartition], metadata: bytes = b"", assigned: bytes = b"") -> MemberDescription:
+def member(
+    name: str, assignment: list[TopicPartition], metadata: bytes = b"", assigned: bytes = b""
+) -> MemberDescription:
     return MemberDescription(name, None, f"client-{name}", "/127.0.0.1", assignment, metadata, assigned)
 
 

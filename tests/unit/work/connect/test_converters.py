@@ -143,7 +143,7 @@ PRICED = {"type": "struct", "fields": [{**MONEY, "field": "price"}, {"type": "do
         (b"\x3d\x36", "156.70"),
         (b"\xff", "-0.01"),
         (b"\x00", "0.00"),
-        (int(10**30 + 1).to_bytes(13, "big"), "10000000000000000000000000000.01"),
+        ((10**30 + 1).to_bytes(13, "big"), "10000000000000000000000000000.01"),
     ],
 )
 def test_decimals_are_bytes_or_numbers(unscaled: bytes, as_number: str) -> None:
@@ -165,7 +165,10 @@ def test_a_decimal_has_no_more_places_than_its_scale() -> None:
 
 def test_a_schema_may_stand_in_the_configuration() -> None:
     converter = made("JsonConverter", schema_content=json.dumps(PRICED))
-    assert converter.from_bytes("topic", b'{"price": 1.5, "weight": 2}') == (PRICED, {"price": b"\x00\x96", "weight": 2})
+    assert converter.from_bytes("topic", b'{"price": 1.5, "weight": 2}') == (
+        PRICED,
+        {"price": b"\x00\x96", "weight": 2},
+    )
     with pytest.raises(ConversionError, match="field weight"):
         converter.from_bytes("topic", b'{"price": 1, "weight": "x"}')
     assert made("JsonConverter", schemas_enable="false", schema_content="{").from_bytes("topic", b"1") == (None, 1)

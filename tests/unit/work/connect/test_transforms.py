@@ -5,8 +5,8 @@ import pytest
 from penstock.work.connect.api import Record, SinkRecord
 from penstock.work.connect.chain import chain_of
 from penstock.work.connect.config import ConfigError
-from penstock.work.connect.plugins import PluginError
 from penstock.work.connect.fields import TransformError
+from penstock.work.connect.plugins import PluginError
 
 PACKAGE = "org.apache.kafka.connect.transforms"
 MOMENT_MS = 1_700_000_000_123  # 2023-11-14 22:13:20.123 UTC
@@ -292,9 +292,14 @@ def test_schemas_within_schemas_stay() -> None:
 
 
 def test_what_is_null_gets_its_default() -> None:
-    schema = {"type": "struct", "fields": [{"type": "int32", "field": "a", "default": 7}, {"type": "int32", "field": "b"}]}
+    schema = {
+        "type": "struct",
+        "fields": [{"type": "int32", "field": "a", "default": 7}, {"type": "int32", "field": "b"}],
+    }
     subject = record({"a": None, "b": 1}, value_schema=schema)
-    assert applied("ExtractField$Value", subject, field="a") == subject.replace(value=7, value_schema={"type": "int32", "default": 7})
+    assert applied("ExtractField$Value", subject, field="a") == subject.replace(
+        value=7, value_schema={"type": "int32", "default": 7}
+    )
     kept = applied("ExtractField$Value", subject, field="a", replace_null_with_default="false")
     assert kept is not None
     assert kept.value is None

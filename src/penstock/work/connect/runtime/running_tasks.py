@@ -94,7 +94,9 @@ class TaskSetting(Value, kw_only=True):
         """The settings of a producer, consumer or admin: the worker's, then the connector's own."""
         of_worker = with_prefix(self.environment.config, f"{kind}.")
         return {
-            **{key: value for key, value in of_worker.items() if not key.startswith("listeners")},  # of the REST interface
+            **{
+                key: value for key, value in of_worker.items() if not key.startswith("listeners")
+            },  # of the REST interface
             **with_prefix(self.config, f"{kind}.override."),
         }
 

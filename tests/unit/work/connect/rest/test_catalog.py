@@ -35,7 +35,9 @@ def test_a_transform_and_a_predicate_have_groups_and_keys_of_their_own() -> None
     assert wrong(found) == {}
     assert {"Transforms", "Transforms: cast", "Predicates", "Predicates: mine"} <= set(found["groups"])
     grouped = {
-        row["definition"]["name"]: row["definition"]["group"] for row in found["configs"] if row["definition"] is not None
+        row["definition"]["name"]: row["definition"]["group"]
+        for row in found["configs"]
+        if row["definition"] is not None
     }
     assert grouped["transforms.cast.spec"] == grouped["transforms.cast.negate"] == "Transforms: cast"
     assert grouped["predicates.mine.pattern"] == "Predicates: mine"
