@@ -283,6 +283,7 @@ def _told(what: str, wanted: list[int], there: Any) -> Iterator[str]:
 def _plan(random: Random) -> Plan:
     settings = {
         "offsets.topic.num.partitions": "2",
+        "group.min.session.timeout.ms": "1000",
         "group.initial.rebalance.delay.ms": str(random.choice((0, 500))),
     }
     return Plan(
