@@ -29,7 +29,7 @@ class Database:
         self.is_down = False
         self.cuts = 0.0
         """The share of steps at which a connection is cut."""
-        self.row_cuts = 0.0
+        self.row_cuts = random.choice((0.02, 0.1))
         """The share of rows at which a connection is cut while an answer is read row by row."""
         self.kill_in: int | None = None
         """After so many steps whoever makes the next one is killed."""

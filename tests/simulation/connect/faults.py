@@ -32,10 +32,10 @@ class Faults:
 
     async def run(self, seconds: float) -> None:
         of_hosts = (
-            self._kill_worker, self._kill_worker, self._stop_worker, self._pause, self._cut, self._break,
+            self._kill_worker, self._kill_worker, self._kill_worker, self._stop_worker, self._pause, self._cut, self._break,
             self._kill_node, self._restart,
         )  # fmt: skip
-        of_databases = (self._kill_in_database, self._cut_connections, self._cut_answers, self._take_down)
+        of_databases = (self._kill_in_database, self._cut_connections, self._take_down)
         await asyncio.gather(
             self._repeat(seconds, lambda: self._random.choice(of_hosts)(self._random.choice(self._hosts))),
             self._repeat(seconds, lambda: self._random.choice(of_databases)(self._random.choice(self._databases))),
@@ -44,7 +44,7 @@ class Faults:
     async def _repeat(self, seconds: float, one: Callable[[], Coroutine[Any, Any, None]]) -> None:
         end = self._network.loop.time() + seconds
         while self._network.loop.time() < end:
-            await asyncio.sleep(self._random.expovariate(1))
+            await asyncio.sleep(self._random.expovariate(2))
             await one()
 
     async def _kill_worker(self, host: WorkerHost) -> None:
@@ -52,7 +52,7 @@ class Faults:
         await self._started_again(host)
 
     async def _started_again(self, host: WorkerHost) -> None:
-        await asyncio.sleep(self._random.choice((0.1, 1, 5)) * self._random.random())
+        await asyncio.sleep(self._random.choice((0.1, 0.5, 3)) * self._random.random())
         if not host.is_up:
             host.start()
 
@@ -62,7 +62,7 @@ class Faults:
 
     async def _pause(self, host: WorkerHost) -> None:
         host.pause()
-        await asyncio.sleep(self._random.choice((1, 4, 8)) * self._random.random())
+        await asyncio.sleep(self._random.choice((0.5, 2, 8)) * self._random.random())
         host.go_on()
 
     async def _cut(self, host: WorkerHost) -> None:
@@ -71,7 +71,7 @@ class Faults:
         self._network.trace.note(host.name, "is cut off")
         for link in links:
             self._network.conditions.cut[both[link]] = None
-        await asyncio.sleep(self._random.choice((1, 4, 8)) * self._random.random())
+        await asyncio.sleep(self._random.choice((0.5, 2, 8)) * self._random.random())
         self._network.trace.note(host.name, "is not cut off any more")
         self._network.mend([both[link] for link in links])
 
@@ -89,23 +89,13 @@ class Faults:
     async def _cut_connections(self, database: Database) -> None:
         self._network.trace.note("database", "cuts connections")
         database.cuts = self._random.choice((0.02, 0.1, 0.3))
-        await asyncio.sleep(3 * self._random.random())
+        await asyncio.sleep(2 * self._random.random())
         database.cuts = 0.0
-
-    async def _cut_answers(self, _: Database) -> None:
-        """Of all databases: only one of them is read row by row."""
-        self._network.trace.note("database", "cuts answers")
-        share = self._random.choice((0.1, 0.3))
-        for database in self._databases:
-            database.row_cuts = share
-        await asyncio.sleep(3 * self._random.random())
-        for database in self._databases:
-            database.row_cuts = 0.0
 
     async def _take_down(self, database: Database) -> None:
         self._network.trace.note("database", "is down")
         database.is_down = True
-        await asyncio.sleep(3 * self._random.random())
+        await asyncio.sleep(2 * self._random.random())
         database.is_down = False
 
     async def _kill_node(self, host: WorkerHost) -> None:

@@ -37,7 +37,7 @@ from penstock.work.connect.distributed.worker import DistributedWorker
 from penstock.work.connect.runtime.leading import Leading, NotLeadingError
 from penstock.work.connect.runtime.records import Target, TaskId
 
-HEALED_LIMIT_S = 60.0
+HEALED_LIMIT_S = 20.0
 BUILT_IN = "penstock.work.connect.built_in"
 PLUGINS = "tests.simulation.connect.plugins"
 STORE = "holding"
@@ -210,12 +210,17 @@ class World:
     # In the end nothing is missing
 
     async def _look_at_everything(self) -> None:
-        until = self.loop.time() + HEALED_LIMIT_S
-        while (missing := await self._spawned(self._missing())) and self.loop.time() < until:
+        """Gives up when nothing has come for a while."""
+        until, before = self.loop.time() + HEALED_LIMIT_S, [""]
+        while missing := await self._spawned(self._missing()):
             if self.ledger.violations:
                 return
+            if missing != before:
+                until, before = self.loop.time() + HEALED_LIMIT_S, missing
+            if self.loop.time() >= until:
+                break
             await asyncio.sleep(2)
-        for what in missing:
+        for what in missing and [*missing, *await self._spawned(self._not_committed())]:
             self.violated(what)
 
     async def _missing(self) -> list[str]:
