@@ -60,6 +60,10 @@ async def test_a_group_with_a_member(bootstrap: str, topic: str) -> None:
         assert member["consumer_id"].startswith("reader-")
         assert (member["client_id"], member["partitions"], member["assignment"]) == ("reader", 2, f"{topic}(0,1)")
         rows = await asyncio.to_thread(ask, bootstrap, "groups", "--describe", "--group", name)
+        everything = ("--members", "--state", "--offsets", "--verbose")
+        all_of_it = await asyncio.to_thread(ask, bootstrap, "groups", "--describe", "--group", name, *everything)
+        assert {key: len(found) for key, found in all_of_it.items()} == {"state": 1, "members": 1, "offsets": 2}
+        assert all_of_it["members"] == [member]
         assert {row["consumer_id"] for row in rows} == {member["consumer_id"]}
         refused = [
             (["groups", "--delete", "--group", name], "has members: stop its consumers first"),

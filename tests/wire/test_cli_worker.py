@@ -101,3 +101,16 @@ def test_a_standalone_worker_is_asked_like_any_other(bootstrap: str, topic: str,
             finally:
                 process.terminate()
         assert process.returncode == 0, f"life {life}"
+
+
+def test_topics_that_a_worker_may_not_make_are_made_by_hand(bootstrap: str, topic: str, tmp_path: Path) -> None:
+    config = worker_config(bootstrap, topic) | {"listeners": "http://127.0.0.1:0"}
+    config["internal.topics.automatic.creation.enable"] = "false"
+    file = tmp_path / "worker.properties"
+    assert "is missing, and internal.topics.automatic.creation.enable=false" in run(file, config)
+    for outcome in ("created", "it is there already"):
+        result = CliRunner().invoke(main, ["worker", "--create-topics", str(file)])
+        assert result.exit_code == 0, result.output
+        assert result.output.splitlines() == [
+            f"topic {topic}-{store}: {outcome}" for store in ("configs", "offsets", "statuses")
+        ]

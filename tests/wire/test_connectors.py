@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client.admin import Admin
+from penstock.client.admin.configs import ResourceType
 from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
 from penstock.client.settings import ConsumerSettings
@@ -172,6 +173,21 @@ async def test_a_sink_makes_its_dead_letter_queue(worker: Watched, bootstrap: st
     await worker.until(f"{topic}-0", RunState.RUNNING)
     async with Admin(bootstrap) as admin:
         assert dead in await admin.topics.names()
+
+
+async def test_a_source_makes_its_topic_as_it_says(worker: Watched, bootstrap: str, topic: str, tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("one\n")
+    new = f"{topic}-new"
+    creation = {"groups": "new", "new.include": ".*-new", "new.partitions": "3", "new.retention.ms": "1234567"}
+    creation |= {"default.partitions": "1", "default.replication.factor": "-1"}
+    config = {"name": new, "connector.class": "FileStreamSource", "file": str(tmp_path / "in"), "topic": new}
+    await worker.start(config | {f"topic.creation.{key}": value for key, value in creation.items()})
+    assert [record.value for record in await read(bootstrap, new, 1)] == [b"one"]
+    async with Admin(bootstrap) as admin:
+        (made,) = await admin.topics.describe([new])
+        assert len(made.partitions) == 3
+        entries = await admin.configs.describe(ResourceType.TOPIC, new)
+        assert {entry.name: entry.value for entry in entries}["retention.ms"] == "1234567"
 
 
 async def test_a_function_between_topics(worker: Watched, bootstrap: str, topic: str) -> None:

@@ -10,6 +10,7 @@ from typing import ClassVar
 import pytest
 from tests.wire.connect_workers import LIMIT_S, Workers
 
+from penstock import __version__
 from penstock.client.admin import Admin
 from penstock.client.admin.configs import ConfigAdmin, ResourceType
 from penstock.client.admin.topics import NewTopic
@@ -163,7 +164,7 @@ async def test_tasks_are_shared_and_everything_is_in_topics(workers: Workers, bo
     told = statuses[f"status-connector-{topic}"]
     assert isinstance(told, dict)
     assert 0 < told.pop("generation") <= leader.group.machine.generation
-    assert told == {"state": "RUNNING", "trace": None, "worker_id": leader.worker_id}
+    assert told == {"state": "RUNNING", "trace": None, "worker_id": leader.worker_id, "version": __version__}
     assert f"status-topic-{topic}-numbers:connector-{topic}" in statuses
     async with Admin(bootstrap) as admin:
         described = {row.name: row for row in await admin.topics.describe([f"{topic}-configs", f"{topic}-offsets"])}

@@ -29,12 +29,12 @@ WORKER = {
     "key.converter": "StringConverter",
     "offset.flush.interval.ms": "700",
     "task.shutdown.graceful.timeout.ms": "2000",
-    "session.timeout.ms": "6000",
-    "heartbeat.interval.ms": "1000",
-    "rebalance.timeout.ms": "10000",
-    "producer.delivery.timeout.ms": "15000",
-    "consumer.session.timeout.ms": "6000",
-    "consumer.heartbeat.interval.ms": "1000",
+    "session.timeout.ms": "2500",
+    "heartbeat.interval.ms": "800",
+    "rebalance.timeout.ms": "6000",
+    "producer.delivery.timeout.ms": "10000",
+    "consumer.session.timeout.ms": "2000",
+    "consumer.heartbeat.interval.ms": "600",
     "consumer.metadata.max.age.ms": "2000",
 }
 

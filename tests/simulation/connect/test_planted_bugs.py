@@ -40,7 +40,7 @@ def test_a_source_that_moves_on_with_what_it_reads(monkeypatch: pytest.MonkeyPat
 
 
 def test_offsets_that_are_stored_before_their_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch, RunningSource._flush, "    await self._delivered()\n", "")
+    plant(monkeypatch, RunningSource._flush, "await self._delivered()\n", "pass\n")
     assert is_found("not in its topic", first=3)
 
 

@@ -37,7 +37,7 @@ from penstock.work.connect.distributed.worker import DistributedWorker
 from penstock.work.connect.runtime.leading import Leading, NotLeadingError
 from penstock.work.connect.runtime.records import Target, TaskId
 
-HEALED_LIMIT_S = 90.0
+HEALED_LIMIT_S = 20.0
 BUILT_IN = "penstock.work.connect.built_in"
 PLUGINS = "tests.simulation.connect.plugins"
 STORE = "holding"
@@ -77,6 +77,9 @@ class World:
         self.sent: dict[int, None] = {}
         """Ids of acknowledged records."""
         self.inserted = 0
+        self.there: dict[str, set[int]] = {"from-a": set(), "from-b": set(), "out": set()}
+        """Ids in the topics that connectors write, as far as they were read."""
+        self.read_to: dict[TopicPartition, int] = {}
         self._app = Process("app")
         self._is_over = False
 
@@ -169,7 +172,7 @@ class World:
         """They are paused, stopped and resumed."""
         random, end = Random(self.random.getrandbits(64)), self.loop.time() + self.seconds
         while self.loop.time() < end:
-            await asyncio.sleep(random.expovariate(0.1))
+            await asyncio.sleep(random.expovariate(0.2))
             name = random.choice(self.connectors)["name"]
             for target in (random.choice((Target.PAUSED, Target.STOPPED)), Target.STARTED):
                 self.trace.note(name, f"is to be {target.name}")
@@ -207,25 +210,38 @@ class World:
     # In the end nothing is missing
 
     async def _look_at_everything(self) -> None:
-        until = self.loop.time() + HEALED_LIMIT_S
-        while (missing := await self._spawned(self._missing())) and self.loop.time() < until:
+        """Gives up when nothing has come for a while."""
+        until, before = self.loop.time() + HEALED_LIMIT_S, [""]
+        while missing := await self._spawned(self._missing()):
             if self.ledger.violations:
                 return
+            if missing != before:
+                until, before = self.loop.time() + HEALED_LIMIT_S, missing
+            if self.loop.time() >= until:
+                break
             await asyncio.sleep(2)
-        for what in missing:
+        for what in missing and [*missing, *await self._spawned(self._not_committed())]:
             self.violated(what)
 
     async def _missing(self) -> list[str]:
         missing: list[str] = []
+        for topic, ids in self.there.items():
+            await self._read(topic, ids)
         for name in ("a", "b"):
-            there = {row["id"] for row in await self._read(f"from-{name}")}
             rows = [number for (number,) in self.rows.run(f"select id from {name} order by id")]
-            missing += _told(f"table {name}, not in its topic", rows, there)
+            missing += _told(f"table {name}, not in its topic", rows, self.there[f"from-{name}"])
         is_there = self.table.run("select 1 from sqlite_master where name = 'out'")
         written = {number for (number,) in self.table.run("select id from out")} if is_there else set()
-        copied = {row["id"] for row in await self._read("out")}
-        for what, there in (("the table", written), ("the other topic", copied), ("the holding sink", set(self.kept))):
+        for what, there in (
+            ("the table", written),
+            ("the other topic", self.there["out"]),
+            ("the holding sink", set(self.kept)),
+        ):
             missing += _told(f"topic in, not in {what}", list(self.sent), there)
+        return missing or await self._not_committed()
+
+    async def _not_committed(self) -> list[str]:
+        missing: list[str] = []
         partitions = [TopicPartition("in", number) for number in range(2)]
         async with self._clients().admin("app") as admin, self._clients().consumer({}, client_id="app") as consumer:
             ends = await consumer.end_offsets(partitions)
@@ -237,8 +253,8 @@ class World:
                         missing.append(f"{name} has committed {at} of {end} in {partition}")
         return missing
 
-    async def _read(self, topic: str) -> list[Any]:
-        rows: list[Any] = []
+    async def _read(self, topic: str, ids: set[int]) -> None:
+        """The ids of the records behind those that were read before."""
         async with self._clients().consumer(
             {}, client_id="app", enable_auto_commit=False, auto_offset_reset="earliest"
         ) as consumer:
@@ -246,10 +262,11 @@ class World:
             await consumer.assign(partitions)
             ends = await consumer.end_offsets(partitions)
             for partition in partitions:
-                consumer.seek(partition, 0)
+                consumer.seek(partition, self.read_to.get(partition, 0))
             while any([await consumer.position(one) < ends[one] for one in partitions]):
-                rows += [json.loads(record.value or b"null") for record in await consumer.poll(500)]
-        return rows
+                ids.update(json.loads(record.value or b"null")["id"] for record in await consumer.poll(500))
+            for partition in partitions:
+                self.read_to[partition] = await consumer.position(partition)
 
     def close(self) -> None:
         self._app.kill()
@@ -271,6 +288,7 @@ def _told(what: str, wanted: list[int], there: Any) -> Iterator[str]:
 def _plan(random: Random) -> Plan:
     settings = {
         "offsets.topic.num.partitions": "2",
+        "group.min.session.timeout.ms": "1000",
         "group.initial.rebalance.delay.ms": str(random.choice((0, 500))),
     }
     return Plan(
@@ -298,7 +316,7 @@ def _connectors(world: World, random: Random) -> Iterator[dict[str, str]]:
         "timestamp.column.name": "at",
         "table.whitelist": "a,b",
         "topic.prefix": "from-",
-        "poll.interval.ms": "0",
+        "poll.interval.ms": "300",
         "batch.max.rows": str(random.choice((1, 3, 100))),
         "tasks.max": "2",
     }
@@ -328,7 +346,7 @@ class Outcome(NamedTuple):
     hash: str
 
 
-def simulate(seed: int, seconds: float = 20) -> Outcome:
+def simulate(seed: int, seconds: float = 10) -> Outcome:
     """What is wrong in the world of this seed."""
     left: list[object] = []
     with _no_collection(), TemporaryDirectory() as folder:

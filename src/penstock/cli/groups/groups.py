@@ -5,12 +5,13 @@ from typing import Final
 import click
 
 from penstock.cli.groups.reset import ResetTarget, reset_offsets
-from penstock.cli.groups.views import describe_members, describe_offsets, describe_states, list_groups
+from penstock.cli.groups.views import Table, list_groups, members_table, offsets_table, print_tables, states_table
 from penstock.cli.terminal.names import parse_topic_partitions
 from penstock.cli.terminal.options import JSON, actions, declared, option
 from penstock.cli.terminal.output import print_rows
 from penstock.cli.terminal.session import BrokerSession, complain_of
 from penstock.client.admin import Admin
+from penstock.client.log_offsets import Failures
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
 
@@ -20,7 +21,7 @@ STATES: Final = "Empty", "Stable", "Dead", "PreparingRebalance", "CompletingReba
 class Request(Value, kw_only=True):
     action: str = actions(
         list="List the groups.",
-        describe="Show offsets and lag (or --members, or --state) of groups.",
+        describe="Show offsets and lag of groups, or --members, --state, or several of them.",
         delete="Delete groups that have no members.",
         reset_offsets="Move the offsets of groups that have no members.",
         delete_offsets="Forget a group's offsets of topics.",
@@ -111,15 +112,17 @@ def _filter(text: str | None, names: tuple[str, ...]) -> list[str]:
 
 
 async def _describe(admin: Admin, names: list[str], request: Request) -> None:
-    if sum((request.members, request.offsets, request.state is not None)) > 1:
-        raise click.UsageError("give one of --members, --offsets, --state")
     groups = [await admin.groups.describe(name) for name in names]
+    tables: dict[str, Table] = {}
+    failures: Failures = {}
+    if request.state is not None:
+        tables["state"] = states_table(admin, groups)
     if request.members:
-        describe_members(groups, request.verbose, request.as_json)
-    elif request.state is not None:
-        describe_states(admin, groups, request.as_json)
-    else:
-        complain_of(await describe_offsets(admin, groups, request.verbose, request.as_json))
+        tables["members"] = members_table(groups, request.verbose)
+    if request.offsets or not tables:
+        tables["offsets"] = await offsets_table(admin, groups, request.verbose, failures)
+    print_tables(tables, request.as_json)
+    complain_of(failures)
 
 
 async def _delete(admin: Admin, names: list[str], as_json: bool) -> None:

@@ -1,16 +1,20 @@
 """What `penstock groups` shows: groups, their offsets and lag, their members, their states."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from penstock.cli.terminal.lines import say
-from penstock.cli.terminal.output import Value, joined, print_rows
+from penstock.cli.terminal.output import Value as Cell
+from penstock.cli.terminal.output import as_objects, joined, print_json, print_rows, print_table
 from penstock.client.admin import Admin
-from penstock.client.admin.groups import GroupDescription
+from penstock.client.admin.groups import GroupDescription, MemberDescription
 from penstock.client.log_offsets import Failures
 from penstock.client.values import LATEST, TopicPartition
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import DecodeError, ErrorCode
+from penstock.protocol.value import Value
+from penstock.protocol.work import PROTOCOL_TYPE as WORK
+from penstock.work.messages import decode_assignment, decode_metadata
 
-Row = tuple[Value, ...]
+Row = tuple[Cell, ...]
 READER = ("CONSUMER-ID", "HOST", "CLIENT-ID")
 _GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
 
@@ -33,16 +37,22 @@ async def list_groups(
     print_rows(columns, rows, as_json=as_json, empty="no groups")
 
 
-async def describe_offsets(admin: Admin, groups: Sequence[GroupDescription], verbose: bool, as_json: bool) -> Failures:
-    """Returns the partitions whose ends cannot be had now; those of a topic that is gone are not among them."""
+class Table(Value):
+    columns: Sequence[str]
+    rows: Sequence[Row]
+    empty: str
+
+
+async def offsets_table(admin: Admin, groups: Sequence[GroupDescription], verbose: bool, failures: Failures) -> Table:
+    """`failures` gets the partitions whose ends cannot be had now; those of a topic that is gone are not among them."""
     rows: list[Row] = []
-    failures: Failures = {}
+    failed: Failures = {}
     for group in groups:
-        rows += await _offset_rows(admin, group, verbose, failures)
+        rows += await _offset_rows(admin, group, verbose, failed)
     epoch = ["LEADER-EPOCH"] * verbose
     columns = ["GROUP", "TOPIC", "PARTITION", *epoch, "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", *READER]
-    print_rows(columns, rows, as_json=as_json, empty="no offsets")
-    return {p: error for p, error in failures.items() if getattr(error, "code", None) not in _GONE}
+    failures |= {p: error for p, error in failed.items() if getattr(error, "code", None) not in _GONE}
+    return Table(columns, rows, "no offsets")
 
 
 async def _offset_rows(admin: Admin, group: GroupDescription, verbose: bool, failures: Failures) -> list[Row]:
@@ -62,25 +72,48 @@ async def _offset_rows(admin: Admin, group: GroupDescription, verbose: bool, fai
     return rows
 
 
-def describe_members(groups: Sequence[GroupDescription], verbose: bool, as_json: bool) -> None:
-    columns = ["GROUP", *READER, "PARTITIONS", *["GROUP-INSTANCE-ID", "ASSIGNMENT"] * verbose]
+def members_table(groups: Sequence[GroupDescription], verbose: bool) -> Table:
+    """What a worker has are tasks."""
+    has_tasks = any(group.protocol_type == WORK for group in groups)
+    columns = ["GROUP", *READER, "PARTITIONS", *["TASKS"] * has_tasks, *["GROUP-INSTANCE-ID", "ASSIGNMENT"] * verbose]
     rows: list[Row] = []
     for group in groups:
         for one in group.members:
-            more = (one.instance_id, show_assignment(one.assignment)) * verbose
-            rows.append((group.group_id, one.member_id, one.host, one.client_id, len(one.assignment), *more))
-    print_rows(columns, rows, as_json=as_json, empty="no members")
+            tasks = _tasks(one) if group.protocol_type == WORK else ()
+            more = (one.instance_id, show_assignment(one.assignment) or " ".join(tasks)) * verbose
+            counts = (len(one.assignment), *(len(tasks),) * has_tasks)
+            rows.append((group.group_id, one.member_id, one.host, one.client_id, *counts, *more))
+    return Table(columns, rows, "no members")
 
 
-def describe_states(admin: Admin, groups: Sequence[GroupDescription], as_json: bool) -> None:
+def _tasks(worker: MemberDescription) -> tuple[str, ...]:
+    """None of one that has not been given any, or whose words another version wrote."""
+    try:
+        name = decode_metadata(worker.metadata).member.name
+        return decode_assignment(worker.assigned).step.plan.get(name, ())
+    except DecodeError:
+        return ()
+
+
+def states_table(admin: Admin, groups: Sequence[GroupDescription]) -> Table:
     rows: list[Row] = []
     for group in groups:
         broker = admin.cluster.metadata.brokers.get(group.coordinator)
         where = f"{broker.address} ({group.coordinator})" if broker else str(group.coordinator)
         rows.append((group.group_id, where, group.assignor, group.state, len(group.members)))
-    print_rows(
-        ["GROUP", "COORDINATOR", "ASSIGNMENT-STRATEGY", "STATE", "MEMBERS"], rows, as_json=as_json, empty="no groups"
-    )
+    return Table(["GROUP", "COORDINATOR", "ASSIGNMENT-STRATEGY", "STATE", "MEMBERS"], rows, "no groups")
+
+
+def print_tables(tables: Mapping[str, Table], as_json: bool) -> None:
+    """One below the other; as JSON one by itself, or several by their names."""
+    if as_json:
+        found = {name: as_objects(table.columns, table.rows) for name, table in tables.items()}
+        print_json(found if len(found) > 1 else next(iter(found.values())))
+        return
+    for number, table in enumerate(tables.values()):
+        if number:
+            say("")
+        print_table(table.columns, table.rows, empty=table.empty)
 
 
 def show_assignment(partitions: Sequence[TopicPartition]) -> str:

@@ -27,11 +27,15 @@ class GroupListing(Value):
 
 
 class MemberDescription(Value):
+    """`metadata` and `assigned` are what the member and its leader said; of a consumer's, `assignment` is made."""
+
     member_id: str
     instance_id: str | None
     client_id: str
     host: str
     assignment: list[TopicPartition]
+    metadata: bytes
+    assigned: bytes
 
 
 class GroupDescription(Value):
@@ -117,6 +121,8 @@ def _description(row: DescribedGroup, coordinator: int) -> GroupDescription:
             client_id=member.client_id,
             host=member.client_host,
             assignment=_assignment(row.protocol_type, member.member_assignment),
+            metadata=member.member_metadata,
+            assigned=member.member_assignment,
         )
         for member in row.members
     ]

@@ -84,6 +84,22 @@ class TopicAdmin:
         )
         await self._change(request, CreateTopicsResponse, "topics", topic.name)
 
+    async def is_there(self, name: str) -> bool:
+        try:
+            await self.describe([name])
+        except KafkaError as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            return False
+        return True
+
+    async def create_unless_there(self, topic: NewTopic) -> None:
+        try:
+            await self.create(topic)
+        except KafkaError as error:
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+
     async def delete(self, name: str) -> None:
         request = DeleteTopicsRequest(
             topics=[DeleteTopicState(name=name)],

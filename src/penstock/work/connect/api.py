@@ -16,6 +16,7 @@ float, a str, bytes, a list or a dict. A schema, where there is one, is a dict a
 """
 
 import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -73,13 +74,18 @@ class SinkRecord(Record):
 
 class SourceContext:
     def __init__(
-        self, stored: Callable[[Position], Position | None], owned_until_s: Callable[[], float] = lambda: math.inf
+        self,
+        stored: Callable[[Position], Position | None],
+        owned_until_s: Callable[[], float] = lambda: math.inf,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stored = stored
         self.owned_until_s = owned_until_s
-        """Until when the task is this worker's, by time.monotonic(), as far as is known at the moment. Then another
-        worker may have it: what the task has outside of the worker's process must have ended.
+        """Until when the task is this worker's, by `now_s`, as far as is known at the moment. Then another worker may
+        have it: what the task has outside of the worker's process must have ended.
         """
+        self.now_s = now_s
+        """A clock that always goes on, time.monotonic() unless the worker lives in a simulation."""
 
     def offset(self, partition: Position) -> Position | None:
         """How far this partition of the source has been read; None if it never was."""

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from penstock.work.connect.api import Record
 from penstock.work.connect.config import ConfigError, ConfigKey, with_prefix
-from penstock.work.connect.plugins import find_class
+from penstock.work.connect.plugins import VERSION, PluginError, find_class
 from penstock.work.connect.transforms import (
     Cast,
     Configured,
@@ -96,6 +96,19 @@ TRANSFORMS: Final[Mapping[str, type[Any]]] = {
 PREDICATES: Final[Mapping[str, type[Any]]] = {
     f"{PACKAGE}.predicates.{kind.__name__}": kind for kind in (TopicNameMatches, HasHeaderKey, RecordIsTombstone)
 }
+NEGATE: Final = ConfigKey("negate", "boolean", False, "Whether it applies to the other records.")
+_OF_EACH: Final = (
+    ConfigKey("type", "class", required=True, documentation="which one it is", importance="high"),
+    ConfigKey(VERSION, documentation="The version that it must have."),
+)
+NAMED: Final[Mapping[str, tuple[Mapping[str, type[Any]], str, tuple[ConfigKey, ...]]]] = {
+    "transforms": (
+        TRANSFORMS,
+        "transform",
+        (ConfigKey("predicate", default="", documentation="Which records it applies to: a predicate's name."), NEGATE),
+    ),
+    "predicates": (PREDICATES, "predicate", ()),
+}
 
 Step = Callable[[Record], Record | None]
 
@@ -109,10 +122,9 @@ def chain_of(config: Mapping[str, str]) -> list[tuple[str, Step]]:
 
 def is_built_in(config: Mapping[str, str]) -> bool:
     """PluginError."""
-    kinds = {"transforms": (TRANSFORMS, "transform"), "predicates": (PREDICATES, "predicate")}
     return all(
         find_class(config.get(f"{key}.{name}.type", ""), built_in, kind) in built_in.values()
-        for key, (built_in, kind) in kinds.items()
+        for key, (built_in, kind, _) in NAMED.items()
         for name in _names(config, key)
     )
 
@@ -125,10 +137,7 @@ def _names(config: Mapping[str, str], key: str) -> tuple[str, ...]:
 
 
 def _step(config: Mapping[str, str], name: str, predicates: Mapping[str, Predicate]) -> Step:
-    if "type" not in config:
-        raise ConfigError({f"transforms.{name}.type": [f"transforms.{name}.type is missing"]})
-    transform: Transform = find_class(config["type"], TRANSFORMS, "transform")()
-    transform.configure(config)
+    transform: Transform = _made(config, f"transforms.{name}.", TRANSFORMS, "transform")
     wanted = config.get("predicate")
     if wanted is None and "negate" in config:
         key = f"transforms.{name}.negate"
@@ -138,7 +147,7 @@ def _step(config: Mapping[str, str], name: str, predicates: Mapping[str, Predica
     if wanted not in predicates:
         key = f"transforms.{name}.predicate"
         raise ConfigError({key: [f"{key}={wanted}: the key predicates does not name it"]})
-    negate = ConfigKey("negate", "boolean", False).parse(config.get("negate"))
+    negate = NEGATE.parse(config.get("negate"))
     return partial(_where, predicates[wanted], negate, transform.apply)
 
 
@@ -147,9 +156,36 @@ def _where(predicate: Predicate, negate: bool, apply: Step, record: Record) -> R
 
 
 def _predicate(config: Mapping[str, str], name: str) -> Predicate:
-    mine = with_prefix(config, f"predicates.{name}.")
-    if "type" not in mine:
-        raise ConfigError({f"predicates.{name}.type": [f"predicates.{name}.type is missing"]})
-    predicate: Predicate = find_class(mine["type"], PREDICATES, "predicate")()
-    predicate.configure(mine)
-    return predicate
+    prefix = f"predicates.{name}."
+    made: Predicate = _made(with_prefix(config, prefix), prefix, PREDICATES, "predicate")
+    return made
+
+
+def _made(config: Mapping[str, str], prefix: str, built_in: Mapping[str, type[Any]], kind: str) -> Any:
+    """ConfigError, PluginError."""
+    if "type" not in config:
+        raise ConfigError({f"{prefix}type": [f"{prefix}type is missing"]})
+    made = find_class(config["type"], built_in, kind, config.get(VERSION))()
+    try:
+        made.configure(config)
+    except ConfigError as error:
+        raise ConfigError({f"{prefix}{key}": reasons for key, reasons in error.errors.items()}) from error
+    return made
+
+
+def named_keys(config: Mapping[str, str]) -> list[tuple[str, ConfigKey]]:
+    """The keys of each transform and predicate that the configuration names, each with the group it belongs to."""
+    found: list[tuple[str, ConfigKey]] = []
+    for part, (built_in, kind, of_all) in NAMED.items():
+        for name in _names(config, part):
+            prefix = f"{part}.{name}."
+            keys = (*_OF_EACH, *of_all, *_own_keys(config.get(f"{prefix}type", ""), built_in, kind))
+            found += [(f"{part.title()}: {name}", key.replace(name=f"{prefix}{key.name}")) for key in keys]
+    return found
+
+
+def _own_keys(name: str, built_in: Mapping[str, type[Any]], kind: str) -> tuple[ConfigKey, ...]:
+    try:
+        return tuple(getattr(find_class(name, built_in, kind), "keys", ()))
+    except PluginError:
+        return ()

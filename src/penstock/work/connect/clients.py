@@ -1,7 +1,7 @@
 """The clients of a worker: they reach the same cluster, and take clock, chance and threads from the same seams."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from penstock.client.admin import Admin
 from penstock.client.background import Background, BackgroundThread
@@ -10,6 +10,8 @@ from penstock.client.producer import Producer
 from penstock.client.properties import with_properties
 from penstock.client.settings import ClientSettings, ConsumerSettings, ProducerSettings, wall_clock_ms
 from penstock.protocol.value import Value, fresh
+
+NO_PROPERTIES: Final[Mapping[str, str]] = {}
 
 
 class Clients(Value, kw_only=True):
@@ -23,11 +25,12 @@ class Clients(Value, kw_only=True):
     def settings(self, client_id: str) -> ClientSettings:
         return ClientSettings(**self.seams, now_ms=self.now_ms, client_id=client_id)
 
-    def admin(self, client_id: str) -> Admin:
-        return Admin(self.bootstrap_servers, self.settings(client_id))
+    def admin(self, client_id: str, properties: Mapping[str, str] = NO_PROPERTIES) -> Admin:
+        """`properties` are the user's, and count more; ValueError."""
+        return Admin(self.bootstrap_servers, with_properties(self.settings(client_id), properties))
 
     def producer(self, properties: Mapping[str, str], **settings: Any) -> Producer:
-        """`properties` are the user's, and count more; ValueError."""
+        """The same."""
         made = ProducerSettings(**self.seams, now_ms=self.now_ms, **settings)
         return Producer(self.bootstrap_servers, with_properties(made, properties))
 

@@ -41,8 +41,8 @@ TYPES: Final[Mapping[str, Callable[[str], Any]]] = {
 
 
 class ConfigKey(Value):
-    """A key without a default (`required`) has to be given; `choices` are all that is allowed, and `check` raises
-    ValueError for what is not.
+    """A key without a default (`required`) has to be given; `choices` are all that is allowed, with `any_case` in small
+    or large letters, and `check` raises ValueError for what is not.
     """
 
     name: str
@@ -54,6 +54,7 @@ class ConfigKey(Value):
     least: float | None = None
     check: Callable[[str], object] | None = None
     importance: str = "medium"
+    any_case: bool = False
 
     def parse(self, text: str | None) -> Any:
         """ValueError says what is wrong."""
@@ -67,6 +68,8 @@ class ConfigKey(Value):
             raise ValueError(f"{self.name}={text} is no {self.type}: {error}") from None
         if self.check is not None:
             self.check(text)
+        if self.any_case:
+            value = next((one for one in self.choices if one.lower() == value.lower()), value)
         if self.choices and value not in self.choices:
             near = difflib.get_close_matches(str(value), self.choices, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""

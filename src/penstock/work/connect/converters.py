@@ -7,11 +7,21 @@ arguments, gets `configure(config, is_key)`, and has the methods of `Converter`.
 import json
 import struct
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Final, Protocol
 
-from penstock.work.connect.config import ConfigKey, parse, with_prefix
-from penstock.work.connect.plugins import PluginError, find_class
-from penstock.work.connect.schemas import Schema, SchemaError, from_json, schema_of, to_json
+from penstock.work.connect.config import ConfigError, ConfigKey, parse, with_prefix
+from penstock.work.connect.plugins import VERSION, PluginError, find_class
+from penstock.work.connect.schemas import (
+    DECIMAL,
+    ExactFloat,
+    JsonForm,
+    Schema,
+    SchemaError,
+    from_json,
+    schema_of,
+    to_json,
+)
 
 
 class ConversionError(ValueError):
@@ -34,20 +44,51 @@ class Converter(Protocol):
 class JsonConverter:
     """JSON; with `schemas.enable` (as in Connect the default) in an envelope of schema and payload."""
 
-    keys = (ConfigKey("schemas.enable", "boolean", True, "Whether each message brings its schema along."),)
+    keys = (
+        ConfigKey(
+            "schemas.enable", "boolean", True, "Whether each message brings its schema along.", importance="high"
+        ),
+        ConfigKey(
+            "schema.content",
+            documentation="The schema of all messages that are read, which bring none along then; for sinks.",
+            importance="high",
+        ),
+        ConfigKey(
+            "decimal.format",
+            default="BASE64",
+            documentation="How decimals are written: their bytes, or a number.",
+            choices=("BASE64", "NUMERIC"),
+            any_case=True,
+            importance="low",
+        ),
+        ConfigKey(
+            "replace.null.with.default",
+            "boolean",
+            True,
+            "Whether a field that is null gets its default.",
+            importance="low",
+        ),
+    )
 
     def configure(self, config: Mapping[str, str], is_key: bool) -> None:
-        self._with_schemas = parse(self.keys, config)["schemas.enable"]
+        """ConfigError."""
+        settings = parse(self.keys, config)
+        self._with_schemas = settings["schemas.enable"]
+        self._form = JsonForm(
+            numeric_decimals=settings["decimal.format"] == "NUMERIC",
+            replaces_null=settings["replace.null.with.default"],
+        )
+        self._written = _exact if self._form.numeric_decimals else _compact
+        self._schema = _schema_in(settings["schema.content"]) if self._with_schemas else None
 
     def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         if value is None and schema is None:
             return None
         try:
             if not self._with_schemas:
-                return json.dumps(to_json(value, schema), ensure_ascii=False, separators=(",", ":")).encode()
+                return self._written(to_json(value, schema, self._form)).encode()
             known = schema if schema is not None else schema_of(value)
-            envelope = {"schema": known, "payload": to_json(value, known)}
-            return json.dumps(envelope, ensure_ascii=False, separators=(",", ":")).encode()
+            return self._written({"schema": known, "payload": to_json(value, known, self._form)}).encode()
         except SchemaError as error:
             raise ConversionError(f"JsonConverter, topic {topic}: {error}") from error
 
@@ -55,19 +96,52 @@ class JsonConverter:
         if data is None:
             return None, None
         try:
-            document = json.loads(data)
             if not self._with_schemas:
-                return None, document
+                return None, json.loads(data)
+            is_exact = self._schema is not None or DECIMAL.encode() in data
+            document = json.loads(data, parse_float=ExactFloat if is_exact else None)
+            if self._schema is not None:
+                return self._schema, from_json(document, self._schema, self._form)
             if not isinstance(document, dict) or document.keys() != {"schema", "payload"}:
                 raise ConversionError(
                     f"JsonConverter with schemas.enable=true, topic {topic}: a message is an object with the fields "
-                    "schema and payload; set schemas.enable=false for plain JSON"
+                    "schema and payload; set schemas.enable=false for plain JSON, or schema.content to its schema"
                 )
-            return document["schema"], from_json(document["payload"], document["schema"])
+            return document["schema"], from_json(document["payload"], document["schema"], self._form)
         except (SchemaError, ValueError) as error:
             if isinstance(error, ConversionError):
                 raise
             raise ConversionError(f"JsonConverter, topic {topic}: {error}") from error
+
+
+def _schema_in(text: str | None) -> Schema | None:
+    """ConfigError."""
+    if not text:
+        return None
+    try:
+        schema = json.loads(text)
+    except ValueError as error:
+        raise ConfigError({"schema.content": [f"schema.content={text} is no JSON: {error}"]}) from None
+    if not isinstance(schema, dict) or "type" not in schema:
+        raise ConfigError({"schema.content": [f"schema.content={text} is no schema: an object of JSON with a type"]})
+    return schema
+
+
+def _compact(document: Any) -> str:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+def _exact(document: Any) -> str:
+    """JSON whose decimals have all their digits."""
+    match document:
+        case Decimal():
+            return format(document, "f")
+        case dict():
+            return "{" + ",".join(f"{_compact(key)}:{_exact(value)}" for key, value in document.items()) + "}"
+        case list():
+            return "[" + ",".join(map(_exact, document)) + "]"
+        case _:
+            return _compact(document)
 
 
 class StringConverter:
@@ -166,7 +240,7 @@ def converter_of(config: Mapping[str, str], defaults: Mapping[str, str], kind: s
     """From the key `key.converter` or `value.converter` of a connector, else of its worker; PluginError."""
     chosen = config if kind in config else defaults
     name = chosen.get(kind, "org.apache.kafka.connect.json.JsonConverter")
-    converter = find_class(name, CONVERTERS, "converter")()
+    converter = find_class(name, CONVERTERS, "converter", chosen.get(f"{kind}.{VERSION}"))()
     if not hasattr(converter, "configure"):
         raise PluginError(f"{name} is not a converter")
     converter.configure(with_prefix(chosen, f"{kind}."), kind.startswith("key"))

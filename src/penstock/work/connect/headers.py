@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from penstock.work.connect.config import with_prefix
 from penstock.work.connect.converters import CONVERTERS, ConversionError, Converter
-from penstock.work.connect.plugins import PluginError, find_class
+from penstock.work.connect.plugins import VERSION, PluginError, find_class
 
 SIMPLE: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 _WORDS: Final[Mapping[str, Any]] = {"true": True, "false": False, "null": None}
@@ -69,7 +69,7 @@ def header_converter_of(config: Mapping[str, str], defaults: Mapping[str, str]) 
     kind = "header.converter"
     chosen = config if kind in config else defaults
     name = chosen.get(kind, SIMPLE)
-    converter = find_class(name, HEADER_CONVERTERS, "header_converter")()
+    converter = find_class(name, HEADER_CONVERTERS, "header_converter", chosen.get(f"{kind}.{VERSION}"))()
     if not hasattr(converter, "configure"):
         raise PluginError(f"{name} is not a header converter")
     settings = with_prefix(chosen, f"{kind}.")

@@ -9,7 +9,10 @@ import importlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, Final
+
+from penstock import __version__
+from penstock.work.connect.versions import fits
 
 
 class PluginError(ValueError):
@@ -22,8 +25,29 @@ def offered_by_packages(kind: str) -> Sequence[EntryPoint]:
     return tuple(entry_points(group=f"penstock.{kind}s"))
 
 
-def find_class(name: str, built_in: Mapping[str, type[Any]], kind: str) -> type[Any]:
-    """PluginError names similar plugins."""
+VERSION: Final = "plugin.version"
+
+
+def version_of(plugin: type[Any]) -> str:
+    """A plugin that has none comes along with this package, or counts so."""
+    return str(getattr(plugin, "version", __version__))
+
+
+def find_class(name: str, built_in: Mapping[str, type[Any]], kind: str, version: str | None = None) -> type[Any]:
+    """`version` is what a configuration asks of it; PluginError, which names similar plugins."""
+    found = _found(name, built_in, kind)
+    try:
+        is_good = version is None or fits(version_of(found), version)
+    except ValueError as error:
+        raise PluginError(f"{VERSION} of the {kind} {name}: {error}") from None
+    if not is_good:
+        raise PluginError(
+            f"the {kind} {name} is installed in version {version_of(found)}, and {VERSION}={version} asks for another one"
+        )
+    return found
+
+
+def _found(name: str, built_in: Mapping[str, type[Any]], kind: str) -> type[Any]:
     if ":" in name:
         return _loaded(name, kind)
     short = {key.rpartition(".")[2]: key for key in built_in}

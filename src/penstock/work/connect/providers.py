@@ -16,10 +16,12 @@ What is written down and shown keeps the reference. One that names no provider o
 import os
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from penstock.metadata.configs.pairs import decode_properties
+from penstock.protocol.value import Value
 from penstock.work.connect.config import ConfigError, ConfigKey, with_prefix
 from penstock.work.connect.plugins import PluginError, find_class
 
@@ -28,11 +30,25 @@ KEY: Final = ConfigKey("config.providers", "list", (), "Where values stand that 
 _REFERENCE: Final = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")
 
 
+class ShortLived(Value):
+    """A value that is good for a while only: then it has to be looked up again."""
+
+    text: str
+    good_for_ms: int
+
+
+class Resolved(Value):
+    """A configuration with what its references stand for; `good_for_ms` None: for ever."""
+
+    config: Mapping[str, str]
+    good_for_ms: int | None = None
+
+
 class ConfigProvider(Protocol):
     def configure(self, params: Mapping[str, str]) -> None:
         """ValueError."""
 
-    def get(self, path: str, key: str) -> str:
+    def get(self, path: str, key: str) -> str | ShortLived:
         """LookupError, OSError, ValueError."""
 
 
@@ -99,20 +115,31 @@ class Providers:
 
     def resolved(self, config: Mapping[str, str]) -> dict[str, str]:
         """With what its references stand for; it may read files. ConfigError."""
+        return dict(self.look_up(config).config)
+
+    def look_up(self, config: Mapping[str, str]) -> Resolved:
+        """The same, and how long it is good."""
         found: dict[str, str] = {}
+        lives_ms: list[int] = []
         errors: dict[str, list[str]] = {}
         for key, value in config.items():
             try:
-                found[key] = _REFERENCE.sub(self._looked_up, value)
+                found[key] = _REFERENCE.sub(partial(self._looked_up, lives_ms), value)
             except (LookupError, OSError, ValueError) as error:
                 errors[key] = [f"{key}={value} cannot be looked up: {error}"]
         if errors:
             raise ConfigError(errors)
-        return found
+        return Resolved(found, min(lives_ms, default=None))
 
-    def _looked_up(self, reference: re.Match[str]) -> str:
+    def _looked_up(self, lives_ms: list[int], reference: re.Match[str]) -> str:
         name, path, key = reference.groups("")
-        return self._by_name[name].get(path, key) if name in self._by_name else reference[0]
+        if name not in self._by_name:
+            return reference[0]
+        found = self._by_name[name].get(path, key)
+        if isinstance(found, str):
+            return found
+        lives_ms.append(found.good_for_ms)
+        return found.text
 
 
 def with_references(made: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:

@@ -6,8 +6,13 @@ for what is made of others `items`, `keys` and `values`, or `fields`, each with 
 
 import base64
 from collections.abc import Mapping
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Any, Final
 
+from penstock.protocol.value import Value
+
+DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
+_EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 Schema = Mapping[str, Any]
 _INTEGERS: Final = ("int8", "int16", "int32", "int64")
 _FLOATS: Final = ("float", "double")
@@ -45,48 +50,117 @@ def schema_of(value: Any) -> dict[str, Any] | None:
             raise SchemaError(f"there is no schema for a {type(value).__name__}")
 
 
-def to_json(value: Any, schema: Schema | None) -> Any:
+class ExactFloat(float):
+    """A number that was read from JSON, with all its digits."""
+
+    digits: str
+
+    def __new__(cls, digits: str) -> "ExactFloat":
+        made = super().__new__(cls, digits)
+        made.digits = digits
+        return made
+
+
+class JsonForm(Value):
+    """How values with a schema stand in JSON."""
+
+    numeric_decimals: bool = False
+    """Decimals are numbers, and not their bytes in base64."""
+    replaces_null: bool = True
+    """By the default of its schema."""
+
+
+_CONNECTS: Final = JsonForm()
+
+
+def to_json(value: Any, schema: Schema | None, form: JsonForm = _CONNECTS) -> Any:
     """Bytes become base64. SchemaError if the value does not fit the schema."""
     if schema is None:
         return _plain(value)
     if value is None:
-        if not schema.get("optional", False):
-            raise SchemaError(f"there is no value for {_name(schema)}, which is not optional")
-        return None
+        return _null(schema, form)
     kind = schema.get("type")
     if kind == "struct":
         fields = {field["field"]: field for field in schema.get("fields", ())}
         if not isinstance(value, Mapping) or value.keys() - fields.keys():
             raise SchemaError(f"{value!r} is not a struct of {sorted(fields)}")
-        return {name: to_json(value.get(name), field) for name, field in fields.items()}
+        return {name: to_json(value.get(name), field, form) for name, field in fields.items()}
     if kind == "array" and isinstance(value, list | tuple):
-        return [to_json(item, schema.get("items")) for item in value]
+        return [to_json(item, schema.get("items"), form) for item in value]
     if kind == "map" and isinstance(value, Mapping):
-        if schema.get("keys", {}).get("type") == "string":
-            return {str(key): to_json(item, schema.get("values")) for key, item in value.items()}
-        return [[to_json(key, schema.get("keys")), to_json(item, schema.get("values"))] for key, item in value.items()]
+        pairs = [
+            (to_json(key, schema.get("keys"), form), to_json(item, schema.get("values"), form))
+            for key, item in value.items()
+        ]
+        return dict(pairs) if schema.get("keys", {}).get("type") == "string" else [list(pair) for pair in pairs]
     if not _fits(kind, value):
         raise SchemaError(f"{value!r} is no {kind}, as {_name(schema)} has to be")
-    return base64.b64encode(value).decode() if kind == "bytes" else value
-
-
-def from_json(value: Any, schema: Schema | None) -> Any:
-    if schema is None or value is None:
+    if kind != "bytes":
         return value
+    return (
+        decimal_of(value, schema) if form.numeric_decimals and _is_decimal(schema) else base64.b64encode(value).decode()
+    )
+
+
+def _null(schema: Schema, form: JsonForm) -> Any:
+    if schema.get("default") is not None and form.replaces_null:
+        return schema["default"]
+    if not schema.get("optional", False):
+        raise SchemaError(f"there is no value for {_name(schema)}, which is not optional")
+    return None
+
+
+def from_json(value: Any, schema: Schema | None, form: JsonForm = _CONNECTS) -> Any:
+    """SchemaError."""
+    if schema is None:
+        return value
+    if value is None:
+        default = schema.get("default") if form.replaces_null else None
+        return None if default is None else from_json(default, schema, form)
     kind = schema.get("type")
-    if kind == "bytes":
+    if kind == "bytes" and isinstance(value, str):
         return base64.b64decode(value)
+    if kind == "bytes" and _is_decimal(schema) and isinstance(value, int | float):
+        return bytes_of(Decimal(value.digits if isinstance(value, ExactFloat) else value), schema)
     if kind == "struct" and isinstance(value, dict):
         fields = {field["field"]: field for field in schema.get("fields", ())}
-        return {name: from_json(value.get(name, field.get("default")), field) for name, field in fields.items()}
+        return {name: from_json(value.get(name), field, form) for name, field in fields.items()}
     if kind == "array" and isinstance(value, list):
-        return [from_json(item, schema.get("items")) for item in value]
+        return [from_json(item, schema.get("items"), form) for item in value]
     if kind == "map":
         pairs = value.items() if isinstance(value, dict) else value
-        return {from_json(key, schema.get("keys")): from_json(item, schema.get("values")) for key, item in pairs}
+        return {
+            from_json(key, schema.get("keys"), form): from_json(item, schema.get("values"), form) for key, item in pairs
+        }
     if not _fits(kind, value):
         raise SchemaError(f"{value!r} is no {kind}, as {_name(schema)} has to be")
     return value
+
+
+def _is_decimal(schema: Schema) -> bool:
+    return schema.get("name") == DECIMAL
+
+
+def _scale(schema: Schema) -> int:
+    try:
+        return int(schema["parameters"]["scale"])
+    except (KeyError, TypeError, ValueError):
+        raise SchemaError(f"{_name(schema)} is a Decimal, and its schema has no scale among its parameters") from None
+
+
+def decimal_of(value: bytes, schema: Schema) -> Decimal:
+    """What Connect's Decimal stands for: bytes of a whole number, and a scale in the schema."""
+    digits = Decimal(int.from_bytes(value, "big", signed=True))
+    return digits.scaleb(-_scale(schema), _EXACT)
+
+
+def bytes_of(number: Decimal, schema: Schema) -> bytes:
+    """SchemaError if it has more places than the schema."""
+    whole = number.scaleb(_scale(schema), _EXACT)
+    if whole != whole.to_integral_value():
+        raise SchemaError(f"{number} has more places than the scale {_scale(schema)} of {_name(schema)}")
+    digits = int(whole)
+    return digits.to_bytes((digits + (digits < 0)).bit_length() // 8 + 1, "big", signed=True)
 
 
 def _fits(kind: object, value: object) -> bool:

@@ -7,18 +7,19 @@ A user's transform is named as `module:Class`, is made without arguments, and ha
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, ClassVar, Final, Protocol
 
 from penstock.work.connect.api import Record
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
+from penstock.work.connect.fields import SYNTAX, Path, TransformError, changed_at, path_of, schema_at, value_at
 from penstock.work.connect.schemas import Schema, from_json, schema_of
 from penstock.work.connect.timestamps import TIMESTAMP_TYPES, formatted, java_format, read_timestamp, write_timestamp
 
 COPY, MOVE = "copy", "move"
-
-
-class TransformError(ValueError):
-    pass
+DEFAULTS: Final = ConfigKey(
+    "replace.null.with.default", "boolean", True, "Whether a field that is null gets its default."
+)
 
 
 class Transform(Protocol):
@@ -47,23 +48,29 @@ class OfKeyOrValue(Configured):
     def content(self, record: Record) -> Any:
         return getattr(record, self.part)
 
+    def schema(self, record: Record) -> Schema | None:
+        schema: Schema | None = getattr(record, f"{self.part}_schema")
+        return schema
+
     def fields(self, record: Record) -> dict[str, Any]:
         """The content, which has to be an object."""
         content = self.content(record)
         if not isinstance(content, Mapping):
             raise TransformError(f"{type(self).__name__} needs a {self.part} with fields, and this one is {content!r}")
-        return dict(content)
+        return with_defaults(content, self.schema(record)) if self.settings.get(DEFAULTS.name) else dict(content)
 
     def with_content(self, record: Record, content: Any) -> Record:
         """Replaces the key or value; content with a schema keeps one, field by field."""
-        schema: Schema | None = getattr(record, f"{self.part}_schema")
-        if schema is not None:
-            known = {field["field"]: field for field in schema.get("fields", ())}
-            schema = schema_of(content)
-            if schema is not None and schema["type"] == "struct":
-                fields = [_kept(known.get(field["field"]), field) for field in schema["fields"]]
-                schema = {**schema, "fields": fields}
-        return record.replace(**{self.part: content, f"{self.part}_schema": schema})
+        schema = self.schema(record)
+        kept = None if schema is None else _kept(schema, schema_of(content), content)
+        return record.replace(**{self.part: content, f"{self.part}_schema": kept})
+
+    def path(self, text: str, key: str) -> Path:
+        """Of a field that the configuration names; ConfigError."""
+        try:
+            return path_of(text, self.settings[SYNTAX.name])
+        except ValueError as error:
+            raise ConfigError({key: [f"{key}={error}"]}) from None
 
 
 class OfFields(OfKeyOrValue):
@@ -78,15 +85,27 @@ class OfFields(OfKeyOrValue):
         raise NotImplementedError
 
 
-def _kept(known: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The old schema of a field, as long as its value is of that kind still."""
-    if known is None or (known.get("type") != new.get("type") and not _is_number(known, new)):
+def with_defaults(content: Mapping[str, Any], schema: Schema | None) -> dict[str, Any]:
+    defaults = {field["field"]: field for field in (schema or {}).get("fields", ()) if "default" in field}
+    null = [name for name, field in defaults.items() if name in content and content[name] is None]
+    return {**content, **{name: from_json(defaults[name]["default"], defaults[name]) for name in null}}
+
+
+_IN_PYTHON: Final = {"int8": "int64", "int16": "int64", "int32": "int64", "float": "double", "map": "struct"}
+"""What `schema_of` calls a value of that type."""
+
+
+def _kept(known: Schema | None, new: Schema | None, content: Any) -> Schema | None:
+    """The schema of before, as long as the content is of that kind still."""
+    if known is None or new is None:
         return new
-    return known
-
-
-def _is_number(known: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    return str(known.get("type")).startswith("int") and new.get("type") == "int64"
+    if content is None:
+        return known
+    if known.get("type") == new.get("type") == "struct":
+        fields = {field["field"]: field for field in known.get("fields", ())}
+        own = [_kept(fields.get(field["field"]), field, content[field["field"]]) for field in new["fields"]]
+        return {**known, "fields": own}
+    return known if new["type"] in (known.get("type"), _IN_PYTHON.get(known.get("type", ""))) else new
 
 
 class InsertField(OfFields):
@@ -97,6 +116,7 @@ class InsertField(OfFields):
         ConfigKey("timestamp.field"),
         ConfigKey("static.field"),
         ConfigKey("static.value"),
+        DEFAULTS,
     )
 
     def changed(self, record: Record, fields: dict[str, Any]) -> Any:
@@ -119,6 +139,7 @@ class ReplaceField(OfFields):
         ConfigKey("include", "list", (), "The fields to keep; all, if none is named."),
         ConfigKey("exclude", "list", (), "The fields to leave out."),
         ConfigKey("renames", "list", (), "Pairs old:new."),
+        DEFAULTS,
     )
 
     def changed(self, record: Record, fields: dict[str, Any]) -> Any:
@@ -137,11 +158,18 @@ class MaskField(OfFields):
     keys = (
         ConfigKey("fields", "list", required=True, documentation="the fields to mask"),
         ConfigKey("replacement", documentation="What to put there, for text and numbers."),
+        DEFAULTS,
+        SYNTAX,
     )
 
+    def configure(self, config: Mapping[str, str]) -> None:
+        super().configure(config)
+        self._paths = [self.path(name, "fields") for name in self.settings["fields"]]
+
     def changed(self, record: Record, fields: dict[str, Any]) -> Any:
-        masked = {name: fields[name] for name in self.settings["fields"] if fields.get(name) is not None}
-        return fields | {name: self._masked(value) for name, value in masked.items()}
+        for path in self._paths:
+            fields = changed_at(fields, path, self._masked)
+        return fields
 
     def _masked(self, value: Any) -> Any:
         replacement = self.settings["replacement"]
@@ -149,16 +177,28 @@ class MaskField(OfFields):
 
 
 class ValueToKey(OfKeyOrValue):
-    keys = (ConfigKey("fields", "list", required=True, documentation="the fields of which the key is made"),)
+    keys = (
+        ConfigKey("fields", "list", required=True, documentation="the fields of which the key is made"),
+        DEFAULTS,
+        SYNTAX,
+    )
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        super().configure(config)
+        self._paths = {name: self.path(name, "fields") for name in self.settings["fields"]}
 
     def apply(self, record: Record) -> Record:
-        fields = self.fields(record)
-        missing = [name for name in self.settings["fields"] if name not in fields]
-        if missing:
-            raise TransformError(f"ValueToKey: the value has no field {', '.join(missing)}")
-        key = {name: fields[name] for name in self.settings["fields"]}
-        known = {field["field"]: field for field in (record.value_schema or {}).get("fields", ())}
-        schema = {"type": "struct", "fields": [known[name] for name in key], "optional": False} if known else None
+        key, fields = {}, self.fields(record)
+        for name, path in self._paths.items():
+            try:
+                key[name] = value_at(fields, path)
+            except KeyError:
+                raise TransformError(f"ValueToKey: the value has no field {name}") from None
+        schema = None
+        if record.value_schema is not None:
+            known = {name: schema_at(record.value_schema, path) for name, path in self._paths.items()}
+            rows = [{**(known[name] or schema_of(value) or {}), "field": name} for name, value in key.items()]
+            schema = {"type": "struct", "fields": rows, "optional": False}
         return record.replace(key=key, key_schema=schema)
 
 
@@ -170,13 +210,20 @@ class HoistField(OfKeyOrValue):
 
 
 class ExtractField(OfFields):
-    keys = (ConfigKey("field", required=True, documentation="the field to take"),)
+    keys = (ConfigKey("field", required=True, documentation="the field to take"), DEFAULTS, SYNTAX)
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        super().configure(config)
+        self._path = self.path(self.settings["field"], "field")
 
     def changed(self, record: Record, fields: dict[str, Any]) -> Any:
-        name = self.settings["field"]
-        if name not in fields:
-            raise TransformError(f"ExtractField: the {self.part} has no field {name}")
-        return fields[name]
+        try:
+            return value_at(fields, self._path)
+        except KeyError:
+            raise TransformError(f"ExtractField: the {self.part} has no field {self.settings['field']}") from None
+
+    def with_content(self, record: Record, content: Any) -> Record:
+        return record.replace(**{self.part: content, f"{self.part}_schema": schema_at(self.schema(record), self._path)})
 
 
 class Flatten(OfFields):
@@ -213,7 +260,11 @@ CASTS: Final[Mapping[str, Callable[[Any], Any]]] = {
 class Cast(OfFields):
     """`spec` has pairs field:type, or one type for the whole."""
 
-    keys = (ConfigKey("spec", "list", required=True, documentation="pairs field:type, or one type for the whole"),)
+    keys = (
+        ConfigKey("spec", "list", required=True, documentation="pairs field:type, or one type for the whole"),
+        DEFAULTS,
+        SYNTAX,
+    )
 
     def configure(self, config: Mapping[str, str]) -> None:
         super().configure(config)
@@ -222,6 +273,7 @@ class Cast(OfFields):
         if unknown:
             raise ConfigError({"spec": [f"spec: there is no type {', '.join(unknown)}; there are {', '.join(CASTS)}"]})
         self._casts = {field: CASTS[kind] for field, _, kind in pairs}
+        self._paths = {field: self.path(field, "spec") for field in self._casts}
 
     def apply(self, record: Record) -> Record:
         content = self.content(record)
@@ -230,8 +282,9 @@ class Cast(OfFields):
         return self.with_content(record, self._cast("", content))
 
     def changed(self, record: Record, fields: dict[str, Any]) -> Any:
-        given = [name for name in self._casts if fields.get(name) is not None]
-        return fields | {name: self._cast(name, fields[name]) for name in given}
+        for name, path in self._paths.items():
+            fields = changed_at(fields, path, partial(self._cast, name))
+        return fields
 
     def _cast(self, name: str, value: Any) -> Any:
         try:
@@ -252,7 +305,13 @@ class TimestampConverter(OfFields):
             default="milliseconds",
             choices=("seconds", "milliseconds", "microseconds", "nanoseconds"),
         ),
+        DEFAULTS,
+        SYNTAX,
     )
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        super().configure(config)
+        self._path = self.path(self.settings["field"], "field")
 
     def apply(self, record: Record) -> Record:
         if self.settings["field"]:
@@ -260,8 +319,7 @@ class TimestampConverter(OfFields):
         return self.with_content(record, self._converted(self.content(record)))
 
     def changed(self, record: Record, fields: dict[str, Any]) -> Any:
-        name = self.settings["field"]
-        return {**fields, name: self._converted(fields.get(name))}
+        return changed_at(fields, self._path, self._converted)
 
     def _converted(self, value: Any) -> Any:
         settings = self.settings
@@ -342,6 +400,7 @@ class HeaderFrom(OfKeyOrValue):
         ConfigKey("fields", "list", required=True, documentation="the fields"),
         ConfigKey("headers", "list", required=True, documentation="the headers, in the order of the fields"),
         ConfigKey("operation", required=True, choices=(COPY, MOVE), documentation="copy or move"),
+        DEFAULTS,
     )
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -364,7 +423,7 @@ class SetSchemaMetadata(OfKeyOrValue):
     keys = (
         ConfigKey("schema.name", documentation="The name."),
         ConfigKey("schema.version", "int", None, "The version."),
-        ConfigKey("replace.null.with.default", "boolean", True, "Whether a field that is null gets its default."),
+        DEFAULTS,
     )
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -375,17 +434,11 @@ class SetSchemaMetadata(OfKeyOrValue):
             raise ConfigError({"schema.name": ["SetSchemaMetadata needs schema.name or schema.version"]})
 
     def apply(self, record: Record) -> Record:
-        content, schema = self.content(record), getattr(record, f"{self.part}_schema")
+        content, schema = self.content(record), self.schema(record)
         if schema is None:
             if content is None:
                 return record
             raise TransformError(f"SetSchemaMetadata needs a {self.part} with a schema, and {content!r} has none")
-        if self.settings["replace.null.with.default"] and isinstance(content, Mapping):
-            defaults = {field["field"]: field for field in schema.get("fields", ()) if "default" in field}
-            content = {
-                name: from_json(defaults[name]["default"], defaults[name])
-                if value is None and name in defaults
-                else value
-                for name, value in content.items()
-            }
+        if isinstance(content, Mapping):
+            content = self.fields(record)
         return record.replace(**{self.part: content, f"{self.part}_schema": {**schema, **self._words}})

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.work.connect.config import ConfigError
 from penstock.work.connect.converters import CONVERTERS, ConversionError, Converter, converter_of
 from penstock.work.connect.plugins import PluginError
 from penstock.work.connect.schemas import schema_of
@@ -130,3 +131,55 @@ def test_a_connectors_converter_goes_before_its_workers() -> None:
     assert converter_of({}, worker, "value.converter").to_bytes("topic", None, {"a": 1}) == b'{"a":1}'
     with pytest.raises(PluginError, match="did you mean StringConverter"):
         converter_of({"key.converter": "StrngConverter"}, worker, "key.converter")
+
+
+MONEY = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
+PRICED = {"type": "struct", "fields": [{**MONEY, "field": "price"}, {"type": "double", "field": "weight"}]}
+
+
+@pytest.mark.parametrize(
+    ("unscaled", "as_number"),
+    [
+        (b"\x3d\x36", "156.70"),
+        (b"\xff", "-0.01"),
+        (b"\x00", "0.00"),
+        ((10**30 + 1).to_bytes(13, "big"), "10000000000000000000000000000.01"),
+    ],
+)
+def test_decimals_are_bytes_or_numbers(unscaled: bytes, as_number: str) -> None:
+    value = {"price": unscaled, "weight": 0.1}
+    in_base64 = made("JsonConverter").to_bytes("topic", PRICED, value)
+    as_numbers = made("JsonConverter", decimal_format="numeric").to_bytes("topic", PRICED, value)
+    assert in_base64 is not None
+    assert as_numbers is not None
+    assert as_numbers.endswith(f'"payload":{{"price":{as_number},"weight":0.1}}}}'.encode())
+    for data in (in_base64, as_numbers):  # either is read, whatever is written
+        assert made("JsonConverter").from_bytes("topic", data) == (PRICED, value)
+
+
+def test_a_decimal_has_no_more_places_than_its_scale() -> None:
+    data = json.dumps({"schema": MONEY, "payload": 0.001}).encode()
+    with pytest.raises(ConversionError, match=r"0\.001 has more places than the scale 2"):
+        made("JsonConverter").from_bytes("topic", data)
+
+
+def test_a_schema_may_stand_in_the_configuration() -> None:
+    converter = made("JsonConverter", schema_content=json.dumps(PRICED))
+    assert converter.from_bytes("topic", b'{"price": 1.5, "weight": 2}') == (
+        PRICED,
+        {"price": b"\x00\x96", "weight": 2},
+    )
+    with pytest.raises(ConversionError, match="field weight"):
+        converter.from_bytes("topic", b'{"price": 1, "weight": "x"}')
+    assert made("JsonConverter", schemas_enable="false", schema_content="{").from_bytes("topic", b"1") == (None, 1)
+    for wrong in ("{", "1", "{}"):
+        with pytest.raises(ConfigError, match=r"schema\.content"):
+            made("JsonConverter", schema_content=wrong)
+
+
+def test_null_is_replaced_by_the_default_or_stays() -> None:
+    schema = {"type": "struct", "fields": [{"type": "int32", "field": "n", "default": 7, "optional": True}]}
+    replacing, keeping = made("JsonConverter"), made("JsonConverter", replace_null_with_default="false")
+    written = [converter.to_bytes("topic", schema, {"n": None}) for converter in (replacing, keeping)]
+    assert [json.loads(data or b"")["payload"] for data in written] == [{"n": 7}, {"n": None}]
+    assert [one.from_bytes("topic", written[1])[1] for one in (replacing, keeping)] == [{"n": 7}, {"n": None}]

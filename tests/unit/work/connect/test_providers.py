@@ -1,9 +1,10 @@
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from penstock.work.connect.config import ConfigError
-from penstock.work.connect.providers import Providers, with_references
+from penstock.work.connect.providers import Providers, ShortLived, with_references
 
 
 def providers(**classes: str) -> Providers:
@@ -72,3 +73,18 @@ def test_what_a_connector_made_gets_its_references_back() -> None:
         "table": "u",
         "part": "1",
     }
+
+
+class Vault:
+    def configure(self, params: Mapping[str, str]) -> None: ...
+
+    def get(self, path: str, key: str) -> ShortLived:
+        return ShortLived(f"secret {key}", int(path))
+
+
+def test_a_provider_may_say_how_long_a_value_is_good() -> None:
+    vault = Providers({"config.providers": "v", "config.providers.v.class": f"{__name__}:Vault"})
+    found = vault.look_up({"a": "${v:500:x}", "b": "${v:200:y}-${v:900:z}", "c": "plain"})
+    assert found.config == {"a": "secret x", "b": "secret y-secret z", "c": "plain"}
+    assert found.good_for_ms == 200
+    assert vault.look_up({"c": "plain"}).good_for_ms is None

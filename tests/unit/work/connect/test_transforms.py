@@ -5,8 +5,8 @@ import pytest
 from penstock.work.connect.api import Record, SinkRecord
 from penstock.work.connect.chain import chain_of
 from penstock.work.connect.config import ConfigError
+from penstock.work.connect.fields import TransformError
 from penstock.work.connect.plugins import PluginError
-from penstock.work.connect.transforms import TransformError
 
 PACKAGE = "org.apache.kafka.connect.transforms"
 MOMENT_MS = 1_700_000_000_123  # 2023-11-14 22:13:20.123 UTC
@@ -246,3 +246,60 @@ def test_a_schema_gets_a_name_and_a_version() -> None:
         applied("SetSchemaMetadata$Value", record(1), schema_name="row")
     with pytest.raises(ConfigError, match=r"needs schema\.name or"):
         applied("SetSchemaMetadata$Value", subject)
+
+
+NESTED = {"a": {"b": "5", "c": {"d": "x"}}, "e": 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "after"),
+    [
+        ("ExtractField$Value", {"field": "a.c.d"}, "x"),
+        ("Cast$Value", {"spec": "a.b:int32,e:string"}, {"a": {"b": 5, "c": {"d": "x"}}, "e": "1"}),
+        ("MaskField$Value", {"fields": "a.c.d,a.gone"}, {"a": {"b": "5", "c": {"d": ""}}, "e": 1}),
+        (
+            "TimestampConverter$Value",
+            {"field": "a.b", "target_type": "unix", "format": "s"},
+            {"a": {"b": 5000, "c": {"d": "x"}}, "e": 1},
+        ),
+    ],
+)
+def test_fields_within_fields(kind: str, settings: dict[str, str], after: Any) -> None:
+    changed = applied(kind, record(NESTED), field_syntax_version="v2", **settings)
+    assert changed is not None
+    assert changed.value == after
+
+
+def test_a_key_of_fields_within_fields() -> None:
+    fields = [{"type": "struct", "field": "a", "fields": [{"type": "int32", "field": "b"}]}]
+    subject = record({"a": {"b": 5}}, value_schema={"type": "struct", "fields": fields})
+    keyed = applied("ValueToKey", subject, fields="a.b", field_syntax_version="V2")
+    assert keyed is not None
+    assert keyed.key == {"a.b": 5}
+    assert keyed.key_schema == {"type": "struct", "fields": [{"type": "int32", "field": "a.b"}], "optional": False}
+    with pytest.raises(TransformError, match=r"no field a\.gone"):
+        applied("ValueToKey", subject, fields="a.gone", field_syntax_version="V2")
+    with pytest.raises(ConfigError, match="no backtick ends"):
+        applied("ValueToKey", subject, fields="a.`b", field_syntax_version="V2")
+
+
+def test_schemas_within_schemas_stay() -> None:
+    inner = {"type": "struct", "field": "a", "name": "inner", "fields": [{"type": "int16", "field": "b"}]}
+    schema = {"type": "struct", "name": "row", "fields": [inner, {"type": "float", "field": "f"}]}
+    subject = record({"a": {"b": 5}, "f": None}, value_schema=schema)
+    masked = applied("MaskField$Value", subject, fields="a.b", field_syntax_version="V2")
+    assert masked == subject.replace(value={"a": {"b": 0}, "f": None})
+
+
+def test_what_is_null_gets_its_default() -> None:
+    schema = {
+        "type": "struct",
+        "fields": [{"type": "int32", "field": "a", "default": 7}, {"type": "int32", "field": "b"}],
+    }
+    subject = record({"a": None, "b": 1}, value_schema=schema)
+    assert applied("ExtractField$Value", subject, field="a") == subject.replace(
+        value=7, value_schema={"type": "int32", "default": 7}
+    )
+    kept = applied("ExtractField$Value", subject, field="a", replace_null_with_default="false")
+    assert kept is not None
+    assert kept.value is None

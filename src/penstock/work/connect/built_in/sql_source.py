@@ -14,7 +14,7 @@ is not seen.
 """
 
 import json
-import time
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from itertools import chain, islice
@@ -82,14 +82,15 @@ class SqlSourceTask(SourceTask):
         """The offsets of the last rows that `poll` has returned, by tables."""
         self._here = dict(self._returned)
         self._round: Iterator[_Read] = iter(())
-        self._next_round_s = 0.0
+        self._next_round_s = -math.inf
+        self._now_s = context.now_s
 
     def poll(self) -> Sequence[SourceRecord]:
         """A database that cannot be reached is asked again for what was not returned."""
         try:
             read = self._next_rows()
-            if not read and time.monotonic() >= self._next_round_s:
-                self._next_round_s = time.monotonic() + self._settings["poll.interval.ms"] / 1000
+            if not read and self._now_s() >= self._next_round_s:
+                self._next_round_s = self._now_s() + self._settings["poll.interval.ms"] / 1000
                 self._round = chain.from_iterable(map(self._rows, self._tables))
                 read = self._next_rows()
         except OperationalError as error:

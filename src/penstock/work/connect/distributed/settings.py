@@ -10,6 +10,7 @@ from penstock.work.connect.runtime import settings as of_all
 from penstock.work.plan import Planner, even, sticky, weighted
 
 _PLANNERS: Final[Mapping[str, Planner]] = {"even": even, "sticky": sticky, "weighted": weighted}
+AUTOMATIC: Final = "internal.topics.automatic.creation.enable"
 STORES: Final = ("config", "offset", "status")
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 KEYS: Final = (
@@ -28,6 +29,7 @@ KEYS: Final = (
         ConfigKey(f"{store}.storage.replication.factor", "int", 3, "Its replicas; -1: the broker's number.", least=-1)
         for store in STORES
     ),
+    ConfigKey(AUTOMATIC, "boolean", True, "Whether a worker makes those of the three topics that are missing."),
     ConfigKey("session.timeout.ms", "int", 20_000, "How long a worker may be silent.", least=1),
     ConfigKey("heartbeat.interval.ms", "int", 3_000, "How often it shows that it lives.", least=1),
     ConfigKey("rebalance.timeout.ms", "int", 60_000, "How long all may take to join a generation.", least=1),
@@ -43,12 +45,13 @@ KEYS: Final = (
 
 
 class Storage(Value):
-    """One of the three topics, as it is created if missing."""
+    """One of the three topics, as it is created if missing. `is_automatic`: a worker does that by itself."""
 
     topic: str
     partitions: int
     replication_factor: int
     configs: Mapping[str, str]
+    is_automatic: bool
 
 
 def storage_of(store: str, settings: Mapping[str, Any], config: Mapping[str, str]) -> Storage:
@@ -60,7 +63,8 @@ def storage_of(store: str, settings: Mapping[str, Any], config: Mapping[str, str
         raise ConfigError({key: [f"{key} is compact, whatever else is wanted"]})
     partitions = 1 if store == "config" else settings[f"{store}.storage.partitions"]
     factor = settings[f"{store}.storage.replication.factor"]
-    return Storage(settings[f"{store}.storage.topic"], partitions, factor, {**more, **_COMPACTED})
+    topic = settings[f"{store}.storage.topic"]
+    return Storage(topic, partitions, factor, {**more, **_COMPACTED}, settings[AUTOMATIC])
 
 
 def planner_of(name: str) -> Planner:

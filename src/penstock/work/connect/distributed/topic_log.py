@@ -5,9 +5,10 @@ Records are written in the order in which they are handed in. What one worker ha
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
+from penstock.client.admin import Admin
 from penstock.client.admin.configs import ResourceType
 from penstock.client.admin.topics import NewTopic
 from penstock.client.cluster import ClusterClient, topic_may_come
@@ -15,7 +16,8 @@ from penstock.client.errors import ClientError
 from penstock.client.values import RecordMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.work.connect.clients import Clients
-from penstock.work.connect.distributed.settings import Storage
+from penstock.work.connect.distributed.settings import AUTOMATIC, STORES, Storage, parse_settings, storage_of
+from penstock.work.connect.providers import Providers
 from penstock.work.connect.runtime.logs import OnRecord
 
 POLL_MS: Final = 500
@@ -135,23 +137,13 @@ class TopicLog:
     async def _make(self) -> None:
         storage = self.storage
         async with self._clients.admin(self._name) as admin:
-            try:
-                await admin.topics.create(
-                    NewTopic(
-                        name=storage.topic,
-                        partitions=storage.partitions,
-                        replication_factor=storage.replication_factor,
-                        configs=storage.configs,
-                    )
+            if storage.is_automatic:
+                await create(admin, storage)
+            elif not await admin.topics.is_there(storage.topic):
+                raise TopicError(
+                    f"topic {storage.topic} is missing, and {AUTOMATIC}=false: make it, with cleanup.policy=compact, or "
+                    "all three that are in the worker's file by `penstock worker --create-topics FILE`"
                 )
-            except KafkaError as error:
-                if error.code == ErrorCode.INVALID_REPLICATION_FACTOR:
-                    raise TopicError(
-                        f"topic {storage.topic} cannot have {storage.replication_factor} replicas ({error}); "
-                        "set config., offset. and status.storage.replication.factor"
-                    ) from None
-                if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-                    raise
             await admin.topics.wait_until_led(storage.topic)
             entries = await _when_known(
                 admin.cluster, lambda: admin.configs.describe(ResourceType.TOPIC, storage.topic)
@@ -161,6 +153,37 @@ class TopicLog:
                 raise TopicError(
                     f"topic {storage.topic} has cleanup.policy={policy}, and would forget: it must be compact"
                 )
+
+
+async def create(admin: Admin, storage: Storage) -> None:
+    """Unless it is there; TopicError."""
+    new = NewTopic(
+        name=storage.topic,
+        partitions=storage.partitions,
+        replication_factor=storage.replication_factor,
+        configs=storage.configs,
+    )
+    try:
+        await admin.topics.create_unless_there(new)
+    except KafkaError as error:
+        if error.code != ErrorCode.INVALID_REPLICATION_FACTOR:
+            raise
+        raise TopicError(
+            f"topic {storage.topic} cannot have {storage.replication_factor} replicas ({error}); "
+            "set config., offset. and status.storage.replication.factor"
+        ) from None
+
+
+async def create_all(config: Mapping[str, str], said: Callable[[str], None]) -> None:
+    """The three topics of a worker with this configuration; ConfigError, TopicError, errors of the cluster."""
+    config = Providers(config).resolved(config)
+    settings = parse_settings(config)
+    async with Clients(bootstrap_servers=settings["bootstrap.servers"]).admin("penstock-worker") as admin:
+        for store in STORES:
+            storage = storage_of(store, settings, config)
+            was_there = await admin.topics.is_there(storage.topic)
+            await create(admin, storage)
+            said(f"topic {storage.topic}: {'it is there already' if was_there else 'created'}")
 
 
 async def _when_known(cluster: ClusterClient, ask: Callable[[], Awaitable[Result]]) -> Result:

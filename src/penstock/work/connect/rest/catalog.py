@@ -3,17 +3,16 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from penstock import __version__
 from penstock.client.properties import with_properties
-from penstock.client.settings import ConsumerSettings, ProducerSettings
+from penstock.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
 from penstock.work.connect.api import SinkConnector
 from penstock.work.connect.built_in import CONNECTORS
-from penstock.work.connect.chain import PREDICATES, TRANSFORMS, chain_of
+from penstock.work.connect.chain import PREDICATES, TRANSFORMS, chain_of, named_keys
 from penstock.work.connect.config import ConfigError, ConfigKey, with_prefix
 from penstock.work.connect.converters import CONVERTERS, converter_of
 from penstock.work.connect.errors import KEYS as ERROR_KEYS
 from penstock.work.connect.headers import HEADER_CONVERTERS, header_converter_of
-from penstock.work.connect.plugins import PluginError, find_class, offered_by_packages
+from penstock.work.connect.plugins import VERSION, PluginError, find_class, offered_by_packages, version_of
 from penstock.work.connect.providers import Providers
 from penstock.work.connect.rest.errors import bad_request, not_found
 from penstock.work.connect.rest.secrets import HIDDEN, PASSWORD, without_secrets
@@ -27,7 +26,9 @@ from penstock.work.connect.runtime.kinds import (
     keys_beside_own,
     kind_of,
 )
+from penstock.work.connect.runtime.new_topics import GROUPS
 from penstock.work.connect.runtime.settings import refused_overrides
+from penstock.work.connect.versions import fits
 
 KINDS: Final[Mapping[str, Mapping[str, type[Any]]]] = {
     "connector": CONNECTORS,
@@ -48,7 +49,7 @@ def plugins(*, connectors_only: bool) -> list[dict[str, str]]:
             continue
         for name, plugin in (*built_in.items(), *_offered(kind)):
             type_ = TYPES.get(kind, kind) if kind != "connector" else type_of(plugin)
-            found.append({"class": name, "type": type_, "version": getattr(plugin, "version", __version__)})
+            found.append({"class": name, "type": type_, "version": version_of(plugin)})
     return found
 
 
@@ -56,15 +57,21 @@ def type_of(kind: type[Any]) -> str:
     return "source" if is_source(kind) else "sink"
 
 
-def definitions(name: str) -> list[dict[str, Any]]:
-    """RestError."""
+def definitions(name: str, version: str) -> list[dict[str, Any]]:
+    """Of the plugin in a version that fits; RestError."""
     for kind, built_in in KINDS.items():
         try:
             plugin = find_class(name, built_in, kind)
         except PluginError:
             continue
+        try:
+            is_installed = fits(version_of(plugin), version)
+        except ValueError as error:
+            raise bad_request(f"version: {error}") from None
+        if not is_installed:
+            raise not_found(f"plugin {name} is installed in version {version_of(plugin)}, and not in {version}")
         keys = keys_of(plugin) if kind == "connector" else getattr(plugin, "keys", ())
-        return [_definition(key, order) for order, key in enumerate(keys, start=1)]
+        return [_definition(key, _group(key), order) for order, key in enumerate(keys, start=1)]
     raise not_found(f"there is no plugin {name}")
 
 
@@ -100,15 +107,15 @@ def validated(
     for key, value in config.items():
         if value is None:
             errors.setdefault(key, []).append(f"{key} is null, and must be a text")
-    keys = keys_of(kind)
+    keys = [*((_group(key), key) for key in keys_of(kind)), *_named(given)]
     rows: list[dict[str, Any]] = [
-        {"definition": _definition(key, order), "value": _value(key, config, errors.pop(key.name, []))}
-        for order, key in enumerate(keys, start=1)
+        {"definition": _definition(key, group, order), "value": _value(key, config, errors.pop(key.name, []))}
+        for order, (group, key) in enumerate(keys, start=1)
     ]
     shown = without_secrets(config)
     rows += [{"definition": None, "value": _shown(key, shown.get(key), reasons)} for key, reasons in errors.items()]
     count = sum(len(row["value"]["errors"]) for row in rows)
-    groups = list(dict.fromkeys(group for key in keys if (group := _group(key))))
+    groups = list(dict.fromkeys(group for group, _ in keys if group))
     return {"name": name, "error_count": count, "groups": groups, "configs": rows}
 
 
@@ -119,12 +126,15 @@ def _errors(kind: Kind, given: Mapping[str, str], defaults: Mapping[str, str], s
             key.parse(given.get(key.name))
         except ValueError as error:
             errors.setdefault(key.name, []).append(str(error))
+    of_class = f"connector.{VERSION}"
     checks: list[tuple[str, Callable[[], object]]] = [
+        (of_class, lambda: find_class(given["connector.class"], CONNECTORS, "connector", given.get(of_class))),
         ("transforms", lambda: chain_of(given)),
         ("key.converter", lambda: converter_of(given, defaults, "key.converter")),
         ("value.converter", lambda: converter_of(given, defaults, "value.converter")),
         ("header.converter", lambda: header_converter_of(given, defaults)),
         ("producer.override", lambda: with_properties(ProducerSettings(), with_prefix(given, "producer.override."))),
+        ("admin.override", lambda: with_properties(ClientSettings(), with_prefix(given, "admin.override."))),
         ("consumer.override", lambda: with_properties(ConsumerSettings(), with_prefix(given, "consumer.override."))),
     ]
     for name, check in checks:
@@ -146,6 +156,14 @@ def _errors(kind: Kind, given: Mapping[str, str], defaults: Mapping[str, str], s
     return errors
 
 
+def _named(given: Mapping[str, str]) -> list[tuple[str, ConfigKey]]:
+    """None of a configuration whose names cannot be."""
+    try:
+        return named_keys(given)
+    except ConfigError:
+        return []
+
+
 def _offered(kind: str) -> Iterator[tuple[str, type[Any]]]:
     for point in offered_by_packages(kind):
         try:
@@ -154,7 +172,7 @@ def _offered(kind: str) -> Iterator[tuple[str, type[Any]]]:
             continue  # it cannot be loaded: a request that names it gets the reason
 
 
-def _definition(key: ConfigKey, order: int) -> dict[str, Any]:
+def _definition(key: ConfigKey, group: str | None, order: int) -> dict[str, Any]:
     return {
         "name": key.name,
         "type": key.type.upper(),
@@ -162,9 +180,9 @@ def _definition(key: ConfigKey, order: int) -> dict[str, Any]:
         "default_value": _text(key.default),
         "importance": key.importance.upper(),
         "documentation": key.documentation,
-        "group": _group(key),
-        "order": order if _group(key) else -1,
-        "width": "MEDIUM" if _group(key) else "NONE",
+        "group": group,
+        "order": order if group else -1,
+        "width": "MEDIUM" if group else "NONE",
         "display_name": key.name,
         "dependents": [],
     }
@@ -176,6 +194,8 @@ def _group(key: ConfigKey) -> str | None:
         return "Error Handling"
     if key.name in ("transforms", "predicates"):
         return key.name.title()
+    if key == GROUPS:
+        return "Topic Creation"
     return "Common" if key in (*KEYS, *SINK_KEYS, *SOURCE_KEYS) else None
 
 

@@ -218,8 +218,9 @@ class Herder:
 
 
 def _state(status: Status) -> dict[str, str]:
-    trace = {"trace": status.trace} if status.trace else {}
-    return {"state": status.state, "worker_id": status.worker_id, **trace}
+    more = {"trace": status.trace, "version": status.version}
+    known = {key: word for key, word in more.items() if word}
+    return {"state": status.state, "worker_id": status.worker_id, **known}
 
 
 def _type(config: Mapping[str, str]) -> str:

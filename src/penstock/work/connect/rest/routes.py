@@ -15,6 +15,7 @@ from penstock.work.connect.rest.herder import Herder
 from penstock.work.connect.rest.offsets import ConnectorOffsets
 from penstock.work.connect.runtime.loggers import level_named
 from penstock.work.connect.runtime.records import Target
+from penstock.work.connect.versions import LATEST
 
 NOTHING: Final = object()
 """An answer without a body."""
@@ -277,8 +278,9 @@ ROUTES: Final = (
         "GET",
         "/connector-plugins/{plugin}/config",
         "the keys of a plugin",
-        lambda _, asked: to_thread(definitions, asked.path["plugin"]),
-        (200, 404),
+        lambda _, asked: to_thread(definitions, asked.path["plugin"], asked.query.get("version", [LATEST])[0]),
+        (200, 400, 404),
+        {"version": "the one that it must have, or a range of them"},
     ),
     Route(
         "PUT",

@@ -5,6 +5,8 @@ from functools import partial
 from typing import Protocol
 
 from penstock.work.connect.config import parse
+from penstock.work.connect.plugins import version_of
+from penstock.work.connect.providers import Resolved
 from penstock.work.connect.runtime.kinds import KEYS, checked, checked_task_configs
 from penstock.work.connect.runtime.records import Target
 from penstock.work.connect.runtime.supervisor import Attempt, Goal, RunState, Supervisor
@@ -21,7 +23,9 @@ class RunningConnector:
         self._config = dict(config)
         self._attempt = attempt
         self._publish = publish
-        self._connector = checked(config)()
+        kind = checked(config)
+        self.version = version_of(kind)
+        self._connector = kind()
 
     async def run(self) -> None:
         call, connector = self._attempt.calls.call, self._connector
@@ -36,10 +40,10 @@ class RunningConnector:
 
 
 class ConnectorHost(Protocol):
-    def resolved(self, config: Mapping[str, str]) -> Mapping[str, str]:
-        """With what its references stand for; ConfigError."""
+    def look_up(self, config: Mapping[str, str]) -> Resolved:
+        """ConfigError."""
 
-    def tell(self, connector: str, state: RunState, trace: str) -> None: ...
+    def tell(self, connector: str, state: RunState, trace: str, version: str | None) -> None: ...
 
     async def publish(self, connector: str, config: Mapping[str, str], configs: TaskConfigs) -> None: ...
 
@@ -50,13 +54,16 @@ class ConnectorSupervisor(Supervisor[RunningConnector]):
         self._connector = name
         self._host = host
 
+    def look_up(self, config: Mapping[str, str]) -> Resolved:
+        return self._host.look_up(config)
+
     def make(self, config: Mapping[str, str], attempt: Attempt) -> RunningConnector:
-        return RunningConnector(
-            self._host.resolved(config), attempt, partial(self._host.publish, self._connector, config)
-        )
+        made = RunningConnector(config, attempt, partial(self._host.publish, self._connector, attempt.written))
+        self.version = made.version
+        return made
 
     def tell(self, state: RunState, trace: str = "") -> None:
-        self._host.tell(self._connector, state, trace)
+        self._host.tell(self._connector, state, trace, self.version)
 
     def _begin(self, wanted: Goal) -> None:
         if wanted.target is Target.STARTED:

@@ -11,7 +11,8 @@ from penstock.work.connect.api import Connector, SinkConnector, SourceConnector
 from penstock.work.connect.built_in import CONNECTORS
 from penstock.work.connect.chain import chain_of
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
-from penstock.work.connect.plugins import PluginError, find_class
+from penstock.work.connect.plugins import VERSION, PluginError, find_class
+from penstock.work.connect.runtime.new_topics import GROUPS, topic_groups
 
 logger = logging.getLogger(__name__)
 
@@ -29,17 +30,30 @@ def _check_pattern(text: str) -> None:
 
 
 RESTARTS: Final = ConfigKey("task.restarts.max", "int", 5, "How often a task that fails is started again.", least=0)
+RELOAD: Final = ConfigKey(
+    "config.action.reload",
+    default="restart",
+    documentation="What becomes of what runs with a looked-up value whose time is over.",
+    choices=("none", "restart"),
+    importance="low",
+)
 KEYS: Final = (
     ConfigKey("name", required=True, documentation="the name of the connector", importance="high", check=_check_name),
     ConfigKey("connector.class", "class", required=True, documentation="what it is", importance="high"),
+    ConfigKey(f"connector.{VERSION}", documentation="The version that it must have: 1.2, or a range like [1.0,2.0)."),
     ConfigKey("tasks.max", "int", 1, "The most tasks that it may have.", least=1, importance="high"),
     ConfigKey("tasks.max.enforce", "boolean", True, "Whether a connector that wants more tasks fails."),
     ConfigKey("key.converter", "class", None, "What keys are in topics; the worker's, if none is named."),
     ConfigKey("value.converter", "class", None, "What values are in topics; the worker's, if none is named."),
     ConfigKey("header.converter", "class", None, "What headers are in topics; the worker's, if none is named."),
+    *(
+        ConfigKey(f"{part}.converter.{VERSION}", documentation=f"The version of {part}.converter, in the same way.")
+        for part in ("key", "value", "header")
+    ),
     ConfigKey("transforms", "list", (), "The transforms that records go through, by names of one's own."),
     ConfigKey("predicates", "list", (), "What says to which records a transform applies, by names of one's own."),
     RESTARTS,
+    RELOAD,
     *errors.KEYS,
 )
 SINK_KEYS: Final = (
@@ -50,7 +64,7 @@ SINK_KEYS: Final = (
         check=_check_pattern,
     ),
 )
-SOURCE_KEYS: Final = (
+_PROMISES: Final = (
     ConfigKey(
         "exactly.once.support",
         default="requested",
@@ -64,14 +78,16 @@ SOURCE_KEYS: Final = (
         choices=("poll", "interval", "connector"),
     ),
 )
-_KEPT_BY_NONE: Final = {key.name: key.default for key in SOURCE_KEYS}
+_KEPT_BY_NONE: Final = {key.name: key.default for key in _PROMISES}
+SOURCE_KEYS: Final = (*_PROMISES, GROUPS)
 Kind = type[SourceConnector] | type[SinkConnector]
 
 
 def kind_of(config: Mapping[str, str]) -> Kind:
     """ConfigError, PluginError."""
-    name = parse(KEYS, config)["connector.class"]
-    kind = find_class(name, CONNECTORS, "connector")
+    settings = parse(KEYS, config)
+    name = settings["connector.class"]
+    kind = find_class(name, CONNECTORS, "connector", settings[f"connector.{VERSION}"])
     if not issubclass(kind, SourceConnector | SinkConnector):
         raise PluginError(f"{name} is neither a SourceConnector nor a SinkConnector")
     return kind
@@ -95,7 +111,13 @@ def keys_beside_own(kind: Kind) -> tuple[ConfigKey, ...]:
 
 def contradictions(kind: Kind, config: Mapping[str, str]) -> dict[str, list[str]]:
     """What cannot be, though each key for itself is good."""
-    return _topic_errors(config) if issubclass(kind, SinkConnector) else _promises(config)
+    if issubclass(kind, SinkConnector):
+        return _topic_errors(config)
+    try:
+        topic_groups(config)
+    except ConfigError as error:
+        return _promises(config) | {key: list(reasons) for key, reasons in error.errors.items()}
+    return _promises(config)
 
 
 def _promises(config: Mapping[str, str]) -> dict[str, list[str]]:

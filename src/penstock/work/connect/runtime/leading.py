@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from penstock.work.connect.providers import with_references
+from penstock.work.connect.providers import Resolved, with_references
 from penstock.work.connect.runtime.config_state import Config, ConfigState
 from penstock.work.connect.runtime.connectors import ConnectorSupervisor, TaskConfigs
 from penstock.work.connect.runtime.kinds import is_source, kind_of
@@ -44,15 +44,15 @@ class Leading:
         statuses: Statuses,
         patience_s: float,
         may_write: Callable[[], bool],
-        resolved: Callable[[Config], Config],
+        look_up: Callable[[Config], Resolved],
     ) -> None:
-        """`resolved` looks up what stands elsewhere."""
+        """`look_up` finds what stands elsewhere."""
         self._state = state
         self._log = log
         self._statuses = statuses
         self._patience_s = patience_s
         self._may_write = may_write
-        self._resolved = resolved
+        self._look_up = look_up
         self._writing = asyncio.Lock()
         self._connectors: dict[str, ConnectorSupervisor] = {}
         self._dropping = Scope()
@@ -97,12 +97,12 @@ class Leading:
 
     # ConnectorHost
 
-    def resolved(self, config: Config) -> Config:
-        return self._resolved(config)
+    def look_up(self, config: Config) -> Resolved:
+        return self._look_up(config)
 
-    def tell(self, connector: str, state: RunState, trace: str) -> None:
+    def tell(self, connector: str, state: RunState, trace: str, version: str | None) -> None:
         if self._may_write():
-            self._statuses.tell_connector(connector, state, trace)
+            self._statuses.tell_connector(connector, state, trace, version)
 
     async def publish(self, connector: str, config: Config, configs: TaskConfigs) -> None:
         while True:

@@ -49,12 +49,13 @@ class TaskId(Value):
 
 
 class Status(Value):
-    """Of a connector or a task: its state, the worker that said it, and in which generation."""
+    """Of a connector or a task: its state, the worker that said it and in which generation, the plugin's version."""
 
     state: str
     trace: str | None
     worker_id: str
     generation: int
+    version: str | None = None
 
 
 def encode(document: object) -> bytes:
@@ -102,17 +103,19 @@ def read_target(document: Mapping[str, Any]) -> Target:
 
 
 def status(one: Status) -> bytes:
-    return encode({"state": one.state, "trace": one.trace, "worker_id": one.worker_id, "generation": one.generation})
+    words = {"state": one.state, "trace": one.trace, "worker_id": one.worker_id, "generation": one.generation}
+    return encode({**words, "version": one.version})
 
 
 def read_status(document: Mapping[str, Any]) -> Status | None:
     try:
-        trace = document.get("trace")
+        trace, version = document.get("trace"), document.get("version")
         return Status(
             str(document["state"]),
             None if trace is None else str(trace),
             str(document["worker_id"]),
             int(document["generation"]),
+            None if version is None else str(version),
         )
     except (KeyError, TypeError, ValueError):
         return None

@@ -6,18 +6,19 @@ after a crash some records come again, and none is missing.
 
 import asyncio
 import json
+import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
+from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
 from penstock.client.consumer import Consumer
 from penstock.client.consumer.listeners import RebalanceListener
 from penstock.client.producer import Producer
 from penstock.client.values import ConsumedRecord, OffsetAndMetadata, RecordMetadata, TopicPartition
-from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
 from penstock.work.connect.api import (
     Position,
@@ -37,12 +38,14 @@ from penstock.work.connect.conversion import Conversion, OutgoingRecord, Steps
 from penstock.work.connect.errors import LEFT_OUT, LEFT_OUT_REPLICAS, ErrorPolicy, Failure, Skipped, error_headers
 from penstock.work.connect.metrics import Metric
 from penstock.work.connect.providers import Providers
+from penstock.work.connect.runtime.new_topics import NewTopics, topic_groups
 from penstock.work.connect.runtime.supervisor import Attempt, pause
 
 IDLE_S: Final = 0.1
 """How long a source without records is left alone."""
 RETRY_S: Final = 0.5
 POLL_MS: Final = 500
+logger = logging.getLogger(__name__)
 
 
 class Environment(Value, kw_only=True):
@@ -50,8 +53,10 @@ class Environment(Value, kw_only=True):
     config: Mapping[str, str]
     providers: Providers
     flush_interval_ms: int
+    flush_timeout_s: float
     shutdown_timeout_s: float
     tracks_topics: bool
+    makes_topics: bool
 
 
 class TaskHost(Protocol):
@@ -86,8 +91,17 @@ class TaskSetting(Value, kw_only=True):
         return f"{self.connector}-{self.number}"
 
     def client(self, kind: str) -> dict[str, str]:
-        """The settings of a producer or consumer: the worker's, then the connector's own."""
-        return {**with_prefix(self.environment.config, f"{kind}."), **with_prefix(self.config, f"{kind}.override.")}
+        """The settings of a producer, consumer or admin: the worker's, then the connector's own."""
+        of_worker = with_prefix(self.environment.config, f"{kind}.")
+        return {
+            **{
+                key: value for key, value in of_worker.items() if not key.startswith("listeners")
+            },  # of the REST interface
+            **with_prefix(self.config, f"{kind}.override."),
+        }
+
+    def admin(self) -> Admin:
+        return self.environment.clients.admin(f"connector-admin-{self.name}", self.client("admin"))
 
 
 class RunningTask(ABC):
@@ -135,10 +149,16 @@ class RunningTask(ABC):
             self._topics.add(topic)
             self._host.uses(topic)
 
+    def _say_late(self) -> None:
+        limit_s = self.setting.environment.flush_timeout_s
+        logger.warning(
+            "%s: how far it is was not stored within %g s (offset.flush.timeout.ms)", self.setting.name, limit_s
+        )
+
     async def _delivered(self) -> None:
-        """Wait until all records are in Kafka."""
-        sent, self._sent = self._sent, []
-        await asyncio.gather(*sent)
+        """Wait until all records are in Kafka; they are on their way still if that is cancelled."""
+        await asyncio.shield(asyncio.gather(*self._sent))
+        self._sent = []
 
 
 class RunningSource(RunningTask):
@@ -149,9 +169,11 @@ class RunningSource(RunningTask):
             setting.steps.may_block, self._attempt.calls, ErrorPolicy(setting.errors, setting.name)
         )
         self._offsets: dict[str, tuple[Position, Position]] = {}
+        groups = topic_groups(setting.config) if setting.environment.makes_topics else ()
+        self._new_topics = NewTopics(groups, setting.admin)
 
     async def run(self) -> None:
-        context = SourceContext(self._host.offset, self._host.owned_until_s)
+        context = SourceContext(self._host.offset, self._host.owned_until_s, asyncio.get_running_loop().time)
         await self._host.offsets_known()
         async with self._new_producer() as producer:
             await self._call(self._task.start, self.setting.config, context)
@@ -182,16 +204,24 @@ class RunningSource(RunningTask):
             key = json.dumps(dict(record.source_partition), sort_keys=True)
             self._offsets[key] = (record.source_partition, record.source_offset)
             if outgoing is not None:
+                if outgoing.record.topic not in self._topics:
+                    await self._new_topics.make(outgoing.record.topic)
                 await self._send(producer, outgoing)
                 self.records += 1
 
     async def _flush(self) -> None:
-        """All records are in Kafka before their offsets are stored."""
-        await self._delivered()
-        offsets, self._offsets = self._offsets, {}
-        if offsets:
-            await self._host.store(list(offsets.values()))
-            await self._call(self._task.commit)
+        """All records are in Kafka before their offsets are stored; what takes too long comes with the next flush."""
+        try:
+            async with asyncio.timeout(self.setting.environment.flush_timeout_s):
+                await self._delivered()
+                if not self._offsets:
+                    return
+                await self._host.store(list(self._offsets.values()))
+        except TimeoutError:
+            self._say_late()
+            return
+        self._offsets = {}
+        await self._call(self._task.commit)
 
 
 class RunningSink(RunningTask, RebalanceListener):
@@ -325,8 +355,13 @@ class RunningSink(RunningTask, RebalanceListener):
             await self._delivered()
             news = {partition: to for partition, to in safe.items() if self._committed.get(partition) != to.offset}
             assert self._consumer is not None
-            if news:
-                await self._consumer.commit(news)
+            try:
+                async with asyncio.timeout(self.setting.environment.flush_timeout_s):
+                    if news:
+                        await self._consumer.commit(news)
+            except TimeoutError:
+                self._say_late()
+                return
             for partition, to in safe.items():
                 self._committed[partition] = to.offset
                 if to.offset >= self._done[partition]:
@@ -366,12 +401,8 @@ class RunningSink(RunningTask, RebalanceListener):
         if not topic:
             return
         new = NewTopic(name=topic, partitions=1, replication_factor=self.setting.errors[LEFT_OUT_REPLICAS])
-        async with self.setting.environment.clients.admin(f"connector-admin-{self.setting.name}") as admin:
-            try:
-                await admin.topics.create(new)
-            except KafkaError as error:
-                if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-                    raise
+        async with self.setting.admin() as admin:
+            await admin.topics.create_unless_there(new)
 
     async def _report(self, failure: Failure, record: ConsumedRecord | None) -> None:
         """Send what was left out to the dead letter queue."""

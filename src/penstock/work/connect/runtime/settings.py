@@ -20,6 +20,13 @@ KEYS: Final = (
     ConfigKey(
         "offset.flush.interval.ms", "long", 60_000, "How often it is written down how far sources were read.", least=1
     ),
+    ConfigKey(
+        "offset.flush.timeout.ms",
+        "long",
+        5_000,
+        "How long that may take; then it is tried again with the next time.",
+        least=1,
+    ),
     ConfigKey("task.shutdown.graceful.timeout.ms", "long", 5_000, "How long tasks may take to end.", least=0),
     ConfigKey("listeners", "list", ("http://127.0.0.1:8083",), "Where the REST interface listens."),
     ConfigKey("rest.advertised.host.name", documentation="How other workers reach it."),
@@ -37,6 +44,7 @@ KEYS: Final = (
         choices=("All", "None", "Principal", "Allowlist"),
     ),
     ConfigKey("connector.client.config.override.allowlist", "list", (), "Those, where the policy is Allowlist."),
+    ConfigKey("topic.creation.enable", "boolean", True, "Whether topic.creation.* of sources make topics."),
     ConfigKey("topic.tracking.enable", "boolean", True, "Whether it is kept which topics a connector uses."),
     ConfigKey("topic.tracking.allow.reset", "boolean", True, "Whether that may be forgotten on request."),
 )

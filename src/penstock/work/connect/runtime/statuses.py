@@ -70,11 +70,11 @@ class Statuses:
 
     # What is told
 
-    def tell_connector(self, name: str, state: RunState, trace: str = "") -> None:
-        self._tell(f"{CONNECTOR_STATUS}{name}", self._connectors.get(name), state, trace)
+    def tell_connector(self, name: str, state: RunState, trace: str = "", version: str | None = None) -> None:
+        self._tell(f"{CONNECTOR_STATUS}{name}", self._connectors.get(name), state, trace, version)
 
-    def tell_task(self, task: TaskId, state: RunState, trace: str = "") -> None:
-        self._tell(f"{TASK_STATUS}{task}", self._tasks.get(task.connector, {}).get(task.number), state, trace)
+    def tell_task(self, task: TaskId, state: RunState, trace: str = "", version: str | None = None) -> None:
+        self._tell(f"{TASK_STATUS}{task}", self._tasks.get(task.connector, {}).get(task.number), state, trace, version)
 
     def tell_topic(self, task: TaskId, topic: str, now_ms: int) -> None:
         if topic not in self._topics.get(task.connector, {}):
@@ -96,11 +96,11 @@ class Statuses:
         for topic in self.topics(connector):
             self._say(topic_key(topic, connector).encode(), None)
 
-    def _tell(self, key: str, known: Status | None, state: RunState, trace: str) -> None:
+    def _tell(self, key: str, known: Status | None, state: RunState, trace: str, version: str | None) -> None:
         is_later = known is not None and known.worker_id != self.worker_id and known.generation > self.generation
         if state is RunState.UNASSIGNED and is_later:
             return
-        told = Status(state.value, trace[:LONGEST_TRACE] or None, self.worker_id, self.generation)
+        told = Status(state.value, trace[:LONGEST_TRACE] or None, self.worker_id, self.generation, version)
         self._say(key.encode(), status(told))
 
     def _say(self, key: bytes, value: bytes | None) -> None:

@@ -21,7 +21,8 @@ from typing import Final, Generic, Protocol, TypeVar
 from penstock.client.errors import ConnectionFailedError
 from penstock.protocol.value import Value
 from penstock.work.connect.calls import LONG_S, Calls
-from penstock.work.connect.runtime.kinds import RESTARTS
+from penstock.work.connect.providers import Resolved
+from penstock.work.connect.runtime.kinds import RELOAD, RESTARTS
 from penstock.work.connect.runtime.records import Target
 
 FIRST_RESTART_S: Final = 1.0
@@ -51,11 +52,14 @@ class Goal(Value):
 
 
 class Attempt(Value):
-    """Given to each run: it ends when `stopping` is set, and reports when it has `begun`."""
+    """Given to each run: it ends when `stopping` is set, and reports when it has `begun`. `written` is the
+    configuration with its references.
+    """
 
     calls: Calls
     stopping: asyncio.Event
     begun: Callable[[], None]
+    written: Mapping[str, str]
 
 
 class Runnable(Protocol):
@@ -77,6 +81,8 @@ class Supervisor(ABC, Generic[Running]):
         """`patience_s` is how long an orderly end may take (task.shutdown.graceful.timeout.ms)."""
         self.current: Running | None = None
         """What runs, or has failed and may be started again."""
+        self.version: str | None = None
+        """Of the plugin, when that is known."""
         self.is_fenced = False
         self._name = name
         self._patience_s = patience_s
@@ -91,8 +97,12 @@ class Supervisor(ABC, Generic[Running]):
         self._supervising = asyncio.create_task(self._supervise(), name=f"supervisor of {name}")
 
     @abstractmethod
+    def look_up(self, config: Mapping[str, str]) -> Resolved:
+        """What its references stand for; called before each run, in a thread of its own."""
+
+    @abstractmethod
     def make(self, config: Mapping[str, str], attempt: Attempt) -> Running:
-        """Called for each run, in a thread of its own."""
+        """The same, after that, with what was looked up."""
 
     @abstractmethod
     def tell(self, state: RunState, trace: str = "") -> None: ...
@@ -192,14 +202,26 @@ class Supervisor(ABC, Generic[Running]):
 
     async def _run(self, config: Mapping[str, str], stopping: asyncio.Event) -> None:
         calls = Calls(self._name, partial(self._say_what_lasts, stopping))
-        attempt = Attempt(calls, stopping, lambda: self._say_it_runs(stopping))
+        attempt = Attempt(calls, stopping, lambda: self._say_it_runs(stopping), config)
+        again: asyncio.TimerHandle | None = None
         try:
-            made = await calls.call(self.make, config, attempt)
+            resolved: Resolved = await calls.call(self.look_up, config)
+            reload = RELOAD.parse(resolved.config.get(RELOAD.name))
+            if resolved.good_for_ms is not None and reload == RELOAD.default:
+                again = asyncio.get_running_loop().call_later(resolved.good_for_ms / 1000, self._begin_again, stopping)
+            made = await calls.call(self.make, resolved.config, attempt)
             if not stopping.is_set():
                 self.current = made
                 await made.run()
         finally:
+            if again is not None:
+                again.cancel()
             calls.close()
+
+    def _begin_again(self, stopping: asyncio.Event) -> None:
+        """What was looked up for this run is good no longer (config.action.reload)."""
+        if self._life is not None and stopping is self._stopping:
+            self.restart()
 
     def _say_it_runs(self, stopping: asyncio.Event) -> None:
         """Not as it ends: a status that was taken away with its task would come back for good."""

@@ -10,7 +10,8 @@ from penstock.work.connect.api import Position, SinkTask, SourceTask
 from penstock.work.connect.config import parse
 from penstock.work.connect.conversion import steps_of
 from penstock.work.connect.metrics import Metric
-from penstock.work.connect.plugins import PluginError
+from penstock.work.connect.plugins import PluginError, version_of
+from penstock.work.connect.providers import Resolved
 from penstock.work.connect.runtime.config_state import ConfigState
 from penstock.work.connect.runtime.kinds import KEYS, kind_of
 from penstock.work.connect.runtime.records import TASK, TaskId, parse_task
@@ -61,9 +62,12 @@ class TaskSupervisor(Supervisor[RunningTask]):
         self._environment = environment
         self._owned_until_s = owned_until_s
 
+    def look_up(self, config: Mapping[str, str]) -> Resolved:
+        """ConfigError."""
+        return self._environment.providers.look_up(config)
+
     def make(self, config: Mapping[str, str], attempt: Attempt) -> RunningTask:
         """ConfigError, PluginError, or what the task raises."""
-        config = self._environment.providers.resolved(config)
         setting = TaskSetting(
             number=self._task.number,
             config=config,
@@ -72,6 +76,7 @@ class TaskSupervisor(Supervisor[RunningTask]):
             errors=parse(KEYS, config),
         )
         kind = kind_of(config)
+        self.version = version_of(kind)
         task = kind.task_class()
         if isinstance(task, SourceTask):
             return RunningSource(setting, task, self, attempt)
@@ -81,7 +86,7 @@ class TaskSupervisor(Supervisor[RunningTask]):
 
     def tell(self, state: RunState, trace: str = "") -> None:
         if not self.is_fenced:
-            self._statuses.tell_task(self._task, state, trace)
+            self._statuses.tell_task(self._task, state, trace, self.version)
 
     # What the task asks
 

@@ -49,12 +49,14 @@ class ConnectWorker(GroupMembership, ABC):
             config=config,
             providers=self.providers,
             flush_interval_ms=settings["offset.flush.interval.ms"],
+            flush_timeout_s=settings["offset.flush.timeout.ms"] / 1000,
             shutdown_timeout_s=patience_s,
             tracks_topics=settings["topic.tracking.enable"],
+            makes_topics=settings["topic.creation.enable"],
         )
         self.tasks = Tasks(self.state, self.statuses, self.offsets, environment, self)
         self.leading = Leading(
-            self.state, self.config_log, self.statuses, patience_s, self.may_lead, self.providers.resolved
+            self.state, self.config_log, self.statuses, patience_s, self.may_lead, self.providers.look_up
         )
         self._is_started = False
 

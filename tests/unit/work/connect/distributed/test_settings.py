@@ -33,6 +33,9 @@ def test_a_topic_takes_further_keys() -> None:
     assert (storage.topic, storage.partitions, storage.replication_factor) == ("o", 7, 3)
     assert storage.configs == {"min.insync.replicas": "2", "cleanup.policy": "compact"}
     assert storage_of("config", parse_settings(config), config).partitions == 1
+    assert storage.is_automatic
+    config |= {"internal.topics.automatic.creation.enable": "false"}
+    assert not storage_of("offset", parse_settings(config), config).is_automatic
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from penstock.work.connect.providers import Resolved
 from penstock.work.connect.runtime.config_state import ConfigState
 from penstock.work.connect.runtime.leading import Leading, NotLeadingError
 from penstock.work.connect.runtime.records import Target
@@ -27,7 +28,7 @@ async def test_a_change_is_written_whole_or_not_at_all(
     answers = iter([True] * leads)
     log = MemoryLog(lambda key, value, offset: keys.append(key.decode()), lambda: None)
     statuses = Statuses("one:1", lambda key, value: None)
-    leading = Leading(ConfigState(), log, statuses, 1.0, lambda: next(answers, False), dict)
+    leading = Leading(ConfigState(), log, statuses, 1.0, lambda: next(answers, False), Resolved)
     try:
         await change(leading)
     except NotLeadingError:

@@ -26,7 +26,7 @@ def test_the_bytes() -> None:
     assert offset_key("a", {"filename": "x"}) == b'["a",{"filename":"x"}]'
     assert target_state(Target.STOPPED) == b'{"state":"PAUSED","state.v2":"STOPPED"}'
     assert status(Status("RUNNING", None, "h:1", 3)) == (
-        b'{"state":"RUNNING","trace":null,"worker_id":"h:1","generation":3}'
+        b'{"state":"RUNNING","trace":null,"worker_id":"h:1","generation":3,"version":null}'
     )
     assert topic_use("t", TaskId("c", 2), 9) == (
         b'{"topic":{"name":"t","connector":"c","task":2,"discoverTimestamp":9}}'
@@ -44,7 +44,7 @@ def test_tasks_are_named_by_their_connector_and_a_number(text: str, task: TaskId
 
 
 def test_what_comes_back() -> None:
-    one = Status("FAILED", "why", "h:1", 3)
+    one = Status("FAILED", "why", "h:1", 3, "1.0")
     assert read_status(decode(status(one)) or {}) == one
     assert parse_offset_key(offset_key("a", {"x": 1})) == ("a", {"x": 1})
     assert parse_topic_key(topic_key("t", "c:connector-d")) == ("t", "c:connector-d")

@@ -86,14 +86,16 @@ class Setting:
     """What tasks are given, but for the task."""
 
     def __init__(self, address: str) -> None:
-        self.attempt = Attempt(calls=Calls("task"), stopping=asyncio.Event(), begun=lambda: None)
+        self.attempt = Attempt(calls=Calls("task"), stopping=asyncio.Event(), begun=lambda: None, written={})
         environment = Environment(
             clients=Clients(bootstrap_servers=address),
             config={},
             providers=Providers({}),
             flush_interval_ms=0,
+            flush_timeout_s=60.0,
             shutdown_timeout_s=1.0,
             tracks_topics=False,
+            makes_topics=True,
         )
         self.task = TaskSetting(
             number=0, config=CONFIG, environment=environment, steps=steps_of(CONFIG, {}), errors=parse(KEYS, CONFIG)
@@ -139,6 +141,28 @@ async def test_offsets_of_a_source_are_stored_when_its_records_are_in_kafka() ->
         await RunningSource(setting.task, task, host, setting.attempt).run()
         assert host.stored == [(1, [{"line": 1}]), (2, [{"line": 2}])]
         assert task.commits == 2
+
+
+class Stuck(Host):
+    """Its first store never ends."""
+
+    async def store(self, offsets: Sequence[tuple[Position, Position]]) -> None:
+        self.tries += 1
+        if self.tries == 1:
+            await asyncio.Event().wait()
+        await super().store(offsets)
+
+    tries = 0
+
+
+async def test_a_store_that_lasts_too_long_is_tried_again_with_the_next_one(caplog: pytest.LogCaptureFixture) -> None:
+    async with kafka_and_setting() as (kafka, setting):
+        task, host = Counting(setting.attempt), Stuck(kafka)
+        impatient = setting.task.replace(environment=setting.task.environment.replace(flush_timeout_s=0.05))
+        await RunningSource(impatient, task, host, setting.attempt).run()
+        assert host.stored == [(2, [{"line": 2}])]
+        assert task.commits == 1
+        assert "offset.flush.timeout.ms" in caplog.text
 
 
 class Sending(SinkTask):

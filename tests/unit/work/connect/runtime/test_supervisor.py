@@ -1,8 +1,9 @@
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 
+from penstock.work.connect.providers import Resolved
 from penstock.work.connect.runtime import supervisor as module
 from penstock.work.connect.runtime.supervisor import Attempt, RunState, Supervisor
 
@@ -23,11 +24,16 @@ class Slow:
 
 
 class Supervised(Supervisor[Slow]):
-    def __init__(self, patience_s: float = 60.0) -> None:
+    def __init__(self, patience_s: float = 60.0, lives_ms: Sequence[int] = ()) -> None:
+        """What is looked up is good for so long, one run after the other, and then for ever."""
         super().__init__("one", patience_s)
+        self.lives_ms = list(lives_ms)
         self.made: list[Slow] = []
         self.told: list[tuple[RunState, str]] = []
         self.news = asyncio.Event()
+
+    def look_up(self, config: Mapping[str, str]) -> Resolved:
+        return Resolved({**config, "looked": "up"}, self.lives_ms.pop(0) if self.lives_ms else None)
 
     def make(self, config: Mapping[str, str], attempt: Attempt) -> Slow:
         self.made.append(Slow(config, attempt))
@@ -94,3 +100,27 @@ async def test_what_was_left_behind_says_nothing_any_more() -> None:
     supervisor.made[0].attempt.begun()
     await supervisor.give_up()
     assert supervisor.told == [(RunState.RUNNING, ""), (RunState.RUNNING, "")]
+
+
+async def test_what_was_looked_up_for_a_while_is_looked_up_again() -> None:
+    supervisor = Supervised(lives_ms=[0])
+    supervisor.want({"a": "${short:lived}"})
+    while not supervisor.made:
+        await supervisor.until_told(len(supervisor.told) + 1)
+    await supervisor.made[0].attempt.stopping.wait()
+    supervisor.made[0].let_go.set()
+    while len(supervisor.made) < 2:
+        await supervisor.until_told(len(supervisor.told) + 1)
+    assert supervisor.made[1].config == {"a": "${short:lived}", "looked": "up"}
+    assert supervisor.made[1].attempt.written == {"a": "${short:lived}"}
+    supervisor.made[1].let_go.set()
+    await supervisor.give_up()
+
+
+async def test_nothing_is_looked_up_again_where_that_is_not_wanted() -> None:
+    supervisor = Supervised(lives_ms=[0])
+    supervisor.want({"config.action.reload": "none"})
+    await supervisor.until_told(1)
+    supervisor.made[0].let_go.set()
+    await supervisor.give_up()
+    assert [state for state, _ in supervisor.told] == [RunState.RUNNING]

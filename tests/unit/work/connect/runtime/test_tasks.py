@@ -17,6 +17,8 @@ ENVIRONMENT = Environment(
     config={},
     providers=Providers({}),
     flush_interval_ms=1,
+    flush_timeout_s=60.0,
+    makes_topics=True,
     shutdown_timeout_s=1,
     tracks_topics=False,
 )
