@@ -6,7 +6,7 @@ from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.output import Value, joined, print_rows
 from penstock.client.admin import Admin
 from penstock.client.admin.groups import GroupDescription
-from penstock.client.log_offsets import Failures
+from penstock.client.at_leaders import Failures
 from penstock.client.values import LATEST, TopicPartition
 from penstock.protocol.errors import ErrorCode
 
