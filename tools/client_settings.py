@@ -47,6 +47,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "max.request.size": "bytes of a request",
     "metadata.cluster.check.enable": "whether a broker is told which node of which cluster is looked for (KIP-1242)",
     "metadata.max.age.ms": "how old what is known of the cluster may be",
+    "partitioner.class": "`RoundRobinPartitioner`, or your own as `module:Class`; none for Kafka's usual way",
     "partition.assignment.strategy": "the assignors, in the order of preference",
     "request.timeout.ms": "how long a broker may take to answer",
     "retries": "how often a batch is sent again",
@@ -76,7 +77,7 @@ def settings_tables() -> str:
     others = [key for key in missing if not key.startswith(SECURITY)]
     parts.append(
         f"Not there: {', '.join(f'`{key}`' for key in others)}; and all of TLS and SASL ({len(missing) - len(others)} "
-        "settings). Serializers, interceptors and a partitioner are given to the client as objects, not by name."
+        "settings). Serializers and interceptors are given to the client as objects, not by name."
     )
     return "\n\n".join(parts)
 

@@ -22,6 +22,8 @@ what `penstock` does with it; `--help`, which all of them have, is left out. Wha
 """
 NO_SECURITY = "not there: there are no users, quotas and access rights yet"
 NO_CLASS = "not there: Kafka's takes a class of Java"
+NO_METRICS = "not there: the clients keep no metrics by Kafka's names"
+NO_TRANSACTIONS = "not there: nor are transactions"
 VERSION = "`penstock --version` says it for all commands"
 OLD_CONFIG = "Kafka's older name of `--command-config`, which is there"
 NOTES: Final[Mapping[tuple[str, str], str]] = {
@@ -34,21 +36,27 @@ NOTES: Final[Mapping[tuple[str, str], str]] = {
     ("configs", "--ip-defaults"): NO_SECURITY,
     ("configs", "--user"): NO_SECURITY,
     ("configs", "--user-defaults"): NO_SECURITY,
+    ("consumer-perf-test", "--print-metrics"): NO_METRICS,
+    ("consumer-perf-test", "--socket-buffer-size"): "not there: the operating system sizes it",
     ("consume", "--enable-systest-events"): "not there: it is for the tests of Kafka itself",
     ("dump-log", "--key-decoder-class"): NO_CLASS,
     ("dump-log", "--value-decoder-class"): NO_CLASS,
     ("dump-log", "--max-message-size"): "not needed: a batch of any size is read",
     ("dump-log", "--remote-log-metadata-decoder"): "not there: nor is tiered storage",
     ("dump-log", "--share-group-state-decoder"): "not there: nor are share groups",
-    ("dump-log", "--transaction-log-decoder"): "not there: nor are transactions",
-    ("features", "--node-id"): "not there: any node is asked",
+    ("dump-log", "--transaction-log-decoder"): NO_TRANSACTIONS,
     ("groups", "--validate-regex"): "not there: nor is the consumer protocol of KIP-848, whose expressions it checks",
     ("leader-election", "--admin.config"): OLD_CONFIG,
     ("produce", "--line-reader"): NO_CLASS,
     ("produce", "--socket-buffer-size"): "not there: the operating system sizes it",
+    ("producer-perf-test", "--print-metrics"): NO_METRICS,
+    ("producer-perf-test", "--transaction-duration-ms"): NO_TRANSACTIONS,
+    ("producer-perf-test", "--transactional-id"): NO_TRANSACTIONS,
     ("replica-verification", "--broker-list"): "`--bootstrap-server`",
+    ("streams-application-reset", "--config-file"): OLD_CONFIG,
     ("topics", "--delete-config"): "not there: Kafka refuses it since 4.0, use `penstock configs`",
     ("topics", "--partition-size-limit-per-response"): "not needed: answers are not cut into pages",
+    ("verifiable-consumer", "--group-remote-assignor"): "not there: nor is the consumer protocol of KIP-848",
 }
 """By command and option. Options of a subcommand that is missing as a whole need none."""
 NO_SUBCOMMAND: Final = "not there: nor is the subcommand"

@@ -44,17 +44,21 @@ PRINT_NOTHING_OF_A_CLUSTER = {
 GROUP = ("--group", WORD)
 CALLS: dict[str, list[tuple[str, ...]]] = {
     "balance": [("plan",)],
-    "cluster": [("describe",), ("list-endpoints",)],
+    "broker-api-versions": [()],
+    "cluster": [("describe",), ("list-endpoints",), ("api-versions",)],
     "configs": [("--describe", "--broker", "1", "--all"), ("--describe", "--entity-type", "client-metrics")],
     "connect": [("list",), ("status", WORD), ("tasks", EVIL), ("offsets", EVIL), ("plugins",)],
     "consume": [("--topic", "t", "--from-beginning", "--max-messages", "1")],
+    "consumer-perf-test": [("--topic", WORD, "--num-records", "1")],
     "controller": [()],
+    "delete-records": [("--offset-json-file", "{records}")],
     "dump-log": [
         ("--files", "{data}/t-0/00000000000000000000.log", "--print-data-log"),
         ("--files", "{data}/__consumer_offsets-0/00000000000000000000.log", "--offsets-decoder"),
         ("--files", "{data}/__cluster_metadata-0/00000000000000000000.log", "--cluster-metadata-decoder"),
         ("--files", "{data}/__cluster_metadata-0/00000000000000000000.log", "--print-data-log", "--deep-iteration"),
     ],
+    "e2e-latency": [("--topic", WORD, "--num-records", "1", "--producer-acks", "1", "--record-size", "1")],
     "features": [("describe",)],
     "groups": [
         ("--list",),
@@ -73,11 +77,15 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
     "metadata-shell": [("tree", "/"), ("find", "/"), ("ls", "/image/configs/BROKER:1"), ("cat", f"/{WORD}")],
     "offsets": [("--topic", "t|__consumer_offsets")],
     "produce": [("--topic", WORD)],
+    "producer-perf-test": [("--topic", WORD, "--num-records", "1", "--record-size", "1", "--throughput", "-1")],
     "reassign-partitions": [("--list",)],
     "replica-verification": [("--topics-include", f"({WORD}")],
     "storage": [("info", "--config", "{config}")],
     "storage-groups": [()],
+    "streams-application-reset": [("--application-id", WORD, "--input-topics", f"t,{WORD}", "--dry-run")],
     "topics": [("--describe",), ("--describe", "--topic", WORD), ("--create", "--topic", WORD)],
+    "verifiable-consumer": [("--topic", "t", "--group-id", "v", "--max-messages", "1", "--verbose")],
+    "verifiable-producer": [("--topic", WORD, "--max-messages", "1")],
 }
 OFFLINE = ("dump-log", "storage")
 AT_LEAST = 14
@@ -91,6 +99,8 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
     config = directory / "node.properties"
     roles = "process.roles=broker,controller\ncontroller.listener.names=C\ncontroller.quorum.voters=1@127.0.0.1:1\n"
     config.write_text(f"node.id=1\nlog.dirs={directory}/data\nlisteners=PLAINTEXT://:2,C://127.0.0.1:1\n{roles}")
+    records = directory / "records.json"
+    records.write_text(json.dumps({"partitions": [{"topic": WORD, "partition": 0, "offset": 0}]}))
     own = (f"broker.rack=rack {ESCAPE}", f"log.dirs={directory}/data", "offsets.topic.num.partitions=1")
     settings = [*ANY_PORT, *(part for one in own for part in ("--set", one))]
     with started(directory, *settings, "--worker", "--worker-port", "0", "--log-level", "info") as node:
@@ -105,6 +115,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
             "worker": said[-1].split()[1],
             "data": f"{directory}/data",
             "config": str(config),
+            "records": str(records),
         }
         with RawClient(places["server"]) as client:
             fill(client, places)

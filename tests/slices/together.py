@@ -186,8 +186,9 @@ def main(seconds: float) -> None:
         is_over.set()
         watching.join()
     print(
-        f"attacked: at most {max(memory):.0f} MB, median {statistics.median(memory):.0f} MB; {len(beside)} round trips, "
-        f"p50 {beside[len(beside) // 2]:.1f} ms, p99 {beside[len(beside) * 99 // 100]:.1f} ms, at most {beside[-1]:.1f}"
+        f"attacked: at most {max(memory):.0f} MB, median {statistics.median(memory):.0f} MB; "
+        f"{len(beside)} round trips, p50 {beside[len(beside) // 2]:.1f} ms, "
+        f"p99 {beside[len(beside) * 99 // 100]:.1f} ms, at most {beside[-1]:.1f}"
     )
 
 

@@ -221,7 +221,7 @@ def test_nobody_listens() -> None:
         (("consume", "--topic", "t", "--offset", "3"), "--offset needs --partition"),
         (("offsets", "--time", "noon"), "'noon' is neither one of latest"),
         (("groups", "--describe"), "--describe needs --group NAME or --all-groups"),
-        (("groups", "--reset-offsets", "--group", "g", "--all-topics"), "needs exactly one of --to-earliest"),
+        (("groups", "--reset-offsets", "--group", "g", "--all-topics"), "give exactly one of --to-earliest"),
         (("configs", "--describe"), "say whose configuration it is"),
         (("dump-log", "--files", "notes.txt"), "is none of the files of a log directory"),
         (("completion", "tcsh"), "'tcsh' is not one of"),

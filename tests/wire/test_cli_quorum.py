@@ -212,6 +212,14 @@ def test_the_shell_sees_what_is_so_now(three: Cluster, reach: tuple[str, str]) -
     assert state["leader"] in (1, 2, 3)
 
 
+def test_the_apis_of_all_nodes(three: Cluster, reach: tuple[str, str]) -> None:
+    told = json.loads(penstock("cluster", "api-versions", *reach, "--json").stdout)
+    assert [(node["node_id"], node["error"]) for node in told] == [(1, None), (2, None), (3, None)]
+    names = {row["name"] for row in told[2]["apis"]}
+    of_broker, of_controller = "Produce" in names, "BrokerHeartbeat" in names
+    assert (of_broker, of_controller) == (reach[0] == "--bootstrap-server", reach[0] == "--bootstrap-controller")
+
+
 def test_the_features(reach: tuple[str, str]) -> None:
     lines = penstock("features", *reach, "describe").stdout.splitlines()
     names = ["eligible.leader.replicas.version", "kraft.version", "metadata.version"]
@@ -221,6 +229,9 @@ def test_the_features(reach: tuple[str, str]) -> None:
     ]  # fmt: skip
     document = json.loads(penstock("features", "describe", *reach, "--json").stdout)
     assert document["features"][2]["finalized_level"] == 33
+    assert penstock("features", *reach, "describe", "--node-id", "3").stdout.splitlines() == lines
+    unknown = penstock("features", *reach, "describe", "--node-id", "4", exit_code=1)
+    assert "in this cluster: there are 1,2,3" in unknown.stderr
     for text, level in (("33", 33), ("4.4-IV2", 33), ("4.4", 33)):
         done = penstock("features", *reach, "upgrade", "--metadata", text, "--dry-run").stdout
         assert done == f"metadata.version can be upgraded to {level}.\n"

@@ -8,7 +8,7 @@ whatever reason, all that wait are told with `ConnectionFailedError`; a connecti
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeVar, cast
 
 from penstock.client.errors import (
@@ -121,6 +121,11 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def in_flight(self) -> int:
         return len(self._expected)
+
+    @property
+    def served(self) -> Mapping[int, tuple[int, int]]:
+        """The lowest and the highest version of each API that the broker serves."""
+        return self._served
 
     def version_for(self, key: AnyApiKey, newest: int | None = None) -> int:
         """The version in which requests of this API go to this broker; at most `newest`, if the caller sets a bound."""

@@ -41,6 +41,8 @@ from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from penstock.protocol.value import Value
 
 GROUP_COORDINATOR: Final = 0
+CONSUMER: Final = -1
+"""The replica id of requests that clients send to leaders."""
 MAX_TRANSACTION_TIMEOUT_MS: Final = 2_147_483_647  # says nothing where there is no transaction
 STORED: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 """A broker's answers for a batch that it has stored."""
@@ -107,10 +109,10 @@ def produce_request(
 
 
 def list_offsets_request(
-    timestamps_ms: Mapping[Place, int], isolation: IsolationLevel, timeout_ms: int
+    timestamps_ms: Mapping[Place, int], isolation: IsolationLevel, timeout_ms: int, *, replica_id: int = CONSUMER
 ) -> ListOffsetsRequest:
     return ListOffsetsRequest(
-        replica_id=-1,
+        replica_id=replica_id,
         isolation_level=isolation,
         topics=[
             ListOffsetsTopic(

@@ -9,7 +9,8 @@ from penstock.client.settings import ACKS_ALL, BY_DURATION, ClientSettings
 from penstock.protocol.compression import Compression
 
 Settings = TypeVar("Settings", bound=ClientSettings)
-SEAMS = ("now_ms", "random", "background")
+NO_PROPERTIES = ("now_ms", "random", "background", "partitioner_settings")
+OF_PARTITIONER = "partitioner."
 CHOICES = {
     "auto_offset_reset": ("earliest", "latest", "none"),
     "isolation_level": ("read_uncommitted", "read_committed"),
@@ -17,17 +18,31 @@ CHOICES = {
 
 
 def with_properties(settings: Settings, properties: Mapping[str, str]) -> Settings:
-    """A copy of the settings with these properties; ValueError names key and value, and what is allowed."""
-    defaults = {name: getattr(settings, name) for name in settings.__fields__ if name not in SEAMS}
+    """A copy of the settings with these properties; ValueError names key and value, and what is allowed.
+
+    Where there is a partitioner of one's own, what begins with `partitioner.` is for that.
+    """
+    defaults = {name: getattr(settings, name) for name in settings.__fields__ if name not in NO_PROPERTIES}
+    has_partitioner = properties.get("partitioner.class") or defaults.get("partitioner_class")
     changed: dict[str, object] = {}
+    of_partitioner: dict[str, str] = {}
     for key, text in properties.items():
         name = key.replace(".", "_")
-        if name not in defaults:
-            near = difflib.get_close_matches(name, defaults, n=1)
-            hint = f"; did you mean {near[0].replace('_', '.')}?" if near else ""
-            raise ValueError(f"{key} is not a setting of this client{hint}")
-        changed[name] = _parse(key, name, text.strip(), defaults[name])
+        if name in defaults:
+            changed[name] = _parse(key, name, text.strip(), defaults[name])
+        elif has_partitioner and key.startswith(OF_PARTITIONER):
+            of_partitioner[key] = text
+        else:
+            raise _unknown(key, name, defaults)
+    if of_partitioner:
+        changed["partitioner_settings"] = of_partitioner
     return settings.replace(**changed)
+
+
+def _unknown(key: str, name: str, known: Mapping[str, object]) -> ValueError:
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0].replace('_', '.')}?" if near else ""
+    return ValueError(f"{key} is not a setting of this client{hint}")
 
 
 def as_properties(settings: ClientSettings) -> dict[str, str]:
@@ -35,7 +50,7 @@ def as_properties(settings: ClientSettings) -> dict[str, str]:
     return {
         name.replace("_", "."): _text(name, getattr(settings, name))
         for name in settings.__fields__
-        if name not in SEAMS
+        if name not in NO_PROPERTIES
     }
 
 

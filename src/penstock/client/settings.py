@@ -1,7 +1,7 @@
 """How a client behaves: the names are those of Kafka's Java client in snake_case, and so are the defaults."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final
 
@@ -58,6 +58,9 @@ class ProducerSettings(ClientSettings, kw_only=True):
     retries: int = 2_147_483_647
     max_in_flight_requests_per_connection: int = 5
     allow_auto_create_topics: bool = True
+    partitioner_class: str | None = None
+    partitioner_settings: Mapping[str, str] = fresh(dict)
+    """What `partitioner_class` is configured with besides, under names that begin with `partitioner.`."""
 
     @property
     def is_idempotent(self) -> bool:

@@ -32,8 +32,8 @@ class Faults:
 
     async def run(self, seconds: float) -> None:
         of_hosts = (
-            self._kill_worker, self._kill_worker, self._kill_worker, self._stop_worker, self._pause, self._cut, self._break,
-            self._kill_node, self._restart,
+            self._kill_worker, self._kill_worker, self._kill_worker, self._stop_worker, self._pause, self._cut,
+            self._break, self._kill_node, self._restart,
         )  # fmt: skip
         of_databases = (self._kill_in_database, self._cut_connections, self._take_down)
         await asyncio.gather(

@@ -60,3 +60,10 @@ def test_back_off_doubles_up_to_its_bound() -> None:
 def test_idempotence_needs_all_acknowledgements() -> None:
     assert ProducerSettings().is_idempotent
     assert not ProducerSettings(acks=1).is_idempotent
+
+
+def test_what_is_for_a_partitioner_needs_one() -> None:
+    with pytest.raises(ValueError, match=r"partitioner\.regions is not a setting"):
+        with_properties(ProducerSettings(), {"partitioner.regions": "eu"})
+    settings = with_properties(ProducerSettings(), {"partitioner.class": "mine:Mine", "partitioner.regions": "eu"})
+    assert (settings.partitioner_class, settings.partitioner_settings) == ("mine:Mine", {"partitioner.regions": "eu"})

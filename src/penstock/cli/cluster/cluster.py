@@ -4,6 +4,7 @@ from typing import Final
 
 import click
 
+from penstock.cli.cluster.api_versions import api_versions
 from penstock.cli.replicas.drain import Drain
 from penstock.cli.replicas.replication_throttles import NO_LIMIT, limit_option
 from penstock.cli.terminal.lines import say
@@ -145,3 +146,6 @@ def drain(
             await draining.forget()
 
     session.run(work)
+
+
+command.add_command(api_versions)

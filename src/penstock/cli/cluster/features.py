@@ -13,9 +13,10 @@ from penstock.cli.cluster.feature_levels import (
 )
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, declared, option
-from penstock.cli.terminal.output import print_lines
+from penstock.cli.terminal.output import joined, print_lines
 from penstock.cli.terminal.session import NodeServers, NodeSession
-from penstock.client.admin.features import UpgradeType
+from penstock.client.admin import Admin
+from penstock.client.admin.features import FeatureDescription, UpgradeType
 from penstock.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.value import Value
@@ -59,9 +60,21 @@ def command(servers: NodeServers) -> None:
 
 @command.command("describe")
 @declared
-def describe(session: NodeSession, as_json: bool = JSON) -> None:
+def describe(
+    session: NodeSession,
+    node_id: int | None = option("The node that shall answer (default: any).", min=0),
+    as_json: bool = JSON,
+) -> None:
     """Show each feature: the levels that the node which answers can run at, and the level that holds."""
-    features, epoch = session.run(lambda admin: admin.features.describe())
+
+    async def work(admin: Admin) -> tuple[list[FeatureDescription], int]:
+        known = admin.cluster.metadata.brokers
+        if node_id is not None and node_id not in known:
+            of = "controller" if session.of_controllers else "broker"
+            raise click.ClickException(f"there is no {of} {node_id} in this cluster: there are {joined(sorted(known))}")
+        return await admin.features.describe(node_id)
+
+    features, epoch = session.run(work)
     rows = [
         {"feature": row.name, "min_version": row.lowest, "max_version": row.newest, "finalized_level": row.level}
         for row in features

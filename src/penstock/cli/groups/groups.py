@@ -11,7 +11,7 @@ from penstock.cli.terminal.options import JSON, actions, declared, option
 from penstock.cli.terminal.output import print_rows
 from penstock.cli.terminal.session import BrokerSession, complain_of
 from penstock.client.admin import Admin
-from penstock.client.log_offsets import Failures
+from penstock.client.at_leaders import Failures
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
 

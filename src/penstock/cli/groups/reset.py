@@ -36,15 +36,17 @@ class ResetTarget(Value, kw_only=True):
 
     def check(self) -> None:
         """Raises UsageError unless exactly one field is given and makes sense."""
-        given = [
-            name for name in self.__fields__ if getattr(self, name) is not None and getattr(self, name) is not False
-        ]
-        names = [name.replace("_", "-") for name in given]
+        names = self.given()
         if len(names) != 1:
             every = ", ".join(f"--{name.replace('_', '-')}" for name in self.__fields__)
-            raise click.UsageError(f"--reset-offsets needs exactly one of {every}")
+            raise click.UsageError(f"give exactly one of {every}")
         with wrong_usage(ValueError, of=f"--{names[0]}"):
             self.timestamp_ms(0)
+
+    def given(self) -> list[str]:
+        """The names of options."""
+        values = {name: getattr(self, name) for name in self.__fields__}
+        return [name.replace("_", "-") for name, value in values.items() if value is not None and value is not False]
 
     def timestamp_ms(self, now_ms: int) -> int | None:
         """What to look up, if the target is a moment (or an end of the log)."""
@@ -73,8 +75,8 @@ async def reset_offsets(
     await admin.cluster.refresh()
     rows: list[Row] = []
     for group_id in groups:
-        await _check_empty(admin, group_id)
-        new = await _positions(admin, group_id, topics, target)
+        await check_empty(admin, group_id)
+        new = await positions(admin, group_id, topics, target)
         offsets = {partition: OffsetAndMetadata(offset) for partition, offset in new.items()}
         if execute and offsets:
             await admin.groups.set_offsets(group_id, offsets)
@@ -89,7 +91,7 @@ async def reset_offsets(
             say("nothing was changed: --execute does it", err=True)
 
 
-async def _check_empty(admin: Admin, group_id: str) -> None:
+async def check_empty(admin: Admin, group_id: str, cure: str = "stop its consumers first") -> None:
     try:
         group = await admin.groups.describe(group_id)
     except KafkaError as error:
@@ -97,12 +99,10 @@ async def _check_empty(admin: Admin, group_id: str) -> None:
             raise
         return  # a group that is not there yet may be given offsets
     if group.state not in ("Empty", "Dead"):
-        raise click.ClickException(
-            f"group {group_id!r} has members (its state is {group.state}): stop its consumers first"
-        )
+        raise click.ClickException(f"group {group_id!r} has members (its state is {group.state}): {cure}")
 
 
-async def _positions(admin: Admin, group_id: str, topics: Sequence[str] | None, target: ResetTarget) -> Positions:
+async def positions(admin: Admin, group_id: str, topics: Sequence[str] | None, target: ResetTarget) -> Positions:
     if target.from_file is not None:
         return await _bounded(admin, _read(target.from_file, group_id))
     committed = {p: position.offset for p, position in (await admin.groups.offsets(group_id)).items()}

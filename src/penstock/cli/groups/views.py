@@ -7,7 +7,7 @@ from penstock.cli.terminal.output import Value as Cell
 from penstock.cli.terminal.output import as_objects, joined, print_json, print_rows, print_table
 from penstock.client.admin import Admin
 from penstock.client.admin.groups import GroupDescription, MemberDescription
-from penstock.client.log_offsets import Failures
+from penstock.client.at_leaders import Failures
 from penstock.client.values import LATEST, TopicPartition
 from penstock.protocol.errors import DecodeError, ErrorCode
 from penstock.protocol.value import Value

@@ -59,7 +59,7 @@ def command(
     ),
     reader_config: Path | None = option("A file of these."),
     producer_properties: tuple[str, ...] = option(
-        "A setting of the producer, such as acks=1 or linger.ms=20.",
+        "A setting of the producer, such as acks=1, linger.ms=20 or partitioner.class=mymodule:MyPartitioner.",
         "--producer-property",
         "--command-property",
         metavar="KEY=VALUE",
@@ -122,7 +122,9 @@ async def _produce(
             if failed == 1:
                 say(f"Error: {error}", err=True)
 
-    async with Producer(bootstrap_server, settings) as producer:
+    with wrong_usage(ValueError):
+        sender = Producer(bootstrap_server, settings)
+    async with sender as producer:
         with Progress.of_input("sent") as progress:
             async for line in _lines():
                 try:

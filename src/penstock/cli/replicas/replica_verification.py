@@ -17,16 +17,13 @@ from penstock.cli.terminal.options import declared, option
 from penstock.cli.terminal.session import BrokerSession
 from penstock.client.admin import Admin
 from penstock.client.errors import ClientError
+from penstock.client.replica_offsets import replica_fetch_request
 from penstock.client.values import EARLIEST, LATEST, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
+from penstock.protocol.messages.fetch import FetchRequest, FetchResponse
 from penstock.protocol.value import Value
 
-DEBUGGING_CONSUMER: Final = -2
-"""With this replica id any replica answers, not only the leader; Kafka's tool has it as well."""
-NO_SESSION: Final = -1
-ANSWER_BYTES: Final = 50 << 20
 RETRY_S: Final = 1.0
 
 
@@ -140,25 +137,8 @@ class Verification:
             say(f"{partition}: broker {node_id} says {code.name}, the partition waits", err=True)
 
     def _request(self, node_id: int, options: Options) -> FetchRequest:
-        topics: dict[str, FetchTopic] = {}
-        for partition, offset in self._offsets.items():
-            if node_id in self._replicas[partition]:
-                name = partition.topic
-                topic = topics.setdefault(name, FetchTopic(topic=name, topic_id=self._ids[name]))
-                topic.partitions.append(
-                    FetchPartition(
-                        partition=partition.partition, fetch_offset=offset, partition_max_bytes=options.fetch_size
-                    )
-                )
-        return FetchRequest(
-            replica_id=DEBUGGING_CONSUMER,
-            replica_state=ReplicaState(replica_id=DEBUGGING_CONSUMER),
-            max_wait_ms=options.max_wait_ms,
-            min_bytes=1,
-            max_bytes=max(ANSWER_BYTES, options.fetch_size),
-            session_epoch=NO_SESSION,
-            topics=list(topics.values()),
-        )
+        held = {row: offset for row, offset in self._offsets.items() if node_id in self._replicas[row]}
+        return replica_fetch_request(held, self._ids, bytes_each=options.fetch_size, max_wait_ms=options.max_wait_ms)
 
 
 @click.command(short_help="compare what the replicas of topics hold")

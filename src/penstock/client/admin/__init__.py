@@ -19,10 +19,11 @@ from penstock.client.admin.partitions import PartitionAdmin
 from penstock.client.admin.quorum import QuorumAdmin
 from penstock.client.admin.storage_groups import StorageGroupAdmin
 from penstock.client.admin.topics import TopicAdmin
+from penstock.client.at_leaders import Failures
 from penstock.client.cluster import ClusterClient
 from penstock.client.controllers import ControllerClient
 from penstock.client.errors import raise_for
-from penstock.client.log_offsets import Failures, list_offsets, list_offsets_that_can_be_had
+from penstock.client.log_offsets import list_offsets, list_offsets_that_can_be_had
 from penstock.client.messages import Found
 from penstock.client.settings import ClientSettings
 from penstock.client.values import IsolationLevel, OffsetAndTimestamp, TopicPartition

@@ -35,12 +35,17 @@ class FeatureAdmin:
     def __init__(self, cluster: ClusterClient) -> None:
         self._cluster = cluster
 
-    async def describe(self) -> tuple[list[FeatureDescription], int]:
-        """The features by name, and the offset of the metadata log as of which that holds (-1: not known)."""
+    async def describe(self, node_id: int | None = None) -> tuple[list[FeatureDescription], int]:
+        """The features by name, and the offset of the metadata log as of which that holds (-1: not known).
+
+        A node is asked which levels it can run at; any one if none is named.
+        """
         request = ApiVersionsRequest(client_software_name=OWN_SOFTWARE, client_software_version=SOFTWARE_VERSION)
 
         async def attempt() -> ApiVersionsResponse:
-            return await self._cluster.to_any(request, ApiVersionsResponse)
+            if node_id is None:
+                return await self._cluster.to_any(request, ApiVersionsResponse)
+            return await self._cluster.to_node(node_id, request, ApiVersionsResponse)
 
         answer = await self._cluster.retrying(attempt)
         raise_for(answer.error_code, "the features of the cluster")

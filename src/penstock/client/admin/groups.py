@@ -11,6 +11,7 @@ from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from penstock.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from penstock.protocol.value import Value
 
@@ -94,6 +95,30 @@ class GroupAdmin:
             request = DeleteGroupsRequest(groups_names=[group_id])
             response = await self._cluster.to_coordinator(group_id, request, DeleteGroupsResponse)
             check_group(self._cluster, group_id, response.results[0].error_code)
+
+        await self._cluster.retrying(attempt)
+
+    async def remove_members(self, group_id: str, reason: str) -> None:
+        """Put all its members out; those that live join again."""
+        group = await self.describe(group_id)
+        request = LeaveGroupRequest(
+            group_id=group_id,
+            members=[
+                MemberIdentity(
+                    member_id="" if one.instance_id is not None else one.member_id,
+                    group_instance_id=one.instance_id,
+                    reason=reason,
+                )
+                for one in group.members
+            ],
+        )
+
+        async def attempt() -> None:
+            response = await self._cluster.to_coordinator(group_id, request, LeaveGroupResponse)
+            check_group(self._cluster, group_id, response.error_code)
+            for row in response.members:
+                if row.error_code != ErrorCode.UNKNOWN_MEMBER_ID:  # it left by itself
+                    raise_for(row.error_code, f"member {row.member_id} of group {group_id!r}")
 
         await self._cluster.retrying(attempt)
 

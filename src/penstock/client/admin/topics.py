@@ -1,14 +1,14 @@
 """Topics from outside: create, list, describe, enlarge, delete, cut off their beginnings."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
+from penstock.client.at_leaders import Failures, ask_leaders, ask_leaders_that_answer
 from penstock.client.cluster import ClusterClient
 from penstock.client.errors import ConnectionFailedError, raise_for
-from penstock.client.log_offsets import by_leader
+from penstock.client.messages import Refused
 from penstock.client.metadata import TopicMetadata
-from penstock.client.values import TopicPartition
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.client.values import TopicPartition, by_topic
+from penstock.protocol.errors import ErrorCode, KafkaError, error_code
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -172,31 +172,38 @@ class TopicAdmin:
 
     async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Cut off what lies before these offsets (-1: everything); each partition's new first offset."""
+        return await ask_leaders(self._cluster, offsets, self._delete_at)
 
-        async def attempt() -> dict[TopicPartition, int]:
-            await self._cluster.refresh(sorted({partition.topic for partition in offsets}))
-            nodes = by_leader(self._cluster, offsets)
-            answers = await asyncio.gather(*(self._delete_at(node_id, wanted) for node_id, wanted in nodes.items()))
-            return {partition: first for answer in answers for partition, first in answer.items()}
+    async def delete_records_that_can_be(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> tuple[dict[TopicPartition, int], Failures]:
+        """The same; with the errors of partitions where it could not be done."""
+        return await ask_leaders_that_answer(self._cluster, offsets, self._delete_at)
 
-        return await self._cluster.retrying(attempt)
-
-    async def _delete_at(self, node_id: int, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        topics: dict[str, DeleteRecordsTopic] = {}
-        for partition, offset in offsets.items():
-            topic = topics.setdefault(partition.topic, DeleteRecordsTopic(name=partition.topic))
-            topic.partitions.append(DeleteRecordsPartition(partition_index=partition.partition, offset=offset))
+    async def _delete_at(
+        self, node_id: int, offsets: Mapping[TopicPartition, int]
+    ) -> tuple[dict[TopicPartition, int], Refused]:
         request = DeleteRecordsRequest(
-            topics=list(topics.values()), timeout_ms=self._cluster.settings.request_timeout_ms
+            topics=[
+                DeleteRecordsTopic(
+                    name=topic,
+                    partitions=[DeleteRecordsPartition(partition_index=n, offset=offset) for n, offset in rows.items()],
+                )
+                for topic, rows in by_topic(offsets).items()
+            ],
+            timeout_ms=self._cluster.settings.request_timeout_ms,
         )
         response = await self._cluster.to_node(node_id, request, DeleteRecordsResponse)
         first_offsets: dict[TopicPartition, int] = {}
+        refused: Refused = {}
         for answered in response.topics:
             for row in answered.partitions:
                 partition = TopicPartition(answered.name, row.partition_index)
-                _raise_for(row.error_code, None, f"partition {partition}")
-                first_offsets[partition] = row.low_watermark
-        return first_offsets
+                if row.error_code:
+                    refused[partition] = KafkaError(error_code(row.error_code), f"records of {partition}")
+                else:
+                    first_offsets[partition] = row.low_watermark
+        return first_offsets, refused
 
     async def wait_until_led(self, name: str) -> TopicMetadata:
         """Wait until every partition of a topic that was just created has a leader."""

@@ -7,6 +7,7 @@ finds the rebalance further on.
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
+from penstock.client.at_leaders import Failures
 from penstock.client.cluster import ClusterClient, is_passing
 from penstock.client.committed_offsets import commit, fetch_committed
 from penstock.client.consumer.fetcher import isolation_level, reset_timestamp
@@ -15,7 +16,7 @@ from penstock.client.consumer.listeners import ConsumerInterceptor, RebalanceLis
 from penstock.client.consumer.rebalances import Rebalances
 from penstock.client.consumer.subscription import Subscription
 from penstock.client.errors import ClientError, ConnectionFailedError, ConsumerMisuseError, NoOffsetError
-from penstock.client.log_offsets import Failures, list_offsets_that_can_be_had
+from penstock.client.log_offsets import list_offsets_that_can_be_had
 from penstock.client.messages import OUTSIDER
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import LATEST, NO_OFFSET, IsolationLevel, OffsetAndMetadata, TopicPartition

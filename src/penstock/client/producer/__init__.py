@@ -7,7 +7,7 @@
 
 `send` returns as soon as the record is in a batch; it waits only for the topic's metadata and for room in the buffer
 (max.block.ms at most). The future that it gives ends when the record is acknowledged, or when delivery.timeout.ms is
-over. Closing sends what is left.
+over. Closing sends what is left. A partitioner of one's own is given as an object, or named by `partitioner.class`.
 """
 
 import asyncio
@@ -18,8 +18,9 @@ from penstock.client.cluster import ClusterClient
 from penstock.client.errors import BufferExhaustedError, ProducerClosedError
 from penstock.client.metadata import TopicMetadata
 from penstock.client.producer.accumulator import Accumulator, size_of
-from penstock.client.producer.partitioners import DefaultPartitioner, Partitioner
+from penstock.client.producer.partitioners import DefaultPartitioner, Partitioner, partitioner_named
 from penstock.client.producer.sender import Sender
+from penstock.client.properties import as_properties
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import RecordMetadata, TopicPartition
 from penstock.protocol.address import Address
@@ -37,9 +38,15 @@ class Producer:
         settings: ProducerSettings | None = None,
         partitioner: Partitioner | None = None,
     ) -> None:
+        """ValueError for a `partitioner.class` that is not there."""
         self._settings = settings or ProducerSettings()
         self.cluster = ClusterClient(bootstrap_servers, self._settings)
-        self._partitioner = partitioner or DefaultPartitioner(self._settings.batch_size, self._settings.random)
+        self._default_partitioner = DefaultPartitioner(self._settings.batch_size, self._settings.random)
+        if partitioner is None and self._settings.partitioner_class is not None:
+            partitioner = partitioner_named(self._settings.partitioner_class)
+        if partitioner is not None:
+            partitioner.configure({**as_properties(self._settings), **self._settings.partitioner_settings})
+        self._partitioner = partitioner
         self._accumulator = Accumulator(self._settings)
         self._sender = Sender(self.cluster, self._accumulator, self._settings)
         self._sending: asyncio.Task[None] | None = None
@@ -72,6 +79,8 @@ class Producer:
         finally:
             self._sending = None
             await self.cluster.close()
+            if self._partitioner is not None:
+                self._partitioner.close()
 
     async def send(
         self,
@@ -99,7 +108,9 @@ class Producer:
                 ErrorCode.MESSAGE_TOO_LARGE,
                 f"a record of {size} bytes is over max.request.size ({self._settings.max_request_size})",
             )
-        where = TopicPartition(topic, self._choose(known, key, size) if partition is None else partition)
+        if partition is None:
+            partition = self._choose(known, record, size)
+        where = TopicPartition(topic, partition)
         if where.partition not in known.partitions:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -140,9 +151,12 @@ class Producer:
         finally:
             self._accumulator.flushing = False
 
-    def _choose(self, topic: TopicMetadata, key: bytes | None, size: int) -> int:
-        available = [row.partition for row in topic.partitions.values() if row.leader >= 0] if key is None else []
-        return self._partitioner.partition(topic.name, key, size, len(topic.partitions), available)
+    def _choose(self, topic: TopicMetadata, record: Record, size: int) -> int:
+        key, rows = record.key, topic.partitions
+        if self._partitioner is not None:
+            return self._partitioner.partition(topic.name, key, record.value, self.cluster.metadata)
+        available = [number for number, row in rows.items() if row.leader >= 0] if key is None else []
+        return self._default_partitioner.partition(topic.name, key, size, len(rows), available)
 
     async def _look_up(self, topic: str) -> TopicMetadata:
         return await self.cluster.topic(

@@ -1,16 +1,61 @@
-"""Which partition a record goes to. A custom partitioner is any object with this one method."""
+"""Which partition a record goes to: as Kafka's clients choose, or as a partitioner of one's own says."""
 
-from collections.abc import Sequence
+import importlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
+from typing import Final, Protocol, cast
 
+from penstock.client.metadata import ClusterMetadata
 from penstock.protocol.hashing import partition_for_key
+
+KAFKAS_PACKAGE: Final = "org.apache.kafka.clients.producer."
 
 
 class Partitioner(Protocol):
-    def partition(self, topic: str, key: bytes | None, size_bytes: int, count: int, available: Sequence[int]) -> int:
-        """One of the `count` partitions. `available` are those that have a leader now; it may be empty."""
+    """A partitioner of one's own, with the methods of Kafka's interface."""
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Called once, before all else, with the producer's settings and what else begins with `partitioner.`."""
+
+    def partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: ClusterMetadata) -> int:
+        """The number of the partition. `cluster.topics[topic]` has the partitions, each with its leader."""
+
+    def close(self) -> None:
+        """The producer ends."""
+
+
+class RoundRobinPartitioner:
+    """Each record of a topic goes to the next partition that has a leader, whatever its key."""
+
+    def __init__(self) -> None:
+        self._sent: dict[str, int] = {}
+
+    def configure(self, settings: Mapping[str, str]) -> None: ...
+
+    def partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: ClusterMetadata) -> int:
+        rows = cluster.topics[topic].partitions
+        candidates = [number for number, row in rows.items() if row.leader >= 0] or list(rows)
+        sent = self._sent[topic] = self._sent.get(topic, -1) + 1
+        return candidates[sent % len(candidates)]
+
+    def close(self) -> None: ...
+
+
+def partitioner_named(name: str) -> Partitioner:
+    """RoundRobinPartitioner, also by the full name of Kafka's class; or any class as `module:Class`. ValueError."""
+    if name.removeprefix(KAFKAS_PACKAGE) == RoundRobinPartitioner.__name__:
+        return RoundRobinPartitioner()
+    module_name, colon, class_name = name.partition(":")
+    if not colon:
+        raise ValueError(f"partitioner.class={name}: known are RoundRobinPartitioner, and your own as module:Class")
+    try:
+        found = getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"partitioner.class={name}: {error}") from error
+    if not (isinstance(found, type) and hasattr(found, "partition")):
+        raise ValueError(f"partitioner.class={name}: that is no class with a method `partition`")
+    return cast("Partitioner", found())
 
 
 @dataclass(slots=True)
@@ -26,6 +71,7 @@ class DefaultPartitioner:
     _stuck: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
 
     def partition(self, topic: str, key: bytes | None, size_bytes: int, count: int, available: Sequence[int]) -> int:
+        """One of the `count` partitions. `available` are those that have a leader now; it may be empty."""
         if key is not None:
             return partition_for_key(key, count)
         partition, bytes_left = self._stuck.get(topic, (-1, 0))

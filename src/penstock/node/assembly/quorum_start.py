@@ -43,12 +43,12 @@ from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
 from penstock.node.roles.controller_node import ControllerNode
-from penstock.node.serving.slices import Slices
 from penstock.node.serving.advertise import advertised_endpoints
 from penstock.node.serving.connections import ConnectionLimits, Connections
 from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
 from penstock.node.serving.server import BoundListener, Server
+from penstock.node.serving.slices import Slices
 from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
 from penstock.protocol.uuids import ZERO_UUID, random_uuid
 from penstock.raft.voters import STATIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter

@@ -26,7 +26,7 @@ import asyncio
 import logging
 import struct
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from functools import partial
 from typing import Any, cast
 

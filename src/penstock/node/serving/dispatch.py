@@ -186,7 +186,9 @@ class Dispatcher:
             request, _ = await slices.work(partial(decode, cls, context.api_version, frame, position))
             return await self.encode_apart(served.handler, context, served.answer_large(self._node, context, request))
 
-    async def _answer_long(self, handler: Handler, context: RequestContext, reply: Awaitable[Any]) -> list[ResponsePart]:
+    async def _answer_long(
+        self, handler: Handler, context: RequestContext, reply: Awaitable[Any]
+    ) -> list[ResponsePart]:
         async with self._node.slices.memory.lent(0):
             return await self.encode_apart(handler, context, reply)
 

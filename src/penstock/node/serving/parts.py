@@ -26,7 +26,9 @@ LONG = 200
 
 def is_long(answer: Any) -> bool:
     """Whether one of the arrays of an answer is long, as that of a large group's members."""
-    arrays = (name for name, field in answer.__fields__.items() if field.is_array) if isinstance(answer, Message) else ()
+    arrays = (
+        (name for name, field in answer.__fields__.items() if field.is_array) if isinstance(answer, Message) else ()
+    )
     return any(len(getattr(answer, name) or ()) > LONG for name in arrays)
 
 

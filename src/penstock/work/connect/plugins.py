@@ -42,7 +42,8 @@ def find_class(name: str, built_in: Mapping[str, type[Any]], kind: str, version:
         raise PluginError(f"{VERSION} of the {kind} {name}: {error}") from None
     if not is_good:
         raise PluginError(
-            f"the {kind} {name} is installed in version {version_of(found)}, and {VERSION}={version} asks for another one"
+            f"the {kind} {name} is installed in version {version_of(found)}, "
+            f"and {VERSION}={version} asks for another one"
         )
     return found
 

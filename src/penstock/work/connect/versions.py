@@ -1,4 +1,4 @@
-"""Versions of plugins, and what a configuration asks of one: `1.2`, `[1.0,2.0)`, `(,1.5],[1.7,)`, or `latest` (KIP-891).
+"""Versions of plugins, and what a configuration asks of one: `1.2`, `[1.0,2.0)`, `(,1.5],[1.7,)`, `latest` (KIP-891).
 
 One version of a plugin is installed, so a `plugin.version` that this is not fails where it is looked up.
 """
@@ -23,7 +23,8 @@ def fits(version: str, wanted: str) -> bool:
         if not wanted or re.search(r"[\[\](),\s]", wanted):
             raise ValueError(f"{wanted!r} is no version and no range such as [1.0,2.0)")
         return _compare(version, wanted) == 0
-    return any([_is_in(version, *one) for one in _ranges(wanted)])
+    holds = [_is_in(version, *one) for one in _ranges(wanted)]  # each is read, as a bad one is an error
+    return any(holds)
 
 
 def _ranges(text: str) -> list[tuple[str, str, str, str]]:

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.unit.node.served_node import RawClient, serving
+from tests.unit.node.served_node import serving
 
 from penstock.node.serving import frames
 from penstock.node.serving.frames import RequestMemory
@@ -24,7 +24,9 @@ from penstock.testing.simulator.loop import VirtualLoop
 
 MEGABYTE = 1 << 20
 LIMIT = {"queued.max.request.bytes": str(MEGABYTE)}
-LARGE = encode_request(HeartbeatRequest(group_id="g" * 30_000, member_id="m" * 30_000, group_instance_id="i" * 30_000), 4, 7, "c")
+LARGE = encode_request(
+    HeartbeatRequest(group_id="g" * 30_000, member_id="m" * 30_000, group_instance_id="i" * 30_000), 4, 7, "c"
+)
 
 
 def answers_shortly(*_: Any) -> HeartbeatResponse:
@@ -72,9 +74,9 @@ async def test_who_does_not_send_on_loses_the_memory_that_another_waits_for(no_p
 
 
 async def test_who_does_not_read_on_loses_the_memory_that_another_waits_for(no_patience: None) -> None:
-    large = Handler(
-        ApiKey.LIST_GROUPS, 0, 0, lambda *_: ListGroupsResponse(groups=[]), NOTHING, raw=False
-    ).replace(function=lambda *_: bytes(64 * MEGABYTE))
+    large = Handler(ApiKey.LIST_GROUPS, 0, 0, lambda *_: ListGroupsResponse(groups=[]), NOTHING, raw=False).replace(
+        function=lambda *_: bytes(64 * MEGABYTE)
+    )
     async with serving(HEARTBEAT, large, settings=LIMIT) as node:
         first, second, third = [await node.connect() for _ in range(3)]
         first.send(ListGroupsRequest(), 0)

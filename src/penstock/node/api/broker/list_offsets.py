@@ -9,6 +9,8 @@
 | -4        | 8     | the beginning of what lies on this node's disk (KIP-405): the beginning        |
 | -5        | 9     | the end of what lies in remote storage (KIP-1005): -1, as there is none       |
 | -6        | 11    | the first that is still to go to remote storage: -1, as there is none         |
+
+With replica id -2 any replica answers, and the end is that of its own log, as at Kafka's brokers.
 """
 
 from collections import Counter
@@ -21,6 +23,7 @@ from penstock.node.serving.rules import Each
 from penstock.node.serving.slices import Steps
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -29,6 +32,7 @@ from penstock.protocol.messages.list_offsets import (
 from penstock.protocol.requests.api import ApiKey
 
 READ_COMMITTED = 1
+DEBUGGING_CONSUMER = -2
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 OFFSET_NOT_AVAILABLE_SINCE = 5
 _SINCE_VERSION = {
@@ -62,10 +66,7 @@ def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRe
                 if wanted.timestamp < 0 and version < _SINCE_VERSION.get(wanted.timestamp, 1 << 15):
                     raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
                 partition = broker.partition(topic.name, wanted.partition_index)
-                leader = broker.check_leader(partition, wanted.current_leader_epoch)
-                found = yield from _look_up(partition, wanted.timestamp, _end(partition, request))
-                if request.replica_id < 0 and leader.high_watermark < leader.epoch_start_offset:
-                    _check_known(wanted.timestamp, found, version)
+                found = yield from _found(broker, partition, request, wanted, version)
                 told.timestamp, told.offset, told.leader_epoch = found
             except KafkaError as error:
                 told.error_code = error.code
@@ -73,6 +74,19 @@ def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRe
             if done % PARTITIONS_A_STEP == 0:
                 yield None
     return response
+
+
+def _found(
+    broker: Broker, partition: Partition, request: ListOffsetsRequest, wanted: ListOffsetsPartition, version: int
+) -> Steps[Found]:
+    if request.replica_id == DEBUGGING_CONSUMER:
+        partition.check_any(wanted.current_leader_epoch)
+        return (yield from _look_up(partition, wanted.timestamp, partition.log.log_end_offset))
+    leader = broker.check_leader(partition, wanted.current_leader_epoch)
+    found = yield from _look_up(partition, wanted.timestamp, _end(partition, request))
+    if request.replica_id < 0 and leader.high_watermark < leader.epoch_start_offset:
+        _check_known(wanted.timestamp, found, version)
+    return found
 
 
 def _end(partition: Partition, request: ListOffsetsRequest) -> int:

@@ -141,8 +141,8 @@ class TopicLog:
                 await create(admin, storage)
             elif not await admin.topics.is_there(storage.topic):
                 raise TopicError(
-                    f"topic {storage.topic} is missing, and {AUTOMATIC}=false: make it, with cleanup.policy=compact, or "
-                    "all three that are in the worker's file by `penstock worker --create-topics FILE`"
+                    f"topic {storage.topic} is missing, and {AUTOMATIC}=false: make it, with cleanup.policy=compact, "
+                    "or all three that are in the worker's file by `penstock worker --create-topics FILE`"
                 )
             await admin.topics.wait_until_led(storage.topic)
             entries = await _when_known(

@@ -67,7 +67,8 @@ def _group(name: str, config: Mapping[str, str], default: TopicGroup | None) -> 
     values = parse(keys, config)
     own = with_prefix(config, prefix)
     configs = {key: value for key, value in own.items() if key not in (*_PATTERNS, *_COUNTS)}
-    return TopicGroup(*(values[key.name] for key in keys), configs)
+    include, exclude, partitions, factor = (values[key.name] for key in keys)
+    return TopicGroup(include, exclude, partitions, factor, configs)
 
 
 def _check_patterns(text: str) -> None:

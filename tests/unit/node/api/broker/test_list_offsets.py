@@ -106,6 +106,18 @@ async def test_a_new_leader_does_not_know_the_end_until_its_followers_have_fetch
     assert look_up(node, -1, version).offset == 6
 
 
+def test_any_replica_says_where_its_own_log_ends(node: Node) -> None:
+    """As Kafka's tools ask: with the id of no replica and of no consumer."""
+    node.commit(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, replicas=[1, 2], isr=[1, 2]))
+    node.partition().committed.high_watermark = 3
+    assert look_up(node, -1, replica_id=-2).offset == 6
+    node.commit(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=2))
+    assert look_up(node, -1, replica_id=-1).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert [look_up(node, timestamp, replica_id=-2).offset for timestamp in (-1, -2)] == [6, 1]
+    fenced = look_up(node, -1, replica_id=-2, leader_epoch=LEADER_EPOCH)
+    assert fenced.error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+
 def test_a_partition_that_is_asked_for_twice(node: Node) -> None:
     wanted = ListOffsetsPartition(partition_index=0, timestamp=-1)
     response = node.ask(ListOffsetsRequest(topics=[ListOffsetsTopic(name="orders", partitions=[wanted, wanted])]), 11)

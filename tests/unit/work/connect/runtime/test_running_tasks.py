@@ -245,6 +245,8 @@ async def test_a_task_that_runs_elsewhere_by_now_stores_nothing() -> None:
         flush_interval_ms=0,
         shutdown_timeout_s=1.0,
         tracks_topics=False,
+        flush_timeout_s=60.0,
+        makes_topics=False,
     )
     statuses: Any = Statuses
     supervisor = TaskSupervisor(TaskId("c", 0), statuses, offsets, environment, lambda: math.inf)
