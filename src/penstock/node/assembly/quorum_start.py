@@ -54,6 +54,7 @@ from penstock.raft.voters import STATIC_VOTERS, Endpoint, Quorum, ReplicaKey, Vo
 
 if TYPE_CHECKING:
     from penstock.node.assembly.links import Links
+    from penstock.node.controlling.policies import Judge, PolicedCommands
 
 
 class QuorumParts:
@@ -69,6 +70,7 @@ class QuorumParts:
         environment: Environment,
         directories: LogDirectories,
         listeners: Sequence[BoundListener],
+        judges: Sequence[Judge],
     ) -> None:
         image = ClusterImage(directories.cluster_id)
         self.context = NodeContext(config, environment, directories, image, Registry())
@@ -79,6 +81,7 @@ class QuorumParts:
         self.watch = Watch(self.log, config, self.fail)
         self.controller: ControllerDriver | None = None
         self.controller_node: ControllerNode | None = None
+        self._policed: PolicedCommands | None = None
         self._listeners = listeners
         self._advertised = advertised_endpoints(
             config.advertised_controller_listeners, [listener.endpoint for listener in listeners]
@@ -93,6 +96,7 @@ class QuorumParts:
                 now_ms=self.steady_ms,
                 leases=config.refuses_without_lease,
             )
+            self._policed = _policed(self.controller, judges) if judges else None
         self.quorum = self._driver()
         self.quorum.on_failure(self.fail)
         self.quorum.register(self.context.metrics)
@@ -102,7 +106,7 @@ class QuorumParts:
                 node_id=config.node_id,
                 cluster_id=directories.cluster_id,
                 image=image,
-                controller=self.controller,
+                controller=self._policed or self.controller,
                 quorum=self.quorum,
                 handlers=load_handlers(CONTROLLER_HANDLERS) if listeners else {},
                 hand_over=partial(_hand_over, self.quorum, self.controller),
@@ -145,6 +149,8 @@ class QuorumParts:
         """Hand the lead to another, and take part no longer."""
         async with AsyncExitStack() as parts:  # Each is stopped, the last one first, even if another cannot be.
             parts.push_async_callback(self.log.close)
+            if self._policed is not None:
+                parts.push_async_callback(self._policed.close)
             if self._server is not None:
                 parts.push_async_callback(self._server.stop)
             parts.push_async_callback(self.quorum.stop)
@@ -193,6 +199,26 @@ class QuorumParts:
             asyncio.get_running_loop().call_soon(self.log.resign)  # it may be the log that tells of the failure
         if not self.failed.done():
             self.failed.set_result(error)
+
+
+def judges_of(config: BrokerConfig) -> Sequence[Judge]:
+    """The policies that a controller's configuration names. Raises KafkaError INVALID_CONFIG."""
+    keys = (
+        config.penstock_policy_file,
+        config.create_topic_policy_class_name,
+        config.alter_config_policy_class_name,
+    )
+    if not config.is_controller or not any(keys):
+        return ()
+    from penstock.node.controlling.policies import load_judges
+
+    return load_judges(config)
+
+
+def _policed(controller: ControllerDriver, judges: Sequence[Judge]) -> PolicedCommands:
+    from penstock.node.controlling.policies import PolicedCommands
+
+    return PolicedCommands(controller, judges)
 
 
 async def _hand_over(quorum: QuorumDriver, controller: ControllerDriver, successor_id: int) -> None:

@@ -6,6 +6,7 @@
 | bind the listeners (port 0 gets a real one)    | the address is taken or is not ours                      |
 | lock the log directories that are there        | in use, not writable, of another node or cluster         |
 | find the logs, look at the metadata            | they are damaged, of a newer release, or ask for more    |
+| load the policies of a controller              | there is no such class or file, or a rule is not one     |
 | make and format new log directories            | the disk fails                                           |
 | take part in the quorum (`quorum_start`)       | the disk fails                                           |
 | as a broker: join and serve (`broker_start`)   | no controller is found or it refuses; damaged logs       |
@@ -34,7 +35,7 @@ from penstock.log.names import partition_directory
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.assembly.broker_start import BrokerParts
 from penstock.node.assembly.protection import UnprotectedError, check_keys, check_metadata
-from penstock.node.assembly.quorum_start import QuorumParts, metadata_log_config
+from penstock.node.assembly.quorum_start import QuorumParts, judges_of, metadata_log_config
 from penstock.node.environment.environment import Environment
 from penstock.node.partitions.topic_settings import TopicSettingsTable
 from penstock.node.quorum.looking import look
@@ -229,10 +230,15 @@ async def _start(
     metadata_path = f"{directories.roots.metadata_path}/{partition_directory(CLUSTER_METADATA, 0)}"
     seen = await look(directories.open_files.disk, metadata_path, directories.logs.get((CLUSTER_METADATA, 0)))
     check_metadata(seen, config)
+    judges = judges_of(config)
     directories.begin()
     ours = {listener.name for listener in config.controller_listeners}
     parts = QuorumParts(
-        config, environment, directories, [listener for listener in listeners if listener.endpoint.listener in ours]
+        config,
+        environment,
+        directories,
+        [listener for listener in listeners if listener.endpoint.listener in ours],
+        judges,
     )
     if on_parts is not None:
         on_parts(parts)
