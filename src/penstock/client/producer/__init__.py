@@ -40,6 +40,7 @@ class Producer:
         self._settings = settings or ProducerSettings()
         self.cluster = ClusterClient(bootstrap_servers, self._settings)
         self._partitioner = partitioner or DefaultPartitioner(self._settings.batch_size, self._settings.random)
+        self._prefers_rack = partitioner is None and self._settings.partitioner_rack_aware
         self._accumulator = Accumulator(self._settings)
         self._sender = Sender(self.cluster, self._accumulator, self._settings)
         self._sending: asyncio.Task[None] | None = None
@@ -141,8 +142,18 @@ class Producer:
             self._accumulator.flushing = False
 
     def _choose(self, topic: TopicMetadata, key: bytes | None, size: int) -> int:
-        available = [row.partition for row in topic.partitions.values() if row.leader >= 0] if key is None else []
+        available = self._available(topic) if key is None else []
         return self._partitioner.partition(topic.name, key, size, len(topic.partitions), available)
+
+    def _available(self, topic: TopicMetadata) -> list[int]:
+        """The partitions that have a leader; of those the ones led in this client's rack, if there are any (KIP-1123)."""
+        led = [row for row in topic.partitions.values() if row.leader >= 0]
+        if self._prefers_rack and self._settings.client_rack:
+            brokers, rack = self.cluster.metadata.brokers, self._settings.client_rack
+            near = [row.partition for row in led if row.leader in brokers and brokers[row.leader].rack == rack]
+            if near:
+                return near
+        return [row.partition for row in led]
 
     async def _look_up(self, topic: str) -> TopicMetadata:
         return await self.cluster.topic(
