@@ -26,7 +26,8 @@ request.timeout.ms int 30000 * fixed high | How long a request to another node m
 socket.send.buffer.bytes int 102400 * fixed high | SO_SNDBUF of a connection; -1: the system's.
 socket.receive.buffer.bytes int 102400 * fixed high | SO_RCVBUF of a connection; -1: the system's.
 socket.request.max.bytes int 104857600 1.. fixed high | Largest request; a connection that announces more is closed.
-socket.listen.backlog.size int 1024 1.. fixed medium | Connections that may wait to be accepted (Kafka: 50).
+socket.listen.backlog.size int 50 1.. fixed medium
+    | Connections that may wait to be accepted, where it is set; else 4096.
 socket.connection.setup.timeout.ms long 10000 * fixed medium | How long a connection to another node may take.
 socket.connection.setup.timeout.max.ms long 30000 * fixed medium | The same after several failures.
 connections.max.idle.ms long 600000 * fixed medium | A connection without requests for so long is closed.

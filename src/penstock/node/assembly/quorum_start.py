@@ -25,6 +25,7 @@ from penstock.log.directories.directory import LogDirectories
 from penstock.log.directories.meta_properties import read_meta_properties
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import MetadataRecord
 from penstock.node.api.local_controller import answered_here
 from penstock.node.assembly.protection import UnprotectedError, Watch
 from penstock.node.controlling.channel import ControllerChannel
@@ -71,13 +72,14 @@ class QuorumParts:
         directories: LogDirectories,
         listeners: Sequence[BoundListener],
         judges: Sequence[Judge],
+        bootstrap: Sequence[MetadataRecord],
     ) -> None:
         image = ClusterImage(directories.cluster_id)
         self.context = NodeContext(config, environment, directories, image, Registry())
         self.context.metrics.add(_offline_directories(directories))
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self.steady_ms = steady_clock(environment.now_ms)
-        self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config))
+        self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config), bootstrap)
         self.watch = Watch(self.log, config, self.fail)
         self.controller: ControllerDriver | None = None
         self.controller_node: ControllerNode | None = None

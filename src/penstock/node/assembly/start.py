@@ -229,7 +229,7 @@ async def _start(
     )
     metadata_path = f"{directories.roots.metadata_path}/{partition_directory(CLUSTER_METADATA, 0)}"
     seen = await look(directories.open_files.disk, metadata_path, directories.logs.get((CLUSTER_METADATA, 0)))
-    check_metadata(seen, config)
+    check_metadata(seen.image, config)
     judges = judges_of(config)
     directories.begin()
     ours = {listener.name for listener in config.controller_listeners}
@@ -239,6 +239,7 @@ async def _start(
         directories,
         [listener for listener in listeners if listener.endpoint.listener in ours],
         judges,
+        seen.bootstrap,
     )
     if on_parts is not None:
         on_parts(parts)
