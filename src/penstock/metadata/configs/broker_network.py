@@ -7,11 +7,12 @@ process.roles list "" broker/controller fixed high | What this process is: broke
 node.id int -1 * fixed high | The number of this node; no two nodes of a cluster share one.
 broker.id int -1 * fixed high | The old name of node.id; both must agree if both are set.
 broker.rack string null * fixed medium | The rack or zone of this broker, for the placement of replicas.
-listeners list PLAINTEXT://:9092 * fixed high
-    | Where this node listens: name://host:port with commas between; port 0 takes any free port.
+listeners list PLAINTEXT://:9092 * broker high
+    | Where this node listens: name://host:port with commas between; port 0 takes any free port. While the node runs it
+    | can get more, and lose them again; clients are told of those in its file alone.
 advertised.listeners list null * fixed high | The addresses that clients are told; without it, those of listeners.
 listener.security.protocol.map string SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT \
-    * fixed low | Which protocol each listener speaks: name:protocol pairs.
+    * broker low | Which protocol each listener speaks: name:protocol pairs.
 inter.broker.listener.name string null * fixed medium | The listener through which brokers talk to each other.
 security.inter.broker.protocol string PLAINTEXT PLAINTEXT/SSL/SASL_PLAINTEXT/SASL_SSL fixed medium
     | Names the listener between brokers by its protocol, when inter.broker.listener.name is not set.

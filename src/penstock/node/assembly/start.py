@@ -34,6 +34,7 @@ from penstock.log.directories.formatting import any_formatted
 from penstock.log.names import partition_directory
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.assembly.broker_start import BrokerParts
+from penstock.node.assembly.listening import bind
 from penstock.node.assembly.protection import UnprotectedError, check_keys, check_metadata
 from penstock.node.assembly.quorum_start import QuorumParts, judges_of, metadata_log_config
 from penstock.node.environment.environment import Environment
@@ -42,7 +43,7 @@ from penstock.node.quorum.looking import look
 from penstock.node.quorum.state_file import QuorumStateError
 from penstock.node.roles.broker import Broker
 from penstock.node.roles.controller_node import ControllerNode
-from penstock.node.serving.server import BACKLOG, BoundListener, Endpoint
+from penstock.node.serving.server import BoundListener, Endpoint
 from penstock.protocol.errors import DecodeError, KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.raft.replica import InconsistentLogError
@@ -184,24 +185,13 @@ def _reason(error: BaseException) -> str | None:
 
 def _bind(config: BrokerConfig, environment: Environment, bound: list[BoundListener]) -> None:
     """Bind each listener and enter it in `bound`, those for clients first."""
-    # Kafka's own sizes would be less than what the system finds out for each connection, and its backlog of 50 is full
-    # at once when many clients come back together: they hold only where these keys are set.
-    backlog = config.socket_listen_backlog_size if "socket.listen.backlog.size" in config.static else BACKLOG
-    send_bytes = config.socket_send_buffer_bytes if "socket.send.buffer.bytes" in config.static else -1
-    receive_bytes = config.socket_receive_buffer_bytes if "socket.receive.buffer.bytes" in config.static else -1
     for wanted in (*config.broker_listeners, *config.controller_listeners):
         try:
-            listener = environment.bind(
-                Endpoint(wanted.name, wanted.host, wanted.port),
-                send_buffer_bytes=send_bytes,
-                receive_buffer_bytes=receive_bytes,
-                backlog=backlog,
-            )
+            bound.append(bind(config, environment, wanted))
         except OSError as error:
             raise StartError(
                 f"cannot listen on {wanted} ({error.strerror or error}): stop what uses the address, or set listeners"
             ) from error
-        bound.append(listener)
 
 
 def _check_identity(config: BrokerConfig, environment: Environment) -> None:
