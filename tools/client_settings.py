@@ -24,7 +24,8 @@ MEANINGS: Final[Mapping[str, str]] = {
     "check.crcs": "whether the checksums of batches are checked",
     "client.dns.lookup": "what names stand for: `use_all_dns_ips`, or `resolve_canonical_bootstrap_servers_only`",
     "client.id": "the name under which the broker knows this client",
-    "client.rack": "where this client runs: it reads from a replica there, with `replica.selector.class`, or writes there",
+    "client.rack": "where this client runs: a consumer reads from a replica there, with `replica.selector.class`, "
+    "a producer writes there with `partitioner.rack.aware`",
     "compression.level": "the codec's level",
     "compression.type": "`none`, `gzip`, `snappy`, `lz4`, `zstd`",
     "connections.max.idle.ms": "how long a connection over which nothing is asked stays open; -1: for ever",

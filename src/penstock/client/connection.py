@@ -210,8 +210,8 @@ class Connection(asyncio.BufferedProtocol):
     def _check_idle(self, asked: int, checks: int) -> None:
         is_idle = self._next_correlation_id == asked and not self._expected
         if is_idle and checks + 1 >= IDLE_CHECKS:
-            idle_ms = self._settings.connections_max_idle_ms
-            self._fail(ConnectionFailedError(f"{self.address}: nothing was asked for connections.max.idle.ms={idle_ms}"))
+            limit = f"connections.max.idle.ms={self._settings.connections_max_idle_ms}"
+            self._fail(ConnectionFailedError(f"{self.address}: nothing was asked for {limit}"))
             return
         self._idle_check = asyncio.get_running_loop().call_later(
             self._settings.connections_max_idle_ms / IDLE_CHECKS / 1000,

@@ -146,7 +146,7 @@ class Producer:
         return self._partitioner.partition(topic.name, key, size, len(topic.partitions), available)
 
     def _available(self, topic: TopicMetadata) -> list[int]:
-        """The partitions that have a leader; of those the ones led in this client's rack, if there are any (KIP-1123)."""
+        """The partitions that have a leader, or those of them that are led in this client's rack, if any (KIP-1123)."""
         led = [row for row in topic.partitions.values() if row.leader >= 0]
         if self._prefers_rack and self._settings.client_rack:
             brokers, rack = self.cluster.metadata.brokers, self._settings.client_rack

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import entry_points
 from pkgutil import resolve_name
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from penstock.client.daemon_thread import DaemonThread
@@ -74,7 +75,7 @@ def load_judges(config: BrokerConfig) -> list[Judge]:
         if text is not None and text.strip():
             judges.append(Judge(f"{key}={text.strip()}", kind, _made(key, text.strip())))
     for judge in judges:
-        _tried(judge.name, "cannot be configured", partial(judge.policy.configure, config.static))
+        _tried(judge.name, "cannot be configured", partial(judge.policy.configure, MappingProxyType(config.static)))
     return judges
 
 

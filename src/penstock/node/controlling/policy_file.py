@@ -1,7 +1,7 @@
 """The rules of `penstock.policy.file`: what topics may be called, and what bounds hold for them; `docs/policies.md`.
 
 Each rule is about the topics whose names match `topics`, and a topic has to keep all rules that are about it. Topics of
-the cluster itself are nobody's to name or to size, and are not judged.
+the cluster itself are not judged.
 """
 
 import difflib
