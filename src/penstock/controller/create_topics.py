@@ -106,9 +106,7 @@ def _ask_policies(state: ControllerState, topic: CreatableTopic, assignments: li
         return
     configs = MappingProxyType({config.name: config.value or "" for config in topic.configs})
     if configs:
-        state.verdicts.hear(
-            AlterConfigPolicy.RequestMetadata(ConfigResource(ResourceType.TOPIC, topic.name), configs)
-        )
+        state.verdicts.hear(AlterConfigPolicy.RequestMetadata(ConfigResource(ResourceType.TOPIC, topic.name), configs))
     by_hand = bool(topic.assignments)
     state.verdicts.hear(
         CreateTopicPolicy.RequestMetadata(

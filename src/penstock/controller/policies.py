@@ -95,5 +95,6 @@ class Verdicts:
 
 
 def _about(question: Question) -> tuple[type, object]:
-    is_topic = isinstance(question, CreateTopicPolicy.RequestMetadata)
-    return type(question), question.topic if is_topic else question.resource
+    if isinstance(question, CreateTopicPolicy.RequestMetadata):
+        return type(question), question.topic
+    return type(question), question.resource

@@ -101,9 +101,7 @@ async def test_an_address_that_is_taken_leaves_the_others(tmp_path: Path, caplog
     with socket.create_server(("127.0.0.1", 0)) as taken:
         async with running(tmp_path) as world:
             with caplog.at_level(logging.ERROR):
-                await listen(
-                    world, f"EXTRA://127.0.0.1:{taken.getsockname()[1]}", f"OTHER://127.0.0.1:{port}"
-                )
+                await listen(world, f"EXTRA://127.0.0.1:{taken.getsockname()[1]}", f"OTHER://127.0.0.1:{port}")
                 await (await connected(world, port)).close()
             assert "cannot listen on EXTRA://" in caplog.text
 

@@ -30,9 +30,7 @@ async def test_a_topic_is_refused_to_a_client_and_to_a_broker_that_creates_it_by
     try:
         address = f"{node.endpoints[0].host}:{node.endpoints[0].port}"
         async with ClusterClient(address) as client:
-            topics = [
-                CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("shop.a", "other")
-            ]
+            topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("shop.a", "other")]
             reply = await client.to_any(CreateTopicsRequest(topics=topics), CreateTopicsResponse)
             assert {topic.name: topic.error_code for topic in reply.topics} == {
                 "shop.a": 0,
