@@ -158,7 +158,8 @@ async def test_a_client_begins_anew_when_nothing_is_told_for_long(strategy: str,
         else:
             with pytest.raises(KafkaError):
                 await client.refresh([])
-        assert client.metadata.brokers[NODE_ID].address == (new.broker if anew else old.broker).address
+        expected = new.broker if anew else old.broker
+        assert client.metadata.brokers[NODE_ID].address == expected.address
 
 
 @pytest.mark.parametrize(("strategy", "anew"), [("rebootstrap", True), ("none", False)])
