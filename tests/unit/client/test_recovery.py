@@ -90,13 +90,13 @@ def _anything() -> tuple[MetadataRequest, type[MetadataResponse]]:
 
 
 async def test_all_hosts_behind_a_name_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def two(address: Address) -> list[str]:
-        return ["127.0.0.2", "127.0.0.1"]
+    async def three(address: Address) -> list[str]:
+        return ["127.0.0.2", "127.0.0.1", "127.0.0.3"]
 
     fake = FakeCluster()
     async with fake_broker(fake) as broker:
         fake.broker = broker
-        monkeypatch.setattr(connection_module, "hosts_of", two)
+        monkeypatch.setattr(connection_module, "hosts_of", three)
         connection = await connect(Address("cluster.example", broker.address.port), ClientSettings())
         assert str(connection.address) == f"cluster.example:{broker.address.port}"
         await connection.close()

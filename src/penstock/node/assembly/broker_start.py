@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.node.assembly.dynamic_configs import DynamicConfigs
-from penstock.node.assembly.listening import AddedListeners
+from penstock.node.assembly.dynamic_configs import AddedListeners, DynamicConfigs
 from penstock.node.assembly.quorum_start import QuorumParts, connection_limits
 from penstock.node.controlling.broker_context import BrokerContext
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes

@@ -24,6 +24,7 @@ from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.directories.meta_properties import read_meta_properties
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.configs.listeners import Listener
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord
 from penstock.node.api.local_controller import answered_here
@@ -48,7 +49,8 @@ from penstock.node.serving.advertise import advertised_endpoints
 from penstock.node.serving.connections import ConnectionLimits, Connections
 from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
-from penstock.node.serving.server import BoundListener, Server
+from penstock.node.serving.server import BACKLOG, BoundListener, Server
+from penstock.node.serving.server import Endpoint as OwnEndpoint
 from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
 from penstock.protocol.uuids import ZERO_UUID, random_uuid
 from penstock.raft.voters import STATIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
@@ -232,6 +234,19 @@ async def _hand_over(quorum: QuorumDriver, controller: ControllerDriver, success
 def _offline_directories(directories: LogDirectories) -> Gauge:
     roots = directories.roots
     return Gauge(Group.LOGS, "OfflineLogDirectoryCount", "Log directories that failed", lambda: len(roots.offline))
+
+
+def bind_listener(config: BrokerConfig, environment: Environment, wanted: Listener) -> BoundListener:
+    """Raises OSError."""
+    # Kafka's own sizes would be less than what the system finds out for each connection, and its backlog of 50 is full
+    # at once when many clients come back together: they hold only where these keys are set.
+    is_set = config.static.__contains__
+    return environment.bind(
+        OwnEndpoint(wanted.name, wanted.host, wanted.port),
+        send_buffer_bytes=config.socket_send_buffer_bytes if is_set("socket.send.buffer.bytes") else -1,
+        receive_buffer_bytes=config.socket_receive_buffer_bytes if is_set("socket.receive.buffer.bytes") else -1,
+        backlog=config.socket_listen_backlog_size if is_set("socket.listen.backlog.size") else BACKLOG,
+    )
 
 
 def connection_limits(config: BrokerConfig) -> ConnectionLimits:

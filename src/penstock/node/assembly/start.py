@@ -34,9 +34,8 @@ from penstock.log.directories.formatting import any_formatted
 from penstock.log.names import partition_directory
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.assembly.broker_start import BrokerParts
-from penstock.node.assembly.listening import bind
 from penstock.node.assembly.protection import UnprotectedError, check_keys, check_metadata
-from penstock.node.assembly.quorum_start import QuorumParts, judges_of, metadata_log_config
+from penstock.node.assembly.quorum_start import QuorumParts, bind_listener, judges_of, metadata_log_config
 from penstock.node.environment.environment import Environment
 from penstock.node.partitions.topic_settings import TopicSettingsTable
 from penstock.node.quorum.looking import look
@@ -187,7 +186,7 @@ def _bind(config: BrokerConfig, environment: Environment, bound: list[BoundListe
     """Bind each listener and enter it in `bound`, those for clients first."""
     for wanted in (*config.broker_listeners, *config.controller_listeners):
         try:
-            bound.append(bind(config, environment, wanted))
+            bound.append(bind_listener(config, environment, wanted))
         except OSError as error:
             raise StartError(
                 f"cannot listen on {wanted} ({error.strerror or error}): stop what uses the address, or set listeners"
