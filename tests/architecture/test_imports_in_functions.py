@@ -68,6 +68,7 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.node.partitions.consensus_partition": "1; most nodes have no storage group"
     },
     "penstock/node/assembly/quorum_start.py": {
+        "penstock.node.controlling.policies": "15; most controllers have no policy",
         "penstock.node.controlling.transfer": "1; a single node has no successor",
         "penstock.node.assembly.links": "30; a single node has no peers",
     },

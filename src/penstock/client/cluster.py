@@ -11,12 +11,20 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from functools import partial
 from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 
-from penstock.client.connection import Answer, Connection, KnownNode, connect
-from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError, WrongNodeError, raise_for
+from penstock.client.connection import Answer, Connection, KnownNode
+from penstock.client.errors import (
+    ClusterUnreachableError,
+    ConnectionFailedError,
+    WrongNodeError,
+    raise_for,
+    reason,
+)
 from penstock.client.link import Link
 from penstock.client.messages import coordinator_in, coordinator_request, metadata_request
 from penstock.client.metadata import NO_NODE, ClusterMetadata, TopicMetadata
-from penstock.client.settings import ClientSettings
+from penstock.client.names import CANONICAL_BOOTSTRAP, canonical
+from penstock.client.reconnects import Reconnects
+from penstock.client.settings import REBOOTSTRAP, ClientSettings
 from penstock.client.values import EndpointTold, LeaderTold, TopicPartition
 from penstock.protocol.address import Address, parse_bootstrap_servers
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -60,6 +68,9 @@ class ClusterClient:
         self._seeking = asyncio.Lock()
         self._coordinators: dict[str, int] = {}
         self._refreshed_at = 0.0
+        self._reconnects = Reconnects(self.settings)
+        self._asking_since_s: float | None = None
+        """Since when Metadata have been asked for without success."""
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -86,17 +97,37 @@ class ClusterClient:
 
     async def refresh(self, topics: Collection[str] | None = None, *, create: bool = False) -> ClusterMetadata:
         """Ask for all topics (None), for these, or only for the brokers (empty); `create` lets the broker create."""
-        connection = await self.any_connection()
+        connection = await self._connection_for_metadata()
         if not connection.serves(ApiKey.METADATA):
             raise KafkaError(
                 ErrorCode.MISMATCHED_ENDPOINT_TYPE,
                 f"{connection.address} is the listener of a controller, not of a broker",
             )
         response = await connection.request(metadata_request(topics, create=create), MetadataResponse)
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self._begins_anew:
+            self._begin_anew(f"{connection.address} asks for it")
+            raise ConnectionFailedError(f"{connection.address} wants its clients to begin with their bootstrap servers")
+        raise_for(response.error_code)
+        self._asking_since_s = None
         self.metadata = self.metadata.updated(response, all_topics=topics is None)
         if topics is None or topics:
             self._refreshed_at = asyncio.get_running_loop().time()
         return self.metadata
+
+    async def _connection_for_metadata(self) -> Connection:
+        """To any broker; a bootstrap server if the brokers have told nothing for too long."""
+        now_s = asyncio.get_running_loop().time()
+        if self._asking_since_s is None:
+            self._asking_since_s = now_s
+        waited_ms = (now_s - self._asking_since_s) * 1000
+        if self._begins_anew and waited_ms > self.settings.metadata_recovery_rebootstrap_trigger_ms:
+            self._asking_since_s = now_s
+            self._begin_anew(f"no broker has told of the cluster for {round(waited_ms)} ms")
+        return await self.any_connection()
+
+    @property
+    def _begins_anew(self) -> bool:
+        return self.settings.metadata_recovery_strategy == REBOOTSTRAP
 
     def learn(
         self, refused_by: int, leaders: Mapping[TopicPartition, LeaderTold], endpoints: Sequence[EndpointTold]
@@ -149,11 +180,14 @@ class ClusterClient:
             return min(open_ones, key=lambda connection: connection.in_flight)
         if self._seed is not None and not self._seed.closed:
             return self._seed
+        failure = None
         for node_id in list(self.metadata.brokers):
             try:
                 return await self.connection(node_id)
-            except ConnectionFailedError:
-                continue
+            except ConnectionFailedError as error:
+                failure = error
+        if failure is not None and not self._begins_anew:
+            raise failure
         return await self._connect_seed()
 
     async def connection(self, node_id: int) -> Connection:
@@ -170,21 +204,23 @@ class ClusterClient:
         try:
             return await link.opened()
         except WrongNodeError as error:
-            if self._links.get(purpose) is link:  # else another task that waited for it has done this
+            if (
+                self._begins_anew and self._links.get(purpose) is link
+            ):  # else another task that waited for it has done this
                 self._begin_anew(str(error))
             raise
 
     def _begin_anew(self, why: str) -> None:
-        """The next request goes to a bootstrap address: the nodes are not where they were (KIP-1242)."""
+        """Forget the cluster: the next thing that is asked goes to a bootstrap server."""
         links, seed = list(self._links.values()), self._seed
         self._links.clear()
         self._coordinators.clear()
         self._seed = None
         self.metadata = self.metadata.without_nodes()
         for link in links:
-            link.give_up(why)
+            link.give_up(f"the client begins anew, as {why}")
         if seed is not None:
-            seed.abort(why)
+            seed.abort(f"the client begins anew, as {why}")
 
     async def _connect(self, node_id: int) -> Connection:
         """The seed, if that is this node's; else a new connection."""
@@ -197,7 +233,7 @@ class ClusterClient:
         cluster_id = self.metadata.cluster_id if self.settings.metadata_cluster_check_enable else None
         node = None if cluster_id is None else KnownNode(cluster_id, node_id)
         try:
-            return await connect(broker.address, self.settings, node)
+            return await self._reconnects.connect(broker.address, node)
         except ClusterUnreachableError as error:
             raise ClusterUnreachableError(f"{error}, which node {node_id} advertises as its address") from None
 
@@ -207,13 +243,22 @@ class ClusterClient:
         async with self._seeking:
             if self._seed is not None and not self._seed.closed:
                 return self._seed
-            for address in self._bootstrap:
+            for address in await self._bootstrap_addresses():
                 try:
-                    self._seed = await connect(address, self.settings)
+                    self._seed = await self._reconnects.connect(address)
                     return self._seed
                 except ConnectionFailedError as error:
                     failures.append(str(error))
         raise ClusterUnreachableError("; ".join(failures))
+
+    async def _bootstrap_addresses(self) -> Sequence[Address]:
+        if self.settings.client_dns_lookup != CANONICAL_BOOTSTRAP:
+            return self._bootstrap
+        try:
+            return await canonical(self._bootstrap)
+        except OSError as error:
+            names = ", ".join(map(str, self._bootstrap))
+            raise ClusterUnreachableError(f"{names}: no name is known to the resolver ({reason(error)})") from None
 
     # Routing
 

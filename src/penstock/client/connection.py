@@ -21,6 +21,7 @@ from penstock.client.errors import (
     reason,
 )
 from penstock.client.frames import FrameReader
+from penstock.client.names import hosts_of
 from penstock.client.settings import ClientSettings
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode
@@ -32,6 +33,8 @@ from penstock.protocol.schema import Message
 from penstock.protocol.value import Value
 
 Answer = TypeVar("Answer", bound=Message)
+IDLE_CHECKS: Final = 4
+"""In a row in which nothing was asked. So no request has to note down when it was."""
 _REFUSED: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 SOFTWARE_VERSION = "0.1.0"
 
@@ -113,6 +116,7 @@ class Connection(asyncio.BufferedProtocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._lost = asyncio.Event()
+        self._idle_check: asyncio.TimerHandle | None = None
 
     @property
     def closed(self) -> bool:
@@ -219,6 +223,24 @@ class Connection(asyncio.BufferedProtocol):
             raise self._failed()
         self._served = {item.api_key: (item.min_version, item.max_version) for item in response.api_keys}
 
+    def end_when_idle(self) -> None:
+        """Close when nothing was asked for connections.max.idle.ms, or a quarter of that longer; never if negative."""
+        if self._settings.connections_max_idle_ms >= 0:
+            self._check_idle(-1, 0)
+
+    def _check_idle(self, asked: int, checks: int) -> None:
+        is_idle = self._next_correlation_id == asked and not self._expected
+        if is_idle and checks + 1 >= IDLE_CHECKS:
+            limit = f"connections.max.idle.ms={self._settings.connections_max_idle_ms}"
+            self._fail(ConnectionFailedError(f"{self.address}: nothing was asked for {limit}"))
+            return
+        self._idle_check = asyncio.get_running_loop().call_later(
+            self._settings.connections_max_idle_ms / IDLE_CHECKS / 1000,
+            self._check_idle,
+            self._next_correlation_id,
+            checks + 1 if is_idle else 0,
+        )
+
     def abort(self, why: str) -> None:
         """End the connection at once; requests that wait fail with `why`."""
         self._fail(ConnectionFailedError(f"{self.address}: {why}"))
@@ -259,6 +281,8 @@ class Connection(asyncio.BufferedProtocol):
         """Close the connection; requests that wait get `failure`, unless an earlier one has closed it."""
         if self._failure is None:
             self._failure = failure
+            if self._idle_check is not None:
+                self._idle_check.cancel()
             while self._expected:
                 self._expected.popleft().fail(self._failed())
             self._writable.set()
@@ -315,20 +339,42 @@ class Connection(asyncio.BufferedProtocol):
 async def connect(address: Address, settings: ClientSettings, node: KnownNode | None = None) -> Connection:
     """Open a connection and learn what the broker serves; `ConnectionFailedError` says why it could not be.
 
-    `node` is who should be there, if that is known; a broker of another name or cluster is a WrongNodeError.
+    A name may stand for several hosts: they are tried one after the other, each as long as one may take. `node` is who
+    should be there, if that is known; a broker of another name or cluster is a WrongNodeError.
     """
-    connection = Connection(address, settings)
-    limit_ms = settings.socket_connection_setup_timeout_ms
     try:
-        async with asyncio.timeout(limit_ms / 1000):
-            await asyncio.get_running_loop().create_connection(lambda: connection, address.host, address.port)
-    except TimeoutError:
-        raise ClusterUnreachableError(f"cannot reach {address} (no answer within {limit_ms} ms)") from None
+        async with asyncio.timeout(settings.socket_connection_setup_timeout_ms / 1000):
+            hosts = await hosts_of(address)
     except OSError as error:
-        raise ClusterUnreachableError(f"cannot reach {address} ({reason(error)})") from None
+        raise _unreachable(address, error, settings) from None
+    for host in hosts[:-1]:
+        try:
+            return await _connect(address, host, settings, node)
+        except ConnectionFailedError:
+            continue
+    return await _connect(address, hosts[-1], settings, node)
+
+
+async def _connect(address: Address, host: str, settings: ClientSettings, node: KnownNode | None) -> Connection:
+    connection = Connection(address, settings)
+    try:
+        async with asyncio.timeout(settings.socket_connection_setup_timeout_ms / 1000):
+            await asyncio.get_running_loop().create_connection(lambda: connection, host, address.port)
+    except OSError as error:
+        raise _unreachable(address, error, settings) from None
     try:
         await connection.negotiate(node)
     except (Exception, asyncio.CancelledError):
         await connection.close()
         raise
+    connection.end_when_idle()
     return connection
+
+
+def _unreachable(address: Address, error: OSError, settings: ClientSettings) -> ClusterUnreachableError:
+    """A time-out of ours is told with its length; it has no number, as the system's own have."""
+    if isinstance(error, TimeoutError) and not error.errno:
+        return ClusterUnreachableError(
+            f"cannot reach {address} (no answer within {settings.socket_connection_setup_timeout_ms} ms)"
+        )
+    return ClusterUnreachableError(f"cannot reach {address} ({reason(error)})")

@@ -24,12 +24,13 @@ class ControllerClient(ClusterClient):
         """Ask which controllers there are and which one is active; controllers tell of no topics."""
         assert not topics, "controllers tell of no topics"
         request = DescribeClusterRequest(endpoint_type=CONTROLLERS_ENDPOINT)
-        response = await (await self.any_connection()).request(request, DescribeClusterResponse)
+        response = await (await self._connection_for_metadata()).request(request, DescribeClusterResponse)
         if response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
             raise KafkaError(
                 ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is the listener of a broker: give it as --bootstrap-server"
             )
         raise_for(response.error_code, response.error_message)
+        self._asking_since_s = None
         self.metadata = ClusterMetadata(
             cluster_id=response.cluster_id,
             controller_id=response.controller_id,

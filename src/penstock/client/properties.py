@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from penstock.client.durations import parse_duration_ms
-from penstock.client.settings import ACKS_ALL, BY_DURATION, ClientSettings
+from penstock.client.names import CANONICAL_BOOTSTRAP, USE_ALL_DNS_IPS
+from penstock.client.settings import ACKS_ALL, BY_DURATION, REBOOTSTRAP, ClientSettings
 from penstock.protocol.compression import Compression
 
 Settings = TypeVar("Settings", bound=ClientSettings)
@@ -13,7 +14,9 @@ NO_PROPERTIES = ("now_ms", "random", "background", "partitioner_settings")
 OF_PARTITIONER = "partitioner."
 CHOICES = {
     "auto_offset_reset": ("earliest", "latest", "none"),
+    "client_dns_lookup": (USE_ALL_DNS_IPS, CANONICAL_BOOTSTRAP),
     "isolation_level": ("read_uncommitted", "read_committed"),
+    "metadata_recovery_strategy": (REBOOTSTRAP, "none"),
 }
 
 

@@ -6,10 +6,13 @@ from random import Random
 from typing import Final
 
 from penstock.client.background import Background, BackgroundThread
+from penstock.client.names import USE_ALL_DNS_IPS
 from penstock.protocol.compression import Compression
 from penstock.protocol.value import Value, fresh
 
 ACKS_ALL: Final = -1
+REBOOTSTRAP: Final = "rebootstrap"
+"""metadata.recovery.strategy: where no known broker tells of the cluster, begin anew (KIP-899, KIP-1102)."""
 BY_DURATION: Final = "by_duration"
 """auto.offset.reset=by_duration:P1D begins with the first record of the last day (KIP-1106)."""
 
@@ -29,13 +32,26 @@ class ClientSettings(Value, kw_only=True):
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
     metadata_cluster_check_enable: bool = True
+    metadata_recovery_strategy: str = REBOOTSTRAP
+    metadata_recovery_rebootstrap_trigger_ms: int = 300_000
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    connections_max_idle_ms: int = 540_000
+    client_dns_lookup: str = USE_ALL_DNS_IPS
     now_ms: Callable[[], int] = wall_clock_ms
     random: Random = fresh(Random)
 
     def backoff_ms(self, attempt: int) -> float:
         """How long to wait after the failed attempt number `attempt` (from 0): doubling, bounded, 20 % of jitter."""
-        full = min(self.retry_backoff_ms * (1 << min(attempt, 20)), self.retry_backoff_max_ms)
-        return full * self.random.uniform(0.8, 1.2)
+        return self._doubled(self.retry_backoff_ms, self.retry_backoff_max_ms, attempt)
+
+    def reconnect_pause_ms(self, attempt: int) -> float:
+        """The same, from the beginning of an attempt to connect to an address to the next one."""
+        return self._doubled(self.reconnect_backoff_ms, self.reconnect_backoff_max_ms, attempt)
+
+    def _doubled(self, first_ms: int, most_ms: int, attempt: int) -> float:
+        full = min(first_ms * (1 << min(attempt, 20)), most_ms)
+        return full * self.random.uniform(0.8, 1.2) if full else 0.0
 
 
 class ProducerSettings(ClientSettings, kw_only=True):
@@ -57,6 +73,8 @@ class ProducerSettings(ClientSettings, kw_only=True):
     delivery_timeout_ms: int = 120_000
     retries: int = 2_147_483_647
     max_in_flight_requests_per_connection: int = 5
+    client_rack: str = ""
+    partitioner_rack_aware: bool = False
     allow_auto_create_topics: bool = True
     partitioner_class: str | None = None
     partitioner_settings: Mapping[str, str] = fresh(dict)

@@ -10,11 +10,13 @@ What follows from a change is part of the decision (`min_isr`), or due at once w
 from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from penstock.controller.decision import ControllerState, Decision
 from penstock.controller.min_isr import after_change
 from penstock.controller.partition_change import UNCLEAN_LEADER_ELECTION
+from penstock.controller.policies import AlterConfigPolicy
 from penstock.metadata.features import CORDONED_LEVEL, METADATA_VERSION
 from penstock.metadata.image import ConfigResource, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord
@@ -75,7 +77,10 @@ def _decided(
         try:
             _check_once(times[asked.resource_type, asked.resource_name])
             resource = _resource(state, asked.resource_type, asked.resource_name)
-            records += _changes(state, resource, wanted(state, resource, asked.configs))
+            to_be = wanted(state, resource, asked.configs)
+            changes = _changes(state, resource, to_be)
+            _ask_policy(state, resource, [config.name for config in asked.configs], to_be)
+            records += changes
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
         answers.append(answer)
@@ -104,6 +109,16 @@ def _changes(state: ControllerState, resource: ConfigResource, wanted: Settings)
         ),
         *after_change(state, resource, changed),
     ]
+
+
+def _ask_policy(state: ControllerState, resource: ConfigResource, named: Sequence[str], wanted: Settings) -> None:
+    """Raises KafkaError. What a replacement takes away without naming it is not asked about, as in Kafka."""
+    if state.verdicts is None:
+        return
+    present = state.image.configs.get(resource, {})
+    is_brokers = resource.resource_type is ResourceType.BROKER
+    configs = {key: wanted.get(key) for key in named if is_brokers or wanted.get(key) != present.get(key)}
+    state.verdicts.hear(AlterConfigPolicy.RequestMetadata(resource, MappingProxyType(configs)))
 
 
 def _check_mode(resource: ConfigResource, changed: Sequence[tuple[str, str | None]]) -> None:

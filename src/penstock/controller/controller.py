@@ -13,7 +13,7 @@ go on, leadership returns to preferred replicas. The caller needs one timer, for
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.controller.decision import Chance, ControllerSettings, ControllerState, Decision, ReplyT
 from penstock.controller.decisions import decision_on
@@ -22,6 +22,9 @@ from penstock.metadata.image import ClusterImage
 from penstock.metadata.record_frames import as_at
 from penstock.metadata.records import MetadataRecord
 from penstock.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from penstock.controller.policies import Verdicts
 
 
 class Controller:
@@ -37,10 +40,15 @@ class Controller:
         """The state after all records decided so far, committed or not."""
         return self.state.image
 
-    def decide(self, command: Message, now_ms: int) -> Decision[Any]:
-        """The reply is the response of the command's API. `now_ms` never goes back, here and in `tick`."""
+    def decide(self, command: Message, now_ms: int, verdicts: "Verdicts | None" = None) -> Decision[Any]:
+        """The reply is the response of the command's API. `now_ms` never goes back, here and in `tick`.
+
+        Where a policy has not been asked yet (`verdicts.open`), nothing is decided, and the reply is worth nothing.
+        """
         self._open(now_ms)
-        return self._closed(decision_on(command)(self.state, command, now_ms))
+        self.state.verdicts = verdicts
+        decision = decision_on(command)(self.state, command, now_ms)
+        return self._closed(Decision([], decision.reply) if verdicts is not None and verdicts.open else decision)
 
     @property
     def next_deadline_ms(self) -> int | None:

@@ -2,11 +2,13 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from uuid import UUID
 
 from penstock.controller.assignments import check_replicas, new_partition
 from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision
 from penstock.controller.placement import place
+from penstock.controller.policies import AlterConfigPolicy, CreateTopicPolicy
 from penstock.controller.storage_groups import (
     Asked,
     Found,
@@ -75,6 +77,7 @@ def _create(creation: _Creation, topic: CreatableTopic) -> CreatableTopicResult:
         settings = settings | {STORAGE_GROUP: str(found.number)}
     else:
         assignments = _assignments_of(state, topic)
+    _ask_policies(state, topic, assignments)
     topic_id = state.new_topic_id()
     records: list[MetadataRecord] = [] if found is None else list(found.records)
     records.append(TopicRecord(name=topic.name, topic_id=topic_id))
@@ -95,6 +98,25 @@ def _create(creation: _Creation, topic: CreatableTopic) -> CreatableTopicResult:
     if found is not None:
         creation.groups.take(found, len(assignments))
     return _created(state, topic.name, topic_id, assignments, settings)
+
+
+def _ask_policies(state: ControllerState, topic: CreatableTopic, assignments: list[list[int]]) -> None:
+    """Raises KafkaError. As in Kafka a topic with configs is a matter of either policy."""
+    if state.verdicts is None:
+        return
+    configs = MappingProxyType({config.name: config.value or "" for config in topic.configs})
+    if configs:
+        state.verdicts.hear(AlterConfigPolicy.RequestMetadata(ConfigResource(ResourceType.TOPIC, topic.name), configs))
+    by_hand = bool(topic.assignments)
+    state.verdicts.hear(
+        CreateTopicPolicy.RequestMetadata(
+            topic=topic.name,
+            num_partitions=None if by_hand else len(assignments),
+            replication_factor=None if by_hand else len(assignments[0]),
+            replicas_assignments=MappingProxyType(dict(enumerate(map(tuple, assignments)))) if by_hand else None,
+            configs=configs,
+        )
+    )
 
 
 def _created(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, MutableSequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from uuid import UUID
 
 from penstock.controller.heartbeats import Heartbeats
@@ -18,6 +18,9 @@ from penstock.metadata.records import (
 from penstock.protocol.uuids import uuid_to_text
 from penstock.protocol.value import Value
 from penstock.raft.voters import Quorum
+
+if TYPE_CHECKING:
+    from penstock.controller.policies import Verdicts
 
 MAX_RECORDS_PER_DECISION = 20_000
 """The records of a decision are appended as one batch, so that all of them hold or none; this bounds its size."""
@@ -118,6 +121,8 @@ class ControllerState:
     """A config of unclean elections has changed: partitions without a leader are looked through at once."""
     group_claims: dict[int, tuple[int, int]] = field(default_factory=dict)
     """The last claim of each storage group: the epoch of its log, and its leader."""
+    verdicts: "Verdicts | None" = None
+    """What policies said about the command that is decided; None if there are none."""
     heartbeats: Heartbeats = field(init=False)
     balancer: Balancer = field(init=False)
 

@@ -80,6 +80,7 @@ class WorkerHost:
             "request_timeout_ms": 5_000,
             "default_api_timeout_ms": 10_000,
             "socket_connection_setup_timeout_ms": 2_000,
+            "reconnect_backoff_ms": 0,
         }
         clients = Clients(bootstrap_servers=self._bootstrap, now_ms=loop.now_ms, seams=seams, background=SameLoop)
         while True:

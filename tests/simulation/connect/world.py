@@ -133,7 +133,7 @@ class World:
         return await self._app.spawn(self.loop, work)
 
     def _clients(self) -> Clients:
-        seams = {"random": Random(self.random.getrandbits(64)), "request_timeout_ms": 5_000}
+        seams = {"random": Random(self.random.getrandbits(64)), "request_timeout_ms": 5_000, "reconnect_backoff_ms": 0}
         return Clients(
             bootstrap_servers=self.machine.address, now_ms=self.loop.now_ms, seams=seams, background=SameLoop
         )

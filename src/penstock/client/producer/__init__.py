@@ -155,8 +155,18 @@ class Producer:
         key, rows = record.key, topic.partitions
         if self._partitioner is not None:
             return self._partitioner.partition(topic.name, key, record.value, self.cluster.metadata)
-        available = [number for number, row in rows.items() if row.leader >= 0] if key is None else []
+        available = self._available(topic) if key is None else []
         return self._default_partitioner.partition(topic.name, key, size, len(rows), available)
+
+    def _available(self, topic: TopicMetadata) -> list[int]:
+        """The partitions that have a leader, or those of them that are led in this client's rack, if any (KIP-1123)."""
+        led = [row for row in topic.partitions.values() if row.leader >= 0]
+        if self._settings.partitioner_rack_aware and self._settings.client_rack:
+            brokers, rack = self.cluster.metadata.brokers, self._settings.client_rack
+            near = [row.partition for row in led if row.leader in brokers and brokers[row.leader].rack == rack]
+            if near:
+                return near
+        return [row.partition for row in led]
 
     async def _look_up(self, topic: str) -> TopicMetadata:
         return await self.cluster.topic(

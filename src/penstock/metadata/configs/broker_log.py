@@ -11,8 +11,12 @@ num.partitions int 1 1.. fixed medium | Partitions of a topic that is created wi
 default.replication.factor int 1 1.. fixed medium | Replicas of a topic that is created without a number.
 auto.create.topics.enable boolean true * fixed high | Whether a topic that a client asks for is created.
 delete.topic.enable boolean true * fixed high | Whether topics can be deleted.
-create.topic.policy.class.name class null * fixed low | A class that may refuse new topics.
-alter.config.policy.class.name class null * fixed low | A class that may refuse changes of configuration.
+create.topic.policy.class.name class null * fixed low
+    | A class of Python that may refuse new topics, of a controller: module:Class, or the name that a package offers.
+alter.config.policy.class.name class null * fixed low
+    | A class of Python that may refuse changes of configuration, of a controller: as for the key above.
+penstock.policy.file string null * fixed low
+    | A file of rules for names, sizes and configs of topics, of a controller (docs/policies.md).
 message.max.bytes int 1048588 0.. cluster high | Default of a topic's max.message.bytes.
 min.insync.replicas int 1 1.. cluster high | Replicas that must have a record that is sent with acks=all.
 unclean.leader.election.enable boolean false * cluster high | Default of the topic key of the same name.

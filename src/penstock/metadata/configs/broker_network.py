@@ -7,11 +7,12 @@ process.roles list "" broker/controller fixed high | What this process is: broke
 node.id int -1 * fixed high | The number of this node; no two nodes of a cluster share one.
 broker.id int -1 * fixed high | The old name of node.id; both must agree if both are set.
 broker.rack string null * fixed medium | The rack or zone of this broker, for the placement of replicas.
-listeners list PLAINTEXT://:9092 * fixed high
-    | Where this node listens: name://host:port with commas between; port 0 takes any free port.
+listeners list PLAINTEXT://:9092 * broker high
+    | Where this node listens: name://host:port with commas between; port 0 takes any free port. While the node runs it
+    | can get more, and lose them again; clients are told of those in its file alone.
 advertised.listeners list null * fixed high | The addresses that clients are told; without it, those of listeners.
 listener.security.protocol.map string SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT \
-    * fixed low | Which protocol each listener speaks: name:protocol pairs.
+    * broker low | Which protocol each listener speaks: name:protocol pairs.
 inter.broker.listener.name string null * fixed medium | The listener through which brokers talk to each other.
 security.inter.broker.protocol string PLAINTEXT PLAINTEXT/SSL/SASL_PLAINTEXT/SASL_SSL fixed medium
     | Names the listener between brokers by its protocol, when inter.broker.listener.name is not set.
@@ -27,7 +28,8 @@ request.timeout.ms int 30000 * fixed high | How long a request to another node m
 socket.send.buffer.bytes int 102400 * fixed high | SO_SNDBUF of a connection; -1: the system's.
 socket.receive.buffer.bytes int 102400 * fixed high | SO_RCVBUF of a connection; -1: the system's.
 socket.request.max.bytes int 104857600 1.. fixed high | Largest request; a connection that announces more is closed.
-socket.listen.backlog.size int 1024 1.. fixed medium | Connections that may wait to be accepted (Kafka: 50).
+socket.listen.backlog.size int 50 1.. fixed medium
+    | Connections that may wait to be accepted, where it is set; else 4096.
 socket.connection.setup.timeout.ms long 10000 * fixed medium | How long a connection to another node may take.
 socket.connection.setup.timeout.max.ms long 30000 * fixed medium | The same after several failures.
 connections.max.idle.ms long 600000 * fixed medium | A connection without requests for so long is closed.

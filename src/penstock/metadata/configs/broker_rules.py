@@ -20,6 +20,7 @@ from penstock.metadata.configs.voters import (
 )
 from penstock.protocol.address import Address
 
+LISTENERS_KEY = "listeners"
 MAP_KEY = "listener.security.protocol.map"
 NOT_ROUTABLE = ("0.0.0.0", "::")
 ValueOf = Callable[[str], ConfigValue]
@@ -81,6 +82,30 @@ class Addresses:
         self.advertised_controller_listeners = tuple(own.get(one.name, one) for one in self.controller_listeners)
         self.inter_broker_listener_name = _inter_broker_name(static, value, self.broker_listeners)
         self.log_dirs = _log_dirs(value)
+
+
+def added_listeners(file: Addresses, text: Callable[[str], str | None]) -> tuple[Listener, ...]:
+    """What a broker listens on beside the listeners of its file, by what these two keys are set to while it runs.
+
+    The others are registered with the controller, and so nodes and clients are told of them: they stay as they are, as
+    Kafka has it. Raises ConfigError.
+    """
+    pairs, listeners = text(MAP_KEY), text(LISTENERS_KEY) or ""
+    protocols = dict.fromkeys(file.controller_listener_names, PLAINTEXT)
+    protocols |= parse_protocol_map(MAP_KEY, tuple(pairs.split(",")) if pairs else ())
+    wanted = {one.name: one for one in parse_listeners(LISTENERS_KEY, tuple(listeners.split(",")), protocols)}
+    for listener in (*file.listeners, *file.unopened):
+        found = wanted.pop(listener.name, None)
+        if found is None:
+            raise ConfigError(LISTENERS_KEY, listeners, f"{listener} among them: it goes only with a restart")
+        if found != listener:
+            allowed = f"{listener} with {listener.security_protocol}: it changes only with a restart"
+            raise ConfigError(LISTENERS_KEY, f"{found} with {found.security_protocol}", allowed)
+    for listener in wanted.values():
+        if listener.security_protocol != PLAINTEXT:
+            allowed = f"a listener with {PLAINTEXT}: {listener.security_protocol} is not there yet"
+            raise ConfigError(LISTENERS_KEY, str(listener), allowed)
+    return tuple(wanted.values())
 
 
 def _check_needed(static: Mapping[str, str], controller_names: tuple[str, ...], protocols: Mapping[str, str]) -> None:

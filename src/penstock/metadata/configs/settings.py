@@ -36,11 +36,13 @@ class BrokerSettings:
     initial_broker_registration_timeout_ms: int
 
     # metadata and replication
+    alter_config_policy_class_name: str | None
     alter_log_dirs_replication_quota_window_num: int
     alter_log_dirs_replication_quota_window_size_seconds: int
     auto_create_topics_enable: bool
     auto_leader_rebalance_enable: bool
     cordoned_log_dirs: tuple[str, ...]
+    create_topic_policy_class_name: str | None
     default_replication_factor: int
     delete_topic_enable: bool
     follower_replication_throttled_rate: int
@@ -88,6 +90,7 @@ class BrokerSettings:
     log_retention_check_interval_ms: int
     num_recovery_threads_per_data_dir: int
     min_insync_replicas: int
+    penstock_policy_file: str | None
     penstock_produce_validate: str
     producer_id_expiration_ms: int
     replica_alter_log_dirs_io_max_bytes_per_second: int

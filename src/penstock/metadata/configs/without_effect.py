@@ -48,8 +48,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "the rate of new connections is not limited yet": ("max.connection.creation.rate",),
     "classes of the user's would be Java": (
-        "create.topic.policy.class.name",
-        "alter.config.policy.class.name",
         "metric.reporters",
         "kafka.metrics.reporters",
     ),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.node.assembly.dynamic_configs import DynamicConfigs
+from penstock.node.assembly.dynamic_configs import AddedListeners, DynamicConfigs
 from penstock.node.assembly.quorum_start import QuorumParts, connection_limits
 from penstock.node.controlling.broker_context import BrokerContext
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
@@ -104,6 +104,7 @@ class BrokerParts:
         self.dynamic_configs.on_change(lambda: node.directories.roots.cordon(config.cordoned_log_dirs))
         self.connections = Connections(Dispatcher(self.broker), connection_limits(config), loop)
         self._server = Server(self.connections)
+        self._added_listeners = AddedListeners(config, environment, self._server)
         self.lifecycle = BrokerLifecycle(
             _identity(parts, listeners, was_clean=was_clean),
             parts.channel,
@@ -166,6 +167,8 @@ class BrokerParts:
         self.cleaner.start()
         await self.group_keeper.start()
         await self._server.listen(self._listeners)
+        self.dynamic_configs.on_change(self._added_listeners.follow)
+        self._added_listeners.follow()
 
     async def stop(self) -> None:
         """Hand over what this broker leads, and serve no client any more."""
@@ -185,6 +188,7 @@ class BrokerParts:
             parts.push_async_callback(self._errands.stop)
             parts.push_async_callback(self.replica_directories.stop)
             parts.push_async_callback(self._server.stop)
+            parts.push_async_callback(self._added_listeners.stop)
             # Before the server: members that wait for a rebalance would hold it up.
             parts.push_async_callback(self.broker.coordinators.stop)
             # Before the server as well: what was produced waits for the others to fetch it.

@@ -1,17 +1,25 @@
 """Broker keys that change while the node runs: from the committed metadata into this node's BrokerConfig.
 
 Call `reload` when the metadata is loaded, and `on_metadata` with each list of records that was committed and applied.
-A part that keeps something derived from broker keys registers a listener; it is called after each change.
+A part that keeps something derived from broker keys registers a listener; it is called after each change. One such part
+is here: the listeners that a broker gets while it runs (KIP-226).
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.configs.broker_rules import added_listeners
 from penstock.metadata.configs.definitions import ConfigError
+from penstock.metadata.configs.listeners import Listener
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import ConfigRecord, MetadataRecord
 from penstock.metadata.resources import ResourceType
+from penstock.node.assembly.quorum_start import bind_listener
+from penstock.node.environment.environment import Environment
+from penstock.node.environment.tasks import Tasks
+from penstock.node.serving.server import Server
 
 logger = logging.getLogger(__name__)
 
@@ -50,3 +58,48 @@ class DynamicConfigs:
             and record.resource_type == ResourceType.BROKER
             and record.resource_name in self._names
         )
+
+
+class AddedListeners:
+    """Call `follow` when the broker serves, and with each change of its configuration after that."""
+
+    def __init__(self, config: BrokerConfig, environment: Environment, server: Server) -> None:
+        self._config = config
+        self._environment = environment
+        self._server = server
+        self._open: list[Listener] = []
+        self._turn = asyncio.Lock()
+        self._tasks = Tasks()
+
+    def follow(self) -> None:
+        """Open what is there now and close what is not. What is not allowed leaves the listeners as they were."""
+        try:
+            wanted = added_listeners(self._config, self._config.text)
+        except ConfigError as error:
+            logger.error("the listeners stay as they are: %s", error)
+            return
+        if self._open or wanted:
+            self._tasks.start(self._settle(wanted), "listeners")
+
+    async def stop(self) -> None:
+        """Their sockets are the server's."""
+        await self._tasks.stop()
+
+    async def _settle(self, wanted: tuple[Listener, ...]) -> None:
+        async with self._turn:
+            for listener in [one for one in self._open if one not in wanted]:
+                self._open.remove(listener)
+                self._server.close(listener.name)
+            for listener in wanted:
+                if listener not in self._open:
+                    await self._listen(listener)
+
+    async def _listen(self, listener: Listener) -> None:
+        try:
+            bound = bind_listener(self._config, self._environment, listener)
+        except OSError as error:
+            reason = error.strerror or error
+            logger.error("cannot listen on %s (%s): stop what uses the address, or set listeners", listener, reason)
+            return
+        await self._server.listen([bound])
+        self._open.append(listener)

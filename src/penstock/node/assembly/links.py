@@ -97,6 +97,7 @@ class Links:
             socket_connection_setup_timeout_ms=max(config.controller_quorum_request_timeout_ms, 1),
             retry_backoff_ms=BACKOFF_MS,
             retry_backoff_max_ms=BACKOFF_MAX_MS,
+            connections_max_idle_ms=-1,  # the node at the other end closes what is idle
             now_ms=environment.now_ms,
             random=environment.random,
         )

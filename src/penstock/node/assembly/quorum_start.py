@@ -24,7 +24,9 @@ from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.directories.meta_properties import read_meta_properties
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.configs.listeners import Listener
 from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import MetadataRecord
 from penstock.node.api.local_controller import answered_here
 from penstock.node.assembly.protection import UnprotectedError, Watch
 from penstock.node.controlling.channel import ControllerChannel
@@ -47,7 +49,8 @@ from penstock.node.serving.advertise import advertised_endpoints
 from penstock.node.serving.connections import ConnectionLimits, Connections
 from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
-from penstock.node.serving.server import BoundListener, Server
+from penstock.node.serving.server import BACKLOG, BoundListener, Server
+from penstock.node.serving.server import Endpoint as OwnEndpoint
 from penstock.node.serving.slices import Slices
 from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
 from penstock.protocol.uuids import ZERO_UUID, random_uuid
@@ -55,6 +58,7 @@ from penstock.raft.voters import STATIC_VOTERS, Endpoint, Quorum, ReplicaKey, Vo
 
 if TYPE_CHECKING:
     from penstock.node.assembly.links import Links
+    from penstock.node.controlling.policies import Judge, PolicedCommands
 
 
 class QuorumParts:
@@ -70,16 +74,19 @@ class QuorumParts:
         environment: Environment,
         directories: LogDirectories,
         listeners: Sequence[BoundListener],
+        judges: Sequence[Judge],
+        bootstrap: Sequence[MetadataRecord],
     ) -> None:
         image = ClusterImage(directories.cluster_id)
         self.context = NodeContext(config, environment, directories, image, Registry())
         self.context.metrics.add(_offline_directories(directories))
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self.steady_ms = steady_clock(environment.now_ms)
-        self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config))
+        self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config), bootstrap)
         self.watch = Watch(self.log, config, self.fail)
         self.controller: ControllerDriver | None = None
         self.controller_node: ControllerNode | None = None
+        self._policed: PolicedCommands | None = None
         self._listeners = listeners
         self._advertised = advertised_endpoints(
             config.advertised_controller_listeners, [listener.endpoint for listener in listeners]
@@ -94,6 +101,7 @@ class QuorumParts:
                 now_ms=self.steady_ms,
                 leases=config.refuses_without_lease,
             )
+            self._policed = _policed(self.controller, judges) if judges else None
         self.quorum = self._driver()
         self.quorum.on_failure(self.fail)
         self.quorum.register(self.context.metrics)
@@ -103,7 +111,7 @@ class QuorumParts:
                 node_id=config.node_id,
                 cluster_id=directories.cluster_id,
                 image=image,
-                controller=self.controller,
+                controller=self._policed or self.controller,
                 quorum=self.quorum,
                 handlers=load_handlers(CONTROLLER_HANDLERS) if listeners else {},
                 hand_over=partial(_hand_over, self.quorum, self.controller),
@@ -147,6 +155,8 @@ class QuorumParts:
         """Hand the lead to another, and take part no longer."""
         async with AsyncExitStack() as parts:  # Each is stopped, the last one first, even if another cannot be.
             parts.push_async_callback(self.log.close)
+            if self._policed is not None:
+                parts.push_async_callback(self._policed.close)
             if self._server is not None:
                 parts.push_async_callback(self._server.stop)
             parts.push_async_callback(self.quorum.stop)
@@ -197,6 +207,26 @@ class QuorumParts:
             self.failed.set_result(error)
 
 
+def judges_of(config: BrokerConfig) -> Sequence[Judge]:
+    """The policies that a controller's configuration names. Raises KafkaError INVALID_CONFIG."""
+    keys = (
+        config.penstock_policy_file,
+        config.create_topic_policy_class_name,
+        config.alter_config_policy_class_name,
+    )
+    if not config.is_controller or not any(keys):
+        return ()
+    from penstock.node.controlling.policies import load_judges
+
+    return load_judges(config)
+
+
+def _policed(controller: ControllerDriver, judges: Sequence[Judge]) -> PolicedCommands:
+    from penstock.node.controlling.policies import PolicedCommands
+
+    return PolicedCommands(controller, judges)
+
+
 async def _hand_over(quorum: QuorumDriver, controller: ControllerDriver, successor_id: int) -> None:
     from penstock.node.controlling.transfer import hand_over  # a single node starts without what it never needs
 
@@ -206,6 +236,19 @@ async def _hand_over(quorum: QuorumDriver, controller: ControllerDriver, success
 def _offline_directories(directories: LogDirectories) -> Gauge:
     roots = directories.roots
     return Gauge(Group.LOGS, "OfflineLogDirectoryCount", "Log directories that failed", lambda: len(roots.offline))
+
+
+def bind_listener(config: BrokerConfig, environment: Environment, wanted: Listener) -> BoundListener:
+    """Raises OSError."""
+    # Kafka's own sizes would be less than what the system finds out for each connection, and its backlog of 50 is full
+    # at once when many clients come back together: they hold only where these keys are set.
+    is_set = config.static.__contains__
+    return environment.bind(
+        OwnEndpoint(wanted.name, wanted.host, wanted.port),
+        send_buffer_bytes=config.socket_send_buffer_bytes if is_set("socket.send.buffer.bytes") else -1,
+        receive_buffer_bytes=config.socket_receive_buffer_bytes if is_set("socket.receive.buffer.bytes") else -1,
+        backlog=config.socket_listen_backlog_size if is_set("socket.listen.backlog.size") else BACKLOG,
+    )
 
 
 def connection_limits(config: BrokerConfig) -> ConnectionLimits:

@@ -6,6 +6,7 @@
 | bind the listeners (port 0 gets a real one)    | the address is taken or is not ours                      |
 | lock the log directories that are there        | in use, not writable, of another node or cluster         |
 | find the logs, look at the metadata            | they are damaged, of a newer release, or ask for more    |
+| load the policies of a controller              | there is no such class or file, or a rule is not one     |
 | make and format new log directories            | the disk fails                                           |
 | take part in the quorum (`quorum_start`)       | the disk fails                                           |
 | as a broker: join and serve (`broker_start`)   | no controller is found or it refuses; damaged logs       |
@@ -34,14 +35,14 @@ from penstock.log.names import partition_directory
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.assembly.broker_start import BrokerParts
 from penstock.node.assembly.protection import UnprotectedError, check_keys, check_metadata
-from penstock.node.assembly.quorum_start import QuorumParts, metadata_log_config
+from penstock.node.assembly.quorum_start import QuorumParts, bind_listener, judges_of, metadata_log_config
 from penstock.node.environment.environment import Environment
 from penstock.node.partitions.topic_settings import TopicSettingsTable
 from penstock.node.quorum.looking import look
 from penstock.node.quorum.state_file import QuorumStateError
 from penstock.node.roles.broker import Broker
 from penstock.node.roles.controller_node import ControllerNode
-from penstock.node.serving.server import BACKLOG, BoundListener, Endpoint
+from penstock.node.serving.server import BoundListener, Endpoint
 from penstock.protocol.errors import DecodeError, KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.raft.replica import InconsistentLogError
@@ -183,24 +184,13 @@ def _reason(error: BaseException) -> str | None:
 
 def _bind(config: BrokerConfig, environment: Environment, bound: list[BoundListener]) -> None:
     """Bind each listener and enter it in `bound`, those for clients first."""
-    # Kafka's own sizes would be less than what the system finds out for each connection, and its backlog of 50 is full
-    # at once when many clients come back together: they hold only where these keys are set.
-    backlog = config.socket_listen_backlog_size if "socket.listen.backlog.size" in config.static else BACKLOG
-    send_bytes = config.socket_send_buffer_bytes if "socket.send.buffer.bytes" in config.static else -1
-    receive_bytes = config.socket_receive_buffer_bytes if "socket.receive.buffer.bytes" in config.static else -1
     for wanted in (*config.broker_listeners, *config.controller_listeners):
         try:
-            listener = environment.bind(
-                Endpoint(wanted.name, wanted.host, wanted.port),
-                send_buffer_bytes=send_bytes,
-                receive_buffer_bytes=receive_bytes,
-                backlog=backlog,
-            )
+            bound.append(bind_listener(config, environment, wanted))
         except OSError as error:
             raise StartError(
                 f"cannot listen on {wanted} ({error.strerror or error}): stop what uses the address, or set listeners"
             ) from error
-        bound.append(listener)
 
 
 def _check_identity(config: BrokerConfig, environment: Environment) -> None:
@@ -228,11 +218,17 @@ async def _start(
     )
     metadata_path = f"{directories.roots.metadata_path}/{partition_directory(CLUSTER_METADATA, 0)}"
     seen = await look(directories.open_files.disk, metadata_path, directories.logs.get((CLUSTER_METADATA, 0)))
-    check_metadata(seen, config)
+    check_metadata(seen.image, config)
+    judges = judges_of(config)
     directories.begin()
     ours = {listener.name for listener in config.controller_listeners}
     parts = QuorumParts(
-        config, environment, directories, [listener for listener in listeners if listener.endpoint.listener in ours]
+        config,
+        environment,
+        directories,
+        [listener for listener in listeners if listener.endpoint.listener in ours],
+        judges,
+        seen.bootstrap,
     )
     if on_parts is not None:
         on_parts(parts)

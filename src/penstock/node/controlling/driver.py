@@ -28,7 +28,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.controller.controller import Controller
 from penstock.controller.decision import Chance, ControllerSettings, Decision
@@ -45,6 +45,9 @@ from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.schema import Message
 from penstock.protocol.value import Value
 
+if TYPE_CHECKING:
+    from penstock.controller.policies import Verdicts
+
 MAX_QUEUED_COMMANDS = 10_000
 COMMANDS_PER_TURN = 32
 """Decisions before the event loop gets to do something else."""
@@ -60,6 +63,7 @@ class _Queued(Value):
     command: Message
     reply: asyncio.Future[Any]
     since: float
+    verdicts: "Verdicts | None"
 
 
 class ControllerDriver:
@@ -110,12 +114,14 @@ class ControllerDriver:
     def queued(self) -> int:
         return len(self._queue)
 
-    def submit(self, command: Message, deadline_s: float | None = None) -> asyncio.Future[Any]:
+    def submit(
+        self, command: Message, deadline_s: float | None = None, verdicts: "Verdicts | None" = None
+    ) -> asyncio.Future[Any]:
         """Queues a request message; the future's result is the response message of its API.
 
         It fails with KafkaError where nothing was decided, or the outcome is unknown: NOT_CONTROLLER, REQUEST_TIMED_OUT
         at the deadline, a time of the event loop, THROTTLING_QUOTA_EXCEEDED, UNKNOWN_SERVER_ERROR. A command whose
-        future is done before its turn is not decided.
+        future is done before its turn is not decided. `verdicts` are what policies said (`PolicedCommands`).
         """
         assert is_command(command), f"{type(command).__name__} is no command of the controller"
         loop = asyncio.get_running_loop()
@@ -127,7 +133,7 @@ class ControllerDriver:
         if deadline_s is not None:
             timer = loop.call_at(deadline_s, _time_out, reply)
             reply.add_done_callback(lambda _: timer.cancel())
-        self._queue.append(_Queued(command, reply, loop.time()))
+        self._queue.append(_Queued(command, reply, loop.time(), verdicts))
         self._work_soon()
         return reply
 
@@ -229,7 +235,7 @@ class ControllerDriver:
             if is_large(command, controller.image):
                 self._apart = asyncio.get_running_loop().create_task(self._decide_apart(queued, controller))
                 return
-            decision = self._proved(command, controller.decide(command, self._now_ms()))
+            decision = self._proved(command, controller.decide(command, self._now_ms(), queued.verdicts))
             committed = self._carry_out(controller, decision)
         except Exception as error:
             self._refuse(queued, error)
@@ -246,7 +252,7 @@ class ControllerDriver:
         now_ms = self._now_ms()
 
         def decide() -> tuple[Decision[Any], list[tuple[list[MetadataRecord], bytearray | None]]]:
-            decision = self._proved(queued.command, controller.decide(queued.command, now_ms))
+            decision = self._proved(queued.command, controller.decide(queued.command, now_ms, queued.verdicts))
             level = controller.image.metadata_version
             return decision, [(part, self._log.encoded(part, level) if part else None) for part in decision.parts()]
 

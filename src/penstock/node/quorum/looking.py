@@ -6,7 +6,7 @@ they say is read when they are committed.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from penstock.log.disk import Disk
@@ -17,24 +17,32 @@ from penstock.metadata.record_frames import UnsupportedMetadataError, check_fram
 from penstock.metadata.records import (
     ConfigRecord,
     FeatureLevelRecord,
+    MetadataRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
 from penstock.metadata.security import SECURITY_RECORDS
-from penstock.metadata.snapshot import parse_snapshot_name, record_values, snapshot_name, snapshot_values
+from penstock.metadata.snapshot import (
+    decode_snapshot,
+    parse_snapshot_name,
+    record_values,
+    snapshot_name,
+    snapshot_values,
+)
 from penstock.metadata.transaction import MetadataTransaction
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import read_whole
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import iterate_batches
+from penstock.protocol.value import Value
 
 SLICE_BYTES: Final = 64 * 1024
 """Looked at before the event loop gets to do something else."""
 
 KAFKAS_BOOTSTRAP: Final = "bootstrap.checkpoint"
-"""In the log directory: what Kafka's storage tool wrote for a quorum with static voters."""
+"""In the log directory: what Kafka's storage tool wrote before Kafka 4.4, for a cluster to begin with."""
 
 _FRAME_BYTES: Final = 3
 _ONE_BYTE: Final = 0x80
@@ -43,12 +51,19 @@ _APPLIED = (FeatureLevelRecord, ConfigRecord, RegisterBrokerRecord, UnregisterBr
 """Records that may be refused for what they say, and whose configs count."""
 
 
+class Seen(Value):
+    """`image` has features, configs, brokers, users, rights and quotas; nothing else."""
+
+    image: ClusterImage
+    bootstrap: Sequence[MetadataRecord] = ()
+    """What Kafka formatted the directory with, if nothing was written to the metadata log since."""
+
+
 class Look:
     def __init__(self, name: str) -> None:
         """`name` is that of the metadata log's directory."""
         self._name = name
         self.image = ClusterImage()
-        """Features, configs, brokers, users, rights and quotas; nothing else."""
         self._transaction = MetadataTransaction()
         self._known: set[bytes] = set()
         """The beginnings of records that need no further look."""
@@ -62,16 +77,17 @@ class Look:
                 what = f"{self._name}: the cluster is at level {level} of {name}, {levels}"
                 raise UnsupportedMetadataError(what, self.image.metadata_version)
 
-    def take_bootstrap(self, disk: Disk, path: str) -> None:
-        """Kafka would begin with the users of a directory that it formatted. Raises DecodeError, OSError."""
+    def take_bootstrap(self, disk: Disk, path: str) -> Sequence[MetadataRecord]:
+        """What the directory was formatted with, which no log says yet. Raises DecodeError, OSError."""
         content = disk.read_file(path)
         try:
-            for values in snapshot_values(content) if content else ():
-                for record in map(decode_record, values):
-                    if isinstance(record, SECURITY_RECORDS):
-                        self.image.apply(record)
+            records = [] if content is None else list(decode_snapshot(content))
         except DecodeError as error:
             raise DecodeError(f"{path}: {error}") from error
+        for record in records:
+            if isinstance(record, SECURITY_RECORDS):
+                self.image.apply(record)
+        return records
 
     def check(self, values: Iterable[bytes]) -> None:
         """Raises DecodeError, and UnsupportedMetadataError for what this release cannot keep."""
@@ -91,8 +107,8 @@ class Look:
             raise UnsupportedMetadataError(f"{self._name}: {error.what}", self.image.metadata_version) from error
 
 
-async def look(disk: Disk, directory: str, log: PartitionLog | None) -> ClusterImage:
-    """What was kept (`Look.image`). Raises QuorumStateError, DecodeError, KafkaError, OSError."""
+async def look(disk: Disk, directory: str, log: PartitionLog | None) -> Seen:
+    """Raises QuorumStateError, DecodeError, KafkaError, OSError."""
     StateFile(disk, directory).read()
     seen = Look(directory.rpartition("/")[2])
     snapshots = [key for name in disk.names(directory) if (key := parse_snapshot_name(name)) is not None]
@@ -116,7 +132,8 @@ async def look(disk: Disk, directory: str, log: PartitionLog | None) -> ClusterI
                 seen.check(record_values(batches, position, header))
             offset = header.last_offset + 1
         await asyncio.sleep(0)
+    bootstrap: Sequence[MetadataRecord] = ()
     if end_offset == 0 and (log is None or log.log_end_offset == 0):
-        seen.take_bootstrap(disk, f"{directory.rpartition('/')[0]}/{KAFKAS_BOOTSTRAP}")
+        bootstrap = seen.take_bootstrap(disk, f"{directory.rpartition('/')[0]}/{KAFKAS_BOOTSTRAP}")
     seen.check_features()
-    return seen.image
+    return Seen(seen.image, bootstrap)

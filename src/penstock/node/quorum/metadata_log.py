@@ -75,8 +75,8 @@ class MetadataLog:
     """The committed metadata of this node: what the quorum replicates, as an `Application` of its driver.
 
     Leader listeners hear of this node only after everything that was committed under earlier leaders was applied.
-    `first_records` are what a new cluster is to begin with, as the formatting of this node said: they count when the
-    first active controller has written them to the log.
+    `first_records` are what a new cluster is to begin with, as the formatting of this node said; a snapshot that ends
+    before the first record replaces them. They count when the first active controller has written them to the log.
     """
 
     def __init__(
@@ -84,9 +84,10 @@ class MetadataLog:
         image: ClusterImage,
         now_ms: Callable[[], int],
         limits: SnapshotLimits = SnapshotLimits(),
+        first_records: Sequence[MetadataRecord] = (),
     ) -> None:
         self.image = image
-        self.first_records: Sequence[MetadataRecord] = ()
+        self.first_records = first_records
         self.quorum: ReplicatedLog
         self._now_ms = now_ms
         self._limits = limits

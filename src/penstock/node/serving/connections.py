@@ -106,6 +106,12 @@ class Connections:
         if self._lost == LOST_BEFORE_GIVING_BACK:
             self._loop.call_later(GIVING_BACK_AFTER_S, self._give_back_memory)
 
+    def end(self, listener: str) -> None:
+        """Close the connections of one listener, those with a request that waits once it is answered."""
+        for connection in list(self.active):
+            if connection.session is not None and connection.session.listener == listener:
+                connection.close_when_answered()
+
     async def stop(self, patience_s: float) -> None:
         """Close every connection: those with a request that waits once it is answered, but at most `patience_s`."""
         if self._idle_timer is not None:

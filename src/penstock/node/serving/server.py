@@ -61,20 +61,27 @@ class BoundListener:
 class Server:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self._servers: list[asyncio.Server] = []
+        self._servers: dict[str, asyncio.Server] = {}
 
     async def listen(self, listeners: Sequence[BoundListener]) -> None:
         _raise_file_limit()
         loop = asyncio.get_running_loop()
         for bound in listeners:
-            factory = partial(Connection, self._connections, bound.endpoint.listener)
-            self._servers.append(await loop.create_server(factory, sock=bound.socket, backlog=ACCEPT_AT_ONCE))
+            name = bound.endpoint.listener
+            factory = partial(Connection, self._connections, name)
+            self._servers[name] = await loop.create_server(factory, sock=bound.socket, backlog=ACCEPT_AT_ONCE)
             bound.socket.listen(bound.backlog)
             logger.info("listening on %s", bound.endpoint)
 
+    def close(self, listener: str) -> None:
+        """Accept no connection there; those that came that way end when what waits is answered."""
+        self._servers.pop(listener).close()
+        self._connections.end(listener)
+        logger.info("not listening on %s any more", listener)
+
     async def stop(self) -> None:
         """Accept no connection, let requests that wait end, then close every connection."""
-        for server in self._servers:
+        for server in self._servers.values():
             server.close()
         await self._connections.stop(STOP_PATIENCE_S)
 

@@ -50,6 +50,7 @@ class World:
             "request_timeout_ms": 5_000,
             "default_api_timeout_ms": 10_000,
             "socket_connection_setup_timeout_ms": 2_000,
+            "reconnect_backoff_ms": 0,
         }
 
 

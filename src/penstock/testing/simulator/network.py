@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
@@ -197,6 +198,7 @@ class Network:
         self._ports = itertools.count(FIRST_PORT)
         self._dark: dict[str, None] = {}
         loop.create_server = self._create_server  # type: ignore[method-assign,assignment]  # what a real loop does
+        loop.getaddrinfo = self._getaddrinfo  # type: ignore[method-assign,assignment]  # the same
         loop.create_connection = self._create_connection  # type: ignore[method-assign,assignment]  # the same
 
     # The shape of traffic
@@ -234,6 +236,10 @@ class Network:
     def _stop_listening(self, sock: SimulatedSocket) -> None:
         if self._listening.get(sock.address, (None,))[0] is sock.process:
             del self._listening[sock.address]
+
+    async def _getaddrinfo(self, host: str, port: int, **_: object) -> list[tuple[object, ...]]:
+        """A name is the host itself."""
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port))]
 
     async def _create_connection(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, **_: object

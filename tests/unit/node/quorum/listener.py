@@ -70,7 +70,7 @@ class Listener:
 
     async def cut(self) -> None:
         """All connections break at once, and nobody is served."""
-        for server in self._server._servers:
+        for server in self._server._servers.values():
             server.close()
         for connection in list(self._connections.active):
             connection.abort()

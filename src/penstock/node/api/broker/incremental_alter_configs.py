@@ -1,14 +1,16 @@
 """IncrementalAlterConfigs, versions 0 and 1: sets, deletes, appends to and takes from single keys (KIP-339).
 
-The controller decides, but for the levels of this broker's loggers, which concern no other node (KIP-412), and for
-cordoned directories that this broker does not have: only it knows their paths (KIP-1066).
+The controller decides, but for the levels of this broker's loggers, which concern no other node (KIP-412). What only
+this broker can judge, it refuses before that: cordoned directories that it does not have (KIP-1066), and listeners that
+do not go with those of its file (KIP-226).
 """
 
 from collections.abc import Awaitable
 from typing import Final
 
-from penstock.metadata.configs.broker_rules import check_cordoned
+from penstock.metadata.configs.broker_rules import LISTENERS_KEY, MAP_KEY, added_listeners, check_cordoned
 from penstock.metadata.configs.definitions import ConfigError
+from penstock.metadata.configs.effective import broker_text
 from penstock.metadata.resources import ResourceType
 from penstock.node.api.broker_loggers import change_loggers
 from penstock.node.api.commands import handed_on
@@ -18,6 +20,7 @@ from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import Each
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
@@ -26,8 +29,8 @@ from penstock.protocol.messages.incremental_alter_configs import (
 from penstock.protocol.requests.api import ApiKey
 
 CORDONED: Final = "cordoned.log.dirs"
-_ADDING: Final = (0, 2)
-"""Operations that set or append."""
+_SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+_ADDING: Final = (_SET, _APPEND)
 
 
 def _is_logger(resource: AlterConfigsResource) -> bool:
@@ -57,19 +60,42 @@ def incremental_alter_configs(
 
 
 def _is_answered_here(broker: Broker, resource: AlterConfigsResource) -> bool:
-    return _is_logger(resource) or _wrong_cordon(broker, resource) is not None
+    return _is_logger(resource) or _wrong_here(broker, resource) is not None
 
 
-def _wrong_cordon(broker: Broker, resource: AlterConfigsResource) -> ConfigError | None:
+def _wrong_here(broker: Broker, resource: AlterConfigsResource) -> KafkaError | None:
+    """What speaks against a change of this broker's configs that only it can know."""
     if resource.resource_type != ResourceType.BROKER or resource.resource_name != str(broker.node_id):
         return None
-    for change in resource.configs:
-        if change.name == CORDONED and change.config_operation in _ADDING and change.value:
-            try:
-                check_cordoned(tuple(it.strip() for it in change.value.split(",")), broker.config.log_dirs)
-            except ConfigError as error:
-                return error
+    try:
+        for change in resource.configs:
+            if change.name == CORDONED and change.config_operation in _ADDING and change.value:
+                check_cordoned(tuple(_items(change.value)), broker.config.log_dirs)
+    except ConfigError as error:
+        return KafkaError(ErrorCode.INVALID_CONFIG, str(error))
+    try:
+        changed = {it.name: _text_then(broker, it) for it in resource.configs if it.name in (LISTENERS_KEY, MAP_KEY)}
+        if changed:
+            added_listeners(broker.config, lambda key: changed[key] if key in changed else broker.config.text(key))
+    except ConfigError as error:
+        return KafkaError(ErrorCode.INVALID_REQUEST, str(error))
     return None
+
+
+def _text_then(broker: Broker, change: AlterableConfig) -> str | None:
+    """What a key of this broker will be set to."""
+    if change.config_operation == _DELETE:
+        return broker_text(broker.config.layers[1:], change.name)
+    items, given = _items(broker.config.text(change.name) or ""), _items(change.value or "")
+    if change.config_operation == _APPEND:
+        return ",".join([*items, *(item for item in given if item not in items)])
+    if change.config_operation == _SUBTRACT:
+        return ",".join(item for item in items if item not in given)
+    return change.value
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",")]
 
 
 async def _with_own_answers(
@@ -95,9 +121,9 @@ def _change(broker: Broker, resource: AlterConfigsResource, *, validate_only: bo
         error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
     )
     try:
-        wrong = _wrong_cordon(broker, resource)
+        wrong = _wrong_here(broker, resource)
         if wrong is not None:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, str(wrong))
+            raise wrong
         if resource.resource_name != str(broker.node_id):
             message = f"this broker changes its own loggers, those of {broker.node_id}, only"
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
