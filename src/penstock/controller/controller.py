@@ -50,6 +50,10 @@ class Controller:
         decision = decision_on(command)(self.state, command, now_ms)
         return self._closed(Decision([], decision.reply) if verdicts is not None and verdicts.open else decision)
 
+    def end_session(self, broker_id: int, epoch: int, now_ms: int) -> bool:
+        """That registration's process has ended: the next `tick` fences the broker. False if it has no session."""
+        return self.state.heartbeats.end(broker_id, epoch, now_ms)
+
     @property
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do: perhaps at once, perhaps never. Each decision may change it."""

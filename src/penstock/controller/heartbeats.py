@@ -2,7 +2,7 @@
 
 This is soft state (KIP-631): it is in no record, so a new active controller begins without it and gives each broker
 that is not fenced a whole session to report itself. A broker that has been silent for `broker.session.timeout.ms` is
-fenced.
+fenced, and at once when its process is known to have ended (`probe`).
 
 A session is the granter's side of a lease (`penstock.leadership.lease`): within it the broker may act as a leader. So a
 broker that was fenced comes back only when it has heard of what it has lost (`knows`); otherwise it would be told
@@ -133,6 +133,14 @@ class Heartbeats:
         session.metadata_offset = metadata_offset
         session.was_heard = True
         return session
+
+    def end(self, broker_id: int, epoch: int, now_ms: int) -> bool:
+        """The session is over, as its holder is gone. Returns whether there was one of that registration."""
+        session = self._kept.sessions.get(broker_id)
+        if session is None or session.epoch != epoch:
+            return False
+        session.last_contact_ms = min(session.last_contact_ms, now_ms - self.session_timeout_ms)
+        return True
 
     def lacks_directories(self, broker_id: int) -> None:
         """The first time, an earlier controller may not have seen to all of what lies there."""

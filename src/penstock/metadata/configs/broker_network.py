@@ -64,6 +64,10 @@ controlled.shutdown.max.retries int 3 * fixed medium | How often a broker asks a
 controlled.shutdown.retry.backoff.ms long 5000 * fixed medium | Pause before it asks again.
 broker.heartbeat.interval.ms int 2000 * fixed medium | How often a broker tells the controller that it lives.
 broker.session.timeout.ms int 9000 * fixed medium | Silence after which the controller fences a broker.
+broker.session.refused.timeout.ms int 500 -1.. fixed medium
+    | How long a broker's listener refuses connections, after the controller was connected to it, until its process is
+    | known to have ended, and it is fenced before its session is over; -1: never. Not used where
+    | leader.lease.on.quorum.loss is refuse. A key of Penstock's own.
 initial.broker.registration.timeout.ms int 60000 * fixed medium
     | How long a broker tries to register at its start; a voter goes on while no controller is active.
 metadata.log.dir string null * fixed high | Where the metadata log lies; without it, in the first of log.dirs.

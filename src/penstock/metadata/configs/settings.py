@@ -23,6 +23,7 @@ class BrokerSettings:
 
     # the quorum, and brokers as the controller sees them
     broker_heartbeat_interval_ms: int
+    broker_session_refused_timeout_ms: int
     broker_session_timeout_ms: int
     controlled_shutdown_enable: bool
     controller_quorum_auto_join_enable: bool

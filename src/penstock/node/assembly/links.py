@@ -5,11 +5,12 @@
 | other voters and controllers   | the metadata quorum, commands to the active controller  |
 | replicas of storage groups     | their logs, and copies of what a disk has lost          |
 | other brokers                  | following what they lead, handing over                  |
+| all brokers, from controllers  | nothing is asked: whether their processes live          |
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from penstock.client.connection import Connection, KnownNode, connect
@@ -17,9 +18,11 @@ from penstock.client.errors import ClusterUnreachableError
 from penstock.client.settings import ClientSettings
 from penstock.node.api.commands import OF_NODES
 from penstock.node.controlling.lease import BrokerLease
+from penstock.node.controlling.probes import Probes, ProbeSettings, Sessions
 from penstock.node.controlling.remote import RemoteController
 from penstock.node.environment.context import NodeContext
 from penstock.node.partitions.replica_fetcher import Follower, ReplicaFetcher
+from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.node.quorum.peers import Peers, Place
 from penstock.node.storage_groups.links import GroupLinks
 from penstock.protocol.address import Address
@@ -56,6 +59,16 @@ class Links:
 
         settings = self._settings(config.controller_quorum_request_timeout_ms)
         return GroupLinks(settings, image.cluster_id, config.node_id, listens_at)
+
+    def probes(self, sessions: Sessions, log: MetadataLog, now_ms: Callable[[], int]) -> Probes | None:
+        """None where the end of a session alone may fence a broker: a lease is not over before."""
+        config = self._context.config
+        patience_ms = config.broker_session_refused_timeout_ms
+        if patience_ms < 0 or config.refuses_without_lease:
+            return None
+        return Probes(
+            ProbeSettings(config.node_id, config.inter_broker_listener_name, patience_ms), sessions, log, now_ms
+        )
 
     def remote_controller(self) -> RemoteController:
         config = self._context.config

@@ -59,6 +59,7 @@ from penstock.raft.voters import STATIC_VOTERS, Endpoint, Quorum, ReplicaKey, Vo
 if TYPE_CHECKING:
     from penstock.node.assembly.links import Links
     from penstock.node.controlling.policies import Judge, PolicedCommands
+    from penstock.node.controlling.probes import Probes
 
 
 class QuorumParts:
@@ -127,6 +128,7 @@ class QuorumParts:
             lambda: self.links.remote_controller(),
         )
         self._registration = self._registering() if self._listeners else None
+        self._probes = self._probing() if self.controller is not None and self._listeners else None
 
     @cached_property
     def links(self) -> Links:
@@ -161,6 +163,8 @@ class QuorumParts:
                 parts.push_async_callback(self._server.stop)
             parts.push_async_callback(self.quorum.stop)
             parts.push_async_callback(self.channel.stop)
+            if self._probes is not None:
+                parts.push_async_callback(self._probes.stop)
             if self._registration is not None:
                 await self._registration.stop()
             if self.controller is not None:
@@ -170,6 +174,10 @@ class QuorumParts:
         """Only a controller that others can reach has something to register."""
         incarnation_id, node_id = random_uuid(self.context.environment.random), self.context.node_id
         return ControllerRegistration(node_id, incarnation_id, self._advertised, self.channel, self.log)
+
+    def _probing(self) -> Probes | None:
+        assert self.controller is not None
+        return self.links.probes(self.controller, self.log, self.steady_ms)
 
     def _driver(self) -> QuorumDriver:
         config, environment, directories = self.context.config, self.context.environment, self.context.directories

@@ -137,6 +137,15 @@ class ControllerDriver:
         self._work_soon()
         return reply
 
+    def end_session(self, broker_id: int, epoch: int) -> bool:
+        """A broker's process has ended. False where nothing comes of that: it is to be told again."""
+        controller = self._controller
+        if controller is None or self._is_holding or self._apart is not None:
+            return False
+        has_ended = controller.end_session(broker_id, epoch, self._now_ms())
+        self._set_timer()
+        return has_ended
+
     def hold(self) -> None:
         """Decides nothing more before `go_on`: it is about to be handed over (`transfer`)."""
         self._is_holding = True
