@@ -1,10 +1,8 @@
 """A controller tells the death of a broker's process from all else that befalls hosts and links.
 
-| rule | |
-| --- | --- |
-| the session of a process that lives is never ended | whatever is cut, slow, without power or reset, and however often a listener refuses for a moment |
-| that of a process that was killed is ended soon | when links are whole, and the host has power |
-"""  # fmt: skip
+Whatever is cut, slow, without power or reset, and however often a listener refuses for a moment: the session of a process
+that lives is never ended. That of one that was killed is ended soon, when links are whole and its host has power.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -17,9 +15,9 @@ import pytest
 from penstock.controller.probe import Probe
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import (
-    NodeEndpoint,
     BrokerRegistrationChangeRecord,
     MetadataRecord,
+    NodeEndpoint,
     RegisterBrokerRecord,
 )
 from penstock.node.controlling.probes import Probes, ProbeSettings

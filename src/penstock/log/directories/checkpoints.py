@@ -35,6 +35,8 @@ class Checkpoints:
         _write(directory, directory.write_recovery_points, points)
         _write_cleaned_offsets(directory, logs)
         _write(directory, directory.write_log_start_offsets, starts)
+        with directory.health.raising(f"writing checkpoints in {directory.path}"):
+            directory.forget_gone()
 
     def write_cleaned_offsets(self, logs: PartitionLogs) -> None:
         for directory, its in self.logs_by_directory(logs):
@@ -55,6 +57,7 @@ class Checkpoints:
                 continue
             keys = {(log.topic, log.partition) for log in its}
             found.update((key, offset) for key, offset in written.items() if key in keys)
+            directory.gone(written.keys() - keys)
         return found
 
 

@@ -157,6 +157,8 @@ class LogDirectories:
             parent = self._parent_for(key, assigned, is_new)
             path = f"{parent.path}/{partition_directory(topic, partition)}"
             try:
+                with parent.health.raising(f"writing checkpoints in {parent.path}"):
+                    parent.make_way(key)
                 is_there = self._take(parent.health, path, topic_id)
                 break
             except KafkaError:
@@ -260,6 +262,7 @@ class LogDirectories:
     def _forget(self, log: PartitionLog) -> None:
         if self.logs.get((log.topic, log.partition)) is log:
             del self.logs[log.topic, log.partition]
+            self.roots[log.parent].gone([(log.topic, log.partition)])
 
     def _remove_later(self, log: PartitionLog, now_ms: int) -> None:
         path = self._put_away(log, DELETED_DIRECTORY_SUFFIX)
@@ -316,6 +319,9 @@ class LogDirectories:
         assert unique_id is not None
         gone = f"{log.parent}/{renamed_partition_directory(DELETED_DIRECTORY_SUFFIX, *key, unique_id)}"
         final = f"{future.parent}/{partition_directory(*key)}"
+        with future.health.raising(f"writing checkpoints in {future.parent}"):
+            self.roots[future.parent].make_way(key)
+        self.roots[log.parent].gone([key])
         log.abandon()
         with log.health.raising(f"renaming {directory}"):
             self._disk.rename(directory, gone)

@@ -1,6 +1,7 @@
 """One log directory: its lock, its identity, its checkpoints, whether it was closed cleanly, and whether it works."""
 
 import json
+from collections.abc import Iterable
 from uuid import UUID
 
 from penstock.log.checkpoint import CorruptCheckpointError, TopicPartition, encode_offsets, read_offsets
@@ -18,6 +19,7 @@ from penstock.log.names import (
 )
 from penstock.protocol.errors import ErrorCode, KafkaError
 
+CHECKPOINTS = (RECOVERY_POINTS, LOG_START_OFFSETS, CLEANED_OFFSETS, HIGH_WATERMARKS)
 UNKNOWN_EPOCH = -1
 ROOM_BYTES = 1 << 30
 """A directory that was full has room again when so much is free, or a hundredth of its file system."""
@@ -32,6 +34,7 @@ class LogDirectory:
     __slots__ = (
         "_disk",
         "_found_mark",
+        "_gone",
         "_lock",
         "_written",
         "clean_broker_epoch",
@@ -56,6 +59,7 @@ class LogDirectory:
         self._found_mark = b""
         self.clean_broker_epoch = UNKNOWN_EPOCH
         self._written: dict[str, bytes] = {}
+        self._gone: set[TopicPartition] = set()
         self._lock: OpenFile | None = None
         try:
             self.is_missing = not disk.has_directory(path)
@@ -155,6 +159,27 @@ class LogDirectory:
         if self._written.get(name) != content:
             self._disk.replace_file(f"{self.path}/{name}", content, durable=True)
             self._written[name] = content
+
+    def gone(self, keys: Iterable[TopicPartition]) -> None:
+        """Their logs are not here any more; what checkpoints say of them is not true of others of these names."""
+        self._gone.update(keys)
+
+    def make_way(self, key: TopicPartition) -> None:
+        """A log of this name comes, and finds nothing in the checkpoints. Raises OSError."""
+        if key in self._gone:
+            self.forget_gone()
+
+    def forget_gone(self) -> None:
+        """Raises OSError."""
+        for name in CHECKPOINTS if self._gone else ():
+            try:
+                offsets = read_offsets(self._disk, f"{self.path}/{name}")
+            except CorruptCheckpointError:
+                continue  # it says nothing
+            kept = {key: offset for key, offset in offsets.items() if key not in self._gone}
+            if len(kept) < len(offsets):
+                self._write(name, kept)
+        self._gone.clear()
 
     def forget_clean_shutdown(self) -> None:
         """From here on a crash needs a recovery. Raises OSError."""

@@ -84,6 +84,8 @@ class Opening:
     ) -> None:
         recovery_points = directory.recovery_points()
         start_offsets, cleaned_offsets = directory.log_start_offsets(), directory.cleaned_offsets()
+        named = recovery_points.keys() | start_offsets.keys() | cleaned_offsets.keys()
+        directory.gone(named.difference(keys.values()))
         empty: set[str] = set()
         if not directory.is_clean:
             empty = empty_partitions(self._disk, directory.path, list(keys), threads)

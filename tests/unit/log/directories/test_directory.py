@@ -332,3 +332,47 @@ def test_twins_of_different_topics_are_left_to_the_metadata_though_one_is_empty(
     assert directories.remove_due(NOW) == 0
     assert all((path / "t-0").is_dir() for path in paths)
     directories.close()
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["at once", "after another start"])
+def test_checkpoints_of_an_earlier_log_say_nothing_of_one_of_its_name(tmp_path: Path, *, is_known: bool) -> None:
+    """Else a kill -9 would take its records for older than its start, and a power cut leave holes in it."""
+    directories = open_directories(tmp_path)
+    log, other = directories.create("t", 0, TOPIC_ID, CONFIG), directories.create("u", 0, TOPIC_ID, CONFIG)
+    for one in (log, other):
+        append(one, batch(5))
+    log.flush()
+    log.advance_log_start(3)
+    directories.checkpoints.write(directories.logs)
+    directories.checkpoints.write_high_watermarks(directories.logs, {("t", 0): 5, ("u", 0): 5})
+    directories.delete(log, NOW)
+    if not is_known:
+        directories.abandon()
+        directories = open_directories(tmp_path)
+        directories.checkpoints.high_watermarks(directories.logs)
+    log = directories.create("t", 0, UUID(int=78), CONFIG)
+    append(log, batch(2))
+    for name in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint"):
+        assert "t 0" not in (tmp_path / name).read_text()
+    assert "u 0 5" in (tmp_path / "replication-offset-checkpoint").read_text()
+    directories.abandon()
+    again = open_directories(tmp_path).logs["t", 0]
+    assert (again.log_start_offset, again.log_end_offset) == (0, 2)
+
+
+def test_a_log_that_comes_back_to_a_directory_finds_no_checkpoints_there(tmp_path: Path) -> None:
+    paths = [str(tmp_path / "a"), str(tmp_path / "b")]
+    directories = open_directories(*map(Path, paths))
+    log = directories.create("t", 0, TOPIC_ID, CONFIG)
+    append(log, batch(5))
+    log.flush()
+    directories.checkpoints.write(directories.logs)
+    for path in (*reversed(paths), *paths) if log.parent == paths[0] else paths:
+        if path != log.parent:
+            future = directories.create_future(log, path)
+            append(future, batch(5))
+            future.close(durable=True)
+            directories.swap(log, NOW)
+    checkpoint = Path(log.parent) / "recovery-point-offset-checkpoint"
+    assert "t 0" not in checkpoint.read_text()
+    directories.abandon()
