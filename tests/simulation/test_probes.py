@@ -1,7 +1,8 @@
 """A controller tells the death of a broker's process from all else that befalls hosts and links.
 
-Whatever is cut, slow, without power or reset, and however often a listener refuses for a moment: the session of a process
-that lives is never ended. That of one that was killed is ended soon, when links are whole and its host has power.
+Whatever is cut, slow, without power or reset, and however often a listener refuses for a moment: the session of a
+process that lives is never ended. That of one that was killed is ended soon, when links are whole
+and its host has power.
 """
 
 import asyncio

@@ -182,8 +182,10 @@ async def test_a_source_makes_its_topic_as_it_says(worker: Watched, bootstrap: s
     creation |= {"default.partitions": "1", "default.replication.factor": "-1"}
     config = {"name": new, "connector.class": "FileStreamSource", "file": str(tmp_path / "in"), "topic": new}
     await worker.start(config | {f"topic.creation.{key}": value for key, value in creation.items()})
-    assert [record.value for record in await read(bootstrap, new, 1)] == [b"one"]
-    async with Admin(bootstrap) as admin:
+    async with Admin(bootstrap) as admin, asyncio.timeout(LIMIT_S):
+        while not await admin.topics.is_there(new):
+            await asyncio.sleep(0)
+        assert [record.value for record in await read(bootstrap, new, 1)] == [b"one"]
         (made,) = await admin.topics.describe([new])
         assert len(made.partitions) == 3
         entries = await admin.configs.describe(ResourceType.TOPIC, new)

@@ -4,7 +4,7 @@ into that are found."""
 from typing import Any
 
 import pytest
-from tests.simulation.whole_nodes.planted_plans import first_found, replicated_plan
+from tests.simulation.whole_nodes.planted_plans import first_found, is_found_with, replicated_plan
 
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.leadership.transfer import Effect
@@ -137,4 +137,4 @@ def test_a_node_that_stops_and_answers_what_it_has_not_sent_on(monkeypatch: pyte
             one.appended(self.partition.log.log_end_offset, -1, 0)
 
     monkeypatch.setattr(PartitionHandOver, "_forward", answer)
-    assert "was given to" in first_found(SEEDS, STOPS)
+    assert is_found_with(SEEDS, STOPS, "was given to")

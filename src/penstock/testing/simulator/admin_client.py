@@ -3,10 +3,14 @@
 import asyncio
 from abc import abstractmethod
 from random import Random
+from typing import Final
 
 from penstock.client.admin import Admin
 from penstock.client.settings import ClientSettings
 from penstock.testing.simulator.clients import Client, World
+
+MAX_PAUSE_S: Final = 45.0
+"""Less than clients have to end."""
 
 
 class AdminClient(Client):
@@ -21,7 +25,7 @@ class AdminClient(Client):
         async with Admin(self._world.bootstrap(self._random), settings) as admin:
             while not self._has_enough:
                 await self._act(admin)
-                await asyncio.sleep(self._random.expovariate(1 / self._mean_pause_s))
+                await asyncio.sleep(min(self._random.expovariate(1 / self._mean_pause_s), MAX_PAUSE_S))
             await self._end(admin)
 
     @property

@@ -47,6 +47,8 @@ def read_timestamp(value: Any, layout: str, precision: str) -> int | None:
             raise ValueError(f"{value!r} is text, and no format is set")
         pattern = java_format(layout).replace("{ms}", "%f").replace("{zone}", "%z").replace("{z}", "%z")
         moment = datetime.strptime(value, pattern)
+        if "%Y" not in pattern and "%y" not in pattern:  # Java begins with 1970, Python with 1900
+            moment = moment.replace(year=1970)
         return (moment.replace(tzinfo=moment.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1) * 1_000
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{value!r} is no time")

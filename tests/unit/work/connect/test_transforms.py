@@ -259,7 +259,7 @@ NESTED = {"a": {"b": "5", "c": {"d": "x"}}, "e": 1}
         ("MaskField$Value", {"fields": "a.c.d,a.gone"}, {"a": {"b": "5", "c": {"d": ""}}, "e": 1}),
         (
             "TimestampConverter$Value",
-            {"field": "a.b", "target_type": "unix", "format": "s"},
+            {"field": "a.b", "target_type": "unix", "format": "ss"},
             {"a": {"b": 5000, "c": {"d": "x"}}, "e": 1},
         ),
     ],
