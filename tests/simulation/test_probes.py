@@ -71,7 +71,7 @@ class World:
         self.random = Random(seed)
         self.loop = VirtualLoop(Random(seed + 1))
         self.network = Network(self.loop, Random(seed + 2), Trace(self.loop.time))
-        self.image = ClusterImage(UUID(int=1))
+        self.image = ClusterImage("c")
         self.listeners: list[Listener] = []
         self.brokers = [Broker(self, node_id, PORT if node_id < 4 else ELSEWHERE) for node_id in (1, 2, 3, 4)]
         self.ended: set[tuple[int, int]] = set()
