@@ -20,12 +20,12 @@ from penstock.protocol.messages.metadata import MetadataRequest
 from penstock.protocol.requests.api import AnyApiKey, ApiKey, api_of
 from penstock.protocol.requests.framing import encode_request
 from penstock.protocol.schema import Message
+from penstock.testing.ports import ReservedPort
 
 DESTROYS: Final = (ApiKey.DELETE_TOPICS,)
 """What comes last."""
 LIMIT_S: Final = 120
 SETTINGS: Final = {
-    "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
     "controller.listener.names": "CONTROLLER",
     "offsets.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
@@ -75,7 +75,13 @@ def full_node(directory: str, many: int, *, counts_lines: bool) -> Iterator[tupl
     gc.freeze()
     gc.disable()  # it takes its time from whoever happens to run
     try:
-        with WatchedNode(SETTINGS | {"log.dirs": directory}, counts_lines=counts_lines) as node:
+        port = ReservedPort()
+        listeners = {
+            "listeners": f"PLAINTEXT://127.0.0.1:0,CONTROLLER://{port.address}",
+            "controller.quorum.voters": f"1@{port.address}",
+        }
+        with WatchedNode(SETTINGS | listeners | {"log.dirs": directory}, counts_lines=counts_lines) as node:
+            port.release()
             yield node, _filled(node, many)
     finally:
         gc.enable()

@@ -24,7 +24,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Full]:
 
 
 @pytest.mark.xdist_group("longest-slice")
-@pytest.mark.parametrize("case", cases(MANY, all_versions=False), ids=name_of)
+@pytest.mark.parametrize("case", list(cases(MANY, all_versions=False)), ids=name_of)
 def test_no_slice_is_long(full: Full, case: Case) -> None:
     node, there = full
     ask(node, there, case)
