@@ -29,8 +29,8 @@ class Database:
         self.is_down = False
         self.cuts = 0.0
         """The share of steps at which a connection is cut."""
-        self.row_cuts = random.choice((0.02, 0.1))
-        """The share of rows at which a connection is cut while an answer is read row by row."""
+        self.part_cuts = random.choice((0.1, 0.3))
+        """The share of cuts while an answer is read part by part, as SQLAlchemy reads one that is streamed."""
         self.kill_in: int | None = None
         """After so many steps whoever makes the next one is killed."""
         self._random = random
@@ -46,12 +46,12 @@ class Database:
         return self._own.execute(statement, parameters).fetchall()
 
     def heal(self) -> None:
-        self.is_down, self.cuts, self.row_cuts, self.kill_in = False, 0.0, 0.0, None
+        self.is_down, self.cuts, self.part_cuts, self.kill_in = False, 0.0, 0.0, None
 
     def opened(self, connection: Connection) -> None:
         self._connections.append((current_process(), connection))
 
-    def step(self, is_row: bool = False) -> None:
+    def step(self, is_part: bool = False) -> None:
         process = current_process()
         if self.kill_in is not None and process is not None:
             self.kill_in -= 1
@@ -60,7 +60,7 @@ class Database:
                 self._kill(process.host)
                 self.died(process)
                 raise KilledError(process.host)
-        if self.is_down or self._random.random() < max(self.cuts, self.row_cuts * is_row):
+        if self.is_down or self._random.random() < max(self.cuts, self.part_cuts * is_part):
             raise sqlite3.OperationalError("the connection was cut")
 
     def died(self, process: object) -> None:
@@ -69,7 +69,6 @@ class Database:
             if owner is process:
                 with suppress(sqlite3.ProgrammingError):  # it was closed
                     connection.rollback()
-        self._connections = [one for one in self._connections if one[0] is not process]
 
     def close(self) -> None:
         for _, connection in self._connections:
@@ -104,17 +103,17 @@ class Cursor(sqlite3.Cursor):
         return self._between(super().executemany, *arguments)
 
     def fetchone(self) -> Any:
-        return self._between(super().fetchone, is_row=True)
+        return self._between(super().fetchone)
 
     def fetchmany(self, *arguments: Any) -> Any:
-        return self._between(super().fetchmany, *arguments)
+        return self._between(super().fetchmany, *arguments, is_part=True)
 
     def fetchall(self) -> Any:
         return self._between(super().fetchall)
 
-    def _between(self, operation: Callable[..., Any], *arguments: Any, is_row: bool = False) -> Any:
+    def _between(self, operation: Callable[..., Any], *arguments: Any, is_part: bool = False) -> Any:
         database = self.connection.database  # type: ignore[attr-defined]
-        database.step(is_row)
+        database.step(is_part)
         outcome = operation(*arguments)
         database.step()
         return outcome

@@ -1,7 +1,9 @@
 """Connect's workers, killed, paused and cut off between any two steps: nothing is missing in the end."""
 
+import gc
+
 import pytest
-from tests.simulation.connect.world import simulate
+from tests.simulation.connect.world import World, simulate
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -11,3 +13,9 @@ def test_nothing_is_missing(seed: int) -> None:
 
 def test_a_seed_decides_everything() -> None:
     assert simulate(3, seconds=5).hash == simulate(3, seconds=5).hash
+
+
+def test_a_world_that_is_over_leaves_nothing_behind() -> None:
+    """What is left of it would run its last code at any time later, beside another world or as Python ends."""
+    simulate(4)
+    assert not [one for one in gc.get_objects() if type(one) is World]

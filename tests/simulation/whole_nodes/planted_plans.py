@@ -45,8 +45,8 @@ def replicated_plan(
 
 
 def seeds(count: int, *, first: int = 0) -> tuple[int, ...]:
-    """So many seeds. `first` found something last: it is the first to try."""
-    return (*range(first, count), *range(first))
+    """`first`, which found something last, before the other ones of so many seeds."""
+    return (first, *(seed for seed in range(count) if seed != first))
 
 
 def is_found_with(seeds: Iterable[int], plan: Plan, *words: str) -> bool:
