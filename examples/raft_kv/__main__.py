@@ -95,7 +95,7 @@ async def _server(options: argparse.Namespace) -> None:
         servers=tuple(options.servers),
         me=options.me,
         directory=data_dir,
-        cluster_id="raft-kv",
+        cluster_id="kv",
         snapshot_min_log_size=options.snapshot_min_log_size,
         snapshot_period_seconds=options.snapshot_period_seconds,
         max_segment_file_size=options.max_segment_file_size,
