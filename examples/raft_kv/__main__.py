@@ -9,17 +9,19 @@ import sys
 from collections.abc import Awaitable, Sequence
 from typing import Any
 
-from examples.raft_kv import admin
-from examples.raft_kv.addresses import parse_addresses, parse_server, parse_servers
 from examples.raft_kv.client import ClientOptions, KvClient, StoreError
-from examples.raft_kv.options import RaftOptions, ServerOptions
-from examples.raft_kv.server import ServerStartError, start_server
+from examples.raft_kv.server import start_server
 from penstock.client.admin.quorum import QuorumInfo
 from penstock.client.errors import ClientError
 from penstock.protocol.errors import KafkaError
 from penstock.raft.settings import RaftSettings
+from penstock.replicated import admin
+from penstock.replicated.addresses import ServerAddress, parse_addresses, parse_server, parse_servers
+from penstock.replicated.errors import NodeError
+from penstock.replicated.options import NodeOptions
 
-DEFAULTS = RaftOptions(data_dir="")
+NOBODY = ServerAddress("", 0, 0)
+DEFAULTS = NodeOptions(servers=(), me=NOBODY, directory="")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         run: Awaitable[None] = options.run(options)
         asyncio.run(run)  # type: ignore[arg-type]  # it is a coroutine
-    except (ServerStartError, StoreError, ClientError, KafkaError) as error:
+    except (NodeError, StoreError, ClientError, KafkaError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -49,9 +51,7 @@ def _parser() -> argparse.ArgumentParser:
         "--snapshot-period-seconds", type=float, default=DEFAULTS.snapshot_period_seconds, metavar="SECONDS"
     )
     server.add_argument("--max-segment-file-size", type=int, default=DEFAULTS.max_segment_file_size, metavar="BYTES")
-    server.add_argument(
-        "--values", choices=("memory", "sqlite"), default=DEFAULTS.keeps_values_in, help="where they lie"
-    )
+    server.add_argument("--values", choices=("memory", "sqlite"), default="memory", help="where they lie")
     server.add_argument("--reads", choices=("lease", "log"), default="lease", help="how they are linearizable")
     server.set_defaults(run=_server)
 
@@ -91,15 +91,17 @@ def _checked(parse: Any) -> Any:
 async def _server(options: argparse.Namespace) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     data_dir = options.data_dir or f"raft-kv-data/{options.me.id}"
-    raft = RaftOptions(
-        data_dir=data_dir,
+    node = NodeOptions(
+        servers=tuple(options.servers),
+        me=options.me,
+        directory=data_dir,
+        cluster_id="kv",
         snapshot_min_log_size=options.snapshot_min_log_size,
         snapshot_period_seconds=options.snapshot_period_seconds,
         max_segment_file_size=options.max_segment_file_size,
-        keeps_values_in=options.values,
         quorum=RaftSettings(leases=options.reads == "lease"),
     )
-    server = await start_server(ServerOptions(servers=tuple(options.servers), me=options.me, raft=raft))
+    server = await start_server(node, keeps_values_in=options.values)
     print(f"server {options.me} listens; its data is in {data_dir}", flush=True)
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

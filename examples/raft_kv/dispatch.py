@@ -1,7 +1,6 @@
 """What arrives at a server's port: requests of clients go to the store, all others to the quorum's handlers."""
 
 from examples.raft_kv.messages import BY_KEY, VERSION, Request, encode_response
-from examples.raft_kv.peers import StoreNode
 from examples.raft_kv.service import StoreService
 from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
@@ -10,12 +9,13 @@ from penstock.node.serving.rules import NOTHING
 from penstock.node.serving.session import Session
 from penstock.protocol.codec import decode
 from penstock.protocol.requests.framing import RequestHeader, parse_request_header
+from penstock.replicated.peers import QuorumPeer
 
 
 class StoreDispatcher(Dispatcher):
     """Calls the services of one server."""
 
-    def __init__(self, node: StoreNode, store: StoreService) -> None:
+    def __init__(self, node: QuorumPeer, store: StoreService) -> None:
         super().__init__(node)
         self._store = store
         self._handlers = {key: Handler(key, VERSION, VERSION, store.answer, NOTHING, raw=True) for key in BY_KEY}

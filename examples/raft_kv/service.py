@@ -1,17 +1,7 @@
 """What clients ask of a server: open a session, set, get. Only the leader answers; the others say who that is.
 
-Reads are linearizable. A leader within its lease answers from its store: nobody else leads, and so nothing is set but
-what it has applied itself. Where leases are not wanted, and before a leader holds one, reads go through the log. For a
-read the leader appends a record that changes nothing, and answers from its store when that is committed and applied. A
-leader that was replaced without having noticed cannot commit it, so it never answers with what is outdated; and by then
-everything is applied that was answered before the read came. Raft knows a cheaper way, in which the leader asks a
-majority whether it still leads (ReadIndex). But where followers pull, that takes a fetch that was sent after the read
-came, so it would wait for a round trip just the same, and all that it saves is the disk. Reads that come while such a
-record is on its way share the next one.
+Reads are linearizable (`penstock.replicated.proposals`).
 """
-
-import asyncio
-from collections.abc import Callable
 
 from examples.raft_kv.messages import (
     UNKNOWN_SESSION,
@@ -25,11 +15,9 @@ from examples.raft_kv.messages import (
     SetRequest,
     SetResponse,
 )
-from examples.raft_kv.replica import StoreReplica
-from examples.raft_kv.store import open_record, read_record, set_record
-from penstock.node.quorum.driver import QuorumDriver
+from examples.raft_kv.store import OPEN_HEADERS, Store, set_headers
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.records import Record, encode_batch
+from penstock.replicated.node import ReplicatedNode
 
 MAX_RECORD_BYTES = 512 * 1024
 """A key and a value together have at most so many bytes."""
@@ -38,12 +26,8 @@ MAX_RECORD_BYTES = 512 * 1024
 class StoreService:
     """Answers requests of clients."""
 
-    def __init__(self, replica: StoreReplica, quorum: QuorumDriver, now_ms: Callable[[], int]) -> None:
-        self._replica = replica
-        self._quorum = quorum
-        self._now_ms = now_ms
-        self._reads_gather: asyncio.Task[None] | None = None
-        self._reads_under_way: asyncio.Task[None] | None = None
+    def __init__(self, node: ReplicatedNode[Store]) -> None:
+        self._node = node
 
     async def answer(self, request: Request) -> Response:
         """The response to any request of a client."""
@@ -56,56 +40,31 @@ class StoreService:
     async def open(self, request: OpenRequest) -> OpenResponse:
         """A session is named after the offset of the record that opens it."""
         try:
-            session = await self._append(open_record(self._now_ms()))
+            session = await self._node.propose(b"", headers=OPEN_HEADERS)
         except KafkaError as error:
             return OpenResponse(error_code=error.code, leader=self._leader())
+        assert session is not None, "it was opened just now"
         return OpenResponse(session=session)
 
     async def set(self, request: SetRequest) -> SetResponse:
         """Answered when a majority has it on disk and the store has applied it."""
         if len(request.key) + len(request.value) > MAX_RECORD_BYTES:
             return SetResponse(error_code=ErrorCode.MESSAGE_TOO_LARGE)
-        record = set_record(request.session, request.sequence, request.key, request.value, self._now_ms())
+        headers = set_headers(request.session, request.sequence)
         try:
-            await self._append(record)
+            session = await self._node.propose(request.value, key=request.key, headers=headers)
         except KafkaError as error:
             return SetResponse(error_code=error.code, leader=self._leader())
-        known = self._replica.store.knows(request.session)
-        return SetResponse(error_code=ErrorCode.NONE if known else UNKNOWN_SESSION)
+        return SetResponse(error_code=UNKNOWN_SESSION if session is None else ErrorCode.NONE)
 
     async def get(self, request: GetRequest) -> GetResponse:
         """The value at a moment after the request came."""
         try:
-            if not self._quorum.has_all:
-                await self._pass_a_read()
+            store = await self._node.read()
         except KafkaError as error:
             return GetResponse(error_code=error.code, leader=self._leader())
-        return GetResponse(value=self._replica.store.get(request.key))
-
-    async def _pass_a_read(self) -> None:
-        if self._reads_gather is None:
-            self._reads_gather = asyncio.ensure_future(self._append_a_read(self._reads_under_way))
-            self._reads_gather.add_done_callback(_heard)  # perhaps nobody waits for it any longer
-        await asyncio.shield(self._reads_gather)
-
-    async def _append_a_read(self, before: asyncio.Task[None] | None) -> None:
-        if before is not None:
-            await asyncio.wait([before])
-        self._reads_under_way, self._reads_gather = self._reads_gather, None
-        await self._append(read_record(self._now_ms()))
-
-    async def _append(self, record: Record) -> int:
-        """The offset of the record, when it is committed and applied. Raises KafkaError."""
-        return await self._quorum.append(encode_batch([record]), self._quorum.epoch)
+        return GetResponse(value=store.get(request.key))
 
     def _leader(self) -> Leader:
-        leader_id = self._quorum.leader_id
-        endpoint = None if leader_id is None else self._quorum.endpoint_of(leader_id)
-        if leader_id is None or endpoint is None:
-            return Leader()
-        return Leader(id=leader_id, host=endpoint.host, port=endpoint.port)
-
-
-def _heard(task: asyncio.Task[None]) -> None:
-    if not task.cancelled():
-        task.exception()
+        leader = self._node.leader
+        return Leader() if leader is None else Leader(id=leader.id, host=leader.host, port=leader.port)

@@ -1,14 +1,13 @@
 """What is replicated: keys and values, and how far each client's session has come.
 
 The store is made by the records of the log alone and by their order, so it is the same on every server that has applied
-as many. There are three kinds of record; what else a record says stands in its headers, as text, so that
+as many. There are two kinds of record; what else a record says stands in its headers, as text, so that
 `penstock dump-log --print-data-log` shows a log that people can read:
 
 | record       | key | value | headers                            |
 | ------------ | --- | ----- | ---------------------------------- |
 | set          | yes | yes   | `session`, `sequence`              |
-| open session | no  | no    | `open`; its offset is the session  |
-| read         | no  | no    | `read`; changes nothing            |
+| open session | no  | empty | `open`; its offset is the session  |
 
 A set that is tried again, because its answer was lost, is the same session and sequence again, and is applied once: a
 session's sequences only go up. A session that was forgotten cannot set anything, so nothing is ever applied twice;
@@ -16,33 +15,21 @@ sessions are forgotten when there are too many, the one first that was silent fo
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from examples.raft_kv.values import Values
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record
+from penstock.replicated.machine import StateMachine
 
 MAX_SESSIONS = 10_000
 
-SESSION, SEQUENCE, OPEN, READ = "session", "sequence", "open", "read"
+SESSION, SEQUENCE, OPEN = "session", "sequence", "open"
+OPEN_HEADERS: Final[list[tuple[str, bytes | None]]] = [(OPEN, None)]
 
 
-def set_record(session: int, sequence: int, key: bytes, value: bytes, now_ms: int) -> Record:
-    """Let the key have this value."""
-    return Record(timestamp_ms=now_ms, key=key, value=value, headers=_headers(session, sequence))
-
-
-def open_record(now_ms: int) -> Record:
-    """Begin a session."""
-    return Record(timestamp_ms=now_ms, headers=[(OPEN, None)])
-
-
-def read_record(now_ms: int) -> Record:
-    """Mark the moment of a read: when it is committed, its leader knew of everything before it."""
-    return Record(timestamp_ms=now_ms, headers=[(READ, None)])
-
-
-class Store:
-    """The state machine; `values` are empty."""
+class Store(StateMachine[int | None]):
+    """The state machine; `values` are empty. An entry's result is its session, None if that was forgotten."""
 
     def __init__(self, values: Values) -> None:
         self._values = values
@@ -57,33 +44,36 @@ class Store:
         """Whether the session may still set values."""
         return session in self._sessions
 
-    def apply(self, record: Record) -> None:
+    def apply(self, entry: Record) -> int | None:
         """The next record of the log. Raises DecodeError for one that makes no sense here."""
-        kind = record.headers[0][0] if record.headers else ""
+        kind = entry.headers[0][0] if entry.headers else ""
         if kind == SESSION:
-            self._set(record)
+            self._set(entry)
+            session, _ = _session_of(entry)
         elif kind == OPEN:
-            self._note(record.offset, 0)
-        elif kind != READ:
-            raise DecodeError(f"the record at {record.offset} is none of this store's")
+            session = entry.offset
+            self._note(session, 0)
+        else:
+            raise DecodeError(f"the record at {entry.offset} is none of this store's")
+        return session if self.knows(session) else None
 
-    def records(self, now_ms: int) -> Iterator[Record]:
-        """What a snapshot holds; `restore` takes it."""
+    def snapshot(self) -> Iterator[Record]:
+        """What `restore` takes."""
         for key, value in list(self._values.items()):
-            yield Record(timestamp_ms=now_ms, key=key, value=value)
+            yield Record(key=key, value=value)
         for session, sequence in list(self._sessions.items()):
-            yield Record(timestamp_ms=now_ms, headers=_headers(session, sequence))
+            yield Record(headers=set_headers(session, sequence))
 
     def close(self) -> None:
         """It is given up."""
         self._values.close()
 
-    def restore(self, record: Record) -> None:
+    def restore(self, piece: Record) -> None:
         """A record of a snapshot. Raises DecodeError for one that makes no sense here."""
-        if record.key is not None and record.value is not None:
-            self._values[record.key] = record.value
+        if piece.key is not None and piece.value is not None:
+            self._values[piece.key] = piece.value
         else:
-            session, sequence = _session_of(record)
+            session, sequence = _session_of(piece)
             self._sessions[session] = sequence
 
     def _set(self, record: Record) -> None:
@@ -103,7 +93,8 @@ class Store:
             del self._sessions[next(iter(self._sessions))]
 
 
-def _headers(session: int, sequence: int) -> list[tuple[str, bytes | None]]:
+def set_headers(session: int, sequence: int) -> list[tuple[str, bytes | None]]:
+    """Of a record that sets a key; it has key and value beside them."""
     return [(SESSION, b"%d" % session), (SEQUENCE, b"%d" % sequence)]
 
 

@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from examples.raft_kv import admin
-from examples.raft_kv.addresses import ServerAddress
-
+from penstock.replicated import admin
+from penstock.replicated.addresses import ServerAddress
 from penstock.testing.ports import LOOPBACK, ReservedPort
 
 LIMIT_S = 180

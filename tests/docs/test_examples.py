@@ -10,6 +10,7 @@ import pytest
 from tests.docs.blocks import ROOT, blocks
 
 from penstock.testing import Cluster
+from penstock.testing.ports import ReservedPort
 
 SECONDS = 120
 PAGES = [code for page in ("testing", "client", "work") for code in blocks(f"docs/{page}.md", "python run")]
@@ -39,6 +40,19 @@ def test_testing_page_has_a_test_that_passes_and_can_fail(tmp_path: Path) -> Non
     )
     output = run([sys.executable, "-m", "pytest", "-q", "-p", "penstock.testing.pytest_plugin", "."], tmp_path)
     assert "2 passed" in output
+
+
+def test_raft_page_has_a_program_that_replicates_its_machine(tmp_path: Path) -> None:
+    (code,) = blocks("docs/raft.md", "python file=total.py")
+    port = ReservedPort()
+    port.make_way()
+    try:
+        node = f"{port.address}:1"
+        for total in (1, 2):
+            output = run([sys.executable, "-c", code, node, node, "total-1"], tmp_path)
+            assert f"with this one {total}\nin all {total}\n" in output
+    finally:
+        port.release()
 
 
 def test_readme_embeds_a_node(tmp_path: Path) -> None:

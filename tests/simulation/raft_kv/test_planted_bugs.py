@@ -24,7 +24,7 @@ def found_with(*faults: str, seed: int = 0, leases: bool = False, first_clock: f
 
 def test_a_read_that_any_server_answers_from_its_own_store(monkeypatch: pytest.MonkeyPatch) -> None:
     async def get(self: StoreService, request: GetRequest) -> GetResponse:
-        return GetResponse(value=self._replica.store.get(request.key))
+        return GetResponse(value=self._node.machine.get(request.key))
 
     monkeypatch.setattr(StoreService, "get", get)
     assert "no order explains" in found_with("slow")
@@ -32,9 +32,9 @@ def test_a_read_that_any_server_answers_from_its_own_store(monkeypatch: pytest.M
 
 def test_a_read_that_a_leader_answers_without_asking_whether_it_leads(monkeypatch: pytest.MonkeyPatch) -> None:
     async def get(self: StoreService, request: GetRequest) -> GetResponse:
-        if not self._quorum.is_leader(self._quorum.epoch):
+        if not self._node.quorum.is_leader(self._node.quorum.epoch):
             return GetResponse(error_code=ErrorCode.NOT_CONTROLLER, leader=self._leader())
-        return GetResponse(value=self._replica.store.get(request.key))
+        return GetResponse(value=self._node.machine.get(request.key))
 
     monkeypatch.setattr(StoreService, "get", get)
     assert "no order explains" in found_with("island", seed=13)

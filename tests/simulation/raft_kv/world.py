@@ -10,11 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
 
-from examples.raft_kv import admin
-from examples.raft_kv.addresses import ServerAddress
 from examples.raft_kv.client import ClientOptions, KvClient, OutcomeUnknownError
-from examples.raft_kv.options import RaftOptions, ServerOptions
-from examples.raft_kv.server import RunningServer, start_server
+from examples.raft_kv.server import start_server
+from examples.raft_kv.store import Store
 from tests.simulation import faulty_hosts as hosts
 
 from penstock.client.errors import ClientError
@@ -23,6 +21,10 @@ from penstock.leadership.lease import MAX_DRIFT
 from penstock.node.environment.environment import Environment
 from penstock.protocol.errors import KafkaError
 from penstock.raft.settings import RaftSettings
+from penstock.replicated import admin
+from penstock.replicated.addresses import ServerAddress
+from penstock.replicated.node import ReplicatedNode
+from penstock.replicated.options import NodeOptions
 from penstock.testing.linearizability import History, violations
 from penstock.testing.simulator.disk import SimulatedDisk
 from penstock.testing.simulator.loop import Process
@@ -57,7 +59,7 @@ class Outcome:
     """How often another quorum was agreed on."""
 
 
-class Machine(hosts.Machine[RunningServer]):
+class Machine(hosts.Machine[ReplicatedNode[Store]]):
     """A host with a server of the store; `clock` is how fast its clock goes."""
 
     def __init__(
@@ -74,9 +76,11 @@ class Machine(hosts.Machine[RunningServer]):
         self._network.host_is_back(self.name)
         await super().start()
 
-    async def begin(self, process: Process) -> RunningServer:
-        raft = RaftOptions(
-            data_dir="/data",
+    async def begin(self, process: Process) -> ReplicatedNode[Store]:
+        options = NodeOptions(
+            servers=SERVERS,
+            me=self._me,
+            directory="/data",
             snapshot_min_log_size=2_000,
             snapshot_period_seconds=2,
             max_segment_file_size=4_000,
@@ -89,12 +93,12 @@ class Machine(hosts.Machine[RunningServer]):
             elapsed_s=lambda: self._network.loop.time() * self._clock,
             bind=self._network.bind,
         )
-        return await start_server(ServerOptions(servers=SERVERS, me=self._me, raft=raft), environment)
+        return await start_server(options, environment)
 
-    async def end(self, server: RunningServer) -> None:
+    async def end(self, server: ReplicatedNode[Store]) -> None:
         await server.stop()
 
-    def failure(self, server: RunningServer) -> object | None:
+    def failure(self, server: ReplicatedNode[Store]) -> object | None:
         return server.quorum.failure
 
     def died(self, process: Process, *, power_lost: bool) -> None:
@@ -288,10 +292,10 @@ class World(hosts.World[Machine]):
         end = self.loop.time() + hosts.PROGRESS_LIMIT_S
         servers = [machine.server for machine in self.machines if machine.server is not None]
         while self.loop.time() < end:
-            if len({server.replica.end_offset for server in servers}) == 1:
+            if len({server.applied_end_offset for server in servers}) == 1:
                 break
             await asyncio.sleep(0.1)
-        stores = [[(r.key, r.value, r.headers) for r in server.replica.store.records(0)] for server in servers]
+        stores = [[(r.key, r.value, r.headers) for r in server.machine.snapshot()] for server in servers]
         if len(servers) < len(self.machines) or any(store != stores[0] for store in stores):
             self.found.violated(f"the servers do not hold the same: {stores}")
         self.forgotten = max((server.quorum.log_start_offset for server in servers), default=0)

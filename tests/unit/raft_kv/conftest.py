@@ -1,8 +1,8 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from examples.raft_kv.addresses import ServerAddress
 
+from penstock.replicated.addresses import ServerAddress
 from penstock.testing.ports import LOOPBACK, ReservedPort
 
 NewAddress = Callable[[int], ServerAddress]

@@ -1,21 +1,21 @@
 from pathlib import Path
 
 import pytest
-from examples.raft_kv import admin
 from examples.raft_kv.client import KvClient
-from examples.raft_kv.options import RaftOptions, ServerOptions
 from tests.unit.raft_kv.conftest import NewAddress
 from tests.unit.raft_kv.running import running
 
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.replicated import admin
+from penstock.replicated.options import NodeOptions
 
 IMPATIENT = admin.SETTINGS.replace(default_api_timeout_ms=300)
 
 
 async def test_servers_are_added_and_removed(tmp_path: Path, new_address: NewAddress) -> None:
     one, two = new_address(1), new_address(2)
-    first = ServerOptions(servers=(one,), me=one, raft=RaftOptions(data_dir=str(tmp_path / "1")))
-    second = ServerOptions(servers=(one,), me=two, raft=RaftOptions(data_dir=str(tmp_path / "2")))
+    first = NodeOptions(servers=(one,), me=one, directory=str(tmp_path / "1"))
+    second = NodeOptions(servers=(one,), me=two, directory=str(tmp_path / "2"))
     where = [one.address]
     async with running(first) as old:
         with pytest.raises(KafkaError, match=f"server {two} does not follow the leader: start it first"):
@@ -41,15 +41,15 @@ async def test_servers_are_added_and_removed(tmp_path: Path, new_address: NewAdd
             async with KvClient(where) as client:
                 assert (await client.get(b"a")).value == b"1"
                 await client.set(b"a", b"2")
-            assert new.replica.store.get(b"a") == b"2"
+            assert new.machine.get(b"a") == b"2"
             assert not old.quorum.is_leader(old.quorum.epoch)
 
 
 async def test_a_newcomer_that_became_a_voter_is_one_after_a_restart(tmp_path: Path, new_address: NewAddress) -> None:
     """Its directory says so, whatever the list says."""
     one, two = new_address(1), new_address(2)
-    first = ServerOptions(servers=(one,), me=one, raft=RaftOptions(data_dir=str(tmp_path / "1")))
-    second = ServerOptions(servers=(one,), me=two, raft=RaftOptions(data_dir=str(tmp_path / "2")))
+    first = NodeOptions(servers=(one,), me=one, directory=str(tmp_path / "1"))
+    second = NodeOptions(servers=(one,), me=two, directory=str(tmp_path / "2"))
     async with running(first):
         async with running(second):
             await admin.add_peers([one.address], [two])

@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,29 +10,30 @@ from examples.raft_kv import service as service_module
 from examples.raft_kv import store as store_module
 from examples.raft_kv.client import ClientOptions, KvClient, OutcomeUnknownError, StoreError
 from examples.raft_kv.messages import GetRequest, encode_request
-from examples.raft_kv.options import RaftOptions, ServerOptions
-from examples.raft_kv.server import ServerStartError, start_server
+from examples.raft_kv.server import start_server
 from tests.unit.raft_kv.conftest import NewAddress
 from tests.unit.raft_kv.running import running
 
 from penstock.log.disk import Disk, OpenFile
 from penstock.node.environment.environment import Environment
 from penstock.raft.settings import RaftSettings
+from penstock.replicated.errors import NodeError
+from penstock.replicated.options import NodeOptions
 
 IMPATIENT = ClientOptions(timeout_s=0.5, attempt_timeout_s=0.5)
 
 
 @pytest.fixture
-def options(tmp_path: Path, new_address: NewAddress) -> ServerOptions:
+def options(tmp_path: Path, new_address: NewAddress) -> NodeOptions:
     me = new_address(1)
-    return ServerOptions(servers=(me,), me=me, raft=RaftOptions(data_dir=str(tmp_path / "data")))
+    return NodeOptions(servers=(me,), me=me, directory=str(tmp_path / "data"))
 
 
-def client_of(options: ServerOptions, how: ClientOptions | None = None) -> KvClient:
+def client_of(options: NodeOptions, how: ClientOptions | None = None) -> KvClient:
     return KvClient([options.me.address], how)
 
 
-async def test_values_outlive_a_restart(options: ServerOptions) -> None:
+async def test_values_outlive_a_restart(options: NodeOptions) -> None:
     async with client_of(options) as client:
         async with running(options):
             await client.set(b"a", b"1")
@@ -45,12 +45,11 @@ async def test_values_outlive_a_restart(options: ServerOptions) -> None:
             assert (await client.get(b"a")).value == b"2"
 
 
-async def test_values_in_a_file_are_made_anew_from_the_log_and_the_snapshot(options: ServerOptions) -> None:
-    raft = replace(options.raft, keeps_values_in="sqlite", snapshot_min_log_size=1, snapshot_period_seconds=0)
-    options = replace(options, raft=raft)
-    directory = Path(raft.data_dir)
+async def test_values_in_a_file_are_made_anew_from_the_log_and_the_snapshot(options: NodeOptions) -> None:
+    options = options.replace(snapshot_min_log_size=1, snapshot_period_seconds=0)
+    directory = Path(options.directory)
     async with client_of(options) as client:
-        async with running(options) as server:
+        async with running(options, keeps_values_in="sqlite") as server:
             await client.set(b"a", b"1")
             assert (await client.get(b"a")).value == b"1"
             assert list(directory.glob("*.sqlite3"))
@@ -59,11 +58,11 @@ async def test_values_in_a_file_are_made_anew_from_the_log_and_the_snapshot(opti
             await client.set(b"b", b"2")
         assert not list(directory.glob("*.sqlite3")), "the log and the snapshot are what a server leaves"
         (directory / "store.1.sqlite3").write_bytes(b"of a process that was killed")
-        async with running(options):
+        async with running(options, keeps_values_in="sqlite"):
             assert [(await client.get(key)).value for key in (b"a", b"b", b"c")] == [b"1", b"2", None]
 
 
-async def test_reads_within_a_lease_leave_the_log_alone(options: ServerOptions) -> None:
+async def test_reads_within_a_lease_leave_the_log_alone(options: NodeOptions) -> None:
     async with running(options) as server, client_of(options) as client:
         await client.set(b"a", b"1")
         before = server.quorum.log_end_offset
@@ -71,8 +70,8 @@ async def test_reads_within_a_lease_leave_the_log_alone(options: ServerOptions) 
         assert server.quorum.log_end_offset == before
 
 
-async def test_reads_that_come_together_share_a_record(options: ServerOptions) -> None:
-    options = replace(options, raft=replace(options.raft, quorum=RaftSettings(leases=False)))
+async def test_reads_that_come_together_share_a_record(options: NodeOptions) -> None:
+    options = options.replace(quorum=RaftSettings(leases=False))
     async with running(options) as server, client_of(options) as first:
         await first.set(b"a", b"1")
         before = server.quorum.log_end_offset
@@ -84,7 +83,7 @@ async def test_reads_that_come_together_share_a_record(options: ServerOptions) -
             client.disconnect()
 
 
-async def test_a_session_that_was_forgotten(options: ServerOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_that_was_forgotten(options: NodeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "MAX_SESSIONS", 1)
     async with running(options), client_of(options) as mine, client_of(options) as theirs:
         await mine.set(b"a", b"mine")
@@ -96,7 +95,7 @@ async def test_a_session_that_was_forgotten(options: ServerOptions, monkeypatch:
         assert (await theirs.get(b"a")).value == b"in a new session"
 
 
-async def test_a_value_that_is_too_large(options: ServerOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_value_that_is_too_large(options: NodeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_module, "MAX_RECORD_BYTES", 10)
     async with running(options), client_of(options) as client:
         await client.set(b"12345", b"12345")
@@ -105,13 +104,13 @@ async def test_a_value_that_is_too_large(options: ServerOptions, monkeypatch: py
         assert (await client.get(b"12345")).value == b"12345"
 
 
-async def test_nobody_answers(options: ServerOptions) -> None:
+async def test_nobody_answers(options: NodeOptions) -> None:
     async with client_of(options, IMPATIENT) as client:
         with pytest.raises(OutcomeUnknownError, match=r"within 0.5 s, the last try: connection refused"):
             await client.get(b"a")
 
 
-async def test_a_server_that_is_none_of_ours(options: ServerOptions) -> None:
+async def test_a_server_that_is_none_of_ours(options: NodeOptions) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await reader.read()
@@ -127,7 +126,7 @@ async def test_a_server_that_is_none_of_ours(options: ServerOptions) -> None:
 @pytest.mark.parametrize(
     "garbage", [b"\x00\x00\x00\x04GARB", b"\x7f\xff\xff\xff", encode_request(GetRequest(), 1)[:20]]
 )
-async def test_garbage_ends_its_connection_and_nothing_else(options: ServerOptions, garbage: bytes) -> None:
+async def test_garbage_ends_its_connection_and_nothing_else(options: NodeOptions, garbage: bytes) -> None:
     async with running(options), client_of(options) as client:
         await client.set(b"a", b"1")
         reader, writer = await asyncio.open_connection(*options.me.address)
@@ -138,7 +137,7 @@ async def test_garbage_ends_its_connection_and_nothing_else(options: ServerOptio
         assert (await client.get(b"a")).value == b"1"
 
 
-async def test_a_version_of_the_future(options: ServerOptions) -> None:
+async def test_a_version_of_the_future(options: NodeOptions) -> None:
     async with running(options):
         reader, writer = await asyncio.open_connection(*options.me.address)
         request = bytearray(encode_request(GetRequest(key=b"a"), 1))
@@ -148,19 +147,19 @@ async def test_a_version_of_the_future(options: ServerOptions) -> None:
         writer.close()
 
 
-async def test_an_address_that_is_taken(options: ServerOptions, tmp_path: Path) -> None:
+async def test_an_address_that_is_taken(options: NodeOptions, tmp_path: Path) -> None:
     async with running(options):
-        other = replace(options, raft=RaftOptions(data_dir=str(tmp_path / "other")))
-        with pytest.raises(ServerStartError, match="cannot listen on"):
+        other = options.replace(directory=str(tmp_path / "other"))
+        with pytest.raises(NodeError, match="cannot listen on"):
             await start_server(other)
 
 
-async def test_a_directory_of_another_server(options: ServerOptions) -> None:
+async def test_a_directory_of_another_server(options: NodeOptions) -> None:
     async with running(options):
         pass
     me = options.me._replace(id=2)
-    with pytest.raises(ServerStartError, match=r"node.id 1, this node has node.id 2"):
-        await start_server(replace(options, servers=(me,), me=me))
+    with pytest.raises(NodeError, match=r"node.id 1, this node has node.id 2"):
+        await start_server(options.replace(servers=(me,), me=me))
 
 
 class FailingDisk(Disk):
@@ -172,16 +171,16 @@ class FailingDisk(Disk):
         super().sync_directory(path)
 
 
-async def test_a_disk_that_fails_ends_the_server(options: ServerOptions) -> None:
+async def test_a_disk_that_fails_ends_the_server(options: NodeOptions) -> None:
     disk = FailingDisk()
-    small = replace(options, raft=replace(options.raft, max_segment_file_size=1024))
+    small = options.replace(max_segment_file_size=1024)
     server = await start_server(small, Environment(disk=disk))
     serving = asyncio.ensure_future(server.run_until(asyncio.Event()))
     async with client_of(options) as client:
         await client.set(b"a", b"1")
         disk.fails = True
         setting = asyncio.ensure_future(client.set(b"a", b"v" * 2000))
-        with pytest.raises(ServerStartError, match="Input/output error"):
+        with pytest.raises(NodeError, match="Input/output error"):
             await serving
         assert not setting.done()
         setting.cancel()
@@ -189,12 +188,9 @@ async def test_a_disk_that_fails_ends_the_server(options: ServerOptions) -> None
         assert (await client.get(b"a")).value is not None
 
 
-async def test_snapshots_by_time_and_by_size(options: ServerOptions, tmp_path: Path) -> None:
+async def test_snapshots_by_time_and_by_size(options: NodeOptions, tmp_path: Path) -> None:
     """None is taken of a log that is too short; then one is, and it is what the next start begins with."""
-    raft = replace(
-        options.raft, snapshot_period_seconds=0.001, snapshot_min_log_size=5_000, max_segment_file_size=1_000
-    )
-    quick = replace(options, raft=raft)
+    quick = options.replace(snapshot_period_seconds=0.001, snapshot_min_log_size=5_000, max_segment_file_size=1_000)
     async with running(quick) as server, client_of(options) as client:
         for _ in range(10):
             await client.set(b"a", b"1")
@@ -223,9 +219,9 @@ class HeldDisk(Disk):
         return super().open(path, create=create)
 
 
-async def test_a_stop_waits_for_a_snapshot_that_is_being_written(options: ServerOptions, tmp_path: Path) -> None:
+async def test_a_stop_waits_for_a_snapshot_that_is_being_written(options: NodeOptions, tmp_path: Path) -> None:
     disk = HeldDisk()
-    quick = replace(options, raft=replace(options.raft, snapshot_period_seconds=0.001, snapshot_min_log_size=1))
+    quick = options.replace(snapshot_period_seconds=0.001, snapshot_min_log_size=1)
     server = await start_server(quick, Environment(disk=disk))
     async with client_of(options) as client:
         await client.set(b"a", b"1")

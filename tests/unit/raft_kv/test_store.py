@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from examples.raft_kv import store as store_module
-from examples.raft_kv.store import Store, open_record, read_record, set_record
+from examples.raft_kv.store import OPEN_HEADERS, Store, set_headers
 from examples.raft_kv.values import MemoryValues, SqliteFiles, Values
 
 from penstock.protocol.errors import DecodeError
@@ -31,32 +31,36 @@ def applied(make_values: Callable[[], Values]) -> Applied:
 
 
 def put(session: int, sequence: int, key: str, value: str) -> Record:
-    return set_record(session, sequence, key.encode(), value.encode(), 5)
+    return Record(key=key.encode(), value=value.encode(), headers=set_headers(session, sequence))
+
+
+def opened() -> Record:
+    return Record(value=b"", headers=OPEN_HEADERS)
 
 
 def test_a_key_has_the_value_that_was_set_last(applied: Applied) -> None:
-    store = applied(open_record(5), put(0, 1, "a", "1"), put(0, 2, "b", "2"), put(0, 3, "a", "3"), read_record(5))
+    store = applied(opened(), put(0, 1, "a", "1"), put(0, 2, "b", "2"), put(0, 3, "a", "3"))
     assert [store.get(key) for key in (b"a", b"b", b"c")] == [b"3", b"2", None]
 
 
 def test_a_set_that_is_tried_again_is_applied_once(applied: Applied) -> None:
     first = put(0, 1, "a", "mine")
-    store = applied(open_record(5), open_record(5), first, put(1, 1, "a", "theirs"), first)
+    store = applied(opened(), opened(), first, put(1, 1, "a", "theirs"), first)
     assert store.get(b"a") == b"theirs"
 
 
 def test_a_late_copy_of_an_earlier_set_is_not_applied(applied: Applied) -> None:
-    store = applied(open_record(5), put(0, 2, "a", "new"), put(0, 1, "a", "old"))
+    store = applied(opened(), put(0, 2, "a", "new"), put(0, 1, "a", "old"))
     assert store.get(b"a") == b"new"
 
 
 def test_sequences_belong_to_their_session(applied: Applied) -> None:
-    store = applied(open_record(5), open_record(5), put(0, 1, "a", "1"), put(1, 1, "a", "2"))
+    store = applied(opened(), opened(), put(0, 1, "a", "1"), put(1, 1, "a", "2"))
     assert store.get(b"a") == b"2"
 
 
 def test_nobody_sets_without_a_session(applied: Applied) -> None:
-    store = applied(open_record(5), put(7, 1, "a", "1"))
+    store = applied(opened(), put(7, 1, "a", "1"))
     assert store.get(b"a") is None
     assert store.knows(0)
     assert not store.knows(7)
@@ -66,30 +70,30 @@ def test_the_session_that_was_silent_for_longest_is_forgotten(
     monkeypatch: pytest.MonkeyPatch, applied: Applied
 ) -> None:
     monkeypatch.setattr(store_module, "MAX_SESSIONS", 2)
-    store = applied(open_record(5), open_record(5), put(0, 1, "a", "1"), open_record(5), put(1, 1, "a", "2"))
+    store = applied(opened(), opened(), put(0, 1, "a", "1"), opened(), put(1, 1, "a", "2"))
     assert [store.knows(session) for session in (0, 1, 3)] == [True, False, True]
     assert store.get(b"a") == b"1", "a session that is forgotten sets nothing"
 
 
 def test_a_snapshot_holds_everything(monkeypatch: pytest.MonkeyPatch, applied: Applied) -> None:
     monkeypatch.setattr(store_module, "MAX_SESSIONS", 2)
-    store = applied(open_record(5), open_record(5), put(1, 4, "a", "1"), put(0, 9, "b", "2"))
+    store = applied(opened(), opened(), put(1, 4, "a", "1"), put(0, 9, "b", "2"))
     copy = applied()
-    for record in store.records(6):
+    for record in store.snapshot():
         copy.restore(record)
-    assert list(copy.records(6)) == list(store.records(6))
+    assert list(copy.snapshot()) == list(store.snapshot())
     for both in (store, copy):
         both.apply(replace(put(0, 9, "b", "again"), offset=4))
-        both.apply(replace(open_record(6), offset=5))
+        both.apply(replace(opened(), offset=5))
         assert both.get(b"b") == b"2"
         assert [both.knows(session) for session in (0, 1, 5)] == [True, False, True]
 
 
 def test_an_empty_value_is_a_value(applied: Applied) -> None:
-    store = applied(open_record(5), put(0, 1, "", ""))
+    store = applied(opened(), put(0, 1, "", ""))
     assert store.get(b"") == b""
     copy = applied()
-    for record in store.records(6):
+    for record in store.snapshot():
         copy.restore(record)
     assert copy.get(b"") == b""
 

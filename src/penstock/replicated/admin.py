@@ -1,4 +1,4 @@
-"""Who leads, who votes, and how servers come and go while the store runs: by Kafka's own requests.
+"""Who leads, who votes, and how servers come and go while the machine runs: by Kafka's own requests.
 
 A server that is to be added runs already and follows the log; it votes as soon as it has caught up. One that is removed
 is told so by the log, goes on following it, and may be stopped.
@@ -7,15 +7,15 @@ is told so by the log, goes on following it, and may be stopped.
 from collections.abc import Sequence
 from uuid import UUID
 
-from examples.raft_kv.addresses import ServerAddress
-from examples.raft_kv.options import LISTENER
 from penstock.client.admin import Admin
 from penstock.client.admin.quorum import QuorumEndpoint, QuorumInfo
 from penstock.client.settings import ClientSettings
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.replicated.addresses import ServerAddress
+from penstock.replicated.options import LISTENER
 
-SETTINGS = ClientSettings(client_id="raft-kv", request_timeout_ms=10_000, default_api_timeout_ms=30_000)
+SETTINGS = ClientSettings(client_id="replicated", request_timeout_ms=10_000, default_api_timeout_ms=30_000)
 
 
 async def describe(addresses: Sequence[Address], settings: ClientSettings = SETTINGS) -> QuorumInfo:

@@ -1,7 +1,7 @@
 import pytest
-from examples.raft_kv.addresses import ServerAddress, parse_addresses, parse_server, parse_servers
 
 from penstock.protocol.address import Address
+from penstock.replicated.addresses import ServerAddress, parse_addresses, parse_server, parse_servers
 
 THREE = "localhost:16010:1,localhost:16020:2,localhost:16030:3"
 

@@ -1,4 +1,4 @@
-"""What servers, and the administrator, ask a server by Kafka's own protocol: the APIs that are about the quorum itself.
+"""What nodes, and an administrator, ask a node by Kafka's own protocol: the APIs that are about the quorum itself.
 
 They are those of Penstock's controllers, whose handlers do not care what it is that the quorum replicates.
 """
@@ -30,9 +30,9 @@ SERVED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StoreNode:
-    """What those handlers see of a server."""
+@dataclass(slots=True)
+class QuorumPeer:
+    """What those handlers see of a node."""
 
     cluster_id: str
     quorum: QuorumDriver
@@ -44,7 +44,7 @@ class StoreNode:
     slices: Slices = field(default_factory=Slices)
 
 
-def store_node(quorum: QuorumDriver, cluster_id: str) -> StoreNode:
-    """A server, as the others see it."""
+def quorum_peer(quorum: QuorumDriver, cluster_id: str) -> QuorumPeer:
+    """A node, as the others see it."""
     table = load_handlers(CONTROLLER_HANDLERS)
-    return StoreNode(cluster_id, quorum, ClusterImage(cluster_id), {key: table[key] for key in SERVED})
+    return QuorumPeer(cluster_id, quorum, ClusterImage(cluster_id), {key: table[key] for key in SERVED})

@@ -1,4 +1,4 @@
-"""One server's copy of the store: it applies what is committed, and takes snapshots of itself.
+"""A node's copy of the machine: it applies what is committed, and takes snapshots of itself.
 
 A snapshot is looked at every `snapshot_period_seconds` and taken if the log behind the last one has at least
 `snapshot_min_log_size` bytes: by time and by size. Then the log forgets what the snapshot holds, in whole segments.
@@ -8,57 +8,73 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 
-from examples.raft_kv.options import RaftOptions
-from examples.raft_kv.snapshot import decode_snapshot, encode_snapshot
-from examples.raft_kv.store import Store
-from examples.raft_kv.values import MemoryValues, Values
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.ports import Reading
 from penstock.protocol.errors import KafkaError
-from penstock.protocol.records import decode_batch, iterate_batches
+from penstock.protocol.records import Record, decode_batch, iterate_batches
 from penstock.raft.ports import SnapshotId
+from penstock.replicated.machine import StateMachine
+from penstock.replicated.options import NodeOptions
+from penstock.replicated.snapshot import decode_snapshot, encode_snapshot
 
 logger = logging.getLogger(__name__)
+
+MachineT = TypeVar("MachineT", bound=StateMachine[Any])
 
 RECORDS_PER_STEP: Final = 1000
 """So many records of a snapshot are taken in at a time: a millisecond or two."""
 
 
-class StoreReplica:
+class Replica(Generic[MachineT]):
     """What the quorum's driver applies to (its `Application`)."""
 
-    def __init__(self, make_values: Callable[[], Values] = MemoryValues) -> None:
-        self._make_values = make_values
-        self.store = Store(make_values())
+    def __init__(self, make_machine: Callable[[], MachineT]) -> None:
+        self._make_machine = make_machine
+        self.machine = make_machine()
         self.end_offset = 0
         """All records before this one are applied."""
         self.bytes_since_snapshot = 0
         self.last_timestamp_ms = -1
+        self._results: dict[tuple[int, int], Any] = {}
 
     def committed(self, batches: bytes, base_offset: int, last_offset: int) -> None:
-        """Records that a majority has. What is no record of the store raises DecodeError, which ends this server."""
+        """Records that a majority has; what the machine raises ends this node."""
         for position, header in iterate_batches(batches):
             if not header.is_control:
                 for record in decode_batch(batches, position):
-                    self.store.apply(record)
+                    self._apply(record, header.partition_leader_epoch)
             self.last_timestamp_ms = header.max_timestamp
         self.bytes_since_snapshot += len(batches)
         self.end_offset = last_offset + 1
 
+    def _apply(self, record: Record, epoch: int) -> None:
+        if record.value is None:  # the mark of a read
+            return
+        result = self.machine.apply(record)
+        if (epoch, record.offset) in self._results:
+            self._results[epoch, record.offset] = result
+
+    def expect(self, epoch: int, offset: int) -> None:
+        """Keep the result of this entry until it is taken."""
+        self._results[epoch, offset] = None
+
+    def take_result(self, epoch: int, offset: int) -> Any:
+        return self._results.pop((epoch, offset))
+
     def read_snapshot(self, content: bytes, snapshot: SnapshotId) -> Reading:
-        """Make a store of this snapshot; the result puts it in the place of the old one. Raises DecodeError."""
-        store = Store(self._make_values())
+        """Make a machine of this snapshot; the result puts it in the place of the old one. Raises DecodeError."""
+        machine = self._make_machine()
         for number, record in enumerate(decode_snapshot(content), 1):
-            store.restore(record)
+            machine.restore(record)
             if not number % RECORDS_PER_STEP:
                 yield None
-        return partial(self._begin_anew, store, snapshot)
+        return partial(self._begin_anew, machine, snapshot)
 
-    def _begin_anew(self, store: Store, snapshot: SnapshotId) -> None:
-        self.store.close()
-        self.store = store
+    def _begin_anew(self, machine: MachineT, snapshot: SnapshotId) -> None:
+        self.machine.close()
+        self.machine = machine
         self.end_offset = snapshot.end_offset
         self.bytes_since_snapshot = 0
 
@@ -71,7 +87,7 @@ class Snapshots:
     """Takes snapshots of a replica when they are due."""
 
     def __init__(
-        self, replica: StoreReplica, quorum: QuorumDriver, options: RaftOptions, now_ms: Callable[[], int]
+        self, replica: Replica[Any], quorum: QuorumDriver, options: NodeOptions, now_ms: Callable[[], int]
     ) -> None:
         self._replica = replica
         self._quorum = quorum
@@ -104,7 +120,7 @@ class Snapshots:
         replica, quorum, now_ms = self._replica, self._quorum, self._now_ms()
         end_offset, replica.bytes_since_snapshot = replica.end_offset, 0
         chunks = encode_snapshot(
-            list(replica.store.records(now_ms)),  # as it is now; it is written in a thread
+            list(replica.machine.snapshot()),  # as it is now; it is written in a thread
             quorum.quorum_at(end_offset),
             epoch=quorum.snapshot_id_at(end_offset).epoch,
             last_timestamp_ms=replica.last_timestamp_ms,

@@ -1,4 +1,4 @@
-"""A snapshot of the store: its records in a file of Kafka's layout, which begins with the voters (KIP-630, KIP-853).
+"""A snapshot of the machine: its pieces in a file of Kafka's layout, which begins with the voters (KIP-630, KIP-853).
 
 So `penstock dump-log` can show it.
 """
@@ -23,7 +23,7 @@ def encode_snapshot(
 
 
 def decode_snapshot(content: bytes) -> Iterator[Record]:
-    """The store's records in a snapshot. Raises DecodeError if it is damaged or has no end."""
+    """The machine's pieces in a snapshot. Raises DecodeError if it is damaged or has no end."""
     for position, header in batches_of_snapshot(content):
         yield from iterate_records(content, position, header)
 

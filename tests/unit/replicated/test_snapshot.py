@@ -1,10 +1,10 @@
 import pytest
-from examples.raft_kv.snapshot import decode_snapshot, encode_snapshot
 
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, iterate_batches
 from penstock.raft.control import quorums_in
 from penstock.raft.voters import Endpoint, Quorum, ReplicaKey, Voter
+from penstock.replicated.snapshot import decode_snapshot, encode_snapshot
 
 QUORUM = Quorum.of(Voter(ReplicaKey(number), (Endpoint("CONTROLLER", "here", number),)) for number in (1, 2, 3))
 
