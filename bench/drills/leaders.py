@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from bench.drills.traffic import ELECTION_S, KAFKA_DEFAULTS, SESSION_S, TOPIC, Drill, DrillError, Traffic, under_traffic
+from bench.drills.traffic import ELECTION_S, KAFKA_DEFAULTS, KNOWN_S, TOPIC, Drill, DrillError, Traffic, under_traffic
 from bench.measure import Budget
 from bench.topics import batches, wait_led_by, wait_led_without
 from penstock.client.admin import Admin
@@ -151,7 +151,7 @@ def killed_in_hand_overs(drill: Drill) -> None:
             name = f"hand-over, {victim} killed"
             for number in drill.rounds():
                 balanced = _round(HandOvers(cluster, number), victim_of, traffic)
-                drill.add(f"{name}: longest wait of a record", "s", traffic.longest_s, Budget(SESSION_S + ELECTION_S))
+                drill.add(f"{name}: longest wait of a record", "s", traffic.longest_s, Budget(KNOWN_S + ELECTION_S))
                 drill.add(f"{name}: all handed over, from its new start", "s", balanced)
                 traffic.expect_no_error()
                 drill.say(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from bench.drills.traffic import ELECTION_S, KAFKA_DEFAULTS, SESSION_S, TOPIC, Drill, DrillError, Traffic, under_traffic
+from bench.drills.traffic import ELECTION_S, KAFKA_DEFAULTS, KNOWN_S, TOPIC, Drill, DrillError, Traffic, under_traffic
 from bench.load import Settings, produce
 from bench.measure import Budget
 from bench.process import said_by
@@ -31,7 +31,7 @@ ANSWERED_S: Final = 0.3
 
 def killed_nodes(drill: Drill) -> None:
     """kill -9 of each of three nodes in turn under producers with acks=all and a group: nothing is lost or twice."""
-    name, bound = "kill -9 of a node: longest wait of a record", Budget(SESSION_S + ELECTION_S)
+    name, bound = "kill -9 of a node: longest wait of a record", Budget(KNOWN_S + ELECTION_S)
     with under_traffic(nodes=3, config=AS_STARTED) as (cluster, traffic):
         for number in drill.rounds():
             victim = cluster.nodes[number % 3].id
