@@ -26,8 +26,7 @@ KAFKA_DEFAULTS: Final = AS_INSTALLED | {
     "broker.heartbeat.interval.ms": "2000",
 }
 """Time-outs of an installation; a cluster for tests elects faster."""
-KNOWN_S: Final = 1.0
-"""Until the death of a broker is known: its listener has refused for half a second."""
+KNOWN_S: Final = 1.0  # how long it takes until the death of a broker is known
 ELECTION_S: Final = 4.0
 """A quorum whose leader dies elects another one within two fetch time-outs, each of 2 s by default."""
 TOPIC: Final = "drill"
