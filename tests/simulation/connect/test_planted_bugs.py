@@ -46,7 +46,7 @@ def test_offsets_that_are_stored_before_their_records(monkeypatch: pytest.Monkey
 
 def test_positions_that_are_committed_before_what_the_sink_has_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, RunningSink._flush, "await self._delivered()\n", "pass\n")
-    assert is_found("not in the other topic", first=2)
+    assert is_found("not in the other topic", first=16)
 
 
 def test_positions_that_are_committed_before_the_sink_has_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
