@@ -20,6 +20,8 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import islice
 
 _PATHS_AT_ONCE = 256
 _SMALL_FILE_BYTES = 4096
@@ -264,6 +266,17 @@ class Disk:
     def remove_tree(self, path: str) -> None:
         """No error if it is missing."""
         shutil.rmtree(path, ignore_errors=True)
+
+    def remove_some(self, path: str, at_most: int) -> int:
+        """Remove so many files of a directory, or if there are fewer, all of it; how many files that were."""
+        removed = 0
+        with suppress(OSError), os.scandir(path) as entries:
+            for entry in islice(entries, at_most):
+                os.unlink(entry.path)
+                removed += 1
+        if removed < at_most:
+            self.remove_tree(path)
+        return removed
 
     def space(self, path: str) -> tuple[int, int]:
         """(bytes of the file system, bytes of it that we may still use)."""

@@ -21,7 +21,7 @@ from penstock.log.names import LOG_SUFFIX
 from penstock.log.open_files import OpenFiles
 from penstock.log.producer_state import NO_PRODUCER_ID, Producers
 from penstock.log.removals import Removals
-from penstock.log.retention import deletable_segments, next_look_ms
+from penstock.log.retention import SEGMENTS_AT_ONCE, deletable_segments, next_look_ms
 from penstock.log.segment import Segment
 from penstock.log.segments import Segments
 from penstock.log.unread import Unread
@@ -340,7 +340,7 @@ class PartitionLog:
     def retire_below_start(self, now_ms: int) -> int:
         """Delete the segments without a readable record, as `apply_retention` does; how many."""
         content = self.load()
-        count = content.segments.number_of(content.start_offset)
+        count = min(content.segments.number_of(content.start_offset), SEGMENTS_AT_ONCE)
         if count:
             with self._changing():
                 content.retire_oldest(count, self._removals, now_ms, self.config.file_delete_delay_ms)
@@ -355,8 +355,9 @@ class PartitionLog:
     # keeping
 
     def apply_retention(self, now_ms: int, *, high_watermark: int | None = None) -> int:
-        """Delete the oldest segments that the configs let go, none at or above the high watermark; how many. Files are
-        renamed to `*.deleted` and removed later. Producers that were silent for too long are forgotten.
+        """Delete the oldest segments that the configs let go, none at or above the high watermark; how many: if that is
+        SEGMENTS_AT_ONCE there may be more. Files are renamed to `*.deleted` and removed later. Producers that were
+        silent for too long are forgotten.
         """
         content = self.load()
         content.producers.expire(now_ms, self.config.producer_id_expiration_ms)

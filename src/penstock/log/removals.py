@@ -24,13 +24,20 @@ class Removals:
         return self._due[0][0] if self._due else None
 
     def remove_due(self, now_ms: int, *, at_most: int = 1000) -> int:
-        """At most this many at once; returns how many."""
-        removed = 0
-        while self._due and self._due[0][0] <= now_ms and removed < at_most:
-            path = heapq.heappop(self._due)[1]
+        """Remove what is due, and of what is more than so many files the rest with the next call; returns how many of
+        the paths are gone.
+        """
+        removed, room = 0, at_most
+        while self._due and self._due[0][0] <= now_ms and room > 0:
+            path = self._due[0][1]
             if self._disk.is_directory(path):
-                self._disk.remove_tree(path)
+                count = self._disk.remove_some(path, room)
+                room -= max(count, 1)
+                if room <= 0 and count:
+                    break  # there may be more of it
             else:
                 self._disk.remove(path)
+                room -= 1
+            heapq.heappop(self._due)
             removed += 1
         return removed

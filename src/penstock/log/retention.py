@@ -1,6 +1,7 @@
 """Which of a log's oldest segments may go: by log start offset, time and size, as Kafka decides. And when to look."""
 
 from collections.abc import Sequence
+from itertools import islice
 from zlib import crc32
 
 from penstock.log.config import LogConfig
@@ -9,6 +10,8 @@ from penstock.log.segment import Segment
 
 CHECK_INTERVAL_MS = 300_000
 """As Kafka's `log.retention.check.interval.ms`."""
+SEGMENTS_AT_ONCE = 50
+"""Their files are renamed, which takes some 50 µs a segment: the event loop waits for that."""
 
 
 def deletable_segments(
@@ -20,12 +23,12 @@ def deletable_segments(
     end_offset: int,
     now_ms: int,
 ) -> int:
-    """If all segments are to be deleted, a new one has to be rolled first. Nothing at or above the high watermark goes,
-    and an empty active segment stays.
+    """SEGMENTS_AT_ONCE at most. If all segments are to be deleted, a new one has to be rolled first. Nothing at or
+    above the high watermark goes, and an empty active segment stays.
     """
     count = 0
     excess = sum(segment.size for segment in segments) - config.retention_bytes
-    for number, segment in enumerate(segments):
+    for number, segment in enumerate(islice(segments, SEGMENTS_AT_ONCE)):
         is_active = number + 1 == len(segments)
         upper_offset = end_offset if is_active else segments[number + 1].base_offset
         if upper_offset > high_watermark or (is_active and not segment.size):

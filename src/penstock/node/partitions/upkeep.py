@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.log.directories.directory import LogDirectories
+from penstock.log.retention import SEGMENTS_AT_ONCE
 from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import KafkaError
@@ -65,6 +66,11 @@ class Upkeep:
         # A log that is not read in yet spreads its first check; but what is appended to it is to be flushed in time.
         due_ms = check_ms if log.is_loaded else min(check_ms, self._now_ms() + log.config.flush_ms)
         self._watch(partition, due_ms, check_ms)
+
+    def retired(self, partition: Partition, segments: int) -> None:
+        """After so many segments more of them may be left to go."""
+        if segments >= SEGMENTS_AT_ONCE:
+            self.watch(partition, due_ms=self._now_ms())
 
     def _watch(self, partition: Partition, due_ms: int, check_ms: int) -> None:
         number, key = next(self._numbers), id(partition)
@@ -132,16 +138,18 @@ class Upkeep:
         if not log.is_loaded and now_ms < watched.check_ms:
             self._watch(partition, min(watched.check_ms, now_ms + log.config.flush_ms), watched.check_ms)
             return
+        retired = 0
         try:
             if log.is_loaded:
                 self._flush = asyncio.get_running_loop().run_in_executor(None, log.maybe_flush, now_ms)
                 await asyncio.shield(self._flush)
             if id(partition) in self._watched:
-                log.apply_retention(now_ms, high_watermark=partition.high_watermark)
+                retired = log.apply_retention(now_ms, high_watermark=partition.high_watermark)
         except KafkaError as error:
             logger.error("%s-%s: %s", partition.topic, partition.index, error.message)
         if id(partition) in self._watched:
-            deadline_ms = min(log.next_deadline_ms(now_ms), now_ms + self._intervals.retention_check_ms)
+            wait_ms = self._intervals.retention_check_ms if retired < SEGMENTS_AT_ONCE else 0
+            deadline_ms = min(log.next_deadline_ms(now_ms), now_ms + wait_ms)
             self._watch(partition, max(deadline_ms, now_ms + 1), deadline_ms)
 
     async def _look_after_logs(self) -> None:

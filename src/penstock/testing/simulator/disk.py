@@ -369,6 +369,16 @@ class SimulatedDisk(Disk):
                 self.remove_tree(f"{path}/{name}")
         self.remove(path)
 
+    def remove_some(self, path: str, at_most: int) -> int:
+        names = self.names(path)
+        if len(names) < at_most:
+            self.remove_tree(path)
+        else:
+            names = names[:at_most]
+            for name in names:
+                self.remove_tree(f"{path}/{name}")
+        return len(names)
+
     def space(self, path: str) -> tuple[int, int]:
         """Always the same size."""
         self._host.check(self._process, _root(path))

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.node.on_disk import NOW_MS, TOPIC_ID, Node, batch, node_on, topic_records
 
 from penstock.log.partition_log import PartitionLog
+from penstock.log.retention import SEGMENTS_AT_ONCE
 from penstock.metadata.image import ResourceType
 from penstock.metadata.records import ConfigRecord, RemoveTopicRecord
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -163,3 +164,22 @@ async def test_a_stop_waits_for_a_flush_in_its_thread(node: Node, monkeypatch: p
     finally:
         may_end.set()
     await stopping
+
+
+@pytest.mark.parametrize("is_expired", [False, True])
+async def test_many_segments_go_a_few_at_a_time(node: Node, *, is_expired: bool) -> None:
+    log = node.partition().log
+    for number in range(SEGMENTS_AT_ONCE * 2 + 5):
+        node.produce(b"%d" % number)
+        log.load().roll(log.log_end_offset, node.now_ms)
+    if is_expired:
+        node.upkeep.watch(node.partition(), due_ms=node.now_ms + 10 * RETENTION_MS)
+        await later(node, 10 * RETENTION_MS)
+    else:
+        log.advance_log_start(log.log_end_offset)
+        node.replicas.on_log_start_moved(node.partition())
+    left = [len(log.segments)]
+    while left[-1] > 1:
+        await later(node, 1)
+        left.append(len(log.segments))
+    assert left == [SEGMENTS_AT_ONCE + 6, 6, 1]
