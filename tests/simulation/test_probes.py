@@ -22,6 +22,7 @@ from penstock.metadata.records import (
     RegisterBrokerRecord,
 )
 from penstock.node.controlling.probes import Probes, ProbeSettings
+from penstock.node.metrics.registry import Registry
 from penstock.node.serving.server import Endpoint
 from penstock.testing.simulator.loop import Process, VirtualLoop
 from penstock.testing.simulator.network import Network
@@ -138,7 +139,7 @@ class World:
 
     async def run(self) -> None:
         settings = ProbeSettings(0, "PLAINTEXT", PATIENCE_MS)
-        probes = Probes(settings, self, self, self.loop.now_ms)  # type: ignore[arg-type]
+        probes = Probes(settings, self, self, Registry(), self.loop.now_ms)  # type: ignore[arg-type]
         for broker in self.brokers:
             await broker.start()
         for _ in range(STEPS):

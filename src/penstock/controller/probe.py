@@ -22,12 +22,13 @@ class Probe:
         self._patience_ms = patience_ms
         self._was_reached = False
         self._refused_since_ms: int | None = None
+        self._first_pause_s = QUICK_S
         self.has_ended = False
 
     @property
     def pause_s(self) -> float:
-        """Until it is tried again."""
-        return SLOW_S if self._refused_since_ms is None else QUICK_S
+        """Until it is tried again. A broker that has just registered listens soon; a firewall refuses for ever."""
+        return self._first_pause_s if self._refused_since_ms is None else QUICK_S
 
     def connected(self) -> None:
         self._was_reached = True
@@ -39,9 +40,11 @@ class Probe:
             if self._refused_since_ms is None:
                 self._refused_since_ms = now_ms
             self.has_ended = now_ms - self._refused_since_ms >= self._patience_ms
+        self._first_pause_s = min(2 * self._first_pause_s, SLOW_S)
 
     def unanswered(self) -> None:
         self._refused_since_ms = None
+        self._first_pause_s = SLOW_S
 
     def told(self) -> None:
         """The controller knows. If it is wrong, and the broker is back, another proof needs another connection."""

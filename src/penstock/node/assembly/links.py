@@ -66,9 +66,8 @@ class Links:
         patience_ms = config.broker_session_refused_timeout_ms
         if patience_ms < 0 or config.refuses_without_lease:
             return None
-        return Probes(
-            ProbeSettings(config.node_id, config.inter_broker_listener_name, patience_ms), sessions, log, now_ms
-        )
+        settings = ProbeSettings(config.node_id, config.inter_broker_listener_name, patience_ms)
+        return Probes(settings, sessions, log, self._context.metrics, now_ms)
 
     def remote_controller(self) -> RemoteController:
         config = self._context.config

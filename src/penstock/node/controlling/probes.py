@@ -22,6 +22,7 @@ from penstock.metadata.records import (
     UnregisterBrokerRecord,
 )
 from penstock.node.environment.tasks import Tasks
+from penstock.node.metrics.registry import Gauge, Group, Registry
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.protocol.address import Address
 from penstock.protocol.value import Value
@@ -67,14 +68,28 @@ class Probes:
     """One task for each broker that is active."""
 
     def __init__(
-        self, settings: ProbeSettings, sessions: Sessions, log: MetadataLog, now_ms: Callable[[], int]
+        self,
+        settings: ProbeSettings,
+        sessions: Sessions,
+        log: MetadataLog,
+        registry: Registry,
+        now_ms: Callable[[], int],
     ) -> None:
         self._settings = settings
         self._sessions = sessions
         self._now_ms = now_ms
         self._tasks = Tasks()
         self._running: dict[tuple[int, int], asyncio.Task[None]] = {}
+        self._connected = 0
         self._is_stopped = False
+        registry.add(
+            Gauge(
+                Group.CONTROLLER,
+                "WatchedBrokerCount",
+                "Brokers to whose listeners this controller is connected, so that their death is seen",
+                lambda: self._connected,
+            )
+        )
         log.add_listener(self._on_records, self._follow)
 
     def _on_records(self, records: Iterable[MetadataRecord]) -> None:
@@ -133,9 +148,11 @@ class Probes:
         else:
             probe.connected()
             began_ms = self._now_ms()
+            self._connected += 1
             try:
                 await silent.lost.wait()
             finally:
+                self._connected -= 1
                 transport.abort()
             return QUICK_S if self._now_ms() - began_ms > SLOW_S * 1000 else SLOW_S
         return probe.pause_s
