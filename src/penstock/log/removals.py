@@ -25,19 +25,19 @@ class Removals:
 
     def remove_due(self, now_ms: int, *, at_most: int = 1000) -> int:
         """Remove what is due, and of what is more than so many files the rest with the next call; returns how many of
-        the paths are gone.
+        the paths are gone. OSError of a path that cannot be removed: it stays until the next start.
         """
         removed, room = 0, at_most
         while self._due and self._due[0][0] <= now_ms and room > 0:
-            path = self._due[0][1]
+            due_ms, path = heapq.heappop(self._due)  # first: what cannot be removed is not tried again and again
             if self._disk.is_directory(path):
                 count = self._disk.remove_some(path, room)
                 room -= max(count, 1)
                 if room <= 0 and count:
-                    break  # there may be more of it
+                    heapq.heappush(self._due, (due_ms, path))  # there may be more of it
+                    break
             else:
                 self._disk.remove(path)
                 room -= 1
-            heapq.heappop(self._due)
             removed += 1
         return removed

@@ -1,39 +1,41 @@
-"""What was renamed away is removed a few files at a time, however many a directory has."""
+"""What was renamed away goes when it is due, a few files at a time."""
 
 from pathlib import Path
+
+import pytest
 
 from penstock.log.disk import Disk
 from penstock.log.removals import Removals
 
-FILES = 25
+
+class ReadOnly(Disk):
+    def remove(self, path: str) -> None:
+        raise PermissionError(path)
 
 
-def test_a_large_directory_goes_with_several_calls(tmp_path: Path) -> None:
-    removals, large, last = Removals(Disk()), tmp_path / "large", tmp_path / "last"
-    large.mkdir()
-    for number in range(FILES):
-        (large / str(number)).touch()
-    last.touch()
-    removals.schedule(str(large), 1)
-    removals.schedule(str(last), 2)
-    left = []
-    for _ in range(4):
-        removals.remove_due(2, at_most=10)
-        left.append(len(list(large.iterdir())) if large.exists() else None)
-    assert left == [15, 5, None, None]
-    assert not last.exists()
+def test_what_cannot_be_removed_is_not_tried_again_and_again(tmp_path: Path) -> None:
+    """The node would do nothing else."""
+    removals = Removals(ReadOnly())
+    for due_ms, name in enumerate(("first", "second")):
+        (tmp_path / name).touch()
+        removals.schedule(str(tmp_path / name), due_ms)
+    with pytest.raises(PermissionError, match="first"):
+        removals.remove_due(5)
+    with pytest.raises(PermissionError, match="second"):
+        removals.remove_due(5)
     assert removals.next_deadline_ms() is None
+    assert removals.remove_due(5) == 0
 
 
-def test_what_cannot_be_removed_stops_nothing(tmp_path: Path) -> None:
-    """Directories in a partition's are none of ours."""
-    removals, path, last = Removals(Disk()), tmp_path / "with directories", tmp_path / "last"
-    for number in range(FILES):
-        (path / str(number)).mkdir(parents=True)
-    last.touch()
-    removals.schedule(str(path), 1)
-    removals.schedule(str(tmp_path / "gone"), 1)
-    removals.schedule(str(last), 2)
-    removals.remove_due(2, at_most=10)
-    assert not path.exists()
-    assert not last.exists()
+def test_a_large_directory_goes_in_parts(tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    large.mkdir()
+    for number in range(5):
+        (large / str(number)).touch()
+    removals = Removals(Disk())
+    removals.schedule(str(large), 3)
+    assert [removals.remove_due(3, at_most=2) for _ in range(2)] == [0, 0]
+    assert removals.next_deadline_ms() == 3
+    assert removals.remove_due(3, at_most=2) == 1
+    assert not large.exists()
+    assert removals.next_deadline_ms() is None
