@@ -13,12 +13,14 @@ from tests.unit.client.fake_cluster import TOPIC, FakeCluster
 from penstock.client.producer import Producer
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from penstock.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import RequestHeader
 from penstock.protocol.schema import Message
 from penstock.work.connect.api import Position, Safe, SinkTask, SourceRecord, SourceTask
@@ -233,6 +235,24 @@ class Remembering:
 
     async def put(self, key: bytes, value: bytes | None) -> None:
         self.written.append(value)
+
+
+async def test_the_topic_of_dead_letters_is_made_as_the_connector_says_and_by_its_own_client() -> None:
+    config = CONFIG | {
+        "errors.deadletterqueue.topic.name": "left-out",
+        "errors.deadletterqueue.topic.replication.factor": "3",
+        "admin.override.client.id": "mine",
+    }
+    async with kafka_and_setting() as (kafka, setting):
+        made = CreateTopicsResponse(topics=[CreatableTopicResult(name="left-out")])
+        kafka.scripts[ApiKey.CREATE_TOPICS] = [lambda _: made]
+        setting.task = setting.task.replace(config=config, errors=parse(KEYS, config))
+        await Sink(kafka, setting).running._make_left_out()
+        assert kafka.broker is not None
+        header, asked = next(one for one in kafka.broker.requests if one[0].api_key == ApiKey.CREATE_TOPICS)
+        assert isinstance(asked, CreateTopicsRequest)
+        assert header.client_id == "mine"
+        assert [(new.name, new.num_partitions, new.replication_factor) for new in asked.topics] == [("left-out", 1, 3)]
 
 
 async def test_a_task_that_runs_elsewhere_by_now_stores_nothing() -> None:
