@@ -19,6 +19,7 @@ from penstock.pipeline.arrow.read_columns import HEADERS_TYPE
 from penstock.pipeline.datasource.batch_reader import PenstockBatchReader, RangePartition
 from penstock.pipeline.datasource.entry import PenstockDataSource
 from penstock.pipeline.datasource.writer import write_rows
+from penstock.pipeline.datasource.written_columns import check_written_columns
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options.sink import sink_options
 from penstock.pipeline.options.source import source_options
@@ -91,7 +92,9 @@ def written(servers: str, columns: dict[str, pa.Array], **options: str) -> None:
     kinds = {pa.string(): StringType(), pa.binary(): BinaryType()}
     schema = StructType([StructField(name, kinds.get(array.type, StringType())) for name, array in columns.items()])
     checked = StructType([field for field in schema.fields if field.name in ("key", "value", "topic")])
-    sink = sink_options(read_options({"bootstrap.servers": servers} | options), checked)
+    given = read_options({"bootstrap.servers": servers} | options)
+    check_written_columns(checked, given.text("topic"))
+    sink = sink_options(given)
     write_rows(sink, iter([pa.RecordBatch.from_pydict(columns)]))
 
 

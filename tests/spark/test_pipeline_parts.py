@@ -110,7 +110,7 @@ def test_rows_are_looked_up_in_a_table_and_what_is_none_is_kept(
     out = tmp_path / "orders_with_customers"
     rows = spark.read.parquet(str(out)).collect()
     assert sorted((row.order, row.amount, row.name) for row in rows) == [(1, 2.5, "Ann"), (2, 3.0, "nobody we know")]
-    assert sorted(committed_files(out)) == sorted(out.glob("*.parquet"))
+    assert sorted(committed_files(str(out))) == sorted(out.glob("*.parquet"))
     read = spark.read.format("penstock").option("kafka.bootstrap.servers", servers).option("subscribe", dead)
     bad = read.option("includeHeaders", "true").load().collect()
     assert [bytes(row.value) for row in bad] == [b"{broken", b'{"order": "x"}']
@@ -279,10 +279,13 @@ def test_a_function_for_batches_that_is_not_there_is_told(spark: SparkSession) -
 
 WRONG = """
 sources:
-  clicks: {bootstrap.servers: "nowhere:1", subscribe: clicks, startingOffset: earliest, json: "user STRING"}
-  orders: {bootstrap.servers: "nowhere:1", json: "user STRIN"}
+  clicks: {bootstrap.servers: "nowhere:1", subscribe: clicks, json: "user STRING"}
+  orders: {bootstrap.servers: "nowhere:1", subscribe: orders, json: "user STRIN"}
+sql: SELECT 1
 sink:
-  - {topic: out, bootstrap.servers: "nowhere:1", acks: all, compression: gzip}
+  - {topic: out, bootstrap.servers: "nowhere:1", acks: all, compression.type: gzip}
+spark:
+  spark.sql.shuffle.partition: 2
 """
 
 
@@ -294,23 +297,18 @@ sink: [{format: parquet, path: FOLDER/counts}, {topic: out, mode: complete}]
 
 
 def test_everything_that_is_wrong_is_named_and_nobody_is_asked(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match="several sources and tables need sql"):
-        load_yaml(WRONG, "wrong")
-    problems = problems_of(spark, load_yaml(WRONG + "sql: SELECT 1", "wrong"))
-    assert [problem.partition(": ")[0] for problem in problems] == [
-        "source clicks",
-        "source orders",
-        "source orders",
-        "sink out",
-    ]
-    assert "Did you mean startingOffsets?" in problems[0]
-    assert "STRIN" in problems[1]
+    misspelt, source = problems_of(spark, load_yaml(WRONG, "wrong"))
+    assert misspelt.endswith("Did you mean spark.sql.shuffle.partitions?")
+    assert source.startswith("source orders: ")
+    assert "STRIN" in source
     counting = STREAMS.replace("FOLDER", str(tmp_path))
     (problem,) = problems_of(spark, load_yaml(counting, "counting"))
     assert problem.startswith("sink counts: ")
     assert "watermark" in problem
-    problems = problems_of(spark, load_yaml(counting + "trigger: sometimes", "sometimes"))
+    problems = problems_of(spark, load_yaml(counting + "trigger: 5 sometimes", "sometimes"))
     assert [problem.partition(": ")[0] for problem in problems] == ["sink counts", "sink out"]
+    with pytest.raises(PipelineError, match=r"Did you mean spark.sql.shuffle.partitions\?"):
+        run_pipeline(load_yaml(WRONG, "wrong"), session=spark)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -13,9 +13,9 @@ BATCH_FILE = re.compile(r"\d+(\.compact)?")
 OUTPUT_LOG = "_spark_metadata"
 
 
-def committed_files(directory: Path) -> list[Path]:
+def committed_files(directory: str | Path) -> list[Path]:
     """The files of all batches that are complete; none where no query has written."""
-    log = directory / OUTPUT_LOG
+    log = Path(directory) / OUTPUT_LOG
     batches = [file for file in log.iterdir() if BATCH_FILE.fullmatch(file.name)] if log.is_dir() else []
     found: dict[Path, None] = {}
     for batch in sorted(batches, key=lambda file: int(file.name.partition(".")[0])):

@@ -17,7 +17,11 @@ HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 
 
 class PipelineError(Exception):
-    """The text is one or two whole sentences for people."""
+    """The text is one or two whole sentences for people. `option` is the one that is wrong, where it is one."""
+
+    def __init__(self, text: str, *, option: str = "") -> None:
+        super().__init__(text)
+        self.option = option
 
 
 class UnfitSchemaError(ValueError):

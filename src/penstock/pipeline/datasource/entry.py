@@ -4,6 +4,7 @@ Spark imports this in each session and worker that looks for data sources, so wh
 """
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -16,6 +17,9 @@ from pyspark.sql.types import StructType
 
 from penstock.pipeline.datasource.columns import READ_COLUMN_TYPES, READ_COLUMNS, READ_COLUMNS_WITH_HEADERS
 from penstock.pipeline.errors import PipelineError, plain_errors
+
+if TYPE_CHECKING:
+    from penstock.pipeline.options.sink import SinkOptions
 
 
 class PenstockDataSource(DataSource):
@@ -75,22 +79,26 @@ class PenstockDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """It can only append."""
-        from penstock.pipeline.datasource.writer import PenstockBatchWriter, check_topic
-        from penstock.pipeline.options.sink import sink_options
+        from penstock.pipeline.datasource.writer import PenstockBatchWriter
 
         with plain_errors():
             if overwrite:
                 raise PipelineError('A topic cannot be overwritten; use mode("append").')
-            sink = sink_options(self._options, schema)
-            check_topic(sink)
-            return PenstockBatchWriter(sink)
+            return PenstockBatchWriter(self._sink(schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         """In any output mode: each row becomes a record."""
-        from penstock.pipeline.datasource.writer import PenstockStreamWriter, check_topic
-        from penstock.pipeline.options.sink import sink_options
+        from penstock.pipeline.datasource.writer import PenstockStreamWriter
 
         with plain_errors():
-            sink = sink_options(self._options, schema)
-            check_topic(sink)
-            return PenstockStreamWriter(sink)
+            return PenstockStreamWriter(self._sink(schema))
+
+    def _sink(self, schema: StructType) -> "SinkOptions":
+        from penstock.pipeline.datasource.writer import check_topic
+        from penstock.pipeline.datasource.written_columns import check_written_columns
+        from penstock.pipeline.options.sink import sink_options
+
+        check_written_columns(schema, self._options.text("topic"))
+        sink = sink_options(self._options)
+        check_topic(sink)
+        return sink

@@ -53,10 +53,13 @@ def subscription(options: Options) -> Subscription:
     given = [name for name in ("subscribe", "subscribePattern", "assign") if options.text(name) is not None]
     if len(given) != 1:
         found = " and ".join(given) if given else "none of them"
-        raise PipelineError(f"Set one of the options subscribe, subscribePattern and assign; {found} is set.")
+        raise PipelineError(
+            f"Set one of the options subscribe, subscribePattern and assign; {found} is set.",
+            option="".join(given[1:2]),
+        )
     text = (options.text(given[0]) or "").strip()
     if not text:
-        raise PipelineError(f"Option {given[0]} is empty.")
+        raise PipelineError(f"Option {given[0]} is empty.", option=given[0])
     if given[0] == "assign":
         return Subscription(partitions=tuple(partition_list("assign", text)))
     if given[0] == "subscribePattern":

@@ -46,7 +46,7 @@ def python_pattern(java: str) -> str:
     try:
         re.compile(translated)
     except re.error as error:
-        raise PipelineError(f"Option subscribePattern={java}: {error.msg}.") from None
+        raise PipelineError(f"Option subscribePattern={java}: {error.msg}.", option="subscribePattern") from None
     return translated
 
 
@@ -229,7 +229,9 @@ class _Translation:
         return f"[{''.join(map(re.escape, within)) or '/'}]"
 
     def _refuse(self, why: str) -> NoReturn:
-        raise PipelineError(f"Option subscribePattern={self._java}: {why} (at position {self._at}).")
+        raise PipelineError(
+            f"Option subscribePattern={self._java}: {why} (at position {self._at}).", option="subscribePattern"
+        )
 
 
 def _meant(flags: str) -> str:

@@ -45,7 +45,9 @@ def source_options(options: Options, *, streaming: bool) -> SourceOptions:
     starting, ending = _boundaries(options, streaming)
     group = options.text("group.id")
     if Word.COMMITTED in (starting, ending) and group is None:
-        raise PipelineError("startingOffsets=committed needs the option kafka.group.id: whose offsets?")
+        raise PipelineError(
+            "startingOffsets=committed needs the option kafka.group.id: whose offsets?", option="startingOffsets"
+        )
     strategy = choice(
         "startingOffsetsByTimestampStrategy",
         options.text("startingOffsetsByTimestampStrategy") or "error",
@@ -57,7 +59,10 @@ def source_options(options: Options, *, streaming: bool) -> SourceOptions:
     max_offsets, max_bytes = _limits(options)
     min_offsets = options.number("minOffsetsPerTrigger", 0)
     if max_offsets and min_offsets > max_offsets:
-        raise PipelineError(f"minOffsetsPerTrigger={min_offsets} is more than maxOffsetsPerTrigger={max_offsets}.")
+        raise PipelineError(
+            f"minOffsetsPerTrigger={min_offsets} is more than maxOffsetsPerTrigger={max_offsets}.",
+            option="minOffsetsPerTrigger",
+        )
     return SourceOptions(
         settings=cluster_settings(options),
         subscription=subscription(options),
@@ -89,7 +94,7 @@ def _boundaries(options: Options, streaming: bool) -> tuple[Boundary, Boundary]:
     if streaming:
         given = [name for name in BATCH_ONLY if options.text(name) is not None]
         if given:
-            raise PipelineError(f"Option {given[0]} is for batch queries: a stream has no end.")
+            raise PipelineError(f"Option {given[0]} is for batch queries: a stream has no end.", option=given[0])
     else:
         _check_batch(starting, ending)
     return starting, ending

@@ -147,31 +147,38 @@ class Options(Value):
         return default if text is None else boolean(name, text)
 
 
+def known_name(given: str) -> str | None:
+    """The option's own name, of one that is written with or without a prefix, in any case."""
+    lower = given.lower().removeprefix(TABLE_OPTION)
+    return KNOWN.get(lower) or KNOWN.get(lower.removeprefix(PREFIX))
+
+
 def read_options(given: Mapping[str, str]) -> Options:
     """PipelineError for an option that is unknown or set twice."""
     values: dict[str, str] = {}
     for given_name, value in given.items():
-        lower = given_name.lower().removeprefix(TABLE_OPTION)
-        name = KNOWN.get(lower) or KNOWN.get(lower.removeprefix(PREFIX))
+        name = known_name(given_name)
         if name is None:
             _refuse(given_name)
         if values.setdefault(name, value) != value:
-            raise PipelineError(f"Option {name} is set twice, to {values[name]!r} and to {value!r}.")
+            raise PipelineError(f"Option {name} is set twice, to {values[name]!r} and to {value!r}.", option=name)
     protocol = values.get("security.protocol", PLAINTEXT)
     if protocol.upper() != PLAINTEXT:
-        raise PipelineError(f"security.protocol={protocol} is not supported yet; only {PLAINTEXT} is.")
+        raise PipelineError(
+            f"security.protocol={protocol} is not supported yet; only {PLAINTEXT} is.", option="security.protocol"
+        )
     return Options(values)
 
 
 def _refuse(name: str) -> NoReturn:
     lower = name.lower().removeprefix(PREFIX)
     if lower in REFUSED:
-        raise PipelineError(f"Option {name} is not supported: {REFUSED[lower]}.")
+        raise PipelineError(f"Option {name} is not supported: {REFUSED[lower]}.", option=name)
     if lower.startswith(SECURITY_PREFIXES):
-        raise PipelineError(f"Option {name} is not supported yet: connections are {PLAINTEXT} only.")
+        raise PipelineError(f"Option {name} is not supported yet: connections are {PLAINTEXT} only.", option=name)
     nearest = difflib.get_close_matches(lower, KNOWN, 1)
     hint = f"Did you mean {shown(KNOWN[nearest[0]])}?" if nearest else "docs/spark.md lists its options."
-    raise PipelineError(f'format("penstock") has no option {name!r}. {hint}')
+    raise PipelineError(f'format("penstock") has no option {name!r}. {hint}', option=name)
 
 
 def shown(name: str) -> str:
@@ -191,7 +198,7 @@ def cluster_settings(options: Options) -> ClusterSettings:
     try:
         addresses = parse_bootstrap_servers(servers, default_port=None)
     except ValueError as error:
-        raise PipelineError(f"Option kafka.bootstrap.servers: {error}.") from None
+        raise PipelineError(f"Option kafka.bootstrap.servers: {error}.", option="bootstrap.servers") from None
     standard = ClusterSettings(addresses)
     return ClusterSettings(
         addresses,

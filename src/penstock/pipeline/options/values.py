@@ -1,8 +1,9 @@
 """The forms that values of options have: numbers, sizes, times, offsets as JSON. Errors name the option."""
 
+import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from penstock.client.blocking import TopicPartition
 from penstock.pipeline.errors import PipelineError
@@ -20,21 +21,29 @@ def number(name: str, text: str, at_least: int = 0) -> int:
     except ValueError:
         value = at_least - 1
     if value < at_least:
-        raise PipelineError(f"Option {name}={text}: it must be a whole number of at least {at_least}.")
+        raise PipelineError(f"Option {name}={text}: it must be a whole number of at least {at_least}.", option=name)
     return value
 
 
 def boolean(name: str, text: str) -> bool:
     """`true` or `false` in any case."""
     if text.lower() not in ("true", "false"):
-        raise PipelineError(f"Option {name}={text}: it must be true or false.")
+        raise PipelineError(f"Option {name}={text}: it must be true or false.", option=name)
     return text.lower() == "true"
+
+
+def nearest(text: str, allowed: Collection[str]) -> str:
+    """A sentence to add, where one of the words was probably meant."""
+    near = difflib.get_close_matches(text.lower(), allowed, 1)
+    return f" Did you mean {near[0]}?" if near else ""
 
 
 def choice(name: str, text: str, allowed: tuple[str, ...]) -> str:
     """One of some words, in any case."""
     if text.lower() not in allowed:
-        raise PipelineError(f"Option {name}={text}: it must be {' or '.join(allowed)}.")
+        raise PipelineError(
+            f"Option {name}={text}: it must be {' or '.join(allowed)}.{nearest(text, allowed)}", option=name
+        )
     return text.lower()
 
 
@@ -52,7 +61,7 @@ def _with_unit(name: str, text: str, units: Mapping[str, int], form: str) -> int
     found = WITH_UNIT.fullmatch(text)
     unit = found and found.group(2).lower()
     if not found or unit not in units:
-        raise PipelineError(f"Option {name}={text}: it must be {form}.")
+        raise PipelineError(f"Option {name}={text}: it must be {form}.", option=name)
     return int(found.group(1)) * units[unit or ""]
 
 
@@ -69,7 +78,7 @@ def per_partition(name: str, text: str, at_least: int) -> dict[TopicPartition, i
             raise ValueError(at_least)
         return values
     except (ValueError, AttributeError, TypeError):
-        raise PipelineError(f"Option {name}={text}: it must be JSON such as {OFFSETS_FORM}.") from None
+        raise PipelineError(f"Option {name}={text}: it must be JSON such as {OFFSETS_FORM}.", option=name) from None
 
 
 def partition_list(name: str, text: str) -> list[TopicPartition]:
@@ -78,7 +87,7 @@ def partition_list(name: str, text: str) -> list[TopicPartition]:
         parsed = json.loads(text)
         return sorted((topic, _whole(partition)) for topic, partitions in parsed.items() for partition in partitions)
     except (ValueError, AttributeError, TypeError):
-        raise PipelineError(f"Option {name}={text}: it must be JSON such as {ASSIGN_FORM}.") from None
+        raise PipelineError(f"Option {name}={text}: it must be JSON such as {ASSIGN_FORM}.", option=name) from None
 
 
 def _whole(value: object) -> int:

@@ -1,14 +1,13 @@
 """What is wrong with a pipeline, all at once: it is planned by Spark; no cluster is asked, and nothing is written."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.pipeline.datasource.columns import READ_COLUMN_TYPES
+from penstock.pipeline.datasource.written_columns import check_written_columns
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.options.sink import sink_options
-from penstock.pipeline.options.source import source_options
 from penstock.pipeline.options.table import read_options
 from penstock.pipeline.running.frames import (
     combined,
@@ -20,16 +19,19 @@ from penstock.pipeline.running.frames import (
     table_of,
 )
 from penstock.pipeline.running.run import plain_message
+from penstock.pipeline.running.settings import misspelt_settings
 from penstock.pipeline.spec.pipeline import PENSTOCK, PipelineSpec, SinkSpec, SourceSpec
 from penstock.pipeline.spec.user_code import described
 
 
 def problems_of(session: SparkSession, spec: PipelineSpec) -> list[str]:
-    """One sentence per problem; parts that depend on a wrong one are not checked."""
+    """One sentence per problem; parts that depend on a wrong one are not checked. What can be wrong with options was
+    told when the file was read.
+    """
     check = _Check(session, spec)
     check.sources()
     check.sinks(check.result())
-    return list(dict.fromkeys(check.problems))
+    return list(dict.fromkeys((*misspelt_settings(session, spec.spark), *check.problems)))
 
 
 class _Check:
@@ -42,14 +44,9 @@ class _Check:
 
     def sources(self) -> None:
         for name, source in self._spec.sources.items():
-            if source.format == PENSTOCK:
-                self._check_names(f"source {name}", source.options)
             with self._noting(f"source {name}"):
                 self._raw[name] = self._stream(name, source)
                 self._frames[name] = rows_of(self._raw[name], source)
-            if source.format == PENSTOCK:
-                with self._noting(f"source {name}"):
-                    source_options(read_options(source.options), streaming=True)
         for name, table in self._spec.tables.items():
             with self._noting(f"table {name}"):
                 self._frames[name] = table_of(self._session, table)
@@ -64,8 +61,6 @@ class _Check:
     def sinks(self, result: DataFrame | None) -> None:
         """Includes whether Spark can run them as a stream."""
         for sink in self._spec.sinks:
-            if sink.format == PENSTOCK:
-                self._check_names(f"sink {sink.name}", sink.options)
             with self._noting(f"sink {sink.name}"):
                 frame = self._frame_of(sink, result)
                 if frame is not None:
@@ -80,7 +75,7 @@ class _Check:
     def _check_sink(self, sink: SinkSpec, frame: DataFrame) -> None:
         sink_writer(frame, self._spec, sink, "unused")
         if sink.format == PENSTOCK:
-            sink_options(read_options(sink.options), frame.schema)
+            check_written_columns(frame.schema, read_options(sink.options).text("topic"))
         if not frame.isStreaming:
             raise PipelineError("what goes there is no stream: only tables are read.")
         java = self._session._jvm.org.apache.spark.sql  # type: ignore[union-attr]
@@ -97,11 +92,6 @@ class _Check:
         columns = READ_COLUMN_TYPES if has_headers else READ_COLUMN_TYPES[:-1]
         rate = self._session.readStream.format("rate").load()
         return rate.selectExpr(*(f"CAST(NULL AS {kind}) AS `{column}`" for column, kind in columns))
-
-    def _check_names(self, what: str, options: Mapping[str, str]) -> None:
-        for option, value in options.items():
-            with self._noting(what):
-                read_options({option: value})
 
     @contextmanager
     def _noting(self, what: str) -> Iterator[None]:

@@ -17,6 +17,7 @@ from penstock.pipeline.errors import PipelineError, message_in
 from penstock.pipeline.running.checkpoints import checkpoints_of, file_lister
 from penstock.pipeline.running.frames import frames_of_sinks, sink_writer, stream_of
 from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
+from penstock.pipeline.running.settings import misspelt_settings
 from penstock.pipeline.session import spark_session
 from penstock.pipeline.spec.pipeline import PipelineSpec
 from penstock.pipeline.spec.user_code import described, first_line
@@ -51,6 +52,8 @@ def run_pipeline(
     try:
         with in_a_sentence(spec.file):
             session = session or spark_session(spec.name, master=master, config=spec.spark, log_file=log_file)
+            for problem in misspelt_settings(session, spec.spark):
+                raise PipelineError(problem)
             checkpoints = checkpoints_of(spec, file_lister(session))
             for sink, frame in frames_of_sinks(session, spec, stream_of(session)):
                 queries.append(sink_writer(frame, spec, sink, checkpoints[sink.name]).start())

@@ -17,13 +17,17 @@ from typing import TYPE_CHECKING
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.spec.parts import PARTS, pipeline_spec, texts
 from penstock.pipeline.spec.pipeline import PipelineSpec
+from penstock.pipeline.spec.places import Places, places_of_literals
 from penstock.pipeline.spec.user_code import described
+from penstock.pipeline.spec.yaml_text import read_yaml
 from penstock.protocol.value import Value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 FUNCTION = "pipeline"
+NAMES = {part.upper(): part for part in PARTS}
+"""Of the parts in a Python file."""
 
 
 class SessionSpec(Value):
@@ -43,12 +47,12 @@ def declared_in(path: Path) -> PipelineSpec:
     """What workers must know before they share the sinks. Python code is not run: its sinks must be literals."""
     if path.suffix != ".py" or not path.is_file():
         return load_spec(path)
-    literals = {name.lower(): value for name, value in _literals(path).items() if name.lower() in PARTS}
+    literals = {NAMES[name]: value for name, value in _literals(path).items() if name in NAMES}
     if "sink" not in literals or not {"source", "sources"} & literals.keys():
         raise PipelineError(
             f"{path}: write SOURCE and SINK out as literals: workers share the sinks before the file is run."
         )
-    return pipeline_spec(path.stem, literals, transform=_not_run)
+    return pipeline_spec(path.stem, literals, _not_run, _places(path))
 
 
 def _not_run(**_: object) -> "DataFrame":
@@ -77,28 +81,21 @@ def text_in(path: Path) -> str:
 
 def load_yaml(text: str, name: str, place: str = "the pipeline") -> PipelineSpec:
     """`name` is the default; PipelineError names the `place`."""
-    try:
-        import yaml
-    except ImportError:
-        raise PipelineError("Reading YAML needs PyYAML; install it with: pip install 'penstock[spark]'") from None
-    try:
-        parts = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise PipelineError(f"{place}: {' '.join(str(error).split())}.") from None
+    parts, places = read_yaml(text, place)
     if not isinstance(parts, Mapping):
         raise PipelineError(f"{place}: a pipeline is a table with the parts {', '.join(PARTS)}.")
-    return pipeline_spec(name, {str(key): value for key, value in parts.items()})
+    return pipeline_spec(name, parts, places=places)
 
 
 def _from_python(path: Path) -> PipelineSpec:
     module = _run(path)
-    parts = {part: getattr(module, part.upper()) for part in PARTS if hasattr(module, part.upper())}
+    parts = {part: getattr(module, name) for name, part in NAMES.items() if hasattr(module, name)}
     transform = getattr(module, FUNCTION, None)
     if transform is not None and not callable(transform):
         raise PipelineError(f"{path}: {FUNCTION} must be a function from DataFrame to DataFrame.")
     if transform is None and "sql" not in parts:
         raise PipelineError(f"{path}: it needs a function {FUNCTION}(source) that returns a DataFrame, or SQL = '…'.")
-    spec = pipeline_spec(path.stem, parts, transform).replace(file=path)
+    spec = pipeline_spec(path.stem, parts, transform, _places(path)).replace(file=path)
     if SessionSpec(spec.name, spec.spark) != _session_spec_of_python(path):
         raise PipelineError(
             f"{path}: write NAME and SPARK out as literals: Spark is started with them before the file is run."
@@ -114,13 +111,20 @@ def _session_spec_of_python(path: Path) -> SessionSpec:
 def _literals(path: Path) -> dict[str, object]:
     """The file's constants, without running it; only literals."""
     declared: dict[str, object] = {}
-    with _own_errors(path):
-        statements = ast.parse(path.read_text(encoding="utf-8"), str(path)).body
-    for statement in statements:
+    for statement in _parsed(path).body:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
             with suppress(ValueError):
                 declared[statement.targets[0].id] = ast.literal_eval(statement.value)
     return declared
+
+
+def _places(path: Path) -> Places:
+    return places_of_literals(str(path), _parsed(path), NAMES)
+
+
+def _parsed(path: Path) -> ast.Module:
+    with _own_errors(path):
+        return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
 @contextmanager

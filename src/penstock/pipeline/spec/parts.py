@@ -1,14 +1,22 @@
-"""From the parts that a file declares to a pipeline; all errors are reported at once."""
+"""From the parts that a file declares to a pipeline; all errors are reported at once, each with its place."""
 
 import difflib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from penstock.pipeline.errors import PipelineError, UnfitSchemaError
+from penstock.pipeline.options.sink import sink_options
+from penstock.pipeline.options.source import source_options
+from penstock.pipeline.options.table import known_name, read_options
+from penstock.pipeline.options.values import nearest
+from penstock.pipeline.spec.formats import READ, WITH_A_PATH, WRITTEN
 from penstock.pipeline.spec.pipeline import (
+    AVAILABLE_NOW,
     BOOTSTRAP,
     MODES,
+    ONCE,
     PENSTOCK,
     SOURCE,
     PipelineSpec,
@@ -18,127 +26,181 @@ from penstock.pipeline.spec.pipeline import (
     Transform,
     is_bootstrap,
 )
+from penstock.pipeline.spec.places import NOWHERE, Places, Way
 from penstock.pipeline.values.kinds import AVRO, JSON_SCHEMA, PROTOBUF, TypedValues
 
 PARTS = ("name", "source", "sources", "tables", "sql", "sink", "trigger", "checkpoint", "spark")
 TYPED = (JSON_SCHEMA, AVRO, PROTOBUF)
 VALUES = ("json", *TYPED)
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+INTERVAL: Final = re.compile(r"(interval\s+)?[\d.]+\s*[a-z]", re.IGNORECASE)
+"""How Spark's intervals begin; the rest of one is Spark's to judge."""
+SPARKS: Final = "spark."
+ANY_SERVERS: Final = {BOOTSTRAP: "localhost:9092"}
+"""Stands in where none are given: the command line may give them."""
 
 
-def pipeline_spec(name: str, parts: Mapping[str, object], transform: Transform | None = None) -> PipelineSpec:
+def pipeline_spec(
+    name: str, parts: Mapping[str, object], transform: Transform | None = None, places: Places = NOWHERE
+) -> PipelineSpec:
     """PipelineError has a line for each part that is wrong."""
-    reader = _Reader()
-    spec = reader.pipeline(str(parts.get("name", name)), parts, transform)
-    if reader.problems:
-        raise PipelineError("\n".join(f"Pipeline {name}: {problem}" for problem in reader.problems))
+    reader = _Reader(name, places)
+    spec = reader.pipeline(name, parts, transform)
+    reader.raise_problems()
     return spec
 
 
 def texts(name: str, part: str, declared: object) -> dict[str, str]:
     """Options as Spark takes them: all text; what is nested becomes JSON."""
-    reader = _Reader()
-    read = reader.texts(part, declared)
-    if reader.problems:
-        raise PipelineError(f"Pipeline {name}: {reader.problems[0]}")
+    reader = _Reader(name, NOWHERE)
+    read = reader.texts(part, declared, (part,))
+    reader.raise_problems()
     return read
 
 
 class _Reader:
     """Reads part by part; errors are noted, and a harmless value stands in."""
 
-    def __init__(self) -> None:
-        self.problems: list[str] = []
+    def __init__(self, name: str, places: Places) -> None:
+        self._name = name
+        self._places = places
+        self._problems: list[str] = []
+
+    def raise_problems(self) -> None:
+        if self._problems:
+            raise PipelineError("\n".join(self._problems))
 
     def pipeline(self, name: str, parts: Mapping[str, object], transform: Transform | None) -> PipelineSpec:
         for part in parts:
             if part not in PARTS:
-                near = difflib.get_close_matches(part, PARTS, 1)
-                hint = f"did you mean {near[0]}?" if near else f"its parts are {', '.join(PARTS)}."
-                self.problems.append(f"{part!r} is no part of a pipeline; {hint}")
+                hint = nearest(part, PARTS) or f" Its parts are {', '.join(PARTS)}."
+                self._note(f"{part!r} is no part of a pipeline.{hint}", part)
         sources, dead_letters = self._sources(parts)
         tables = {
             table: self._table(table, declared) for table, declared in self._named("tables", parts.get("tables", {}))
         }
-        self._check_names([*sources, *tables])
+        self._check_names({name: ("sources", name) for name in sources}, {name: ("tables", name) for name in tables})
         servers = next((value for source in sources.values() for value in _servers(source)), None)
         sinks = (*self._sinks(parts, servers), *dead_letters)
         if _repeated(sink.name for sink in sinks):
-            self.problems.append(f"two sinks have the same name ({', '.join(sink.name for sink in sinks)}).")
-        sql, trigger = parts.get("sql"), parts.get("trigger")
+            self._note(f"two sinks have the same name ({', '.join(sink.name for sink in sinks)}).", "sink")
+        sql = self._word(parts, "sql")
         if transform is None and sql is None and len(sources) + len(tables) > 1:
-            self.problems.append("several sources and tables need sql, or a function, that makes one result of them.")
+            self._note("several sources and tables need sql, or a function, that makes one result of them.")
         return PipelineSpec(
-            name=name,
+            name=self._word(parts, "name") or name,
             sources=sources,
             sinks=sinks,
-            transform=transform or (None if sql is None else str(sql)),
+            transform=transform or sql,
             tables=tables,
-            trigger=None if trigger is None else str(trigger),
-            checkpoint=str(parts.get("checkpoint", "")),
-            spark=self.texts("spark", parts.get("spark", {})),
+            trigger=self._trigger(parts),
+            checkpoint=self._word(parts, "checkpoint") or "",
+            spark=self._spark(parts.get("spark", {})),
         )
 
-    def texts(self, part: str, declared: object) -> dict[str, str]:
+    def texts(self, part: str, declared: object, way: Way) -> dict[str, str]:
+        """The options of a part."""
         if not isinstance(declared, Mapping):
-            self.problems.append(f"{part} must be a table of options, not {declared!r}.")
+            self._note(f"{part} must be a table of options, not {_shown(declared)}.", *way)
             return {}
-        return {str(key): _text(value) for key, value in declared.items()}
+        found: dict[str, str] = {}
+        for key, value in declared.items():
+            if value is None:
+                self._note(f"{key} is empty: give it a value, or leave it out.", *way, str(key))
+            else:
+                found[str(key)] = _text(value)
+        return found
+
+    # -- the single parts ---------------------------------------------------------------------------------------------
+
+    def _note(self, problem: str, *way: str | int) -> None:
+        self._problems.append(f"{self._places.of(way) or f'Pipeline {self._name}'}: {problem}")
+
+    def _word(self, parts: Mapping[str, object], part: str) -> str | None:
+        """A part that is a single text; None where it is not there."""
+        value = parts.get(part)
+        if part not in parts or isinstance(value, str | int | float):
+            return None if value is None else str(value)
+        self._note(f"{part} must be a text, not {_shown(value)}.", part)
+        return None
+
+    def _trigger(self, parts: Mapping[str, object]) -> str | None:
+        trigger = self._word(parts, "trigger")
+        if trigger is None or trigger in (AVAILABLE_NOW, ONCE) or INTERVAL.match(trigger):
+            return trigger
+        hint = nearest(trigger, (AVAILABLE_NOW, ONCE))
+        self._note(f"trigger: {trigger} must be a time such as 5 seconds, {AVAILABLE_NOW} or {ONCE}.{hint}", "trigger")
+        return None
+
+    def _spark(self, declared: object) -> dict[str, str]:
+        settings = self.texts("spark", declared, ("spark",))
+        for key in settings:
+            if not key.startswith(SPARKS):
+                self._note(f"{key} is no setting of Spark: they begin with {SPARKS}", "spark", key)
+        return settings
 
     def _named(self, part: str, declared: object) -> list[tuple[str, object]]:
         if not isinstance(declared, Mapping):
-            self.problems.append(f"{part} must be a table of names with options, not {declared!r}.")
+            self._note(f"{part} must be a table of names with options, not {_shown(declared)}.", part)
             return []
         return [(str(name), options) for name, options in declared.items()]
 
-    def _check_names(self, names: list[str]) -> None:
-        for name in names:
+    def _check_names(self, sources: Mapping[str, Way], tables: Mapping[str, Way]) -> None:
+        for name, way in (*sources.items(), *tables.items()):
             if not IDENTIFIER.fullmatch(name):
-                self.problems.append(f"{name!r} cannot be a view in SQL: letters, digits and _ can.")
-        for name in _repeated(names):
-            self.problems.append(f"{name} is the name of a source and of a table.")
+                self._note(f"{name!r} cannot be a view in SQL: letters, digits and _ can.", *way)
+        for name in sorted(sources.keys() & tables.keys()):
+            self._note(f"{name} is the name of a source and of a table.", *tables[name])
 
     def _sources(self, parts: Mapping[str, object]) -> tuple[dict[str, SourceSpec], list[SinkSpec]]:
         if ("source" in parts) == ("sources" in parts):
-            self.problems.append(
-                "it needs a source and a sink." if "source" not in parts else "give source or sources."
+            self._note(
+                "it needs a source and a sink." if "source" not in parts else "give source or sources.", "source"
             )
-        declared = (
-            [(SOURCE, parts["source"])] if "source" in parts else self._named("sources", parts.get("sources", {}))
+        declared: list[tuple[str, object, Way]] = (
+            [(SOURCE, parts["source"], (SOURCE,))]
+            if "source" in parts
+            else [(name, given, ("sources", name)) for name, given in self._named("sources", parts.get("sources", {}))]
         )
         sources: dict[str, SourceSpec] = {}
         dead_letters: list[SinkSpec] = []
-        for name, given in declared:
-            options = self.texts("source" if name == SOURCE else f"source {name}", given)
-            sources[name] = source = self._source(name, options)
+        for name, given, way in declared:
+            options = self.texts("source" if name == SOURCE else f"source {name}", given, way)
+            sources[name] = source = self._source(name, options, way)
             if source.dead_letter is not None:
                 options = {"topic": source.dead_letter} | dict.fromkeys([BOOTSTRAP], *_servers(source)[:1])
                 dead_letters.append(SinkSpec(options, dead_letter_of=name))
         return sources, dead_letters
 
-    def _source(self, name: str, options: dict[str, str]) -> SourceSpec:
+    def _source(self, name: str, options: dict[str, str], way: Way) -> SourceSpec:
         watermark = options.pop("watermark", None)
         column, comma, delay = (watermark or "").partition(",")
         if watermark is not None and not (comma and delay.strip()):
-            self.problems.append(f"watermark: {watermark} must be a column and a delay, such as: at, 1 hour")
+            self._note(f"watermark: {watermark} must be a column and a delay, such as: at, 1 hour", *way, "watermark")
             watermark = None
         given = [form for form in VALUES if form in options]
         if len(given) > 1:
-            self.problems.append(f"source {name} has {' and '.join(given)}: one of them says what the values are.")
+            self._note(
+                f"source {name} has {' and '.join(given)}: one of them says what the values are.", *way, given[1]
+            )
         topic = options.pop("dead_letter", None)
         if topic is not None and not given:
-            self.problems.append(f"dead_letter of {name} is for values that are not of their json, which is missing.")
-        typed = self._typed(name, options)
-        return SourceSpec(
-            format=options.pop("format", PENSTOCK),
+            why = f"dead_letter of {name} is for values that are not of their json, which is missing."
+            self._note(why, *way, "dead_letter")
+        typed = self._typed(name, options, way)
+        source = SourceSpec(
+            format=self._format(options, way, READ),
             json=options.pop("json", None),
             typed=typed,
             dead_letter=topic,
             watermark=(column.strip(), delay.strip()) if watermark is not None else None,
             options=options,
         )
+        if source.format == PENSTOCK:
+            self._check_options(options, way, is_sink=False)
+        return source
 
-    def _typed(self, name: str, options: dict[str, str]) -> TypedValues | None:
+    def _typed(self, name: str, options: dict[str, str], way: Way) -> TypedValues | None:
         kind = next((kind for kind in TYPED if kind in options), None)
         if kind is None:
             return None
@@ -147,35 +209,75 @@ class _Reader:
         try:
             return typed_values(kind, options)
         except UnfitSchemaError as error:
-            self.problems.append(f"{kind} of {name}: {error}")
+            self._note(f"{kind} of {name}: {error}", *way, kind)
             return None
 
     def _table(self, name: str, declared: object) -> TableSpec:
-        options = self.texts(f"table {name}", declared)
-        kind = options.pop("format", None)
-        if kind is None:
-            self.problems.append(f"table {name} needs a format, such as csv, json, parquet or jdbc.")
-        return TableSpec(options, kind or "")
+        way: Way = ("tables", name)
+        options = self.texts(f"table {name}", declared, way)
+        if "format" not in options:
+            self._note(f"table {name} needs a format, such as csv, json, parquet or jdbc.", *way)
+        return TableSpec(options, self._format(options, way, READ))
 
     def _sinks(self, parts: Mapping[str, object], servers: str | None) -> tuple[SinkSpec, ...]:
         if "sink" not in parts:
             if "source" in parts or "sources" in parts:
-                self.problems.append("it needs a source and a sink.")
+                self._note("it needs a source and a sink.")
             return ()
         declared = parts["sink"]
-        listed = declared if isinstance(declared, list) else [declared]
-        sinks = tuple(self._sink(self.texts("sink", item), servers) for item in listed)
+        listed: list[tuple[object, Way]] = (
+            [(item, ("sink", number)) for number, item in enumerate(declared)]
+            if isinstance(declared, list | tuple)
+            else [(declared, ("sink",))]
+        )
+        sinks = tuple(self._sink(self.texts("sink", item, way), servers, way) for item, way in listed)
         if not sinks:
-            self.problems.append("it needs a source and a sink.")
+            self._note("it needs a source and a sink.", "sink")
         return sinks
 
-    def _sink(self, options: dict[str, str], servers: str | None) -> SinkSpec:
-        kind, mode, key = options.pop("format", PENSTOCK), options.pop("mode", MODES[0]), options.pop("key", None)
+    def _sink(self, options: dict[str, str], servers: str | None, way: Way) -> SinkSpec:
+        kind, mode, key = self._format(options, way, WRITTEN), options.pop("mode", MODES[0]), options.pop("key", None)
         if mode not in MODES:
-            self.problems.append(f"mode: {mode} must be {' or '.join(MODES)}.")
-        if kind == PENSTOCK and servers is not None and not any(is_bootstrap(option) for option in options):
-            options[BOOTSTRAP] = servers
+            self._note(f"mode: {mode} must be {' or '.join(MODES)}.{nearest(mode, MODES)}", *way, "mode")
+        if kind == PENSTOCK:
+            self._check_options(options, way, is_sink=True)
+            if servers is not None and not any(is_bootstrap(option) for option in options):
+                options[BOOTSTRAP] = servers
         return SinkSpec(options, kind, mode, key)
+
+    def _format(self, options: dict[str, str], way: Way, known: Collection[str]) -> str:
+        """Spark may know others, from packages; but what is nearly one of these is a slip."""
+        kind = options.pop("format", PENSTOCK)
+        near = difflib.get_close_matches(kind.lower(), known, 1, cutoff=0.7)
+        if near and kind.lower() not in (name.lower() for name in known):
+            self._note(f"format: {kind} is not known. Did you mean {near[0]}?", *way, "format")
+        if kind in WITH_A_PATH and not any(option.lower() == "path" for option in options):
+            self._note(f"format: {kind} needs a path.", *way)
+        return kind
+
+    def _check_options(self, options: Mapping[str, str], way: Way, *, is_sink: bool) -> None:
+        """Options of `format("penstock")`: first each by itself, then what they say together."""
+        alone = [problem for option, value in options.items() if (problem := _wrong({option: value}))]
+        together = [] if alone else filter(None, [_wrong(dict(options), is_sink=is_sink)])
+        for problem in (*alone, *together):
+            given = (
+                name for name in options if (known_name(name) or name) == (known_name(problem.option) or problem.option)
+            )
+            self._note(str(problem), *way, next(given, ""))
+
+
+def _wrong(options: dict[str, str], *, is_sink: bool | None = None) -> PipelineError | None:
+    """What is wrong with their names, and with the values for a sink or a source if it is said which."""
+    servers = {} if any(is_bootstrap(option) for option in options) else ANY_SERVERS
+    try:
+        read = read_options(options | servers)
+        if is_sink:
+            sink_options(read)
+        elif is_sink is not None:
+            source_options(read, streaming=True)
+    except PipelineError as error:
+        return error
+    return None
 
 
 def _text(value: object) -> str:
@@ -184,10 +286,16 @@ def _text(value: object) -> str:
     return json.dumps(value, default=str)
 
 
+def _shown(value: object) -> str:
+    """Enough of it to be found."""
+    text = repr(value)
+    return "empty" if value is None else text if len(text) < 40 else f"{text[:40]}…"
+
+
 def _servers(source: SourceSpec) -> list[str]:
     return [value for option, value in source.options.items() if is_bootstrap(option)]
 
 
-def _repeated(names: Iterable[str]) -> list[str]:
+def _repeated(names: Iterable[str]) -> bool:
     listed = list(names)
-    return sorted({name for name in listed if listed.count(name) > 1})
+    return len(set(listed)) < len(listed)

@@ -168,15 +168,17 @@ def test_what_is_wrong_with_yaml_is_said_at_once_and_without_spark(
 ) -> None:
     monkeypatch.setattr(pipeline, "spark_session", None)
     file = tmp_path / "bad.yaml"
-    file.write_text("source: {watermark: at, dead_letter: dead}\nsinks: {}\nsink: {mode: overwrite, topic: dead}\n")
+    file.write_text(
+        "source: {subscribe: a, watermark: at, dead_letter: dead}\nsinks: {}\nsink: {mode: overwrite, topic: dead}\n"
+    )
     result = CliRunner().invoke(pipeline.command, ["check", str(file)])
     assert result.exit_code == 1
-    assert [line.removeprefix("Pipeline bad: ") for line in result.output.splitlines()] == [
-        "'sinks' is no part of a pipeline; did you mean sink?",
-        "watermark: at must be a column and a delay, such as: at, 1 hour",
-        "dead_letter of source is for values that are not of their json, which is missing.",
-        "mode: overwrite must be append or update or complete.",
-        "two sinks have the same name (dead, dead).",
+    assert [line.removeprefix(f"{file}, line ") for line in result.output.splitlines()] == [
+        "2, column 1: 'sinks' is no part of a pipeline. Did you mean sink?",
+        "1, column 24: watermark: at must be a column and a delay, such as: at, 1 hour",
+        "1, column 39: dead_letter of source is for values that are not of their json, which is missing.",
+        "3, column 8: mode: overwrite must be append or update or complete.",
+        "3, column 1: two sinks have the same name (dead, dead).",
     ]
 
 

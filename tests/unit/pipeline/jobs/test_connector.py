@@ -37,7 +37,9 @@ def test_the_command_runs_its_sinks_only(tmp_path: Path) -> None:
         *("--sink", "one", "--checkpoint", "/shared/job", "--bootstrap-server", "x:1", "--conf", "spark.a=b"),
     ]
     file = tmp_path / "job.py"
-    file.write_text("SOURCE = {}\nSINK = {'topic': 'out'}\nCHECKPOINT = '/c'\ndef pipeline(source): return source\n")
+    file.write_text(
+        "SOURCE = {'subscribe': 'a'}\nSINK = {'topic': 'out'}\nCHECKPOINT = '/c'\ndef pipeline(source): return source\n"
+    )
     from_file = {"name": "job", "pipeline.file": str(file)}
     assert sinks_of({**from_file, "connector.class": "x"}) == ["out"]
     assert child_command({**from_file, SINKS: '["out"]'})[4:6] == ["run", str(file)]
@@ -47,11 +49,11 @@ def test_the_command_runs_its_sinks_only(tmp_path: Path) -> None:
     ("change", "reason"),
     [
         ({"pipeline.file": "/x.yaml"}, "either pipeline or pipeline.file"),
-        ({"pipeline": "source: {}\nsinks: {}\nsink: {topic: a}"}, "did you mean sink"),
+        ({"pipeline": "source: {subscribe: a}\nsinks: {}\nsink: {topic: a}"}, "Did you mean sink"),
         ({"checkpoint.root": "here"}, "--checkpoint-root.* is here"),
         ({"checkpoint.root": ""}, "--checkpoint-root.* is not set"),
         (
-            {"pipeline": "source: {}\nsink: {topic: a}\ncheckpoint: ./c", "checkpoint.root": ""},
+            {"pipeline": "source: {subscribe: a}\nsink: {topic: a}\ncheckpoint: ./c", "checkpoint.root": ""},
             "--checkpoint-root.* is ./c",
         ),
     ],

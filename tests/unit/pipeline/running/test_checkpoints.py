@@ -12,7 +12,9 @@ from penstock.pipeline.spec.pipeline import PipelineSpec
 
 def pipeline(folder: Path, *sinks: str) -> PipelineSpec:
     declared = [{"format": "parquet", "path": str(folder / "out" / sink)} for sink in sinks]
-    return pipeline_spec("p", {"source": {}, "sink": declared, "checkpoint": str(folder / "checkpoints")})
+    return pipeline_spec(
+        "p", {"source": {"subscribe": "a"}, "sink": declared, "checkpoint": str(folder / "checkpoints")}
+    )
 
 
 def begun(checkpoint: Path) -> None:
@@ -56,5 +58,5 @@ def test_an_output_without_batches_of_spark_is_no_reason_to_stop(tmp_path: Path)
 
 def test_a_sink_may_name_its_own_checkpoint(tmp_path: Path) -> None:
     sink = {"format": "noop", "checkpointlocation": "/elsewhere"}
-    spec = pipeline_spec("p", {"source": {}, "sink": sink})
+    spec = pipeline_spec("p", {"source": {"subscribe": "a"}, "sink": sink})
     assert checkpoints_of(spec, local_files) == {"noop": "/elsewhere"}

@@ -90,7 +90,7 @@ def test_another_cluster_is_for_source_and_topics_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.yaml", "source: {}\nsinks: {}", "'sinks' is no part of a pipeline; did you mean sink"),
+        ("a.yaml", "source: {}\nsinks: {}", "'sinks' is no part of a pipeline. Did you mean sink"),
         ("a.yaml", "source: {}", "needs a source and a sink"),
         ("a.yaml", "source: x\nsink: {}", "source must be a table of options"),
         ("a.yaml", "source: {}\nsink: {mode: overwrite}", "mode: overwrite must be append or"),
@@ -102,7 +102,7 @@ def test_another_cluster_is_for_source_and_topics_only(tmp_path: Path) -> None:
         ("a.txt", "", r"a .yaml, .yml or .py file"),
         ("a.py", "SOURCE = {}\nSINK = nothing", r"a.py, line 2: NameError: name 'nothing' is not defined"),
         ("a.py", "SOURCE = {}\n\ndef pipeline(:", r"a.py, line 3: SyntaxError: invalid syntax"),
-        ("a.py", PYTHON + "SPARK = dict(a=1)", "write NAME and SPARK out as literals"),
+        ("a.py", PYTHON + "SPARK = dict([('spark.a', 1)])", "write NAME and SPARK out as literals"),
         ("a.py", PYTHON + "NAME = str(1)", "write NAME and SPARK out as literals"),
     ],
 )
@@ -136,10 +136,11 @@ sink: {topic: out}
 def test_all_that_is_wrong_with_the_values_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(PipelineError) as failure:
         load_spec(written(tmp_path, "typed.yaml", TYPED))
-    assert [line.removeprefix("Pipeline typed: ") for line in str(failure.value).splitlines()] == [
-        "watermark: soon must be a column and a delay, such as: at, 1 hour",
-        "avro of orders: nowhere.avsc cannot be read: No such file or directory.",
-        "source clicks has json and protobuf: one of them says what the values are.",
-        "protobuf of clicks: nowhere.desc cannot be read: No such file or directory.",
-        "avro of views: the latest schema is in a registry: give schema.registry.url.",
+    place = f"{tmp_path / 'typed.yaml'}, line "
+    assert [line.removeprefix(place) for line in str(failure.value).splitlines()] == [
+        "3, column 51: watermark: soon must be a column and a delay, such as: at, 1 hour",
+        "3, column 31: avro of orders: nowhere.avsc cannot be read: No such file or directory.",
+        "4, column 46: source clicks has json and protobuf: one of them says what the values are.",
+        "4, column 46: protobuf of clicks: nowhere.desc cannot be read: No such file or directory.",
+        "5, column 29: avro of views: the latest schema is in a registry: give schema.registry.url.",
     ]

@@ -1,0 +1,91 @@
+"""What a person writes by mistake into a file is told at its place, and with what was probably meant, without Spark."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.spec.files import load_spec, load_yaml
+
+GOOD = """\
+source:
+  kafka.bootstrap.servers: a:1
+  subscribe: clicks
+  startingOffsets: earliest
+sink:
+  format: parquet
+  path: /out
+  mode: append
+trigger: 5 seconds
+checkpoint: /checkpoints
+spark:
+  spark.sql.shuffle.partitions: 2
+"""
+
+
+def said(text: str) -> list[str]:
+    with pytest.raises(PipelineError) as failure:
+        load_yaml(text, "job", "job.yaml")
+    return str(failure.value).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "place", "problem"),
+    [
+        ("earliest", "earlist", "4, column 3", "Option startingOffsets=earlist: it must be earliest or latest or "),
+        ("earliest", "earlist", "4, column 3", "Did you mean earliest?"),
+        ("append", "apend", "8, column 3", "mode: apend must be append or update or complete. Did you mean append?"),
+        ("parquet", "parkett", "6, column 3", "format: parkett is not known. Did you mean parquet?"),
+        ("  path: /out\n", "", "5, column 1", "format: parquet needs a path."),
+        ("subscribe: clicks", "subscribe:", "3, column 3", "subscribe is empty: give it a value"),
+        ("subscribe: clicks", "subscibe: clicks", "3, column 3", "Did you mean subscribe?"),
+        ("subscribe: clicks", "subscribe: ''", "3, column 3", "Option subscribe is empty."),
+        ("a:1", "a:one", "2, column 3", "Option kafka.bootstrap.servers: "),
+        (
+            "subscribe: clicks",
+            "subscribe: b\n  subscribe: a",
+            "4, column 3",
+            "subscribe is there twice, first in line 3.",
+        ),
+        ("trigger: 5", "trigger: 5 seconds\ntrigger: 5", "10, column 1", "trigger is there twice, first in line 9."),
+        ("5 seconds", "availablenow", "9, column 1", "Did you mean available-now?"),
+        ("/checkpoints", "[a]", "10, column 1", "checkpoint must be a text, not ['a']."),
+        ("spark.sql.shuffle", "sparc.sql.shuffle", "12, column 3", "they begin with spark."),
+        ("earliest", "earliest\n  minPartitions: few", "5, column 3", "it must be a whole number of at least 1."),
+        ("earliest", "earliest\n  endingOffsets: latest", "5, column 3", "a stream has no end."),
+        ("source:", "sorce:", "1, column 1", "'sorce' is no part of a pipeline. Did you mean source?"),
+        ("mode: append", "mode: [append", "9, column 8", "expected ',' or ']'"),
+        ("  path: /out", "\tpath: /out", "7, column 1", "found character '\\t' that cannot start any token."),
+        ("parquet", "&a [*a]", "6, column 11", "an alias stands within itself"),
+        ("/checkpoints", "[" * 40, "10, column 42", "more than 30 levels."),
+        ("mode: append", "? [a]\n  : b", "8, column 5", "a key must be a word."),
+    ],
+)
+def test_a_mistake_is_told_at_its_place(right: str, wrong: str, place: str, problem: str) -> None:
+    load_yaml(GOOD, "job", "job.yaml")
+    lines = said(GOOD.replace(right, wrong, 1))
+    assert any(line.startswith(f"job.yaml, line {place}: ") and problem in line for line in lines), lines
+
+
+def test_aliases_serve_what_they_are_for() -> None:
+    given = load_yaml(
+        "source: {subscribe: a}\nsink: [{topic: a, <<: &to {mode: update}}, {topic: b, mode: append, <<: *to}]", "job"
+    )
+    assert [(sink.name, sink.mode) for sink in given.sinks] == [("a", "update"), ("b", "append")], "its own counts more"
+
+
+def test_half_a_kilobyte_that_stands_for_a_billion_values() -> None:
+    lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    lines += [f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 10)}]" for number in range(1, 10)]
+    assert said("\n".join(lines)) == ["job.yaml: more than 20,000 values, with what aliases stand for."]
+    assert "characters" in said("#" * 300_000)[0]
+
+
+def test_a_mistake_in_a_literal_of_python(tmp_path: Path) -> None:
+    file = tmp_path / "job.py"
+    file.write_text('SOURCE = {\n    "subscribe": "a",\n    "startingOffsets": "earlist",\n}\nSINK = [{"mode": "x"}]\n'
+                    "def pipeline(source): return source\n")  # fmt: skip
+    with pytest.raises(PipelineError) as failure:
+        load_spec(file)
+    places = [line.removeprefix(f"{file}, line ").partition(":")[0] for line in str(failure.value).splitlines()]
+    assert places == ["3, column 5", "5, column 10"]
