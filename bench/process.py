@@ -170,9 +170,11 @@ def scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def running(command: Command, directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[BrokerProcess]:
+def running(
+    command: Command, directory: Path, settings: Mapping[str, str] | None = None, *, port: int = 0
+) -> Iterator[BrokerProcess]:
     directory.mkdir(parents=True, exist_ok=True)
-    broker = BrokerProcess(command, directory, settings or {})
+    broker = BrokerProcess(command, directory, settings or {}, port=port)
     try:
         yield broker
     finally:
@@ -181,7 +183,7 @@ def running(command: Command, directory: Path, settings: Mapping[str, str] | Non
 
 @contextmanager
 def running_node(
-    settings: Mapping[str, str] | None = None, command: Command = penstock_command
+    settings: Mapping[str, str] | None = None, command: Command = penstock_command, *, port: int = 0
 ) -> Iterator[BrokerProcess]:
-    with scratch() as directory, running(command, directory, settings) as node:
+    with scratch() as directory, running(command, directory, settings, port=port) as node:
         yield node

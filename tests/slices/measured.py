@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import Final, NamedTuple
 
@@ -74,18 +74,19 @@ def full_node(directory: str, many: int, *, counts_lines: bool) -> Iterator[tupl
     gc.collect()
     gc.freeze()
     gc.disable()  # it takes its time from whoever happens to run
-    try:
-        port = ReservedPort()
-        listeners = {
-            "listeners": f"PLAINTEXT://127.0.0.1:0,CONTROLLER://{port.address}",
-            "controller.quorum.voters": f"1@{port.address}",
-        }
-        with WatchedNode(SETTINGS | listeners | {"log.dirs": directory}, counts_lines=counts_lines) as node:
-            port.release()
-            yield node, _filled(node, many)
-    finally:
-        gc.enable()
-        gc.unfreeze()
+    port = ReservedPort()
+    listeners = {
+        "listeners": f"PLAINTEXT://127.0.0.1:0,CONTROLLER://{port.address}",
+        "controller.quorum.voters": f"1@{port.address}",
+    }
+    with ExitStack() as stack:
+        stack.callback(gc.unfreeze)
+        stack.callback(gc.enable)
+        stack.callback(port.release)
+        node = WatchedNode(SETTINGS | listeners | {"log.dirs": directory}, counts_lines=counts_lines)
+        stack.enter_context(node)
+        port.release()
+        yield node, _filled(node, many)
 
 
 def _filled(node: WatchedNode, many: int) -> There:

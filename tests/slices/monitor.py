@@ -12,11 +12,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from types import CodeType, FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.assembly.start import start_node
+
+LIMIT_S: Final = 60
 
 
 class WatchedNode:
@@ -32,7 +35,8 @@ class WatchedNode:
         self._slice = self._in_lines if counts_lines else self._in_seconds
         self._lines: Counter[CodeType] = Counter()
         self._loop = asyncio.SelectorEventLoop()
-        self._has_started = threading.Event()
+        self._has_started_or_failed = threading.Event()
+        self._error: BaseException | None = None
         self._stop = asyncio.Event()
         self._run_callback = asyncio.Handle._run
         self._thread = threading.Thread(target=self._run, args=(BrokerConfig.embedded(settings),), daemon=True)
@@ -48,29 +52,50 @@ class WatchedNode:
 
         asyncio.Handle._run = run  # type: ignore[method-assign, assignment]
         self._thread.start()
-        self._has_started.wait(60)
+        try:
+            if not self._has_started_or_failed.wait(LIMIT_S):
+                raise TimeoutError(f"the node did not start within {LIMIT_S} s")
+            self._raise_its_error()
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(60)
-        asyncio.Handle._run = self._run_callback  # type: ignore[method-assign]
+        self._end()
+        if kind is None:
+            self._raise_its_error()
 
     def begin(self) -> None:
         self.longest, self.where = 0.0, ""
 
     def _run(self, config: BrokerConfig) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve(config))
+        try:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._serve(config))
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._has_started_or_failed.set()
+
+    def _end(self) -> None:
+        with suppress(RuntimeError):  # the node has failed, and its loop is closed
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(LIMIT_S)
+        asyncio.Handle._run = self._run_callback  # type: ignore[method-assign]
+
+    def _raise_its_error(self) -> None:
+        if self._error is not None:
+            raise self._error
 
     async def _serve(self, config: BrokerConfig) -> None:
         node = await start_node(config)
         addresses = {endpoint.listener: f"127.0.0.1:{endpoint.port}" for endpoint in node.endpoints}
         self.controller_address = addresses.pop("CONTROLLER", "")
         (self.address,) = addresses.values()
-        self._has_started.set()
+        self._has_started_or_failed.set()
         await self._stop.wait()
         await node.stop()
 

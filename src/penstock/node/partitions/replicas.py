@@ -61,8 +61,8 @@ from penstock.protocol.internal_topics import is_internal
 
 logger = logging.getLogger(__name__)
 
-OBEYED_AT_ONCE = 20
-"""Partitions that change before the event loop gets to do something else: each may make a directory and its files."""
+OBEYED_AT_ONCE = 4
+"""Partitions that change before the event loop gets to do something else: a directory and its files are half a ms."""
 DROPPED_AT_ONCE = 100
 """Partitions of removed topics that go at once."""
 FOUND_AT_ONCE = 1_000

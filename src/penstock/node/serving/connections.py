@@ -130,7 +130,7 @@ class Connections:
 
     def _give_back_memory(self) -> None:
         self._lost = 0
-        give_back_memory()
+        self._loop.run_in_executor(None, give_back_memory)
 
     def _close_idle(self) -> None:
         """Close those at the front that were idle for too long, and come back when the next one could be."""

@@ -1,7 +1,8 @@
 """What a node asks of its interpreter: to hold the event loop briefly, and to give memory back after a burst.
 
-asyncio's transports refer to themselves, so they are freed by the garbage collector only; and glibc keeps freed memory
-until it is told to trim. Both are done when ten thousand connections are gone, not in the course of things.
+glibc keeps freed memory until it is told to trim. That is done when a thousand connections are gone, by a thread. The
+collector has nothing to do there: a connection that has ended is freed at once (`tests/unit/node/serving`), and a look
+at all that a large node has would hold the event loop for a tenth of a second.
 """
 
 import ctypes
@@ -42,8 +43,7 @@ def keep_for_good() -> None:
 
 
 def give_back_memory() -> None:
-    """Free garbage, and return free memory to the system where its C library knows how."""
-    gc.collect()
+    """Return free memory to the system where its C library knows how; a thread may do it."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

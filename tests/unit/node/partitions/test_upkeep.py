@@ -77,6 +77,7 @@ async def test_partitions_that_are_due_at_once_come_in_the_order_in_which_they_w
     """Not in that of their addresses, which is another one in each run: a simulation would not repeat itself."""
     seen: list[int] = []
     with node_on(tmp_path / "many", *topic_records(partitions=8)) as node:
+        await node.replicas.settled()
         monkeypatch.setattr(PartitionLog, "maybe_flush", lambda log, now_ms: seen.append(log.partition))
         order = [5, 0, 7, 2, 6, 1, 4, 3]
         for index in order:
