@@ -6,7 +6,7 @@ from tests.simulation.node import Node
 from tests.simulation.world import Call, World
 
 from penstock.raft.requests import AddVoter, RemoveVoter
-from penstock.raft.voters import ReplicaKey
+from penstock.raft.voters import DYNAMIC_VOTERS, ReplicaKey
 
 ADDITION_TIMEOUT_MS = 5000
 
@@ -24,7 +24,7 @@ class Faults:
             (plan.crashes, self.crash),
             (plan.partitions, self.partition),
             (plan.snapshots, self.snapshot),
-            (plan.voter_changes if plan.kraft_version else 0.0, self.change_voters),
+            (plan.voter_changes, self.change_voters),
             (plan.resignations, self.resign),
         ):
             if rate:
@@ -65,7 +65,7 @@ class Faults:
     def _lose_disk(self, node: Node) -> None:
         """Of an observer only: a voter that forgets is more than Raft promises to survive."""
         world = self.world
-        if world.plan.kraft_version and self.random.random() < 0.3 and not self._may_vote(node):
+        if world.plan.may_change_voters and self.random.random() < 0.3 and not self._may_vote(node):
             node.wipe(world.new_voter(node.id))
             world.note(f"{world.now_ms} n{node.id} lost its disk")
 
@@ -113,6 +113,9 @@ class Faults:
             return
         raft, now_ms = leader.raft, self.world.now_ms
         their_ms = self.world.clock(leader)
+        if raft.quorum.kraft_version < DYNAMIC_VOTERS:
+            self.world.upgrade(leader)
+            return
         node = self.random.choice(list(self.world.nodes.values()))
         token = Call(0, 0, None)
         if raft.quorum.has(node.voter.key):
@@ -121,7 +124,8 @@ class Faults:
         else:
             self.additions[node.voter.key] = now_ms + ADDITION_TIMEOUT_MS
             waits = self.random.random() < 0.5
-            addition = AddVoter(node.voter.key, timeout_ms=ADDITION_TIMEOUT_MS, ack_when_committed=waits)
+            voter = node.voter
+            addition = AddVoter(voter.key, voter.endpoints, waits, ADDITION_TIMEOUT_MS)
             self.world.event(leader, f"add {node.id}", lambda: raft.received(addition, token, their_ms))
 
     def resign(self) -> None:

@@ -7,13 +7,14 @@
 * state machine safety: nobody applies another batch at an offset than anybody else
 * epochs and high watermarks never go back, epochs not even over a restart
 * leases: while a leader holds its lease, nobody leads a later epoch, and nothing is committed that it has not applied
-* voters: who has applied all up to an offset, by records or a snapshot, has the voters that the records before it name
+* voters: who has applied all up to an offset, by records or a snapshot, has the voters that the records before it name,
+  or else those of the configuration; where voters may change, a committed record names them with their directories
 """
 
 from tests.simulation.memory import Batch, MemoryLog
 
 from penstock.raft.control import quorums_in
-from penstock.raft.voters import Quorum
+from penstock.raft.voters import CONFIGURED, Quorum
 
 
 class InvariantError(AssertionError):
@@ -30,7 +31,7 @@ class Invariants:
         self.commit_epochs: dict[int, int] = {}
         self.state_at: dict[int, int] = {0: 0}
         self.epochs: dict[int, int] = {}
-        self.quorums: list[tuple[int, Quorum]] = []
+        self.quorums: list[tuple[int, Quorum]] = [(CONFIGURED, Quorum())]
 
     def appended(self, batch: Batch, previous_epoch: int) -> None:
         known = self.batches.setdefault((batch.base_offset, batch.epoch), (batch.data, previous_epoch))
@@ -81,8 +82,10 @@ class Invariants:
         self.commit_epochs[batch.base_offset] = node_epoch
         self.committed_end = batch.last_offset + 1
         self.state_at[self.committed_end] = state
-        last = self.quorums[-1][1] if self.quorums else Quorum()
-        self.quorums += [(offset, quorum) for offset, quorum in quorums_in(batch.data, last) if quorum.voters]
+        self.quorums += quorums_in(batch.data, self.quorums[-1][1])
+        quorum = self._quorum_at(self.committed_end)
+        if quorum.kraft_version and not all(voter.key.directory_id.int for voter in quorum.voters):
+            raise InvariantError(f"voters: {node} commits voters without directories at {batch.base_offset}")
         for epoch, has in self.leader_logs.items():
             first = min(has, default=self.committed_end)
             if epoch > node_epoch and batch.base_offset >= first and has.get(batch.base_offset) != batch.epoch:
@@ -90,9 +93,12 @@ class Invariants:
                     f"leader completeness: epoch {epoch} began without the batch at {batch.base_offset}"
                 )
 
+    def _quorum_at(self, end_offset: int) -> Quorum:
+        return next(quorum for offset, quorum in reversed(self.quorums) if offset < end_offset or offset == CONFIGURED)
+
     def voters_known(self, node: int, end_offset: int, known: Quorum) -> None:
-        expected = next((quorum for offset, quorum in reversed(self.quorums) if offset < end_offset), known)
-        if known != expected:
+        expected = self._quorum_at(end_offset)
+        if known.voters and expected.voters and known != expected:
             raise InvariantError(f"voters: {node} believes that {known.ids} vote at {end_offset}, not {expected.ids}")
 
     def loaded(self, node: int, end_offset: int, state: int) -> None:

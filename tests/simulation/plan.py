@@ -42,6 +42,11 @@ class Plan:
     clocks: tuple[float, ...]
     """How fast that of each node goes: wrong by as much as leases allow, at most."""
 
+    @property
+    def may_change_voters(self) -> bool:
+        """From the beginning, or after an upgrade."""
+        return self.kraft_version >= DYNAMIC_VOTERS or self.voter_changes > 0
+
 
 def draw_clocks(random: Random, nodes: int, drift: float) -> tuple[float, ...]:
     """Most are as bad as they may be."""

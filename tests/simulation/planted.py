@@ -1,22 +1,28 @@
 """Bugs to plant, so that the simulation can show that it would find them. Each is one that a person might write."""
 
 from math import ceil
+from typing import Any
 
 import pytest
 from tests.simulation.node import Clock, Node
 from tests.simulation.world import World
 
 from penstock.leadership.lease import MAX_DRIFT, Granter, Holder
+from penstock.protocol.control.records import control_batch
+from penstock.protocol.records import Record
 from penstock.raft import effects as do
+from penstock.raft import voter_changes
 from penstock.raft.campaign import Campaign, Candidate
 from penstock.raft.effects import Token
 from penstock.raft.fetching import Fetching
+from penstock.raft.follower import Follower
 from penstock.raft.leader import Leader
 from penstock.raft.ports import SnapshotId
 from penstock.raft.progress import Progress, ReplicaTable
 from penstock.raft.replica import Replica
 from penstock.raft.requests import Fetch, Promise
-from penstock.raft.voters import Quorum, ReplicaKey
+from penstock.raft.voter_changes import VoterChanges
+from penstock.raft.voters import Quorum, ReplicaKey, Voter
 
 
 def vote_not_persisted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,3 +149,52 @@ def _worse(rate: float) -> float:
 def fetch_before_flush(monkeypatch: pytest.MonkeyPatch) -> None:
     """The follower says that it has what its disk does not have yet."""
     monkeypatch.setattr(Fetching, "is_held_up", property(lambda fetching: False))
+
+
+def voters_stay_where_a_snapshot_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log that it replaces may have named some, and was never committed."""
+    read_voters = Replica._read_voters_of
+
+    def keep_voters(replica: Replica, snapshot: SnapshotId) -> None:
+        replica.voters.configured = replica.quorum
+        read_voters(replica, snapshot)
+
+    monkeypatch.setattr(Replica, "_read_voters_of", keep_voters)
+
+
+def upgrade_in_two_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """First the level, then the voters: a leader may go in between."""
+
+    def batches_of(records: list[Record], *, base_offset: int, epoch: int) -> bytearray:
+        batches = (
+            control_batch([one], base_offset=base_offset + place, epoch=epoch) for place, one in enumerate(records)
+        )
+        return bytearray().join(batches)
+
+    monkeypatch.setattr(voter_changes, "control_batch", batches_of)
+
+
+def upgrade_without_silent_voters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader names those that it has not heard of as the configuration does, without their disks."""
+    init = VoterChanges.__init__
+
+    def begin(changes: VoterChanges, replica: Replica, *more: Any) -> None:
+        init(changes, replica, *more)
+        changes._told = {voter.key.id: voter for voter in replica.quorum.voters} | changes._told
+
+    monkeypatch.setattr(VoterChanges, "__init__", begin)
+    monkeypatch.setattr(Voter, "can_be_named", True)
+
+
+def voters_tell_one_leader_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next leader does not know them, and there is no upgrade any more."""
+    told: set[ReplicaKey] = set()
+    is_to_tell = Follower.__dict__["_is_to_tell"].fget
+
+    def once(follower: Follower) -> bool:
+        me = follower.replica.me
+        is_first = me not in told and bool(is_to_tell(follower))
+        told.update([me] if is_first else [])
+        return is_first
+
+    monkeypatch.setattr(Follower, "_is_to_tell", property(once))

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from tests.simulation.faults import Faults
 from tests.simulation.world import HEALING_TIMEOUTS, InvariantError, Outcome, World
 
+from penstock.raft.voters import DYNAMIC_VOTERS
+
 TRACE_LINES = 400
 
 
@@ -43,7 +45,7 @@ def run(world: World) -> None:
 
 
 def heal(world: World) -> None:
-    """Everything works again: a record that is appended now reaches every node."""
+    """Everything works again: a record that is appended now reaches every node, and voters may change if they shall."""
     world.calm = True
     world.cut_links = {}
     world.note(f"{world.now_ms} all is well from now on")
@@ -53,13 +55,20 @@ def heal(world: World) -> None:
 
     def append() -> None:
         leaders = [node for node in world.nodes.values() if node.leads]
-        if leaders and not world.invariants.committed_end >= appended[0] > 0:
-            newest = max(leaders, key=lambda node: node.raft.epoch if node.raft is not None else -1)
-            appended[0] = world.append(newest)
+        if leaders:
+            newest = max(leaders, key=lambda node: node.epoch)
+            if not have_upgraded():
+                world.upgrade(newest)
+            if not world.invariants.committed_end >= appended[0] > 0:
+                appended[0] = world.append(newest)
         world.after(world.plan.settings.election_timeout_ms, append)
 
     def caught_up() -> bool:
-        return 0 < appended[0] <= min(node.high_watermark for node in world.nodes.values())
+        return 0 < appended[0] <= min(node.high_watermark for node in world.nodes.values()) and have_upgraded()
+
+    def have_upgraded() -> bool:
+        levels = [node.raft.quorum.kraft_version for node in world.nodes.values() if node.raft is not None]
+        return not world.plan.may_change_voters or min(levels) >= DYNAMIC_VOTERS
 
     append()
     world.run_until(world.now_ms + HEALING_TIMEOUTS * world.plan.settings.election_timeout_ms, caught_up)

@@ -15,12 +15,12 @@ from tests.simulation.invariants import InvariantError, Invariants
 from tests.simulation.node import Clock, Node
 from tests.simulation.plan import Plan, draw_plan
 
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
 from penstock.raft import effects as do
 from penstock.raft import requests as ask
 from penstock.raft.settings import NEVER
-from penstock.raft.voters import Quorum, ReplicaKey, Voter
+from penstock.raft.voters import CONFIGURED, DYNAMIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
 
 HEALING_TIMEOUTS = 400
 """So many election time-outs the cluster has to recover; a fraction is the rule."""
@@ -71,7 +71,9 @@ class World:
         plan = self.plan
         ids = range(1, plan.voters + plan.observers + 1)
         voters = [self.new_voter(node_id) for node_id in ids]
-        quorum = Quorum.of(voters[: plan.voters], plan.kraft_version)
+        named = voters if plan.kraft_version else [Voter(ReplicaKey(node_id)) for node_id in ids]
+        quorum = Quorum.of(named[: plan.voters], plan.kraft_version)
+        self.invariants.quorums = [(CONFIGURED, quorum)]
         nodes = {}
         for voter in voters:
             nobody = plan.kraft_version and voter.key.id > plan.voters and self.random.random() < 0.5
@@ -83,8 +85,8 @@ class World:
 
     def new_voter(self, node_id: int) -> Voter:
         self.directories += 1
-        directory = UUID(int=self.directories) if self.plan.kraft_version else UUID(int=0)
-        return Voter(ReplicaKey(node_id, directory))
+        endpoint = Endpoint("CONTROLLER", f"n{node_id}", 9093)
+        return Voter(ReplicaKey(node_id, UUID(int=self.directories)), (endpoint,))
 
     # The clock.
 
@@ -296,6 +298,15 @@ class World:
     def revive(self, node: Node) -> None:
         if node.raft is None:
             self.boot(node)
+
+    def upgrade(self, node: Node) -> None:
+        """Ask a leader that the voters may change from now on; not all may have told it what it needs."""
+        raft = node.raft
+        assert raft is not None
+        try:
+            self.event(node, "upgrade", lambda: raft.upgrade(DYNAMIC_VOTERS, raft.epoch, self.clock(node)))
+        except KafkaError as error:
+            self.note(f"{self.now_ms} n{node.id} refuses: {error.message}")
 
     def append(self, node: Node, records: int = 1) -> int:
         """Returns the end offset of what was appended."""

@@ -79,4 +79,4 @@ class Controller:
         if not decision.records:
             self.state.heartbeats.close_decision()
             return decision
-        return Decision(as_at(self.image.metadata_version, decision.records), decision.reply)
+        return decision.replace(records=as_at(self.image.metadata_version, decision.records))

@@ -31,11 +31,22 @@ MANY_RECORDS = 50
 ReplyT = TypeVar("ReplyT", covariant=True)
 
 
+class QuorumUpgrade(Value):
+    """The quorum's own level goes up, which is in no record of metadata; whether it can, its leader knows."""
+
+    kraft_version: int
+    validate_only: bool
+
+
 class Decision(Value, Generic[ReplyT]):
-    """The records are appended as one; the reply may be sent once they are committed."""
+    """The records are appended as one; the reply may be sent once they are committed.
+
+    An `upgrade` of the quorum comes before them: nothing is appended where it is refused.
+    """
 
     records: list[MetadataRecord]
     reply: ReplyT
+    upgrade: QuorumUpgrade | None = None
 
     def parts(self) -> Iterator[list[MetadataRecord]]:
         """The records of a decision on a large command, in parts that hold each on their own: whole topics, say.

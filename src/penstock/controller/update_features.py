@@ -1,12 +1,13 @@
 """UpdateFeatures: the level that the whole cluster runs a feature at goes up, or down where nothing is lost (KIP-584).
 
 A level must be one that every registered broker and controller runs at, and other features must have the levels that it
-needs. All changes of a request are made, or none.
+needs. All changes of a request are made, or none. `kraft.version` stands in the quorum's own records: it only goes up,
+and whether it can the quorum says.
 """
 
 from enum import IntEnum
 
-from penstock.controller.decision import ControllerState, Decision
+from penstock.controller.decision import ControllerState, Decision, QuorumUpgrade
 from penstock.controller.min_isr import made_explicit
 from penstock.metadata.brokers import Feature
 from penstock.metadata.features import (
@@ -40,22 +41,26 @@ def decide_update_features(
 ) -> Decision[UpdateFeaturesResponse]:
     """With `validate_only` the reply is the same, but nothing changes."""
     records: list[MetadataRecord] = []
+    upgrade: QuorumUpgrade | None = None
     named: dict[str, int] = {}
     try:
         for update in request.feature_updates:
             if update.feature in named:
                 raise _refused(update, "the request names it twice")
             named[update.feature] = update.max_version_level
-        wanted = {METADATA_VERSION: state.image.metadata_version} | state.image.features | named
+        present = state.image.features | {KRAFT_VERSION: state.quorum.kraft_version}
+        wanted = {METADATA_VERSION: state.image.metadata_version} | present | named
         for update in request.feature_updates:
-            changes = _updated(state.image, update)
+            changes = _updated(state.image, update, present.get(update.feature, 0))
             _check_needs(update, wanted)
+            if changes and update.feature == KRAFT_VERSION:
+                changes, upgrade = [], QuorumUpgrade(update.max_version_level, request.validate_only)
             if changes and update.feature == ELIGIBLE_LEADER_REPLICAS and update.max_version_level:
                 records += made_explicit(state)
             records += changes
     except KafkaError as error:
         return Decision([], answer(request, error.code, error.message))
-    return Decision([] if request.validate_only else records, answer(request, ErrorCode.NONE, None))
+    return Decision([] if request.validate_only else records, answer(request, ErrorCode.NONE, None), upgrade)
 
 
 def answer(request: UpdateFeaturesRequest, code: ErrorCode, message: str | None) -> UpdateFeaturesResponse:
@@ -70,14 +75,11 @@ def answer(request: UpdateFeaturesRequest, code: ErrorCode, message: str | None)
     )
 
 
-def _updated(image: ClusterImage, update: FeatureUpdateKey) -> list[MetadataRecord]:
+def _updated(image: ClusterImage, update: FeatureUpdateKey, present: int) -> list[MetadataRecord]:
     name, level = update.feature, update.max_version_level
-    present = image.features.get(name, 0)
     upgrade_type = UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
     if upgrade_type not in (UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE):
         raise _refused(update, f"{update.upgrade_type} is no type of upgrade")
-    if name == KRAFT_VERSION:
-        raise _refused(update, "it follows from how the quorum was formatted")
     _check_support(image, update)
     if level < present and upgrade_type == UpgradeType.UPGRADE:
         raise _refused(update, f"the cluster is at {present}, and only a downgrade could go back")

@@ -11,6 +11,7 @@ from penstock.raft.requests import (
     Answer,
     AskVersionsAnswer,
     EndEpoch,
+    EpochAnswer,
     FetchAnswer,
     FetchSnapshotAnswer,
     PeerRequest,
@@ -106,12 +107,13 @@ _WRONG_LEADER = (
 
 
 class Follower(Pulling):
-    __slots__ = ("_succeeds", "_update_at_ms")
+    __slots__ = ("_has_told", "_succeeds", "_update_at_ms")
     name: ClassVar[str] = "Follower"
 
     def __init__(self, roles: Roles, leader_id: int, fetching: Fetching) -> None:
         super().__init__(roles, leader_id, fetching)
         self._succeeds = False
+        self._has_told = False
         self._update_at_ms = 0
 
     @property
@@ -151,16 +153,27 @@ class Follower(Pulling):
         self.tick(now_ms)
 
     def answered(self, sender: int, request: PeerRequest, answer: Answer | AskVersionsAnswer, now_ms: int) -> None:
-        """After an answer is a good moment to correct what the log says about this voter (KIP-853)."""
+        """After an answer is a good moment to tell the leader of this voter (KIP-853)."""
         super().answered(sender, request, answer, now_ms)
         replica = self.replica
+        if isinstance(request, UpdateVoter) and request.epoch == replica.epoch and isinstance(answer, EpochAnswer):
+            # A leader that cannot use it, as it is too old, will not be able to later.
+            self._has_told |= answer.error in (ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION)
         if self.roles.role is not self or not self.fetching.leader_heard or now_ms < self._update_at_ms:
             return
-        said = replica.quorum.voter(replica.me.id)
-        if replica.quorum.kraft_version >= DYNAMIC_VOTERS and said is not None and said != replica.local:
+        if self._is_to_tell:
             self._update_at_ms = now_ms + replica.settings.fetch_timeout_ms
             assert self.leader_id is not None, "a follower knows its leader"
             self.send(self.leader_id, UpdateVoter(replica.epoch, replica.local))
+
+    @property
+    def _is_to_tell(self) -> bool:
+        """Whether the log says something else about this voter; or names no disks, so that each leader is told."""
+        replica = self.replica
+        said = replica.quorum.voter(replica.me.id)
+        if replica.quorum.kraft_version >= DYNAMIC_VOTERS:
+            return said is not None and said != replica.local
+        return said is not None and replica.local.can_be_named and not self._has_told
 
 
 class Observer(Pulling):

@@ -194,10 +194,21 @@ class Raft:
         They are committed when a `Commit` passes them; if `Announce` tells of another epoch before, their fate is
         unknown. Raises KafkaError NOT_LEADER_OR_FOLLOWER if this replica does not lead `epoch`, and DecodeError.
         """
+        self._leading(epoch).append(batches, now_ms)
+        return self._effects()
+
+    def upgrade(self, kraft_version: int, epoch: int, now_ms: int, validate_only: bool = False) -> list[Effect]:
+        """Append the level, and the voters as they have told this leader. See `append`.
+
+        Raises KafkaError NOT_LEADER_OR_FOLLOWER, and INVALID_UPDATE_VERSION, which says why that cannot be.
+        """
+        self._leading(epoch).changes.upgrade(kraft_version, now_ms, validate_only=validate_only)
+        return self._effects()
+
+    def _leading(self, epoch: int) -> Leader:
         if not isinstance(self.role, Leader) or epoch != self.epoch:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this node does not lead epoch {epoch}")
-        self.role.append(batches, now_ms)
-        return self._effects()
+        return self.role
 
     def flush_begins(self) -> None:
         """The `Flush` begins only now: it covers what was appended meanwhile."""

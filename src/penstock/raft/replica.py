@@ -256,7 +256,7 @@ class Replica:
 
     def _read_voters_of(self, snapshot: SnapshotId) -> None:
         head = self.snapshots.read(snapshot, 0, READ_BYTES)
-        quorum = self.quorum
+        quorum = self.voters.configured  # a snapshot that names no voters is older than the first record that does
         try:
             for _, named in quorums_in(head, quorum):
                 quorum = named

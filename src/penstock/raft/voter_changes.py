@@ -1,4 +1,8 @@
-"""The voters are changed while the quorum runs: one at a time (KIP-853).
+"""The voters are changed while the quorum runs: one at a time (KIP-853), once the log names them with their disks.
+
+Voters that are fixed in the configuration are nodes, whatever disk they have. Each tells a leader in its epoch which
+disk that is, and where it listens; `upgrade` writes to the log what all have told. That is the same quorum: a majority
+of the named replicas is one of the nodes.
 
 Two majorities of neighbouring quorums always overlap, so the new quorum holds as soon as its record is in the leader's
 log. The next change waits until that record is committed, and the first until the leader has committed something in its
@@ -9,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.protocol.control.records import control_batch
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.uuids import uuid_to_text
-from penstock.raft.control import voters_record_of
+from penstock.raft.control import kraft_version_record, voters_record_of
 from penstock.raft.effects import Reply, Send, Token
 from penstock.raft.progress import ReplicaTable
 from penstock.raft.replica import Replica
@@ -45,7 +49,7 @@ class PendingChange:
 class VoterChanges:
     """`append` appends a batch to the leader's log and answers fetches that wait for it; `replicas` send these."""
 
-    __slots__ = ("_append_batch", "_epoch_start_offset", "_pending", "_replica", "_replicas")
+    __slots__ = ("_append_batch", "_epoch_start_offset", "_pending", "_replica", "_replicas", "_told")
 
     def __init__(
         self,
@@ -59,6 +63,7 @@ class VoterChanges:
         self._epoch_start_offset = epoch_start_offset
         self._append_batch = append
         self._pending: PendingChange | None = None
+        self._told: dict[int, Voter] = {replica.me.id: replica.local}
 
     @property
     def deadline_ms(self) -> int:
@@ -111,16 +116,58 @@ class VoterChanges:
     def update(self, request: UpdateVoter, token: Token, now_ms: int) -> None:
         """New endpoints, and which levels of `kraft.version` it understands."""
         replica, voter = self._replica, request.voter
-        why = self._obstacle()
-        if why is None and not replica.quorum.has(voter.key):
-            why = VoterChangeAnswer(ErrorCode.VOTER_NOT_FOUND)
-        if why is None and not voter.min_kraft_version <= replica.quorum.kraft_version <= voter.max_kraft_version:
-            why = VoterChangeAnswer(ErrorCode.INVALID_REQUEST)
-        if why is not None:
-            replica.out.append(Reply(token, EpochAnswer(why.error, replica.me.id, replica.epoch)))
+        is_fixed = replica.quorum.kraft_version < DYNAMIC_VOTERS
+        error = self._update_error(voter, is_fixed=is_fixed)
+        if is_fixed and error is ErrorCode.NONE:
+            self._told[voter.key.id] = voter
+        if is_fixed or error is not ErrorCode.NONE:
+            replica.out.append(Reply(token, EpochAnswer(error, replica.me.id, replica.epoch)))
             return
         self._pending = PendingChange(token, now_ms + REMOVAL_TIMEOUT_MS, request=request)
         self._append(self._pending, replica.quorum.with_voter(voter), now_ms)
+
+    def _update_error(self, voter: Voter, *, is_fixed: bool) -> ErrorCode:
+        quorum, why = self._replica.quorum, self._obstacle()
+        if why is not None and not is_fixed:
+            return why.error
+        if not quorum.has(voter.key):
+            return ErrorCode.VOTER_NOT_FOUND
+        is_whole = voter.can_be_named or not is_fixed
+        return ErrorCode.NONE if is_whole and voter.supports(quorum.kraft_version) else ErrorCode.INVALID_REQUEST
+
+    def upgrade(self, kraft_version: int, now_ms: int, *, validate_only: bool) -> None:
+        """From now on voters may change: the log names them all. Raises KafkaError INVALID_UPDATE_VERSION."""
+        replica = self._replica
+        if kraft_version == replica.quorum.kraft_version:
+            return
+        if (why := self._unready(kraft_version)) is not None:
+            raise KafkaError(
+                ErrorCode.INVALID_UPDATE_VERSION, f"kraft.version cannot be set to level {kraft_version}: {why}"
+            )
+        if validate_only:
+            return
+        named = Quorum.of([self._told[node_id] for node_id in replica.quorum.ids], kraft_version)
+        records = [kraft_version_record(kraft_version, now_ms), voters_record_of(named, now_ms)]
+        # One batch: nowhere is there a quorum that may change and whose voters have no names.
+        self._append_batch(control_batch(records, base_offset=replica.log.end_offset, epoch=replica.epoch), now_ms)
+
+    def _unready(self, kraft_version: int) -> str | None:
+        quorum = self._replica.quorum
+        if kraft_version < quorum.kraft_version:
+            return "the log names the voters, and that cannot be taken back"
+        if self._replica.high_watermark <= self._epoch_start_offset:
+            return "the leader has committed nothing in its epoch yet; ask again in a moment"
+        silent = [
+            node_id for node_id in quorum.ids if node_id not in self._told or not self._told[node_id].can_be_named
+        ]
+        if silent:
+            return (
+                f"of the voters {silent} the leader does not know directory id and listener, which they tell it soon"
+                " after they have begun to follow it: see that they run with a release that can do so and have a"
+                " listener for controllers, and ask again"
+            )
+        unable = [node_id for node_id in quorum.ids if not self._told[node_id].supports(kraft_version)]
+        return f"the voters {unable} do not support it: start a newer release there" if unable else None
 
     def committed(self) -> None:
         pending = self._pending

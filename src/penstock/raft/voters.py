@@ -43,6 +43,14 @@ class Voter(Value):
     min_kraft_version: int = STATIC_VOTERS
     max_kraft_version: int = DYNAMIC_VOTERS
 
+    @property
+    def can_be_named(self) -> bool:
+        """Whether a record may name it: from then on other disks of its node are other replicas."""
+        return self.key.directory_id != ZERO_UUID and bool(self.endpoints)
+
+    def supports(self, kraft_version: int) -> bool:
+        return self.min_kraft_version <= kraft_version <= self.max_kraft_version
+
 
 class Quorum(Value):
     """Voters in the order of their ids, and their level of `kraft.version`."""
@@ -87,9 +95,10 @@ class Quorum(Value):
 class VoterHistory:
     """Which quorum holds at which offset: the newest entry holds now."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "configured")
 
     def __init__(self, configured: Quorum) -> None:
+        self.configured = configured
         self._entries: list[tuple[int, Quorum]] = [(CONFIGURED, configured)]
 
     @property

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.controller.cluster import active_controller
 
 from penstock.controller.controller import Controller
+from penstock.controller.decision import QuorumUpgrade
 from penstock.metadata.records import (
     FeatureLevelRecord,
     MetadataRecord,
@@ -16,6 +17,7 @@ from penstock.metadata.records import (
 )
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from penstock.raft.voters import Quorum
 
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
 NAME = "metadata.version"
@@ -57,7 +59,7 @@ def update(level: int, upgrade_type: int = UPGRADE, name: str = NAME, **fields: 
         (25, update(24, 0), False),
         (25, update(24, 9), False),
         (25, update(1, name="nobody.knows.it"), False),
-        (25, update(1, name="kraft.version"), False),
+        (25, update(2, name="kraft.version"), False),
         (25, update(1, name="group.version"), False),
     ],
 )
@@ -106,3 +108,25 @@ def test_level_0_is_where_an_unknown_feature_is() -> None:
     request = UpdateFeaturesRequest(feature_updates=[update(0, name="nobody.knows.it")])
     decision = at_level(25).decide(request, 0)
     assert (decision.records, decision.reply.error_code) == ([], ErrorCode.NONE)
+
+
+@pytest.mark.parametrize("validate_only", [False, True])
+def test_the_level_of_the_quorum_is_for_its_leader_to_raise(*, validate_only: bool) -> None:
+    """It stands in no record of metadata. That no node has told what it supports would keep it back."""
+    controller = active_controller()
+    controller.state.quorum = Quorum()
+    request = UpdateFeaturesRequest(
+        feature_updates=[update(1, name="kraft.version"), update(25)], validate_only=validate_only
+    )
+    decision = controller.decide(request, 0)
+    assert decision.reply.error_code == ErrorCode.NONE
+    assert decision.upgrade == QuorumUpgrade(1, validate_only)
+    assert decision.records == ([] if validate_only else [FeatureLevelRecord(name=NAME, feature_level=25)])
+    controller.state.quorum = Quorum(kraft_version=1)
+    again = controller.decide(request, 0)
+    assert (again.upgrade, again.reply.error_code) == (None, ErrorCode.NONE)
+    lower = UpdateFeaturesRequest(feature_updates=[update(0, SAFE, name="kraft.version")])
+    assert controller.decide(lower, 0).upgrade == QuorumUpgrade(0, validate_only=False), "it says why it cannot be"
+    controller = at_level(25)
+    reply = controller.decide(request, 0).reply
+    assert "broker 1 runs without it" in reply.error_message

@@ -12,6 +12,7 @@ Every node takes part: a controller as a voter or as one that may become it, a b
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property, partial
@@ -54,12 +55,14 @@ from penstock.node.serving.server import Endpoint as OwnEndpoint
 from penstock.node.serving.slices import Slices
 from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
 from penstock.protocol.uuids import ZERO_UUID, random_uuid
-from penstock.raft.voters import STATIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
+from penstock.raft.voters import DYNAMIC_VOTERS, STATIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
 
 if TYPE_CHECKING:
     from penstock.node.assembly.links import Links
     from penstock.node.controlling.policies import Judge, PolicedCommands
     from penstock.node.controlling.probes import Probes
+
+logger = logging.getLogger(__name__)
 
 
 class QuorumParts:
@@ -145,6 +148,8 @@ class QuorumParts:
     async def start(self) -> None:
         """Take up what the disk holds, and take part. Raises the disk's errors, and those about its content."""
         await self.log.start(self.quorum)
+        if self.context.config.voters and self.quorum.quorum.kraft_version >= DYNAMIC_VOTERS:
+            logger.info("the metadata log names the voters, and controller.quorum.voters counts for nothing any more")
         if self.controller_node is not None and self._listeners:
             limits = connection_limits(self.context.config)
             connections = Connections(Dispatcher(self.controller_node), limits, asyncio.get_running_loop())

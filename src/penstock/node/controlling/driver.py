@@ -309,7 +309,9 @@ class ControllerDriver:
         Records that are in the log, and of which only a part is in that state, end it: the next controller, perhaps on
         this node, begins with what was committed.
         """
-        records = decision.records
+        records, upgrade = decision.records, decision.upgrade
+        if upgrade is not None:
+            self._log.quorum.upgrade(upgrade.kraft_version, self._epoch, validate_only=upgrade.validate_only)
         batch = self._log.encoded(records, controller.image.metadata_version) if records else None
         committed = self._log.append(records, self._epoch, batch)
         try:

@@ -168,15 +168,8 @@ class QuorumDriver:
         """Loads the newest snapshot. Raises what stores and application raise, and InconsistentLogError."""
         assert self._raft is None, "a driver is started once"
         self._now_ms = steady_clock(self._clock.now_ms, self._clock.elapsed_s)
-        raft = self._raft = Raft(
-            self.member.local,
-            self.member.configured,
-            self.member.settings,
-            self._log,
-            self._snapshots,
-            self._random,
-            self._state.read(),
-        )
+        log, snapshots, state, member = self._log, self._snapshots, self._state.read(), self.member
+        raft = self._raft = Raft(member.local, member.configured, member.settings, log, snapshots, self._random, state)
         self._peers.start(lambda: raft.quorum, self._answered, self._request_failed)
         self._is_starting = True
         self.event(raft.start)
@@ -217,20 +210,28 @@ class QuorumDriver:
         KAFKA_STORAGE_ERROR if the driver fails. Raises KafkaError, and DecodeError for what are no batches: then
         nothing was appended. A disk that takes nothing more costs one of several voters the lead.
         """
+        effects = self._appended(epoch, lambda raft, now_ms: raft.append(batch, epoch, now_ms))
+        done = self._applier.wait(self._log.end_offset, epoch)
+        self.event(lambda _: effects)
+        return done
+
+    def upgrade(self, kraft_version: int, epoch: int, *, validate_only: bool) -> None:
+        """Append the level of `kraft.version`, and the voters. Raises as `append`, and INVALID_UPDATE_VERSION."""
+        effects = self._appended(epoch, lambda raft, ms: raft.upgrade(kraft_version, epoch, ms, validate_only))
+        self.event(lambda _: effects)
+
+    def _appended(self, epoch: int, append: Callable[[Raft, int], list[do.Effect]]) -> list[do.Effect]:
         raft = self._leading(epoch)
         assert not self._is_busy, "nobody appends in the middle of an event"
         end_offset = self._log.end_offset
         try:
-            effects = raft.append(batch, epoch, self._now_ms())
+            return append(raft, self._now_ms())
         except Exception as error:
             if self._log.end_offset != end_offset or not isinstance(error, KafkaError | DecodeError):
                 self.fail(error)
             elif isinstance(error, KafkaError) and error.code == ErrorCode.KAFKA_STORAGE_ERROR:
                 self._make_way(error)
             raise
-        done = self._applier.wait(self._log.end_offset, epoch)
-        self.event(lambda _: effects)
-        return done
 
     def _make_way(self, error: KafkaError) -> None:
         """This disk takes nothing, another voter's may. A single voter goes on: room may come again."""
@@ -286,12 +287,9 @@ class QuorumDriver:
             token.set_exception(_unavailable())
             return token
         self._asked[token] = None
-        token.add_done_callback(self._settled)
+        token.add_done_callback(self._asked.pop)
         self.event(lambda now_ms: self.raft.received(request, token, now_ms))
         return token
-
-    def _settled(self, token: asyncio.Future[ask.Answer]) -> None:
-        self._asked.pop(token, None)
 
     def _answered(self, sender: int, request: ask.PeerRequest, answer: PeerAnswer) -> None:
         self.event(lambda now_ms: self.raft.answered(sender, request, answer, now_ms))

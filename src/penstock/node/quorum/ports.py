@@ -119,6 +119,9 @@ class ReplicatedLog(Protocol):
     def append(self, batch: bytearray, epoch: int) -> Future[int]:
         """The future is done when the batch is committed and applied."""
 
+    def upgrade(self, kraft_version: int, epoch: int, *, validate_only: bool) -> None:
+        """Appends the level of the quorum, and who votes. Raises KafkaError that says why that cannot be."""
+
     def barrier(self, epoch: int) -> Future[int]:
         """Appends nothing; the future is done when all that was appended before is committed and applied."""
 

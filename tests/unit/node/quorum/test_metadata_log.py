@@ -67,6 +67,9 @@ class Replicated:
     def append(self, batch: bytearray, epoch: int) -> asyncio.Future[int]:
         raise NotImplementedError
 
+    def upgrade(self, kraft_version: int, epoch: int, *, validate_only: bool) -> None:
+        raise NotImplementedError
+
     def barrier(self, epoch: int) -> asyncio.Future[int]:
         raise NotImplementedError
 
