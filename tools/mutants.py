@@ -212,6 +212,9 @@ class Planter(ast.NodeTransformer):
             return self._offer(node, ast.Constant(not node.value))
         return self._offer(node, ast.Constant(node.value + 1)) if type(node.value) is int else node
 
+    def visit_keyword(self, node: ast.keyword) -> ast.AST:
+        return node if node.arg == "strict" else self.generic_visit(node)  # of zip: an assertion
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if isinstance(node.func, ast.Attribute) and node.func.attr in SILENT_CALLS:
             return node
