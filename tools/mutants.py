@@ -10,8 +10,8 @@ what runs on import. A child may use a few times the CPU time of the tests witho
 noticed, but is listed, because a test should have failed before. The same seed over the same code plants the same bugs.
 
 Not mutated: assertions, which are no promise to anybody else; what is said to people (raise, logging, docstrings) and
-types; and what is another behaviour for no client: a limit of a thousand that is larger by one, a millisecond at the
-end of a time-out.
+types; what is another behaviour for no client: a limit of a thousand that is larger by one, a millisecond at the end of
+a time-out; and kernels of `compiled`, of which the machine code on the disk would run.
 """
 
 import argparse
@@ -160,6 +160,8 @@ class Planter(ast.NodeTransformer):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        if any(isinstance(one, ast.Name) and one.id == "compiled" for one in node.decorator_list):
+            return node
         node.body = [self.visit(statement) for statement in node.body]
         return node
 

@@ -21,6 +21,11 @@ def f(a: int, b: int) -> bool:
         return min(a, b) + 1 == 2
     logger.info("nor %d", 7)
     raise ValueError(f"nor {a + b}")
+
+
+@compiled
+def nor(a: int) -> int:
+    return a + 1
 '''
 
 
