@@ -12,15 +12,15 @@ MOST_CHARACTERS = 150
 PAGE = """# Bugs that tests notice
 
 What `make mutants SINCE={since}` found. Bugs drawn by chance were planted into lines that changed since `{since}`, one
-at a time, and the tests of the package that call the changed function were asked
+at a time, and the tests of the package that call the changed function were asked, the quickest first
 ([testing](testing.md#how-penstocks-own-tests-are-tested)).
 
 | package | lines changed | bugs possible | planted | noticed | survive | share |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: |
 {rows}
 
-These are unit tests alone, and what else the tool names for a package: whole nodes in simulation, the wire and clusters
-of processes were not asked.
+These are unit tests, and the simulations that `TESTS` in `tools/mutants.py` names for a package: the wire and
+clusters of processes were not asked.
 
 Those that survive, and what was stopped by the limit of time alone, which counts as noticed:
 

@@ -5,12 +5,13 @@
 
 Every mutant is one change of one expression or statement. It lives in memory only: a child process is forked, its
 import of that one module is given the changed code, and it runs the tests that call the changed function, the quickest
-first, until one fails; all tests that concern the package where no test calls it, as for what runs on import. A child
-may use a few times the CPU time of the tests without a bug; one that uses more counts as noticed, but is listed,
-because a test should have failed before. The same seed over the same code plants the same bugs.
+first, until one fails or a limit of time is reached; all tests that concern the package where no test calls it, as for
+what runs on import. A child may use a few times the CPU time of the tests without a bug; one that uses more counts as
+noticed, but is listed, because a test should have failed before. The same seed over the same code plants the same bugs.
 
 Not mutated: assertions, which are no promise to anybody else; what is said to people (raise, logging, docstrings) and
-types.
+types; what is another behaviour for no client: a limit of a thousand that is larger by one, a millisecond at the end of
+a time-out; and kernels of `compiled`, of which the machine code on the disk would run.
 """
 
 import argparse
@@ -22,12 +23,14 @@ import signal
 import sys
 import tempfile
 import time
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder, SourceLoader
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 from types import CodeType, ModuleType
@@ -41,13 +44,32 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "penstock"
 
 TESTS = {
-    "raft": ["unit/raft", "golden/test_raft.py", "simulation/test_simulation.py::test_seeds[0]"],
+    "raft": [
+        "unit/raft",
+        "golden/test_raft.py",
+        "simulation/raft_kv/test_seeds.py",
+        "simulation/test_simulation.py::test_seeds[0]",
+    ],
     "log": ["unit/log", "property/log"],
     "coordinator": ["unit/coordinator", "golden/test_groups.py", "property/coordinator"],
     "controller": ["unit/controller", "golden/test_controller.py", "simulation/test_controller_simulation.py"],
     "replication": ["unit/replication", "property/replication", "unit/node/partitions"],
+    "metadata": ["unit/metadata", "property/test_broker_config.py", "property/test_metadata_records.py"],
+    "protocol": ["unit/protocol", "property/protocol"],
+    "pipeline": ["unit/pipeline", "property/pipeline"],
+    "work": ["unit/work", "simulation/work", "simulation/connect/test_seeds.py"],
+    "node/storage_groups": [
+        "unit/node/storage_groups",
+        "simulation/storage_groups/test_seeds.py",
+        "simulation/storage_groups/test_hand_overs.py",
+    ],
+    "node/partitions": ["unit/node/partitions", "simulation/test_replication_simulation.py::test_seeds"],
+    "node/coordinators": ["unit/node/coordinators", "simulation/whole_nodes/test_groups_move.py"],
 }
-"""What is run for a package, quick tests first; of others the unit tests."""
+"""What is run for a package: its unit tests, which are all for those that are not here, and what else proves it."""
+
+ASKED_CPU_S = 30
+"""One bug is played against so much of the tests that call the changed function, the quickest first."""
 
 CPU_FACTOR = 2
 CPU_MINIMUM_S = 20
@@ -76,6 +98,8 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitOr: ast.BitAnd,
 }
 SWAPPED_CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
+TIMES = ("_ms", "_s", "_ns")
+SMALLEST_LIMIT = 10
 SILENT_CALLS = {"debug", "info", "warning", "error", "exception"}
 
 
@@ -131,11 +155,13 @@ class Planter(ast.NodeTransformer):
     visit_Assert = visit_Raise = visit_JoinedStr = visit_Import = visit_ImportFrom = _leave  # noqa: N815
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        if node.value is not None:
+        if node.value is not None and not _is_limit(node.target, node.value):
             node.value = self.visit(node.value)
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        if any(isinstance(one, ast.Name) and one.id == "compiled" for one in node.decorator_list):
+            return node
         node.body = [self.visit(statement) for statement in node.body]
         return node
 
@@ -154,6 +180,10 @@ class Planter(ast.NodeTransformer):
         if len(node.ops) != 1:
             return node
         swapped = COMPARISONS[type(node.ops[0])]()
+        if isinstance(swapped, ast.Lt | ast.LtE | ast.Gt | ast.GtE) and any(
+            map(_is_time, (node.left, *node.comparators))
+        ):
+            return node
         return self._offer(node, ast.Compare(node.left, [swapped], node.comparators))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
@@ -184,6 +214,9 @@ class Planter(ast.NodeTransformer):
             return self._offer(node, ast.Constant(not node.value))
         return self._offer(node, ast.Constant(node.value + 1)) if type(node.value) is int else node
 
+    def visit_keyword(self, node: ast.keyword) -> ast.AST:
+        return node if node.arg == "strict" else self.generic_visit(node)  # of zip: an assertion
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if isinstance(node.func, ast.Attribute) and node.func.attr in SILENT_CALLS:
             return node
@@ -203,6 +236,8 @@ class Planter(ast.NodeTransformer):
         return node if is_silent or not isinstance(node.value, ast.Call) else self._offer(node, ast.Pass())
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        if _is_limit(node.targets[0], node.value):
+            return node
         node.value = self.visit(node.value)
         is_state = all(isinstance(target, ast.Attribute | ast.Subscript) for target in node.targets)
         return self._offer(node, ast.Pass()) if is_state else node
@@ -231,6 +266,23 @@ class Planter(ast.NodeTransformer):
 
 def _attribute(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _is_limit(target: ast.expr, value: ast.expr) -> bool:
+    """A constant of the module that one more or less of does not matter."""
+    is_number = not any(isinstance(it, ast.Name | ast.Call | ast.Attribute) for it in ast.walk(value))
+    return (
+        isinstance(target, ast.Name)
+        and target.id.isupper()
+        and isinstance(value, ast.Constant | ast.BinOp)
+        and is_number
+        and not (isinstance(value, ast.Constant) and isinstance(value.value, int) and value.value < SMALLEST_LIMIT)
+    )
+
+
+def _is_time(node: ast.expr) -> bool:
+    name = node.id if isinstance(node, ast.Name) else _attribute(node)
+    return name.lower().endswith(TIMES)
 
 
 def _said(node: ast.AST) -> str:
@@ -323,14 +375,18 @@ def watch(tests: Sequence[str], place: str) -> Tests:
 def verdict_of(mutant: Mutant, tests: Sequence[str], seen: Tests) -> str:
     """Ask the tests that call what was changed; all where that is known of none."""
     asked = seen.of(mutant.path, mutant.line)
+    took_s = list(accumulate(map(seen.took_s.__getitem__, asked)))
+    asked = asked[: bisect_right(took_s, ASKED_CPU_S) + 1]
     asked_s = sum(map(seen.took_s.__getitem__, asked or seen.took_s))
     return run_tests(asked or tests, mutant, int(max(CPU_MINIMUM_S, CPU_FACTOR * asked_s)))
 
 
 def tests_of(place: str) -> list[str]:
-    package = place.split("/")[0]
-    of_place = place if (ROOT / "tests" / "unit" / place).is_dir() else package
-    return [str(ROOT / "tests" / name) for name in TESTS.get(package, [f"unit/{of_place}"])]
+    """Those of the nearest package that has some."""
+    around = [place, *map(str, Path(place).parents)]
+    named = next((TESTS[it] for it in around if it in TESTS), None)
+    units = next(it for it in around if (ROOT / "tests" / "unit" / it).is_dir())
+    return [str(ROOT / "tests" / name) for name in named or [f"unit/{units}"]]
 
 
 def judge(

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
+from itertools import count
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from penstock.coordinator.effects import Append, Cut, Effect, Errand, Job, KeyValue, Note, Reply, Token
@@ -89,9 +90,9 @@ class Agenda(Generic[RecordT]):
         """By their ids, in the order in which they were decided."""
         self._late: deque[tuple[int, int]] = deque()
         """When writes will be late, and their ids, in order; those that have ended are dropped when they come up."""
-        self._next_write_id = 0
+        self._write_ids = count()
         self._errands: dict[int, Return] = {}
-        self._next_errand_id = 0
+        self._errand_ids = count()
         self.written_at = -1
         """The offset of the first record of the write that was committed last: a place to `cut` at."""
 
@@ -127,8 +128,7 @@ class Agenda(Generic[RecordT]):
 
         `token` is answered with `answer(error)`: when the write has ended, or is late.
         """
-        write_id = self._next_write_id
-        self._next_write_id += 1
+        write_id = next(self._write_ids)
         self._writes[write_id] = write = _Write(records, list(map(self.image.apply, records)), then, when_late)
         if token is not None:
             write.waiting.append((token, answer))
@@ -180,9 +180,9 @@ class Agenda(Generic[RecordT]):
 
     def send(self, job: Job, then: Return) -> None:
         """Have something done elsewhere. `then` runs once."""
-        self._errands[self._next_errand_id] = then
-        self._effects.append(Errand(self._next_errand_id, job))
-        self._next_errand_id += 1
+        errand_id = next(self._errand_ids)
+        self._errands[errand_id] = then
+        self._effects.append(Errand(errand_id, job))
 
     def came_back(self, errand_id: int, answer: Any, error: ErrorCode, now_ms: int) -> None:
         self._errands.pop(errand_id)(answer, error, now_ms)

@@ -1,6 +1,6 @@
 """Addresses as people write them: `host:port`, several with commas, IPv6 in brackets."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 DEFAULT_PORT = 9092
 MAX_PORT = 65535
@@ -22,14 +22,14 @@ def split_address(text: str) -> tuple[str, str | None]:
     return host.removeprefix("[").removesuffix("]"), port
 
 
-def is_number(text: str | None) -> bool:
+def is_number(text: str | None) -> TypeGuard[str]:
     return text is not None and text.isascii() and text.isdigit()
 
 
 def listening_address(text: str) -> Address | None:
     """Read `host:port` where every host (none) and any free port (0) can be meant; None if it is not that."""
     host, port = split_address(text)
-    if port is None or not is_number(port) or int(port) > MAX_PORT:
+    if not is_number(port) or int(port) > MAX_PORT:
         return None
     return Address(host, int(port))
 

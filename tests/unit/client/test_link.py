@@ -77,6 +77,8 @@ async def test_those_who_wait_share_a_connection_and_one_who_is_cancelled_takes_
 
 
 async def test_a_node_that_is_down_fails_and_is_tried_again() -> None:
+    unexpected: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unexpected.append(context))
     link = Link(partial(connect, settings=ClientSettings()))
     async with fake_broker(lambda header, request: None) as broker:
         address = broker.address
@@ -84,6 +86,7 @@ async def test_a_node_that_is_down_fails_and_is_tried_again() -> None:
         with pytest.raises(ClusterUnreachableError):
             await link.opened(address)
     await link.close()
+    assert not unexpected
 
 
 async def test_a_close_ends_what_is_being_opened() -> None:
@@ -92,6 +95,6 @@ async def test_a_close_ends_what_is_being_opened() -> None:
         waiting = asyncio.ensure_future(link.opened(hanging.address))
         await hanging.accepted.wait()
         await link.close()
-        with pytest.raises(ConnectionFailedError):
+        with pytest.raises(ConnectionFailedError, match="the connection was closed"):
             await waiting
         await hanging.gone.wait()

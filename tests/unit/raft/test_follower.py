@@ -395,3 +395,11 @@ def test_what_follows_a_snapshot_is_not_older_than_it(behind: int, kept: int) ->
     )
     raft.start(0)
     assert (log.start_offset, log.end_offset) == (2, kept)
+
+
+def test_what_a_leader_said_is_known_although_the_log_does_not_reach_so_far() -> None:
+    raft, fetch = follower(EPOCH)
+    assert raft.replica.told_high_watermark == 0, "no leader has said anything yet"
+    raft.answered(2, fetch, good(7), 10)
+    assert raft.replica.told_high_watermark == 7
+    assert raft.replica.high_watermark == 1

@@ -10,15 +10,22 @@ from tools.mutants import ROOT, Planter, mutants_of
 
 SOURCE = '''"""A docstring."""
 LIMIT: int = 3
+LONGEST = 5 * 1024
 
 
 def f(a: int, b: int) -> bool:
     """Not mutated."""
     assert a < b, "nor this"
+    nor = a < end_ms
     if a <= b and not b:
         return min(a, b) + 1 == 2
     logger.info("nor %d", 7)
     raise ValueError(f"nor {a + b}")
+
+
+@compiled
+def nor(a: int) -> int:
+    return a + 1
 '''
 
 

@@ -187,6 +187,7 @@ class Admin:
             if error.code is not ErrorCode.UNSUPPORTED_VERSION:
                 raise
             return {}
+        raise_for(answer.error_code, answer.error_message)
         return {TopicPartition(log.topic, log.partition): log for log in answer.logs}
 
     async def move_replicas(self, targets: Mapping[Replica, str]) -> dict[Replica, ErrorCode]:

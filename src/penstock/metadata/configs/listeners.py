@@ -49,9 +49,9 @@ def parse_listeners(key: str, items: tuple[str, ...], protocols: Mapping[str, st
 
 
 def _parse_listener(key: str, item: str, protocols: Mapping[str, str]) -> Listener:
-    name, separator, text = item.partition("://")
+    name, _, text = item.partition("://")
     name, address = name.strip().upper(), listening_address(text)
-    if not separator or not name or address is None:
+    if not name or address is None:
         raise ConfigError(key, item, FORM)
     protocol = protocols.get(name)
     if protocol is None:

@@ -28,7 +28,7 @@ def parse_address_limits(text: str) -> dict[str, int]:
     limits: dict[str, int] = {}
     for item in _items(text):
         address, number = split_address(item)
-        if not address or number is None or not is_number(number):
+        if not address or not is_number(number):
             raise ConfigError(ADDRESS_LIMITS_KEY, text, "address:number pairs with commas between")
         limits[address] = int(number)
     return limits

@@ -39,9 +39,9 @@ class InitialController(Value):
 def parse_voters(items: tuple[str, ...]) -> dict[int, Voter]:
     voters: dict[int, Voter] = {}
     for item in items:
-        node_id, at, text = item.partition("@")
+        node_id, _, text = item.partition("@")
         address = _address(text)
-        if not at or address is None or not is_number(node_id) or int(node_id) in voters:
+        if address is None or not is_number(node_id) or int(node_id) in voters:
             raise ConfigError(VOTERS_KEY, ",".join(items), "id@host:port with commas between, each id once")
         voters[int(node_id)] = Voter(int(node_id), *address)
     return voters

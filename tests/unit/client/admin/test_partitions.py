@@ -6,7 +6,7 @@ from tests.unit.client.fake_cluster import FakeCluster, Script
 
 from penstock.client.admin import Admin
 from penstock.client.admin.features import UpgradeType
-from penstock.client.admin.partitions import ElectionType, Outcome, Reassignment
+from penstock.client.admin.partitions import Balance, ElectionType, Outcome, Reassignment
 from penstock.client.settings import ClientSettings
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -17,6 +17,7 @@ from penstock.protocol.messages.unregister_broker import UnregisterBrokerRespons
 from penstock.protocol.messages.unregister_controller import UnregisterControllerResponse
 from penstock.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.own_apis import BalanceAction, BalanceLeadersRequest, BalanceLeadersResponse
 from penstock.protocol.schema import Message
 
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=1)
@@ -109,6 +110,22 @@ async def test_a_feature_that_cannot_be_changed_says_why() -> None:
     assert isinstance(second, UpdateFeaturesRequest)
     assert (first.feature_updates[0].upgrade_type, first.validate_only) == (2, False)
     assert (second.feature_updates[0].upgrade_type, second.validate_only) == (1, True)
+
+
+@pytest.mark.parametrize(("topic", "under_way"), [(None, None), ("t", T1)])
+async def test_a_balancer_tells_how_far_it_is(topic: str | None, under_way: TopicPartition | None) -> None:
+    told = BalanceLeadersResponse(
+        is_balancing=True, moved=3, topic=topic, partition=1, giver=4, taker=5, under_replicated=6, late=[7]
+    )
+    async with fake_broker(lambda header, request: told) as broker:
+        cluster = FakeCluster()
+        cluster.broker = broker
+        broker.answering = lambda header, request: (
+            told if isinstance(request, BalanceLeadersRequest) else cluster(header, request)
+        )
+        async with Admin([broker.address], SETTINGS) as admin:
+            balance = await admin.partitions.balance_leaders(BalanceAction.TELL)
+    assert balance == Balance(True, 3, under_way, 4, 5, 6, (7,))
 
 
 async def test_a_broker_is_unregistered() -> None:

@@ -1,11 +1,12 @@
 """The synchronous client's knowledge of its cluster: what is asked again, and what is believed."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
 from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script, served_in_a_thread
 
-from penstock.client.blocking import BlockingCluster, ClusterSettings
+from penstock.client.blocking import BlockingCluster, ClusterSettings, Pauses
 from penstock.client.blocking.offsets import list_offsets
 from penstock.client.values import LATEST
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -14,6 +15,7 @@ from penstock.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from penstock.protocol.messages.metadata import MetadataResponseTopic
 from penstock.protocol.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
@@ -71,6 +73,48 @@ def test_a_broker_that_knows_an_earlier_leader_is_not_believed(fake: FakeCluster
         cluster.leader_of(TOPIC, 0)
     assert fake.broker is not None
     assert cluster.leader_of(TOPIC, 0) == fake.broker.address
+
+
+def test_all_topics_are_those_that_are_there(fake: FakeCluster, cluster: BlockingCluster) -> None:
+    def answer(_: Message) -> Message:
+        response = fake.metadata()
+        partitions = response.topics[0].partitions
+        response.topics += [
+            MetadataResponseTopic(name="internal", is_internal=True, partitions=partitions),
+            MetadataResponseTopic(name="denied", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        ]
+        return response
+
+    fake.scripts[ApiKey.METADATA] = [answer, answer]
+    assert cluster.all_topics() == {TOPIC: [0]}
+    assert cluster.all_topics(with_internal=True) == {TOPIC: [0], "internal": [0]}
+
+
+def test_pauses_grow_up_to_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    pauses = Pauses()
+    for _ in range(7):
+        pauses.take()
+    assert slept == [0.05, 0.1, 0.2, 0.4, 0.8, 1, 1]
+
+
+def test_between_two_attempts_there_is_a_pause(cluster: BlockingCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    failures = [OSError("gone"), KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+
+    def attempt() -> str:
+        if failures:
+            raise failures.pop()
+        return "done"
+
+    assert cluster.retried(attempt) == "done"
+    assert slept == [0.05, 0.1]
+    failures.append(KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    with pytest.raises(KafkaError):
+        cluster.retried(attempt)
+    assert len(slept) == 2
 
 
 def test_who_has_no_leader_is_named(fake: FakeCluster, cluster: BlockingCluster) -> None:

@@ -47,6 +47,17 @@ def test_null_records_are_no_records(version: int) -> None:
     assert len(parse_fetch_response(response(version, None), version).records) == 0
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_transactions_are_none_that_were_aborted(version: int) -> None:
+    topic = FetchableTopicResponse(partitions=[PartitionData(aborted_transactions=None)])
+    fetched = parse_fetch_response(memoryview(encode(FetchResponse(responses=[topic]), version)), version)
+    assert fetched.aborted == []
+
+
+def test_a_leader_is_told_only_of_a_partition_that_it_does_not_lead() -> None:
+    assert parse_fetch_response(response(16), 16).current_leader is None
+
+
 def test_an_error_of_the_whole_response() -> None:
     frame = memoryview(encode(FetchResponse(error_code=ErrorCode.INVALID_REQUEST), 11))
     assert parse_fetch_response(frame, 11).error_code == ErrorCode.INVALID_REQUEST

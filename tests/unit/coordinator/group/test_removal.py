@@ -71,6 +71,26 @@ def test_a_large_group_is_deleted_in_batches() -> None:
     assert log.shard.list_groups() == []
 
 
+@pytest.mark.parametrize(("offsets", "last"), [(-2, []), (-1, []), (0, [1])])
+def test_a_deletion_has_no_empty_batch(offsets: int, last: list[int]) -> None:
+    log = Log()
+    log.commit("large", TOMBSTONES_AT_ONCE + offsets)
+    log.take(log.shard.delete_group("delete", "large", 0))
+    assert [len(append.records) for append in log.appends] == [
+        min(TOMBSTONES_AT_ONCE + offsets + 1, TOMBSTONES_AT_ONCE),
+        *last,
+    ]
+
+
+def test_nothing_is_left_of_a_deletion_when_another_node_goes_on() -> None:
+    log = Log()
+    log.commit("orders", 1)
+    log.take(log.shard.delete_group("delete", "orders", 0))
+    log.take(log.shard.unload(0))
+    assert log.answers == [ErrorCode.NOT_COORDINATOR]
+    assert log.shard.list_groups() == []
+
+
 @pytest.mark.parametrize("fails", [0, 1, 2])
 def test_a_batch_that_fails_leaves_the_group_with_what_it_and_later_ones_would_have_taken(fails: int) -> None:
     log = Log()

@@ -312,7 +312,8 @@ def test_log_dirs_go_before_log_dir() -> None:
 
 
 def test_more_replicas_than_nodes_are_a_warning_for_a_node_that_nobody_can_join() -> None:
-    assert list(BrokerConfig(COMBINED | {"default.replication.factor": "3"}).warnings()) == []
+    for node in (COMBINED, BROKER, CONTROLLER):
+        assert list(BrokerConfig(node | {"default.replication.factor": "3"}).warnings()) == []
     config = BrokerConfig(PLAIN | {"default.replication.factor": "3", "num.partitons": "1"})
     assert list(config.warnings()) == [
         "unknown key num.partitons; did you mean num.partitions?",

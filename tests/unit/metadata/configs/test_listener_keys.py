@@ -5,7 +5,7 @@ import pytest
 from penstock.metadata.configs.broker import key_warning
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
-from penstock.metadata.configs.listener_keys import parse_listener_key
+from penstock.metadata.configs.listener_keys import parse_listener_key, parse_listener_value
 
 LISTENERS = ("INTERNAL", "EXTERNAL")
 NO_EFFECT = "has no effect: keys of a single listener are not obeyed yet"
@@ -86,6 +86,11 @@ def test_other_keys_are_none() -> None:
 def test_a_value_that_the_key_does_not_allow_is_refused_by_its_whole_name() -> None:
     with pytest.raises(ConfigError, match=r"^listener\.name\.plaintext\.ssl\.client\.auth: 'requird' is not allowed"):
         BrokerConfig.embedded({"listener.name.plaintext.ssl.client.auth": "requird"})
+
+
+@pytest.mark.parametrize("name", ["listener.name.other.ssl.client.auth", "listener.name.plaintext.x", "num.partitions"])
+def test_a_key_without_meaning_may_have_any_value(name: str) -> None:
+    parse_listener_value(name, "requird", ("PLAINTEXT",))
 
 
 def test_a_node_knows_its_listeners_and_its_controllers() -> None:

@@ -71,6 +71,8 @@ def test_what_asks_is_named_with_its_value(key: str, value: str) -> None:
 def test_what_asks_for_nothing_is_not_named() -> None:
     settings = {"ssl.client.auth": "requested", "sasl.jaas.config": "secret", "ssl.keystore.location": "/k"}
     assert not list(asked_by_keys(settings | {"listener.name.outside.ssl.client.auth": "none"}))
+    assert not list(asked_by_keys({"listener.name.outside.ssl.keystore.type": "required"}))
+    assert not list(asked_by_keys({"name.outside.ssl.client.auth": "required"}))
 
 
 def embedded(**settings: str) -> BrokerConfig:

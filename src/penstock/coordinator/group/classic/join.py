@@ -256,7 +256,8 @@ def _store_replacement(table: GroupTable, group: ClassicGroup, member: Member, j
             return  # It was answered by what came between, or because this write was late.
         assert group.generation == generation
         if error is ErrorCode.NONE:
-            answer = _replacement_answer(group, member, join, before.leader or "")
+            assert before.leader is not None
+            answer = _replacement_answer(group, member, join, before.leader)
         else:
             answer = join_error(group_write_error(error))
             group.take_back_static_member(member, before)

@@ -10,6 +10,7 @@ from penstock.work.connect.runtime.config_state import ConfigState
 from penstock.work.connect.runtime.leading import Leading, NotLeadingError
 from penstock.work.connect.runtime.records import Target
 from penstock.work.connect.runtime.statuses import Statuses
+from penstock.work.connect.runtime.supervisor import RunState
 from penstock.work.connect.standalone.logs import MemoryLog
 
 CHANGES: dict[str, Callable[[Leading], Awaitable[None]]] = {
@@ -34,3 +35,41 @@ async def test_a_change_is_written_whole_or_not_at_all(
     except NotLeadingError:
         assert not leads
     assert set(keys) == written
+
+
+async def test_a_restart_is_for_a_connector_that_runs_here() -> None:
+    state, posted = ConfigState(), [b""]
+
+    def on_record(key: bytes, value: bytes | None, _: int) -> None:
+        state.apply(key.decode(), value)
+
+    log = MemoryLog(on_record, lambda: None)
+    statuses = Statuses("one:1", lambda key, value: posted.append(value or b""))
+    leading = Leading(state, log, statuses, 1.0, lambda: True, Resolved)
+    await leading.lead()
+    await leading.put_connector("c", {"name": "c"}, Target.PAUSED)
+    leading.look()
+    leading.restart("d")
+    assert b"RESTARTING" not in posted[-1]
+    leading.restart("c")
+    assert b"RESTARTING" in posted[-1]
+    await leading.retire()
+    leading.restart("c")
+    leading.look()
+    leading.restart("c")
+    assert b"".join(posted).count(b"RESTARTING") == 1, "it runs where another worker leads"
+
+
+async def test_who_leads_forgets_what_no_connector_is_known_to_be() -> None:
+    posted: dict[bytes, bytes | None] = {}
+    statuses = Statuses("one:1", lambda key, value: posted.update({key: value}))
+    statuses.tell_connector("gone", RunState.RUNNING)
+    for may_write in (False, True):
+        log = MemoryLog(lambda *_: None, lambda: None)
+        leading = Leading(ConfigState(), log, statuses, 1.0, lambda may=may_write: may, Resolved)  # type: ignore[misc]
+        try:
+            await leading.lead()
+        except NotLeadingError:
+            assert not may_write
+        assert leading.leads is may_write
+        assert statuses.connectors() == ([] if may_write else ["gone"])

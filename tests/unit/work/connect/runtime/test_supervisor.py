@@ -5,6 +5,7 @@ import pytest
 
 from penstock.work.connect.providers import Resolved
 from penstock.work.connect.runtime import supervisor as module
+from penstock.work.connect.runtime.records import Target
 from penstock.work.connect.runtime.supervisor import Attempt, RunState, Supervisor
 
 
@@ -124,3 +125,63 @@ async def test_nothing_is_looked_up_again_where_that_is_not_wanted() -> None:
     supervisor.made[0].let_go.set()
     await supervisor.give_up()
     assert [state for state, _ in supervisor.told] == [RunState.RUNNING]
+
+
+class Stubborn(Slow):
+    """Fails when it is cancelled."""
+
+    async def run(self) -> None:
+        self.attempt.begun()
+        try:
+            await self.let_go.wait()
+        except asyncio.CancelledError:
+            raise ValueError("not like this") from None
+
+
+async def test_what_was_left_behind_for_a_pause_does_not_say_how_it_fails() -> None:
+    class Left(Supervised):
+        def make(self, config: Mapping[str, str], attempt: Attempt) -> Slow:
+            self.made.append(Stubborn(config, attempt))
+            return self.made[-1]
+
+    supervisor = Left(patience_s=0)
+    supervisor.want({"a": "1"})
+    await supervisor.until_told(1)
+    (life,) = (task for task in asyncio.all_tasks() if task.get_name() == "one")
+    supervisor.want({"a": "1"}, Target.PAUSED)
+    await supervisor.until_told(2)
+    await asyncio.wait([life])
+    await supervisor.give_up()
+    assert supervisor.told == [(RunState.RUNNING, ""), (RunState.PAUSED, "")]
+
+
+async def test_a_pause_ends_what_runs_and_says_so_and_a_stop_as_well() -> None:
+    supervisor = Supervised()
+    for number, target in enumerate((Target.PAUSED, Target.STOPPED)):
+        supervisor.want({"a": "1"})
+        await supervisor.until_told(2 * number + 1)
+        supervisor.want({"a": "1"}, target)
+        await supervisor.made[number].attempt.stopping.wait()
+        supervisor.made[number].let_go.set()
+        await supervisor.until_told(2 * number + 2)
+        assert supervisor.current is None
+    await supervisor.give_up()
+    assert [state for state, _ in supervisor.told] == [
+        *(RunState.RUNNING, RunState.PAUSED),
+        *(RunState.RUNNING, RunState.STOPPED),
+    ]
+
+
+async def test_a_restart_is_told_and_begins_anew() -> None:
+    supervisor = Supervised()
+    supervisor.restart()
+    assert supervisor.told == [(RunState.RESTARTING, "")]
+    supervisor.want({"a": "1"})
+    await supervisor.until_told(2)
+    supervisor.restart()
+    await supervisor.made[0].attempt.stopping.wait()
+    supervisor.made[0].let_go.set()
+    await supervisor.until_told(4)
+    assert len(supervisor.made) == 2
+    supervisor.made[1].let_go.set()
+    await supervisor.give_up()

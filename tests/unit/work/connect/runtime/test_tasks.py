@@ -3,12 +3,16 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.work.connect.api import SourceConnector
+from penstock.work.connect.calls import Calls
 from penstock.work.connect.clients import Clients
+from penstock.work.connect.plugins import PluginError
 from penstock.work.connect.providers import Providers
 from penstock.work.connect.runtime.records import TaskId
-from penstock.work.connect.runtime.running_tasks import Environment
+from penstock.work.connect.runtime.running_tasks import Environment, RunningSink, RunningSource
 from penstock.work.connect.runtime.source_offsets import SourceOffsets
 from penstock.work.connect.runtime.statuses import Statuses
+from penstock.work.connect.runtime.supervisor import Attempt
 from penstock.work.connect.runtime.tasks import FencedError, TaskSupervisor
 from penstock.work.connect.standalone.logs import MemoryLog
 
@@ -41,3 +45,30 @@ async def test_only_a_task_of_this_worker_stores_offsets() -> None:
         await mine.store([({}, {"at": 3})])
     assert offsets.get("lines", {}) == {"at": 1}
     await asyncio.gather(mine.fenced(), over.give_up())
+
+
+class NoTask(SourceConnector):
+    """A plugin whose author has forgotten what its tasks are."""
+
+    task_class = object  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "running"),
+    [
+        ("FileStreamSource", {"file": "f", "topic": "t"}, RunningSource),
+        ("FileStreamSink", {"file": "f", "topics": "t"}, RunningSink),
+        (f"{__name__}:NoTask", {}, None),
+    ],
+)
+async def test_a_task_is_a_source_or_a_sink(kind: str, config: dict[str, str], running: type | None) -> None:
+    supervisor = task(SourceOffsets(lambda on_record: MemoryLog(on_record, lambda: None)), lambda: 0.0)
+    attempt = Attempt(Calls("c", lambda _: None), asyncio.Event(), lambda: None, {})
+    settings = {"name": "c", "connector.class": kind, **config}
+    if running is None:
+        with pytest.raises(PluginError, match="neither"):
+            supervisor.make(settings, attempt)
+    else:
+        assert type(supervisor.make(settings, attempt)) is running
+    await supervisor.give_up()
+    attempt.calls.close()

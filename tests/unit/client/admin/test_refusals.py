@@ -1,0 +1,169 @@
+"""Every method of the admin client tells of every error that an answer can have, wherever in the answer it stands.
+
+Answers are made from their declarations, with one row in each array; each error code in them is set in turn. A method
+that is not in the table fails the first test.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.unit.client.fake_broker import Reply, fake_broker
+from tests.unit.client.fake_cluster import NODE_ID, FakeCluster
+
+from penstock.client.admin import Admin
+from penstock.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
+from penstock.client.admin.features import UpgradeType
+from penstock.client.admin.partitions import ElectionType
+from penstock.client.admin.quorum import QuorumInfo
+from penstock.client.admin.topics import NewTopic
+from penstock.client.settings import ClientSettings
+from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.requests.api import ApiKey, OwnApiKey, api_of
+from penstock.protocol.requests.framing import RequestHeader
+from penstock.protocol.requests.own_apis import BalanceAction
+from penstock.protocol.schema import Message
+
+REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+"""That passes by itself never."""
+SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=1)
+T0 = TopicPartition("t", 0)
+LED = QuorumInfo(NODE_ID, -1, 0, (), (), {})
+OF_THE_CLUSTER = (ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.API_VERSIONS)
+
+CALLS: dict[str, Callable[[Admin], Awaitable[object]]] = {
+    "offsets": lambda admin: admin.offsets({T0: -1}),
+    "offsets_that_can_be_had": lambda admin: admin.offsets_that_can_be_had({T0: -1}),
+    "describe_cluster": lambda admin: admin.describe_cluster(),
+    "unregister_broker": lambda admin: admin.unregister_broker(1),
+    "unregister_controller": lambda admin: admin.unregister_controller(1),
+    "describe_log_dirs": lambda admin: admin.describe_log_dirs(),
+    "move_replicas": lambda admin: admin.move_replicas({(T0, NODE_ID): "/d"}),
+    "topics.create": lambda admin: admin.topics.create(NewTopic(name="t")),
+    "topics.create_unless_there": lambda admin: admin.topics.create_unless_there(NewTopic(name="t")),
+    "topics.delete": lambda admin: admin.topics.delete("t"),
+    "topics.create_partitions": lambda admin: admin.topics.create_partitions("t", 2),
+    "topics.eligible_leaders": lambda admin: admin.topics.eligible_leaders(["t"]),
+    "topics.delete_records": lambda admin: admin.topics.delete_records({T0: 1}),
+    "topics.delete_records_that_can_be": lambda admin: admin.topics.delete_records_that_can_be({T0: 1}),
+    "configs.describe": lambda admin: admin.configs.describe(ResourceType.TOPIC, "t"),
+    "configs.alter": lambda admin: admin.configs.alter(
+        ResourceType.TOPIC, "t", [ConfigChange("retention.ms", ConfigOperation.DELETE)]
+    ),
+    "configs.resources": lambda admin: admin.configs.resources(ResourceType.GROUP),
+    "groups.listings": lambda admin: admin.groups.listings(),
+    "groups.describe": lambda admin: admin.groups.describe("g"),
+    "groups.delete": lambda admin: admin.groups.delete("g"),
+    "groups.remove_members": lambda admin: admin.groups.remove_members("g", "why"),
+    "groups.offsets": lambda admin: admin.groups.offsets("g", [T0]),
+    "groups.set_offsets": lambda admin: admin.groups.set_offsets("g", {T0: OffsetAndMetadata(1)}),
+    "groups.delete_offsets": lambda admin: admin.groups.delete_offsets("g", [T0]),
+    "partitions.elect_leaders": lambda admin: admin.partitions.elect_leaders(ElectionType.PREFERRED, [T0]),
+    "partitions.balance_leaders": lambda admin: admin.partitions.balance_leaders(BalanceAction.TELL),
+    "partitions.reassign": lambda admin: admin.partitions.reassign({T0: [NODE_ID]}),
+    "partitions.reassignments": lambda admin: admin.partitions.reassignments(),
+    "features.describe": lambda admin: admin.features.describe(),
+    "features.update": lambda admin: admin.features.update({"f": 1}, UpgradeType.UPGRADE),
+    "quorum.describe": lambda admin: admin.quorum.describe(),
+    "quorum.add_voter": lambda admin: admin.quorum.add_voter(1, UUID(int=1), []),
+    "quorum.remove_voter": lambda admin: admin.quorum.remove_voter(1, UUID(int=1)),
+    "quorum.resign": lambda admin: admin.quorum.resign(LED),
+    "quorum.metadata_of": lambda admin: admin.quorum.metadata_of(NODE_ID),
+    "quorum.metrics_of": lambda admin: admin.quorum.metrics_of(NODE_ID),
+    "storage_groups.create": lambda admin: admin.storage_groups.create(),
+}
+FROM_METADATA = {
+    "topics.names",
+    "topics.describe",
+    "topics.is_there",
+    "topics.wait_until_led",
+    "storage_groups.describe",
+    "storage_groups.members",
+}
+"""They make something of Metadata's answer, whose errors are each topic's own."""
+PASSED_OVER = (ApiKey.DESCRIBE_TOPIC_PARTITIONS,)
+"""Asked for what is known besides of topics that Metadata has told of: rows with an error know nothing more."""
+
+
+def sample(cls: type[Message]) -> Message:
+    """An answer with one row in each array, about partition 0 of topic `t`."""
+    values: dict[str, Any] = {}
+    for name, item in cls.__fields__.items():
+        if not isinstance(item.kind, str):
+            values[name] = [sample(item.kind)] if item.is_array else item.new_default()
+        elif item.kind == "string" and not item.is_array and name in ("name", "topic", "topic_name"):
+            values[name] = "t"
+    return cls(**values)
+
+
+def places(cls: type[Message], version: int, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Where in an answer an error code stands."""
+    for name, item in cls.__fields__.items():
+        if not item.is_in(version):
+            continue
+        if name == "error_code":
+            yield (*path, name)
+        elif not isinstance(item.kind, str) and item.is_array:
+            yield from places(item.kind, version, (*path, name))
+
+
+def refused_at(message: Message, path: tuple[str, ...]) -> Message:
+    row = message
+    for name in path[:-1]:
+        row = getattr(row, name)[0]
+    setattr(row, path[-1], REFUSED)
+    return message
+
+
+class Answering:
+    """Answers all APIs with samples; one of them with an error somewhere."""
+
+    def __init__(self) -> None:
+        self.cluster = FakeCluster()
+        self.asked: dict[ApiKey | OwnApiKey, int] = {}
+        """APIs with the version in which they were asked."""
+        self.refused: tuple[ApiKey | OwnApiKey, tuple[str, ...]] | None = None
+
+    def __call__(self, header: RequestHeader, request: Message) -> Reply:
+        if header.api_key in OF_THE_CLUSTER:
+            return self.cluster(header, request)
+        key = api_of(header.api_key).key
+        self.asked[key] = header.api_version
+        answer = sample(api_of(key).response_class)
+        return refused_at(answer, self.refused[1]) if self.refused is not None and self.refused[0] == key else answer
+
+
+def methods(part: object) -> Iterator[str]:
+    return (name for name, it in inspect.getmembers(part, inspect.iscoroutinefunction) if not name.startswith("_"))
+
+
+def test_every_method_is_here() -> None:
+    admin = Admin("127.0.0.1:1")
+    parts = {name: part for name, part in vars(admin).items() if type(part).__name__.endswith("Admin")}
+    assert len(parts) == 7
+    known = {*methods(admin), *(f"{part}.{name}" for part, it in parts.items() for name in methods(it))}
+    assert known == CALLS.keys() | FROM_METADATA
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_no_error_is_passed_over(name: str) -> None:
+    call, answering = CALLS[name], Answering()
+    async with fake_broker(answering) as broker:
+        answering.cluster.broker = broker
+        async with Admin([broker.address], SETTINGS) as admin:
+            assert REFUSED.name not in repr(await call(admin))
+            for key, version in list(answering.asked.items()):
+                for path in places(api_of(key).response_class, version):
+                    answering.refused = key, path
+                    is_told = key not in PASSED_OVER or len(path) == 1
+                    assert await _is_told(call(admin)) is is_told, f"{key.name}: {'.'.join(path)}"
+
+
+async def _is_told(call: Awaitable[object]) -> bool:
+    try:
+        return REFUSED.name in repr(await call)
+    except KafkaError as error:
+        return error.code is REFUSED
