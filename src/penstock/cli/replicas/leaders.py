@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from penstock.cli.replicas.leader_balance import WHICH_LACK, balance
+from penstock.cli.replicas.leader_balance import WHICH, balance
 from penstock.cli.replicas.leadership import TOPIC, Leadership, Rates, loads, look, rates
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, declared, option
@@ -83,8 +83,8 @@ def show(session: BrokerSession, pattern: str | None = TOPIC, as_json: bool = JS
     if as_json:
         partitions = [(one.topic, one.partition, row.leader, row.replicas[0]) for one, row in elsewhere]
         objects = as_objects(["topic", "partition", "leader", "should_lead"], partitions)
-        lacking = now.under_replicated
-        print_json({"brokers": as_objects(columns, brokers), "elsewhere": objects, "under_replicated": lacking})
+        behind = now.catching_up
+        print_json({"brokers": as_objects(columns, brokers), "elsewhere": objects, "catching_up": behind})
         return
     print_table([*columns, "IN SERVICE"], [(*row, row[0] not in now.away) for row in brokers])
     print_table(
@@ -107,7 +107,8 @@ def balance_command(
 ) -> None:
     """Let everybody lead what they should: one partition at a time in the whole cluster, the smallest first.
 
-    Nothing moves while any partition lacks a replica in sync. Ctrl-C stops it after the move that is under way.
+    Nothing moves while the replica of any partition catches up. What a broker should lead that is out of service stays
+    where it is. Ctrl-C stops it after the move that is under way.
     """
 
     async def work(admin: Admin) -> None:
@@ -186,9 +187,9 @@ def _show_moves(now: Leadership, *, as_json: bool) -> None:
 
 
 def _say_what_stops_it(now: Leadership) -> None:
-    if now.under_replicated:
+    if now.catching_up:
         say(
-            f"{now.under_replicated} partitions lack a replica in sync: nothing moves until they have it; {WHICH_LACK}",
+            f"{now.catching_up} partitions have a replica that catches up: nothing moves until it is in sync; {WHICH}",
             err=True,
         )
 

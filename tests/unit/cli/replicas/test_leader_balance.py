@@ -82,9 +82,20 @@ async def test_it_ends_when_nothing_is_under_way_any_more(
 
 async def test_it_says_why_it_waits(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     afterwards(monkeypatch, 1, 1)
-    waiting = RESTING.replace(is_balancing=True, under_replicated=3)
+    waiting = RESTING.replace(is_balancing=True, catching_up=3)
     await balance(World(waiting, waiting, RESTING).admin, led_by(2, 2), as_json=False)
-    assert capsys.readouterr().err.count("waiting: 3 partitions lack a replica in sync") == 1
+    assert capsys.readouterr().err.count("waiting: 3 partitions have a replica that catches up") == 1
+
+
+def test_a_replica_catches_up_if_it_is_not_out() -> None:
+    now = led_by(2, 2)
+    behind = now.partitions[PARTITIONS[0]].replace(isr=[2])
+    assert now.catching_up == 0
+    assert now.replace(partitions=now.partitions | {PARTITIONS[0]: behind}).catching_up == 1
+    out = behind.replace(offline_replicas=[1])
+    assert now.replace(partitions=now.partitions | {PARTITIONS[0]: out}).catching_up == 0
+    group = behind.replace(topic="__storage_group")
+    assert now.replace(partitions={group.topic_partition: group}).catching_up == 0
 
 
 async def test_what_is_left_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
