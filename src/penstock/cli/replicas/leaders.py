@@ -1,6 +1,6 @@
 """`penstock leaders`: plan who should lead which partition, compare that with who does, and balance."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import click
@@ -34,6 +34,11 @@ def plan(
     session: BrokerSession,
     pattern: str | None = TOPIC,
     by: str = option("What is even.", type=click.Choice(["count", "bytes"]), default="count", show_default=True),
+    racks: str | None = option(
+        "Partitions are led in the first of these racks that has a replica of them.",
+        "--ordered-racks",
+        metavar="RACK,...",
+    ),
     measure: float = option(
         "With --by bytes: for how long to look at how logs grow.",
         min=0.1,
@@ -47,9 +52,10 @@ def plan(
 ) -> None:
     """Show who should lead each partition, as evenly as replicas allow; --execute makes that the plan.
 
-    Racks decide among plans that are equally even. What `leader.balance.pinned` lists stays where it is pinned. Nobody
-    leads anything else for it: the balancer brings leadership there, or `penstock leaders balance`. A storage group is
-    planned as its partition of __storage_group, and counts as all that is in it.
+    Racks decide among plans that are equally even, or say with --ordered-racks where to lead at all. What
+    `leader.balance.pinned` lists stays where it is pinned. Nobody leads anything else for it: the balancer brings
+    leadership there, or `penstock leaders balance`. A storage group is planned as its partition of __storage_group, and
+    counts as all that is in it.
     """
 
     async def work(admin: Admin) -> tuple[Leadership, Mapping[TopicPartition, int], Rates | None]:
@@ -58,7 +64,7 @@ def plan(
             say(words, err=True)
         now = now.limited_to(pattern)
         measured = await rates(admin, now, measure) if by == "bytes" else None
-        ideal = _ideal(now, measured)
+        ideal = _ideal(now, measured, ordered_racks(racks, now))
         if execute:
             await _write(admin, now, ideal)
         return now, ideal, measured
@@ -121,10 +127,19 @@ def balance_command(
     session.run(work)
 
 
-def _ideal(now: Leadership, measured: Rates | None) -> dict[TopicPartition, int]:
+def ordered_racks(text: str | None, now: Leadership) -> list[str]:
+    """Raises click.ClickException for a rack without a broker."""
+    racks = [] if text is None else [rack.strip() for rack in text.split(",")]
+    for rack in racks:
+        if rack not in now.racks.values():
+            raise click.ClickException(f"--ordered-racks: no broker is in rack {rack!r}")
+    return racks
+
+
+def _ideal(now: Leadership, measured: Rates | None, racks: Sequence[str]) -> dict[TopicPartition, int]:
     replicas = {partition: row.replicas for partition, row in now.partitions.items()}
     weights = now.counts if measured is None else weights_by_rate(measured)
-    ideal = ideal_leaders(replicas, now.racks, weights=weights, pinned=now.pinned)
+    ideal = ideal_leaders(replicas, now.racks, weights=weights, pinned=now.pinned, ordered_racks=racks)
     return {partition: ideal[partition] for partition in sorted(replicas)}
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.cli.replicas import leader_balance
 from penstock.cli.replicas.leader_balance import balance
+from penstock.cli.replicas.leaders import ordered_racks
 from penstock.cli.replicas.leadership import Leadership, loads, rates, sizes
 from penstock.client.admin import Admin, LogDirDescription, ReplicaSize
 from penstock.client.admin.partitions import Balance
@@ -158,6 +159,13 @@ async def test_a_group_carries_what_its_partitions_carry() -> None:
     world.sizes = [{1: [500, 500], 2: [30, 4]}]
     assert await sizes(world.admin, with_a_group({})) == {GROUP: 34}
     assert loads(with_a_group({}).leaders.items(), with_a_group({}).counts) == {2: 3}
+
+
+def test_racks_in_order_are_those_of_brokers() -> None:
+    now = led_by(1, 1).replace(racks={1: "a", 2: "b", 3: None})
+    assert ordered_racks("b, a", now) == ["b", "a"]
+    with pytest.raises(click.ClickException, match="--ordered-racks: no broker is in rack 'c'"):
+        ordered_racks("b,c", now)
 
 
 def test_a_pin_that_changes_nothing_is_told_of() -> None:
