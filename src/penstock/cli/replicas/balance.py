@@ -10,11 +10,13 @@ import click
 from penstock.cli.replicas.balance_moves import BalanceMoves
 from penstock.cli.replicas.leadership import TOPIC, Leadership, look, rates, sizes
 from penstock.cli.replicas.move_targets import cordoned
-from penstock.cli.replicas.partition_files import assignment_text, replicas_in
+from penstock.cli.replicas.partition_files import replicas_in
+from penstock.cli.replicas.planned_moves import PLAN_FILE, as_moves, print_moves, write_plan
+from penstock.cli.replicas.relief import relieve_command
 from penstock.cli.replicas.replication_throttles import limit_option
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, declared, option
-from penstock.cli.terminal.output import Value, as_objects, joined, print_json, print_table, show_bytes
+from penstock.cli.terminal.output import Value, as_objects, print_json, print_table, show_bytes
 from penstock.cli.terminal.session import BrokerSession
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
@@ -59,7 +61,7 @@ def command() -> None:
 def plan(
     session: BrokerSession,
     wishes: Wishes,
-    path: Path | None = option("Write it, as kafka-reassign-partitions.sh reads.", "--file", exists=False),
+    path: Path | None = PLAN_FILE,
     as_json: bool = JSON,
 ) -> None:
     """Show which replicas should move where, and what brokers have before and after; nothing moves.
@@ -70,11 +72,7 @@ def plan(
     """
     found = session.run(lambda admin: _propose(admin, wishes))
     _show(found, as_json=as_json)
-    if path is not None:
-        try:
-            path.write_text(assignment_text(found.targets) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise click.ClickException(f"the plan could not be written to {path}: {error.strerror}") from None
+    write_plan(path, found.targets)
 
 
 @command.command("execute")
@@ -103,6 +101,9 @@ def execute(
         await BalanceMoves(admin, throttle, at_once).run(targets)
 
     session.run(work)
+
+
+command.add_command(relieve_command)
 
 
 async def _propose(admin: Admin, wishes: Wishes) -> Proposal:
@@ -152,10 +153,6 @@ def _show(found: Proposal, *, as_json: bool) -> None:
     if as_json:
         keys = ["broker", "rack", "replicas", "disk_bytes", "bytes_per_second"]
         keys += [f"{key}_planned" for key in keys[2:]]
-        moves = [
-            {"topic": one.topic, "partition": one.partition, "replicas": before[one], "planned": nodes}
-            for one, nodes in found.targets.items()
-        ]
         left = [
             {
                 "broker": one.broker,
@@ -165,7 +162,9 @@ def _show(found: Proposal, *, as_json: bool) -> None:
             }
             for one in found.left
         ]
-        print_json({"brokers": as_objects(keys, brokers), "partitions": moves, "uneven": left})
+        print_json(
+            {"brokers": as_objects(keys, brokers), "partitions": as_moves(before, found.targets), "uneven": left}
+        )
         return
     columns = ["BROKER", "RACK", "REPLICAS", "DISK", "BYTES/S"]
     rows: list[tuple[Value, ...]] = [
@@ -173,14 +172,7 @@ def _show(found: Proposal, *, as_json: bool) -> None:
         for node, rack, count, disk, rate, later, disk_later, rate_later in brokers
     ]
     print_table([*columns, *(f"{column} PLANNED" for column in columns[2:])], rows)
-    print_table(
-        ["TOPIC", "PARTITION", "DISK", "REPLICAS", "PLANNED"],
-        [
-            (one.topic, one.partition, show_bytes(found.carried[one].disk_bytes), joined(before[one]), joined(nodes))
-            for one, nodes in found.targets.items()
-        ],
-        empty="nothing should move",
-    )
+    print_moves(before, found.targets, {one: found.carried[one].disk_bytes for one in found.targets})
     _show_left(found.left)
 
 
