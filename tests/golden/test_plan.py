@@ -11,7 +11,7 @@ class PlanLecture:
 
     def handle(self, line: str) -> Iterable[str]:
         command, *words = line.split()
-        return list(getattr(self, f"_{command}")(*words))
+        return list(getattr(self, f"_{command.replace('-', '_')}")(*words))
 
     def _brokers(self, *brokers: str) -> Iterator[str]:
         """Each by its id, or `id=rack`."""
@@ -20,6 +20,7 @@ class PlanLecture:
         self.counts: dict[Partition, int] = {}
         self.rates: dict[Partition, float] = {}
         self.pinned: dict[Partition, int] = {}
+        self.ordered_racks: tuple[str, ...] = ()
         return iter(())
 
     def _topic(self, name: str, *partitions: str) -> Iterator[str]:
@@ -41,6 +42,10 @@ class PlanLecture:
         self.pinned[self._named(partition)] = int(broker)
         return iter(())
 
+    def _ordered_racks(self, *racks: str) -> Iterator[str]:
+        self.ordered_racks = racks
+        return iter(())
+
     def _plan(self) -> Iterator[str]:
         ideal, leads = self._ideal(), Counter[int]()
         for partition, leader in sorted(ideal.items()):
@@ -58,7 +63,9 @@ class PlanLecture:
     def _ideal(self) -> dict[Partition, int]:
         rates = {one: self.rates.get(one, 0.0) for one in self.replicas}
         weights = weights_by_rate(rates) if self.rates else self.counts
-        return ideal_leaders(self.replicas, self.racks, weights=weights, pinned=self.pinned)
+        return ideal_leaders(
+            self.replicas, self.racks, weights=weights, pinned=self.pinned, ordered_racks=self.ordered_racks
+        )
 
     @staticmethod
     def _named(text: str) -> Partition:

@@ -57,6 +57,25 @@ def test_no_single_move_makes_a_plan_by_bytes_better(replicas: Replicas, sizes: 
         assert all(squares(plan | {partition: node}, weights) >= now for node in nodes)
 
 
+def rank(node: int, order: Sequence[str]) -> int:
+    rack = BROKERS[node]
+    return order.index(rack) if rack in order else len(order)
+
+
+@given(st.data(), some_replicas, st.lists(st.sampled_from("abc"), unique=True))
+def test_each_is_led_in_the_first_rack_that_has_it_and_evenly_there(
+    data: st.DataObject, replicas: Replicas, order: list[str]
+) -> None:
+    pinned = data.draw(pins(replicas))
+    plan = ideal_leaders(replicas, BROKERS, pinned=pinned, ordered_racks=order)
+    first = {one: min(rank(node, order) for node in nodes) for one, nodes in replicas.items()}
+    able = {one: [node for node in nodes if rank(node, order) == first[one]] for one, nodes in replicas.items()}
+    able |= {one: [node] for one, node in pinned.items() if node in replicas[one]}
+    plans, weights = every_plan(able, {}), dict.fromkeys(replicas, 1)
+    assert plan in plans
+    assert squares(plan, weights) == min(squares(other, weights) for other in plans)
+
+
 @given(some_replicas)
 def test_a_plan_that_is_carried_out_stays(replicas: Replicas) -> None:
     plan = ideal_leaders(replicas, BROKERS)

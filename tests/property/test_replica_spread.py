@@ -18,8 +18,8 @@ def named(rows: Sequence[Sequence[int]]) -> dict[Partition, list[int]]:
     return {("t", index): list(nodes) for index, nodes in enumerate(rows)}
 
 
-def cost(replicas: Replicas, carried: Mapping[Partition, Carried]) -> float:
-    """The sum of the squares of what brokers have, each by the whole of it, worked out from the beginning."""
+def cost(replicas: Replicas, carried: Mapping[Partition, Carried], capacities: Mapping[int, float]) -> float:
+    """The sum of the squares of what brokers have, each by its capacity, worked out from the beginning."""
     total = 0.0
     for respect, importance in enumerate(IMPORTANCE):
         shares: Counter[int] = Counter()
@@ -28,24 +28,27 @@ def cost(replicas: Replicas, carried: Mapping[Partition, Carried]) -> float:
             for node in nodes:
                 shares[node] += weight  # type: ignore[assignment]
         mean = sum(shares.values()) / len(RACKS)
-        total += importance * sum((share / mean) ** 2 for share in shares.values()) if mean else 0.0
+        total += (
+            importance * sum((share / mean) ** 2 / capacities[node] for node, share in shares.items()) if mean else 0
+        )
     return total
 
 
 some_replicas = st.lists(
     st.lists(st.sampled_from([*RACKS]), min_size=1, max_size=3, unique=True), min_size=1, max_size=12
 ).map(named)
+capacities = st.fixed_dictionaries(dict.fromkeys(RACKS, st.floats(0.1, 10)))
 loads = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=12, max_size=12)
 
 
-@given(some_replicas, loads)
+@given(some_replicas, loads, capacities)
 def test_a_plan_is_more_even_and_takes_no_rack_away(
-    replicas: dict[Partition, list[int]], rows: list[tuple[int, float]]
+    replicas: dict[Partition, list[int]], rows: list[tuple[int, float]], capacities: dict[int, float]
 ) -> None:
     carried = {partition: Carried(*row) for partition, row in zip(replicas, rows, strict=False)}
-    changes = spread(replicas, carried, RACKS).targets
+    changes = spread(replicas, carried, RACKS, capacities=capacities).targets
     after = replicas | changes
-    assert changes == {} or cost(after, carried) < cost(replicas, carried)
+    assert changes == {} or cost(after, carried, capacities) < cost(replicas, carried, capacities)
     for partition, nodes in after.items():
         assert len(set(nodes)) == len(nodes) == len(replicas[partition])
         assert len({RACKS[node] for node in nodes}) >= len({RACKS[node] for node in replicas[partition]})
@@ -61,6 +64,14 @@ def test_a_new_broker_gets_its_share() -> None:
     assert Counter(node for nodes in after.values() for node in nodes) == {1: 4, 2: 4, 3: 4}
     empty = replicas | spread(replicas, even(6, 0, 0.0), NO_RACKS).targets
     assert Counter(node for nodes in empty.values() for node in nodes) == {1: 4, 2: 4, 3: 4}
+
+
+def test_a_broker_has_its_part_by_its_capacity() -> None:
+    replicas = named([[1], [2]] * 6)
+    after = replicas | spread(replicas, even(12), NO_RACKS, capacities={3: 2.0, 2: 0.0001}).targets
+    assert Counter(node for nodes in after.values() for node in nodes) == {1: 4, 3: 8}
+    again = spread(after, even(12), NO_RACKS, capacities={1: 40.0, 2: 0.004, 3: 80.0})
+    assert again == Spread({}, []), "capacities say how brokers compare, in any unit"
 
 
 def test_what_is_even_enough_stays() -> None:

@@ -27,7 +27,7 @@ from penstock.controller.eligible_leaders import MIN_ISR, keeps_track
 from penstock.controller.partition_change import UNCLEAN_LEADER_ELECTION, Electorate
 from penstock.controller.upkeep import UNTIL_MOVED
 from penstock.metadata.image import ClusterImage, ConfigResource, PartitionImage, ResourceType
-from penstock.metadata.partition_index import Partitions, each
+from penstock.metadata.partition_index import Partitions, Place, each
 from penstock.metadata.topics import NO_LEADER
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
@@ -216,8 +216,14 @@ def _check_index(image: ClusterImage) -> None:
     with_preferred = [(name, i, p) for name, i, p in every if image.topics[name].storage_group is None]
     moved = [(name, i) for name, i, p in with_preferred if p.leader not in (NO_LEADER, p.replicas[0])]
     _same(image.index.moved, moved)
-    lacking = [(name, i) for name, i, p in by_isr if len(p.isr) < len(p.replicas)]
-    _same(image.index.under_replicated, lacking)
+    behind: dict[Place, list[tuple[str, int]]] = {}
+    for name, i, p in by_isr:
+        for replica in p.replicas:
+            if replica not in p.isr:
+                behind.setdefault((replica, p.directory_of(replica)), []).append((name, i))
+    must(behind.keys() == image.index.behind.keys(), "the index names other places where replicas are behind")
+    for place, expected in behind.items():
+        _same(image.index.behind[place], expected)
     for broker_id in image.index.preferred_brokers():
         preferred = [(name, i) for name, i, p in with_preferred if p.replicas[0] == broker_id]
         _same(image.index.preferred(broker_id), preferred)

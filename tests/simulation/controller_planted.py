@@ -157,7 +157,7 @@ def a_move_of_the_controller_before_forgotten(monkeypatch: pytest.MonkeyPatch) -
 
 
 def moves_whatever_is_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The balancer does not wait until all replicas are in sync."""
+    """The balancer does not wait for replicas that catch up."""
     monkeypatch.setattr(balancer, "waits_for_replicas", lambda image: False)
 
 

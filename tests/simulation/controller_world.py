@@ -270,9 +270,9 @@ class ControllerWorld:
         if self.settings.leader_balance.interval_ms is None or self.controller.state.balancer.late:
             self.submit(BalanceLeadersRequest(action=BalanceAction.BEGIN))
         for _ in range(400):
-            if self.image.index.under_replicated or self._moved or self.groups.healed(self.image):
+            if self.image.index.behind or self._moved or self.groups.healed(self.image):
                 self._heal_on()
-        must(not self.image.index.under_replicated, "a replica is not in sync though all is well")
+        must(not self.image.index.behind, "a replica is not in sync though all is well")
         must(not self._moved, "leadership is not balanced though all is well")
         wrong = self.groups.healed(self.image)
         must(not wrong, wrong)

@@ -57,6 +57,10 @@ def test_a_broker_is_drained_and_forgotten_when_it_is_stopped(four: Cluster) -> 
     assert "Broker 4 has no replicas any more; " in said
     assert "Clearing topic-level throttles on topics __storage_group,t" in said
     assert "Broker 4 gets no new replicas until `penstock configs --alter --broker 4 --delete-config" in said
+    shown = penstock(four, "cluster", "drain-status").stdout
+    assert "broker 4 has no replicas, and may be stopped\n" in shown
+    (status,) = json.loads(penstock(four, "cluster", "drain-status", "--json").stdout)
+    assert (status["broker"], status["state"], status["cordoned"], status["replicas"]) == (4, "drained", True, 0)
     penstock(four, "topics", "--create", "--topic", "later", "--partitions", "12", "--replication-factor", "2")
     for topic in ("t", "c", "__storage_group", "later"):
         assert {node for nodes in replicas(four, topic) for node in nodes} == {1, 2, 3}

@@ -1,6 +1,7 @@
 """BalanceLeaders: a person lets leadership go to preferred replicas now, or stops that, and hears how far it is."""
 
 from penstock.controller.decision import ControllerState, Decision
+from penstock.leadership.balancer import count_catching_up
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.requests.own_apis import BalanceAction, BalanceLeadersRequest, BalanceLeadersResponse
 
@@ -19,7 +20,7 @@ def decide_balance_leaders(
     reply = BalanceLeadersResponse(
         is_balancing=balancer.is_balancing,
         moved=balancer.moved,
-        under_replicated=sum(bits.bit_count() for bits in state.image.index.under_replicated.values()),
+        catching_up=count_catching_up(state.image),
         late=list(balancer.late),
     )
     if move is not None:

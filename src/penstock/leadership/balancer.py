@@ -8,7 +8,7 @@ time.
 | --- | --- | --- |
 | resting | the interval is over, and too much is led by others; or a client asks | balancing |
 | balancing | the preferred replica of some partition does not lead it, is in sync and may lead | it is offered |
-| | the same, and some partition lacks a replica in sync | it waits until none does |
+| | the same, and a replica of some partition catches up | it waits until none does |
 | | there is no such partition, or a client has asked to stop | resting |
 | it is offered | its leader hands over (`transfer`), or does not in time | a move is under way |
 | | the partition has changed | balancing |
@@ -19,6 +19,9 @@ Too much is led by others if for any broker more than `leader.imbalance.per.brok
 so. A broker that has not taken over in time gets nothing more in that round, and none begins with it until it has
 applied the move that it missed; then it is as good as any. A client that asks begins anew with all.
 
+A replica that is not in sync catches up if its broker is in service and its disk is online. One that is out keeps
+nothing waiting but what it should lead itself: nobody knows when it will be back.
+
 A controller that takes over cannot know whether a move of the one before it is under way: it begins when all
 brokers know what was decided before, or after the time-out. The image alone says whether a move was made: a decision
 whose records could not be appended leaves nothing behind.
@@ -28,12 +31,13 @@ move is made when the taker has claimed it. Where its leader does not hand over 
 next interval is over or a client asks.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 from uuid import UUID
 
 from penstock.metadata.image import ClusterImage, PartitionImage
-from penstock.metadata.partition_index import each
+from penstock.metadata.partition_index import Partitions, each
+from penstock.metadata.topics import is_online
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.value import Value
 
@@ -251,8 +255,24 @@ class Balancer:
 
 
 def waits_for_replicas(image: ClusterImage) -> bool:
-    """Nothing may move while a partition lacks a replica in sync, perhaps because it is being reassigned."""
-    return bool(image.index.under_replicated)
+    """Nothing may move while a replica catches up, perhaps because its partition is being reassigned."""
+    return any(True for _ in _catching_up(image))
+
+
+def count_catching_up(image: ClusterImage) -> int:
+    """Partitions with such a replica."""
+    found: Partitions = {}
+    for partitions in _catching_up(image):
+        for topic, bits in partitions.items():
+            found[topic] = found.get(topic, 0) | bits
+    return sum(bits.bit_count() for bits in found.values())
+
+
+def _catching_up(image: ClusterImage) -> Iterator[Partitions]:
+    for (broker_id, directory), partitions in image.index.behind.items():
+        broker = image.brokers.get(broker_id)
+        if broker is not None and broker.active and is_online(directory, broker.directories):
+            yield partitions
 
 
 def is_uneven(image: ClusterImage, least_percent: int) -> bool:

@@ -3,7 +3,7 @@
 A partition can be led by any of its replicas whose broker is registered, also by one that is down at the moment: a plan
 is for a cluster that is whole. It weighs one, or by the bytes that it carries. Out of all plans that is taken which
 
-1. leads what is pinned where it is pinned,
+1. leads what is pinned where it is pinned, and all else in the first of the `ordered_racks` that has a replica of it,
 2. makes the sum of the squares of the brokers' loads small, that is: loads them evenly,
 3. and, where that leaves a choice, loads the racks evenly.
 
@@ -45,11 +45,14 @@ def ideal_leaders(
     *,
     weights: Mapping[PartitionT, int] | None = None,
     pinned: Mapping[PartitionT, int] | None = None,
+    ordered_racks: Sequence[str] = (),
 ) -> dict[PartitionT, int]:
     """`replicas` names the leader that is preferred now first.
 
-    A pin to a broker that has no replica is passed over, and a partition without any registered broker stays.
+    A pin to a broker that has no replica is passed over, and a partition without any registered broker stays. One
+    without a replica in any of `ordered_racks` may be led by any of its replicas.
     """
+    ranks = {rack: rank for rank, rack in enumerate(ordered_racks)}
     ideal = {partition: nodes[0] for partition, nodes in replicas.items()}
     loads: _Loads[PartitionT] = _Loads(racks)
     for partition, nodes in sorted(replicas.items()):
@@ -59,6 +62,9 @@ def ideal_leaders(
         pin = (pinned or {}).get(partition)
         if pin in able:
             able = [pin]
+        else:
+            rank_of = {node: ranks.get(racks[node] or "", len(ranks)) for node in able}
+            able = [node for node in able if rank_of[node] == min(rank_of.values())]
         ideal[partition] = able[0]
         loads.put(partition, 1 if weights is None else weights[partition], able)
     for _ in range(MAX_STEPS * len(replicas)):

@@ -1,12 +1,13 @@
 """Where replicas should lie: moves after which disks and traffic are spread over the brokers more evenly.
 
 A replica counts by the bytes on its disk, by the bytes a second that it is written, and a little by being there. For
-each of these a broker has a share, which is 1 where it has the mean; the sum of the squares of all shares is to be
-small, and each step makes it smaller. First disks and traffic become even, and then the number of replicas. A step goes
+each of these a broker has a share, which is 1 where it has its part of what there is: as much as any other, or in
+proportion to its capacity. The sum of the squares of all shares, each times the capacity, is smallest where all are 1,
+and each step makes it smaller. First disks and traffic become even, and then the number of replicas. A step goes
 from a broker that has more than its share, and is the one that evens most for each byte that has to be copied: a move,
 or where no move helps, an exchange of two replicas. Partitions keep as many racks as they have.
 
-It ends when no broker has more than `tolerance` above the mean, when no step helps any more, or after `most_moves`:
+It ends when no broker has more than `tolerance` above its part, when no step helps any more, or after `most_moves`:
 then it is time to look again. What is left is told with the reason.
 """
 
@@ -36,7 +37,7 @@ SAMPLED: Final = 50
 """Replicas of a broker, from the largest to the smallest, that are tried in exchanges."""
 
 Weight = tuple[float, ...]
-"""How much a replica adds to the share of its broker, in each respect."""
+"""How much a replica adds to the share of a broker of capacity 1, in each respect."""
 
 
 class Carried(Value):
@@ -45,7 +46,7 @@ class Carried(Value):
 
 
 class Excess(Value):
-    """A broker that keeps more than the tolerance: `share` is 1 where it has the mean."""
+    """A broker that keeps more than the tolerance: `share` is 1 where it has its part."""
 
     broker: int
     respect: Respect
@@ -75,13 +76,15 @@ def spread(
     racks: Racks,
     *,
     closed: Collection[int] = (),
+    capacities: Mapping[int, float] | None = None,
     tolerance: float = 0.1,
     most_moves: int = 50,
 ) -> Spread[PartitionT]:
     """`racks` names the brokers in service, of which the `closed` ones get nothing; partitions with a replica on any
-    other broker stay where they are.
+    other broker stay where they are. A broker that has no capacity in `capacities` has 1.
     """
-    shares = _Shares({one: list(nodes) for one, nodes in sorted(replicas.items())}, carried, racks, closed)
+    capacity = _scaled({node: (capacities or {}).get(node, 1.0) for node in racks})
+    shares = _Shares({one: list(nodes) for one, nodes in sorted(replicas.items())}, carried, racks, closed, capacity)
     changed: dict[PartitionT, list[int]] = {}
     is_limited = False
     while step := shares.best_step(1 + tolerance):
@@ -103,8 +106,10 @@ class _Shares(Generic[PartitionT]):
         carried: Mapping[PartitionT, Carried],
         racks: Racks,
         closed: Collection[int],
+        capacity: Mapping[int, float],
     ) -> None:
         self._closed = closed
+        self._capacity = capacity
         self._replicas = replicas
         self._racks = racks
         self._weights = _weights(replicas, carried, racks)
@@ -131,7 +136,7 @@ class _Shares(Generic[PartitionT]):
         for respects in (FIRST, (Respect.COUNT,)):
             over = [node for node in self._racks if self._excessive(node, respects, most)]
             for steps in (self._moves, self._exchanges):
-                for giver in sorted(over, key=lambda node: (-max(self._of_broker[node][it] for it in respects), node)):
+                for giver in sorted(over, key=lambda node: (-max(self._share(node, it) for it in respects), node)):
                     found = steps(giver, self._excessive(giver, respects, most))
                     best = max(found, key=lambda it: it[0], default=None)
                     if best is not None:
@@ -144,10 +149,13 @@ class _Shares(Generic[PartitionT]):
                 reason = FULL if is_limited else STUCK
                 if self._pinned[node]:
                     reason += f"; {self._pinned[node]} of its replicas stay, as others of theirs are out of service"
-                yield Excess(node, respect, self._of_broker[node][respect], reason)
+                yield Excess(node, respect, self._share(node, respect), reason)
 
     def _excessive(self, node: int, respects: Sequence[Respect], most: float) -> list[Respect]:
-        return [respect for respect in respects if self._of_broker[node][respect] > most]
+        return [respect for respect in respects if self._share(node, respect) > most]
+
+    def _share(self, node: int, respect: Respect) -> float:
+        return self._of_broker[node][respect] / self._capacity[node]
 
     def _moves(self, giver: int, respects: Sequence[Respect]) -> Iterator[tuple[float, _Step[PartitionT]]]:
         for partition in self._held[giver]:
@@ -179,9 +187,10 @@ class _Shares(Generic[PartitionT]):
 
     def _value(self, weight: Weight, giver: int, taker: int, respects: Sequence[Respect]) -> float:
         """By how much the squares fall in these respects if so much goes over; 0 if they do not fall in all."""
+        giving, taking = self._capacity[giver], self._capacity[taker]
         rows = zip(self._of_broker[giver], self._of_broker[taker], weight, strict=True)
         gains = [
-            2 * importance * part * (given - taken - part)
+            importance * part * ((2 * given - part) / giving - (2 * taken + part) / taking)
             for importance, (given, taken, part) in zip(IMPORTANCE, rows, strict=True)
         ]
         return sum(gains[respect] for respect in respects) if sum(gains) > LEAST_GAIN else 0.0
@@ -204,6 +213,12 @@ class _Shares(Generic[PartitionT]):
             del self._held[node][partition]
         elif self._may_move(partition):
             self._held[node][partition] = None
+
+
+def _scaled(capacities: dict[int, float]) -> dict[int, float]:
+    """With a mean of 1."""
+    mean = sum(capacities.values()) / max(len(capacities), 1)
+    return {node: capacity / mean for node, capacity in capacities.items()}
 
 
 def _weights(

@@ -8,7 +8,8 @@ Partitions are held by topic, as a number whose bit n stands for partition n: sm
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeVar
+from uuid import UUID
 
 from penstock.metadata.topics import NO_LEADER, PartitionImage
 from penstock.protocol.internal_topics import STORAGE_GROUPS
@@ -16,26 +17,31 @@ from penstock.protocol.internal_topics import STORAGE_GROUPS
 Partitions = dict[str, int]
 """The keys are names of topics; bit n of the number stands for partition n."""
 
-_BY_BROKER: Final = ("_eligible", "_in_sync", "_led", "_preferred")
-_OF_CLUSTER: Final = ("leaderless", "moved", "reassigning", "under_replicated")
+Place = tuple[int, UUID]
+"""A broker, and a directory of it."""
+
+_KeyT = TypeVar("_KeyT", int, Place)
+
+_BY_PLACE: Final = ("_eligible", "_in_sync", "_led", "_preferred", "behind")
+_OF_CLUSTER: Final = ("leaderless", "moved", "reassigning")
 
 
 class PartitionIndex:
-    __slots__ = (*_BY_BROKER, *_OF_CLUSTER)
+    __slots__ = (*_BY_PLACE, *_OF_CLUSTER)
 
     def __init__(self) -> None:
         self._in_sync: dict[int, Partitions] = {}
         self._eligible: dict[int, Partitions] = {}
         self._led: dict[int, Partitions] = {}
         self._preferred: dict[int, Partitions] = {}
+        self.behind: dict[Place, Partitions] = {}
+        """Replicas that are not in sync; none of a storage group, whose ISR does not elect its leader."""
         self.leaderless: Partitions = {}
         self.moved: Partitions = {}
         """Their leader is not the first of their replicas. Partitions in a storage group go with the group, which is
         one of them.
         """
         self.reassigning: Partitions = {}
-        self.under_replicated: Partitions = {}
-        """They have a replica that is not in sync; none of a storage group, whose ISR does not elect its leader."""
 
     def in_sync(self, broker_id: int) -> Partitions:
         """The broker may not be registered any more."""
@@ -73,6 +79,7 @@ class PartitionIndex:
             before.leader == after.leader
             and before.isr == after.isr
             and before.replicas == after.replicas
+            and before.directories == after.directories
             and before.eligible_leader_replicas == after.eligible_leader_replicas
             and before.adding_replicas == after.adding_replicas
             and before.removing_replicas == after.removing_replicas
@@ -90,23 +97,21 @@ class PartitionIndex:
             preferred = after.replicas[0] if after.replicas else NO_LEADER
             _put(self.moved, topic, bit, after.leader not in (NO_LEADER, preferred))
         if not by_consensus:
-            _put(self.under_replicated, topic, bit, len(after.isr) < len(after.replicas))
+            _follow(self.behind, topic, bit, _behind(before), _behind(after))
         _put(self.reassigning, topic, bit, bool(after.adding_replicas or after.removing_replicas))
 
     def removed(self, topic: str) -> None:
         for by_broker in (self._in_sync, self._eligible, self._led, self._preferred):
-            for broker_id in list(by_broker):
-                by_broker[broker_id].pop(topic, None)
-                if not by_broker[broker_id]:
-                    del by_broker[broker_id]
-        for partitions in (self.leaderless, self.moved, self.reassigning, self.under_replicated):
+            _forget(by_broker, topic)
+        _forget(self.behind, topic)
+        for partitions in (self.leaderless, self.moved, self.reassigning):
             partitions.pop(topic, None)
 
     def copy(self) -> "PartitionIndex":
         other = PartitionIndex()
-        for name in _BY_BROKER:
-            by_broker: dict[int, Partitions] = getattr(self, name)
-            setattr(other, name, {broker_id: dict(partitions) for broker_id, partitions in by_broker.items()})
+        for name in _BY_PLACE:
+            by_place: dict[object, Partitions] = getattr(self, name)
+            setattr(other, name, {place: dict(partitions) for place, partitions in by_place.items()})
         for name in _OF_CLUSTER:
             setattr(other, name, dict(getattr(self, name)))
         return other
@@ -137,21 +142,35 @@ def _taken(partitions: Partitions, topic: str, bits: int) -> Iterator[tuple[str,
         yield topic, lowest.bit_length() - 1
 
 
+def _behind(partition: PartitionImage | None) -> tuple[Place, ...]:
+    if partition is None or len(partition.isr) == len(partition.replicas):
+        return ()
+    lacking = (node for node in partition.replicas if node not in partition.isr)
+    return tuple((node, partition.directory_of(node)) for node in lacking)
+
+
 def _follow(
-    by_broker: dict[int, Partitions], topic: str, bit: int, before: tuple[int, ...], after: tuple[int, ...]
+    by_place: dict[_KeyT, Partitions], topic: str, bit: int, before: tuple[_KeyT, ...], after: tuple[_KeyT, ...]
 ) -> None:
-    """The partition belongs to the brokers `after`, and no more to the others of `before`."""
+    """The partition belongs to the places `after`, and no more to the others of `before`."""
     if before == after:
         return
-    for broker_id in before:
-        if broker_id not in after:
-            partitions = by_broker[broker_id]
+    for place in before:
+        if place not in after:
+            partitions = by_place[place]
             _put(partitions, topic, bit, False)
             if not partitions:
-                del by_broker[broker_id]
-    for broker_id in after:
-        if broker_id not in before:
-            _put(by_broker.setdefault(broker_id, {}), topic, bit, True)
+                del by_place[place]
+    for place in after:
+        if place not in before:
+            _put(by_place.setdefault(place, {}), topic, bit, True)
+
+
+def _forget(by_place: dict[_KeyT, Partitions], topic: str) -> None:
+    for place in list(by_place):
+        by_place[place].pop(topic, None)
+        if not by_place[place]:
+            del by_place[place]
 
 
 def _put(partitions: Partitions, topic: str, bit: int, is_one: bool) -> None:

@@ -27,6 +27,7 @@ from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
 from penstock.protocol.requests.own_apis import BalanceAction, BalanceLeadersRequest
 
 DISK = [UUID(int=1000)]
+OTHER_DISKS = [UUID(int=2000), UUID(int=2001)]
 SETTINGS = BalanceSettings(interval_ms=1000, least_percent=10, timeout_ms=500)
 
 
@@ -94,17 +95,61 @@ def test_topics_go_by_their_names() -> None:
     assert (partition(controller, "a")[0], partition(controller, "pairs")[0]) == (1, 2)
 
 
-def test_nothing_moves_while_anything_lacks_a_replica_in_sync() -> None:
+def test_nothing_moves_while_any_replica_catches_up() -> None:
     controller = moved_away()
     topic_id = controller.image.topics["pairs"].topic_id
     controller.apply([PartitionChangeRecord(partition_id=2, topic_id=topic_id, isr=[2])])
     assert tick(controller, 1000) == []
-    assert balance(controller, BalanceAction.TELL).under_replicated == 1
+    assert balance(controller, BalanceAction.TELL).catching_up == 1
     assert controller.next_deadline_ms == 9000, "it is no matter of time, but for the sessions of brokers"
     controller.apply([PartitionChangeRecord(partition_id=2, topic_id=topic_id, isr=[1, 2])])
     assert controller.next_deadline_ms == 0
     tick(controller, 1001)
     assert leaders(controller) == [1, 2, 2]
+
+
+def with_a_replica_that_is_out() -> Controller:
+    """The one of broker 3 in `wide`, as it stops; the balancer may go on to move `pairs`."""
+    controller = moved_away()
+    join(controller, 3, OTHER_DISKS)
+    carry_out(controller, assigned("wide", [1, 3], [1, 3]))
+    carry_out(controller, heartbeat(controller, 3, want_fence=True))
+    return controller
+
+
+def test_a_replica_whose_broker_is_out_holds_nothing_up() -> None:
+    controller = with_a_replica_that_is_out()
+    assert partition(controller, "wide")[1] == (1,), "broker 3 is not in sync"
+    beat(controller, 1, 2)
+    assert balance(controller, BalanceAction.BEGIN).catching_up == 0
+    assert len(tick(controller, 0)) == 1
+    assert leaders(controller) == [1, 2, 2]
+
+
+def test_a_replica_whose_broker_is_back_holds_all_up_until_it_is_in_sync() -> None:
+    controller = with_a_replica_that_is_out()
+    beat(controller, 3)
+    beat(controller, 1, 2, 3)
+    told = balance(controller, BalanceAction.BEGIN)
+    assert told.catching_up == 2, "each partition counts once"
+    assert tick(controller, 0) == []
+    topic_id = controller.image.topics["wide"].topic_id
+    controller.apply([PartitionChangeRecord(partition_id=it, topic_id=topic_id, isr=[1, 3]) for it in (0, 1)])
+    assert len(tick(controller, 0)) == 1
+
+
+def test_a_replica_whose_disk_is_out_holds_nothing_up() -> None:
+    controller = moved_away()
+    join(controller, 3, OTHER_DISKS)
+    carry_out(controller, assigned("wide", [1, 3]))
+    topic_id = controller.image.topics["wide"].topic_id
+    lies_there = [DISK[0], OTHER_DISKS[0]]
+    controller.apply([PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=[1], directories=lies_there)])
+    beat(controller, 1, 2, 3)
+    assert balance(controller, BalanceAction.BEGIN).catching_up == 1
+    beat(controller, 3, offline_log_dirs=OTHER_DISKS[:1])
+    assert balance(controller, BalanceAction.TELL).catching_up == 0
+    assert len(tick(controller, 0)) == 1
 
 
 def test_a_little_may_be_led_by_others() -> None:

@@ -7,7 +7,9 @@ from uuid import UUID
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.partition_index import PartitionIndex, Partitions, each, taken_from
 from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
-from penstock.metadata.topics import PartitionImage
+from penstock.metadata.topics import UNASSIGNED_DIRECTORY, PartitionImage
+
+DISKS = [UUID(int=1001), UUID(int=1002)]
 
 
 def partition(leader: int, isr: tuple[int, ...], **fields: Any) -> PartitionImage:
@@ -41,6 +43,7 @@ def test_a_topic_that_is_gone_is_gone_everywhere() -> None:
     assert index.brokers_in_sync() == [2]
     assert (index.led_by(1), index.led_by(2)) == ({}, {"delays": 1})
     assert (index.leaderless, index.reassigning, index.moved) == ({}, {}, {"delays": 1})
+    assert index.behind == {(1, UNASSIGNED_DIRECTORY): {"delays": 1}, (3, UNASSIGNED_DIRECTORY): {"delays": 1}}
 
 
 def test_a_copy_goes_its_own_way() -> None:
@@ -51,6 +54,7 @@ def test_a_copy_goes_its_own_way() -> None:
     copy.changed("flights", 1, None, partition(-1, (2,), adding_replicas=(3,)))
     assert listed(index.in_sync(1)) == listed(index.in_sync(2)) == listed(index.led_by(1)) == [("flights", 0)]
     assert (index.leaderless, index.moved, index.reassigning) == ({}, {}, {})
+    assert index.behind == {(3, UNASSIGNED_DIRECTORY): {"flights": 1}}
 
 
 def test_some_are_taken_before_the_others() -> None:
@@ -69,7 +73,12 @@ def test_it_says_what_a_look_at_all_partitions_would_say() -> None:
         image.apply(TopicRecord(name=f"topic{number}", topic_id=topic_id))
         for partition_id in range(chance.randrange(1, 9)):
             record = PartitionRecord(
-                partition_id=partition_id, topic_id=topic_id, replicas=[1, 2, 3], isr=[1], leader=1
+                partition_id=partition_id,
+                topic_id=topic_id,
+                replicas=[1, 2, 3],
+                isr=[1],
+                leader=1,
+                directories=[DISKS[0]] * 3,
             )
             image.apply(record)
     for _ in range(2000):
@@ -81,6 +90,7 @@ def test_it_says_what_a_look_at_all_partitions_would_say() -> None:
         change.leader = chance.choice([-2, -1, 1, 2, 3])
         change.isr = chance.choice([None, chance.sample([1, 2, 3], chance.randrange(1, 4))])
         change.adding_replicas = chance.choice([None, [], [3]])
+        change.directories = chance.choice([None, chance.choices(DISKS, k=3)])
         image.apply(change)
     for broker_id in (1, 2, 3):
         assert listed(image.index.in_sync(broker_id)) == found(image, partial(is_in_sync, broker_id))
@@ -88,11 +98,19 @@ def test_it_says_what_a_look_at_all_partitions_would_say() -> None:
     assert listed(image.index.leaderless) == found(image, lambda p: p.leader == -1)
     assert listed(image.index.moved) == found(image, lambda p: p.leader not in (-1, p.replicas[0]))
     assert listed(image.index.reassigning) == found(image, lambda p: p.adding_replicas != ())
+    for broker_id in (1, 2, 3):
+        for disk in DISKS:
+            behind = image.index.behind.get((broker_id, disk), {})
+            assert listed(behind) == found(image, partial(is_behind, broker_id, disk))
     assert len(image.topics) < 20
 
 
 def is_in_sync(broker_id: int, partition: PartitionImage) -> bool:
     return broker_id in partition.isr
+
+
+def is_behind(broker_id: int, disk: UUID, partition: PartitionImage) -> bool:
+    return broker_id not in partition.isr and partition.directory_of(broker_id) == disk
 
 
 def is_led(broker_id: int, partition: PartitionImage) -> bool:

@@ -63,7 +63,7 @@ def test_a_snapshot_in_which_configs_come_last_makes_the_same_groups() -> None:
     moved = [(STORAGE_GROUPS, 0), (STORAGE_GROUPS, 1), ("flights", 0)]
     assert sorted(each(again.index.moved)) == list(each(found.index.moved)) == moved
     assert again.index.preferred(1) == found.index.preferred(1) == {STORAGE_GROUPS: 0b11, "flights": 1}
-    assert again.index.under_replicated == found.index.under_replicated == {}
+    assert again.index.behind == found.index.behind == {}
     assert again.index.led_by(2) == found.index.led_by(2)
 
 

@@ -6,10 +6,11 @@ import click
 
 from penstock.cli.cluster.api_versions import api_versions
 from penstock.cli.replicas.drain import Drain
+from penstock.cli.replicas.drain_status import look
 from penstock.cli.replicas.replication_throttles import NO_LIMIT, limit_option
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, argument, declared, option
-from penstock.cli.terminal.output import as_objects, print_json, print_lines, print_table
+from penstock.cli.terminal.output import as_objects, print_json, print_lines, print_table, show_bytes
 from penstock.cli.terminal.session import QUORUM_PATIENCE_MS, BrokerSession, NodeSession
 from penstock.client.admin import Admin, ClusterDescription
 from penstock.protocol.errors import KafkaError
@@ -146,6 +147,30 @@ def drain(
             await draining.forget()
 
     session.run(work)
+
+
+@command.command("drain-status")
+@declared
+def drain_status(session: BrokerSession, as_json: bool = JSON) -> None:
+    """Show what is left on brokers that are on their way out, whoever began that.
+
+    Shown are brokers that are cordoned or out of service, and those that replicas are leaving, with what to do next.
+    """
+    found = session.run(look)
+    columns = ["BROKER", "IN SERVICE", "CORDONED", "STATE", "REPLICAS", "LEAVING", "WAITING", "LEADS"]
+    rows = [
+        (it.broker, it.is_in_service, it.is_cordoned, it.state, it.replicas, it.leaving, it.waiting, it.leads)
+        for it in found
+    ]
+    if as_json:
+        sizes = [{"disk_bytes": it.disk_bytes} for it in found]
+        print_json([row | size for row, size in zip(as_objects(columns, rows), sizes, strict=True)])
+        return
+    table = [(*row, show_bytes(it.disk_bytes)) for row, it in zip(rows, found, strict=True)]
+    print_table([*columns, "DISK"], table, empty="no broker is on its way out")
+    for it in found:
+        if it.next_step is not None:
+            say(it.next_step)
 
 
 command.add_command(api_versions)

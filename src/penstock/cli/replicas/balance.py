@@ -1,6 +1,7 @@
 """`penstock balance`: propose moves of replicas that spread disks and traffic over the brokers, and carry them out."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -9,11 +10,13 @@ import click
 from penstock.cli.replicas.balance_moves import BalanceMoves
 from penstock.cli.replicas.leadership import TOPIC, Leadership, look, rates, sizes
 from penstock.cli.replicas.move_targets import cordoned
-from penstock.cli.replicas.partition_files import assignment_text, replicas_in
+from penstock.cli.replicas.partition_files import replicas_in
+from penstock.cli.replicas.planned_moves import PLAN_FILE, as_moves, print_moves, write_plan
+from penstock.cli.replicas.relief import relieve_command
 from penstock.cli.replicas.replication_throttles import limit_option
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, declared, option
-from penstock.cli.terminal.output import Value, as_objects, joined, print_json, print_table, show_bytes
+from penstock.cli.terminal.output import Value, as_objects, print_json, print_table, show_bytes
 from penstock.cli.terminal.session import BrokerSession
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
@@ -21,6 +24,7 @@ from penstock.leadership.spread import Carried, Excess, Respect, spread
 from penstock.protocol.value import Value as Values
 
 Replicas = dict[TopicPartition, list[int]]
+CAPACITY: Final = re.compile(r"(\d+)=(\d+(?:\.\d+)?)")
 THROTTLE: Final = 50_000_000
 IN_WORDS: Final = {Respect.DISK: "disk", Respect.TRAFFIC: "traffic", Respect.COUNT: "replicas"}
 
@@ -28,10 +32,14 @@ IN_WORDS: Final = {Respect.DISK: "disk", Respect.TRAFFIC: "traffic", Respect.COU
 class Wishes(Values):
     most_moves: int = option("Plan no more.", min=1, default=50, show_default=True)
     tolerance: float = option(
-        "So much above the mean a broker may have, as a share of it.", min=0.0, default=0.1, show_default=True
+        "So much above its part a broker may have, as a share of it.", min=0.0, default=0.1, show_default=True
     )
     measure: float = option(
         "For how long to look at how logs grow.", min=0.1, default=10.0, show_default=True, metavar="SECONDS"
+    )
+    capacity: str | None = option(
+        "How large brokers are beside each other, in any unit: these get in proportion. Others are as large as 1.",
+        metavar="ID=NUMBER,...",
     )
     pattern: str | None = TOPIC
 
@@ -53,22 +61,18 @@ def command() -> None:
 def plan(
     session: BrokerSession,
     wishes: Wishes,
-    path: Path | None = option("Write it, as kafka-reassign-partitions.sh reads.", "--file", exists=False),
+    path: Path | None = PLAN_FILE,
     as_json: bool = JSON,
 ) -> None:
     """Show which replicas should move where, and what brokers have before and after; nothing moves.
 
-    A broker has its part of the disks' bytes and of the bytes that are written a second; cordoned brokers get nothing.
-    Partitions keep as many racks as they have, and a replica that goes is replaced in its place, so leadership may go
-    with it.
+    A broker has its part of the disks' bytes and of the bytes that are written a second: as much as any other, or by
+    --capacity. Cordoned brokers get nothing. Partitions keep as many racks as they have, and a replica that goes is
+    replaced in its place, so leadership may go with it.
     """
     found = session.run(lambda admin: _propose(admin, wishes))
     _show(found, as_json=as_json)
-    if path is not None:
-        try:
-            path.write_text(assignment_text(found.targets) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise click.ClickException(f"the plan could not be written to {path}: {error.strerror}") from None
+    write_plan(path, found.targets)
 
 
 @command.command("execute")
@@ -99,27 +103,45 @@ def execute(
     session.run(work)
 
 
+command.add_command(relieve_command)
+
+
 async def _propose(admin: Admin, wishes: Wishes) -> Proposal:
     now = (await look(admin)).without_leaderless_groups().limited_to(wishes.pattern)
     measured = await rates(admin, now, wishes.measure)
     bytes_now = await sizes(admin, now)
     carried = {one: Carried(bytes_now.get(one, 0), measured[one]) for one in now.partitions}
     racks = {node: rack for node, rack in now.racks.items() if node not in now.away}
+    capacities = capacities_in(wishes.capacity, now.racks) if wishes.capacity else {}
     found = spread(
         {one: row.replicas for one, row in now.partitions.items()},
         carried,
         racks,
         closed=await cordoned(admin, racks.keys()),
+        capacities=capacities,
         tolerance=wishes.tolerance,
         most_moves=wishes.most_moves,
     )
     return Proposal(now, carried, dict(sorted(found.targets.items())), found.left)
 
 
+def capacities_in(text: str, known: Collection[int]) -> dict[int, float]:
+    """Reads `4=2,5=0.5`. Raises click.UsageError, and click.ClickException for a broker that is not there."""
+    found: dict[int, float] = {}
+    for part in text.split(","):
+        match = CAPACITY.fullmatch(part.strip())
+        if match is None or not float(match[2]):
+            raise click.UsageError(f"--capacity: {part!r} is no broker with a number above 0, such as 4=2")
+        if int(match[1]) not in known:
+            raise click.ClickException(f"there is no broker {match[1]}")
+        found[int(match[1])] = float(match[2])
+    return found
+
+
 def _show_left(left: list[Excess]) -> None:
     for one in left:
         what = IN_WORDS[one.respect]
-        say(f"broker {one.broker} keeps {one.share - 1:.0%} more than the mean of {what}: {one.reason}")
+        say(f"broker {one.broker} keeps {one.share - 1:.0%} more than its part of {what}: {one.reason}")
 
 
 def _show(found: Proposal, *, as_json: bool) -> None:
@@ -131,10 +153,6 @@ def _show(found: Proposal, *, as_json: bool) -> None:
     if as_json:
         keys = ["broker", "rack", "replicas", "disk_bytes", "bytes_per_second"]
         keys += [f"{key}_planned" for key in keys[2:]]
-        moves = [
-            {"topic": one.topic, "partition": one.partition, "replicas": before[one], "planned": nodes}
-            for one, nodes in found.targets.items()
-        ]
         left = [
             {
                 "broker": one.broker,
@@ -144,7 +162,9 @@ def _show(found: Proposal, *, as_json: bool) -> None:
             }
             for one in found.left
         ]
-        print_json({"brokers": as_objects(keys, brokers), "partitions": moves, "uneven": left})
+        print_json(
+            {"brokers": as_objects(keys, brokers), "partitions": as_moves(before, found.targets), "uneven": left}
+        )
         return
     columns = ["BROKER", "RACK", "REPLICAS", "DISK", "BYTES/S"]
     rows: list[tuple[Value, ...]] = [
@@ -152,14 +172,7 @@ def _show(found: Proposal, *, as_json: bool) -> None:
         for node, rack, count, disk, rate, later, disk_later, rate_later in brokers
     ]
     print_table([*columns, *(f"{column} PLANNED" for column in columns[2:])], rows)
-    print_table(
-        ["TOPIC", "PARTITION", "DISK", "REPLICAS", "PLANNED"],
-        [
-            (one.topic, one.partition, show_bytes(found.carried[one].disk_bytes), joined(before[one]), joined(nodes))
-            for one, nodes in found.targets.items()
-        ],
-        empty="nothing should move",
-    )
+    print_moves(before, found.targets, {one: found.carried[one].disk_bytes for one in found.targets})
     _show_left(found.left)
 
 

@@ -21,7 +21,7 @@ LOOK_S: Final = 0.2
 LOOKS_AFTER: Final = 25
 """How often a broker is asked what is left that could move: it may not know yet what the controller did."""
 
-WHICH_LACK: Final = "`penstock topics --describe --under-replicated-partitions` names them"
+WHICH: Final = "`penstock topics --describe --under-replicated-partitions` names them"
 
 
 async def balance(admin: Admin, before: Leadership, *, as_json: bool) -> None:
@@ -60,10 +60,10 @@ async def _follow(admin: Admin, told: Balance, total: int, *, silent: bool) -> B
     with click.progressbar(length=total, label="leaders", file=sys.stderr, hidden=silent or not total) as bar:
         while told.is_balancing or told.under_way is not None:
             bar.update(max(min(told.moved, total) - bar.pos, 0))
-            if told.under_way is None and told.under_replicated != waiting_for:
-                waiting_for = told.under_replicated
+            if told.under_way is None and told.catching_up != waiting_for:
+                waiting_for = told.catching_up
                 if waiting_for and not silent:
-                    say("", f"waiting: {waiting_for} partitions lack a replica in sync; {WHICH_LACK}", err=True)
+                    say("", f"waiting: {waiting_for} partitions have a replica that catches up; {WHICH}", err=True)
             await asyncio.sleep(LOOK_S)
             told = await admin.partitions.balance_leaders(BalanceAction.TELL)
         bar.update(max(total - bar.pos, 0))

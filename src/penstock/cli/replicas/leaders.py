@@ -1,11 +1,11 @@
 """`penstock leaders`: plan who should lead which partition, compare that with who does, and balance."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import click
 
-from penstock.cli.replicas.leader_balance import WHICH_LACK, balance
+from penstock.cli.replicas.leader_balance import WHICH, balance
 from penstock.cli.replicas.leadership import TOPIC, Leadership, Rates, loads, look, rates
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, declared, option
@@ -34,6 +34,11 @@ def plan(
     session: BrokerSession,
     pattern: str | None = TOPIC,
     by: str = option("What is even.", type=click.Choice(["count", "bytes"]), default="count", show_default=True),
+    racks: str | None = option(
+        "Partitions are led in the first of these racks that has a replica of them.",
+        "--ordered-racks",
+        metavar="RACK,...",
+    ),
     measure: float = option(
         "With --by bytes: for how long to look at how logs grow.",
         min=0.1,
@@ -47,9 +52,10 @@ def plan(
 ) -> None:
     """Show who should lead each partition, as evenly as replicas allow; --execute makes that the plan.
 
-    Racks decide among plans that are equally even. What `leader.balance.pinned` lists stays where it is pinned. Nobody
-    leads anything else for it: the balancer brings leadership there, or `penstock leaders balance`. A storage group is
-    planned as its partition of __storage_group, and counts as all that is in it.
+    Racks decide among plans that are equally even, or say with --ordered-racks where to lead at all. What
+    `leader.balance.pinned` lists stays where it is pinned. Nobody leads anything else for it: the balancer brings
+    leadership there, or `penstock leaders balance`. A storage group is planned as its partition of __storage_group, and
+    counts as all that is in it.
     """
 
     async def work(admin: Admin) -> tuple[Leadership, Mapping[TopicPartition, int], Rates | None]:
@@ -58,7 +64,7 @@ def plan(
             say(words, err=True)
         now = now.limited_to(pattern)
         measured = await rates(admin, now, measure) if by == "bytes" else None
-        ideal = _ideal(now, measured)
+        ideal = _ideal(now, measured, ordered_racks(racks, now))
         if execute:
             await _write(admin, now, ideal)
         return now, ideal, measured
@@ -83,8 +89,8 @@ def show(session: BrokerSession, pattern: str | None = TOPIC, as_json: bool = JS
     if as_json:
         partitions = [(one.topic, one.partition, row.leader, row.replicas[0]) for one, row in elsewhere]
         objects = as_objects(["topic", "partition", "leader", "should_lead"], partitions)
-        lacking = now.under_replicated
-        print_json({"brokers": as_objects(columns, brokers), "elsewhere": objects, "under_replicated": lacking})
+        behind = now.catching_up
+        print_json({"brokers": as_objects(columns, brokers), "elsewhere": objects, "catching_up": behind})
         return
     print_table([*columns, "IN SERVICE"], [(*row, row[0] not in now.away) for row in brokers])
     print_table(
@@ -107,7 +113,8 @@ def balance_command(
 ) -> None:
     """Let everybody lead what they should: one partition at a time in the whole cluster, the smallest first.
 
-    Nothing moves while any partition lacks a replica in sync. Ctrl-C stops it after the move that is under way.
+    Nothing moves while the replica of any partition catches up. What a broker should lead that is out of service stays
+    where it is. Ctrl-C stops it after the move that is under way.
     """
 
     async def work(admin: Admin) -> None:
@@ -120,10 +127,19 @@ def balance_command(
     session.run(work)
 
 
-def _ideal(now: Leadership, measured: Rates | None) -> dict[TopicPartition, int]:
+def ordered_racks(text: str | None, now: Leadership) -> list[str]:
+    """Raises click.ClickException for a rack without a broker."""
+    racks = [] if text is None else [rack.strip() for rack in text.split(",")]
+    for rack in racks:
+        if rack not in now.racks.values():
+            raise click.ClickException(f"--ordered-racks: no broker is in rack {rack!r}")
+    return racks
+
+
+def _ideal(now: Leadership, measured: Rates | None, racks: Sequence[str]) -> dict[TopicPartition, int]:
     replicas = {partition: row.replicas for partition, row in now.partitions.items()}
     weights = now.counts if measured is None else weights_by_rate(measured)
-    ideal = ideal_leaders(replicas, now.racks, weights=weights, pinned=now.pinned)
+    ideal = ideal_leaders(replicas, now.racks, weights=weights, pinned=now.pinned, ordered_racks=racks)
     return {partition: ideal[partition] for partition in sorted(replicas)}
 
 
@@ -186,9 +202,9 @@ def _show_moves(now: Leadership, *, as_json: bool) -> None:
 
 
 def _say_what_stops_it(now: Leadership) -> None:
-    if now.under_replicated:
+    if now.catching_up:
         say(
-            f"{now.under_replicated} partitions lack a replica in sync: nothing moves until they have it; {WHICH_LACK}",
+            f"{now.catching_up} partitions have a replica that catches up: nothing moves until it is in sync; {WHICH}",
             err=True,
         )
 

@@ -50,10 +50,12 @@ class Leadership(Value):
         return [partition for partition, row in rows if row.leader not in (NO_NODE, row.replicas[0])]
 
     @property
-    def under_replicated(self) -> int:
-        """The ISR of a storage group keeps nothing waiting."""
+    def catching_up(self) -> int:
+        """Partitions that keep all others waiting. A replica that is out does not, nor does one of a storage group."""
         return sum(
-            len(row.isr) < len(row.replicas) for one, row in self.partitions.items() if one.topic != STORAGE_GROUPS
+            not {*row.replicas} <= {*row.isr, *row.offline_replicas}
+            for one, row in self.partitions.items()
+            if one.topic != STORAGE_GROUPS
         )
 
     @property

@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from penstock.client.admin import Admin
+from penstock.client.admin import Admin, LogDirDescription
 from penstock.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
 from penstock.client.values import TopicPartition
 
@@ -27,8 +27,12 @@ async def begin_moves(admin: Admin, targets: Mapping[TopicPartition, Sequence[in
 
 
 async def cordoned(admin: Admin, nodes: Collection[int]) -> set[int]:
-    """Those of these brokers in service that take no new replicas: all their directories are cordoned."""
-    directories = await admin.describe_log_dirs(nodes, {})
+    """Those of these brokers in service that take no new replicas."""
+    return all_cordoned(nodes, await admin.describe_log_dirs(nodes, {}))
+
+
+def all_cordoned(nodes: Collection[int], directories: Iterable[LogDirDescription]) -> set[int]:
+    """Brokers all of whose directories are cordoned."""
     return set(nodes) - {one.node_id for one in directories if not one.is_cordoned}
 
 

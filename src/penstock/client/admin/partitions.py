@@ -38,8 +38,8 @@ class Balance(Value):
     under_way: TopicPartition | None
     giver: int
     taker: int
-    under_replicated: int
-    """Partitions that lack a replica in sync: while there are any, nothing more moves."""
+    catching_up: int
+    """Partitions with a replica that catches up: while there are any, nothing more moves."""
     late: tuple[int, ...]
     """Brokers that did not take over in time."""
 
@@ -110,7 +110,7 @@ class PartitionAdmin:
             None if told.topic is None else TopicPartition(told.topic, told.partition),
             told.giver,
             told.taker,
-            told.under_replicated,
+            told.catching_up,
             tuple(told.late),
         )
 

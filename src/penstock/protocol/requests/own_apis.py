@@ -125,8 +125,8 @@ class BalanceLeadersRequest(Message, versions="0-0", flexible="0+"):
 
 class BalanceLeadersResponse(Message, versions="0-0", flexible="0+"):
     """`moved` counts the moves that have ended since the balancer rested last. A move that is under way is that of
-    `topic` and `partition` from `giver` to `taker`. `under_replicated` partitions keep the balancer waiting, and `late`
-    brokers get no leaders, as they did not take over in time.
+    `topic` and `partition` from `giver` to `taker`. Partitions with replicas that are `catching_up` keep the balancer
+    waiting, and `late` brokers get no leaders, as they did not take over in time.
     """
 
     error_code: int = field("int16", "0+", default=0)
@@ -137,7 +137,7 @@ class BalanceLeadersResponse(Message, versions="0-0", flexible="0+"):
     partition: int = field("int32", "0+", default=-1)
     giver: int = field("int32", "0+", default=-1)
     taker: int = field("int32", "0+", default=-1)
-    under_replicated: int = field("int32", "0+", default=0)
+    catching_up: int = field("int32", "0+", default=0)
     late: list[int] = array("int32", "0+", default_factory=list)
 
 

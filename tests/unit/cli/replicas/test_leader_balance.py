@@ -9,6 +9,7 @@ import pytest
 
 from penstock.cli.replicas import leader_balance
 from penstock.cli.replicas.leader_balance import balance
+from penstock.cli.replicas.leaders import ordered_racks
 from penstock.cli.replicas.leadership import Leadership, loads, rates, sizes
 from penstock.client.admin import Admin, LogDirDescription, ReplicaSize
 from penstock.client.admin.partitions import Balance
@@ -82,9 +83,20 @@ async def test_it_ends_when_nothing_is_under_way_any_more(
 
 async def test_it_says_why_it_waits(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     afterwards(monkeypatch, 1, 1)
-    waiting = RESTING.replace(is_balancing=True, under_replicated=3)
+    waiting = RESTING.replace(is_balancing=True, catching_up=3)
     await balance(World(waiting, waiting, RESTING).admin, led_by(2, 2), as_json=False)
-    assert capsys.readouterr().err.count("waiting: 3 partitions lack a replica in sync") == 1
+    assert capsys.readouterr().err.count("waiting: 3 partitions have a replica that catches up") == 1
+
+
+def test_a_replica_catches_up_if_it_is_not_out() -> None:
+    now = led_by(2, 2)
+    behind = now.partitions[PARTITIONS[0]].replace(isr=[2])
+    assert now.catching_up == 0
+    assert now.replace(partitions=now.partitions | {PARTITIONS[0]: behind}).catching_up == 1
+    out = behind.replace(offline_replicas=[1])
+    assert now.replace(partitions=now.partitions | {PARTITIONS[0]: out}).catching_up == 0
+    group = behind.replace(topic="__storage_group")
+    assert now.replace(partitions={group.topic_partition: group}).catching_up == 0
 
 
 async def test_what_is_left_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,6 +159,13 @@ async def test_a_group_carries_what_its_partitions_carry() -> None:
     world.sizes = [{1: [500, 500], 2: [30, 4]}]
     assert await sizes(world.admin, with_a_group({})) == {GROUP: 34}
     assert loads(with_a_group({}).leaders.items(), with_a_group({}).counts) == {2: 3}
+
+
+def test_racks_in_order_are_those_of_brokers() -> None:
+    now = led_by(1, 1).replace(racks={1: "a", 2: "b", 3: None})
+    assert ordered_racks("b, a", now) == ["b", "a"]
+    with pytest.raises(click.ClickException, match="--ordered-racks: no broker is in rack 'c'"):
+        ordered_racks("b,c", now)
 
 
 def test_a_pin_that_changes_nothing_is_told_of() -> None:
