@@ -115,7 +115,7 @@ async def test_a_feature_that_cannot_be_changed_says_why() -> None:
 @pytest.mark.parametrize(("topic", "under_way"), [(None, None), ("t", T1)])
 async def test_a_balancer_tells_how_far_it_is(topic: str | None, under_way: TopicPartition | None) -> None:
     told = BalanceLeadersResponse(
-        is_balancing=True, moved=3, topic=topic, partition=1, giver=4, taker=5, under_replicated=6, late=[7]
+        is_balancing=True, moved=3, topic=topic, partition=1, giver=4, taker=5, catching_up=6, late=[7]
     )
     async with fake_broker(lambda header, request: told) as broker:
         cluster = FakeCluster()

@@ -367,7 +367,7 @@ async def test_a_connection_that_has_ended_leaves_nothing_for_the_collector(ends
     async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, lambda *_: answer, NOTHING, raw=True)) as node:
         gc.disable()
         try:
-            before = _count_of_connections()
+            before = [type(one) for one in gc.get_objects()].count(Connection)
             client = await node.connect()
             assert await client.lives()
             if ends == "with a frame half sent":
@@ -379,15 +379,11 @@ async def test_a_connection_that_has_ended_leaves_nothing_for_the_collector(ends
             while node.connections.active:
                 await asyncio.sleep(0)
             give_back_memory()
-            assert _count_of_connections() == before
+            assert [type(one) for one in gc.get_objects()].count(Connection) == before
             assert not looks
         finally:
             gc.enable()
             gc.callbacks.pop()
-
-
-def _count_of_connections() -> int:
-    return sum(type(one) is Connection for one in gc.get_objects())
 
 
 @pytest.mark.parametrize(
