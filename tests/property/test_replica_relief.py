@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.leadership.disks import Disk
 from penstock.leadership.plan import Partition
-from penstock.leadership.relief import Disk, Overfull, Relief, relieve
+from penstock.leadership.relief import Overfull, Relief, relieve
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: None}
 AWAY = 9
