@@ -31,7 +31,7 @@ FIRST: Final = (Respect.DISK, Respect.TRAFFIC)
 LEAST_COST: Final = 0.1
 """A move costs something even where there is nothing to copy."""
 LEAST_GAIN: Final = 1e-9
-STUCK: Final = "no move and no exchange of two replicas makes the brokers more even"
+STUCK: Final = "no move and no exchange of two replicas makes it more even"
 FULL: Final = "a plan has no more moves: make another one when these are done"
 SAMPLED: Final = 50
 """Replicas of a broker, from the largest to the smallest, that are tried in exchanges."""

@@ -117,7 +117,7 @@ def show_plans(plans: list[DiskPlan], *, as_json: bool) -> None:
         print_json({"disks": as_objects(keys, rows), "moves": as_objects(of_moves, moved), "uneven": uneven})
         return
     shown = [(node, path, show_bytes(all_), show_bytes(now), show_bytes(then)) for node, path, all_, now, then in rows]
-    print_table(["BROKER", "DIRECTORY", "TOTAL", "REPLICAS", "PLANNED"], shown, empty="no broker has several disks")
+    print_table(["BROKER", "DIRECTORY", "TOTAL", "DISK", "DISK PLANNED"], shown, empty="no broker has several disks")
     if plans:
         table = [(*it.partition, it.broker, show_bytes(it.size_bytes), it.giver, it.taker) for it in moves]
         print_table(["TOPIC", "PARTITION", "BROKER", "DISK", "FROM", "TO"], table, empty="nothing should move")
