@@ -7,7 +7,7 @@ from itertools import pairwise, product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.leadership.plan import Partition, ideal_leaders, in_order, weights_by_rate
+from penstock.leadership.plan import Partition, ideal_leaders, in_order, ranks_of, weights_by_rate
 
 BROKERS = {1: "a", 2: "a", 3: "b", 4: "c", 5: None}
 Replicas = dict[Partition, list[int]]
@@ -55,6 +55,14 @@ def test_no_single_move_makes_a_plan_by_bytes_better(replicas: Replicas, sizes: 
     assert now <= squares({partition: nodes[0] for partition, nodes in replicas.items()}, weights)
     for partition, nodes in replicas.items():
         assert all(squares(plan | {partition: node}, weights) >= now for node in nodes)
+
+
+@given(lists_of_replicas, st.lists(st.sampled_from("abc"), unique=True))
+def test_who_comes_after_the_leader_follows_the_order_of_racks(nodes: list[int], order: list[str]) -> None:
+    leader, *others = in_order(nodes, nodes[-1], ranks_of(BROKERS, order))
+    assert leader == nodes[-1]
+    assert others == sorted(nodes[:-1], key=lambda node: (rank(node, order), nodes.index(node)))
+    assert in_order(nodes, nodes[0], ranks_of(BROKERS, ())) == nodes, "all are alike: nothing changes"
 
 
 def rank(node: int, order: Sequence[str]) -> int:

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.leadership.disks import Disk
 from penstock.leadership.plan import Partition
-from penstock.leadership.relief import Disk, Overfull, Relief, relieve
+from penstock.leadership.relief import Overfull, Relief, relieve
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: None}
 AWAY = 9
@@ -25,10 +26,10 @@ def clusters(draw: st.DrawFn) -> tuple[dict[Partition, list[int]], Disks]:
         held: list[dict[Partition, int]] = [{} for _ in range(draw(st.integers(1, 2)))]
         for one, its in replicas.items():
             if node in its:
-                draw(st.sampled_from(held))[one] = draw(st.integers(0, 500))
+                draw(st.sampled_from(held))[one] = draw(st.integers(0, 200))
         disks[node] = []
         for number, its_held in enumerate(held):
-            usable = max(1000 - sum(its_held.values()) - draw(st.integers(0, 100)), 0)
+            usable = draw(st.integers(0, max(1000 - sum(its_held.values()), 0)))
             total = draw(st.sampled_from([1000, 1000, 1000, -1]))
             disks[node].append(Disk(f"/{number}", total, usable, its_held, draw(st.booleans())))
     return replicas, disks
@@ -84,7 +85,7 @@ NO_RACKS: dict[int, None] = dict.fromkeys((1, 2, 3))
 
 def test_the_smallest_that_is_enough_goes_to_the_broker_with_the_most_room() -> None:
     replicas: Replicas = {("a", 0): [1, 2], ("b", 0): [1, 2], ("c", 0): [1, 2]}
-    disks = {1: disk(50, a=500, b=160, c=290), 2: disk(500), 3: disk(400)}
+    disks = {1: disk(50, a=500, b=160, c=290), 2: disk(1000), 3: disk(900)}
     assert relieve(replicas, disks, NO_RACKS, most=MOST) == Relief({("b", 0): [3, 2]}, [])
 
 
@@ -96,6 +97,17 @@ def test_the_largest_goes_where_none_is_enough() -> None:
         ("b", 0): [2],
         ("c", 0): [2],
     }
+
+
+def test_each_that_comes_takes_room() -> None:
+    replicas: Replicas = {("a", 0): [1], ("b", 0): [1]}
+    disks = {1: disk(0, a=150, b=140), 2: disk(400), 3: disk(390)}
+    assert relieve(replicas, disks, NO_RACKS, most=MOST).targets == {("a", 0): [2], ("b", 0): [3]}
+
+
+def test_a_partition_stays_in_its_racks() -> None:
+    disks = {1: disk(100, a=200), 2: disk(500), 3: disk(500), 4: disk(900)}
+    assert relieve({("a", 0): [1, 3]}, disks, RACKS, most=MOST).targets == {("a", 0): [2, 3]}
 
 
 def test_what_finds_no_room_is_told() -> None:

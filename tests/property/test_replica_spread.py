@@ -125,11 +125,19 @@ def test_what_cannot_move_counts_all_the_same() -> None:
     replicas = named([[1, 9], [1], [2]])
     carried = even(3, 0, 0.0) | {("t", 0): Carried(100, 0.0)}
     left = spread(replicas, carried, dict.fromkeys((1, 2))).left
-    because = "1 of its replicas stay, as others of theirs are out of service"
+    because = "1 of its replicas cannot move now"
     assert [(it.broker, it.respect, it.share) for it in left if it.reason.endswith(because)] == [
         (1, Respect.DISK, 2.0),
         (1, Respect.COUNT, 4 / 3),
     ]
+
+
+def test_what_is_fixed_stays_and_counts() -> None:
+    replicas = named([[1]] * 6 + [[2]] * 2)
+    fixed = [("t", index) for index in range(5)]
+    found = spread(replicas, even(8), dict.fromkeys((1, 2)), fixed=fixed)
+    assert found.targets == {("t", 5): [2]}
+    assert {(it.broker, it.reason) for it in found.left} == {(1, f"{STUCK}; 5 of its replicas cannot move now")}
 
 
 def test_a_cordoned_broker_gets_nothing() -> None:

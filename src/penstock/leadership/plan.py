@@ -52,7 +52,7 @@ def ideal_leaders(
     A pin to a broker that has no replica is passed over, and a partition without any registered broker stays. One
     without a replica in any of `ordered_racks` may be led by any of its replicas.
     """
-    ranks = {rack: rank for rank, rack in enumerate(ordered_racks)}
+    ranks = ranks_of(racks, ordered_racks)
     ideal = {partition: nodes[0] for partition, nodes in replicas.items()}
     loads: _Loads[PartitionT] = _Loads(racks)
     for partition, nodes in sorted(replicas.items()):
@@ -63,8 +63,8 @@ def ideal_leaders(
         if pin in able:
             able = [pin]
         else:
-            rank_of = {node: ranks.get(racks[node] or "", len(ranks)) for node in able}
-            able = [node for node in able if rank_of[node] == min(rank_of.values())]
+            first = min(ranks[node] for node in able)
+            able = [node for node in able if ranks[node] == first]
         ideal[partition] = able[0]
         loads.put(partition, 1 if weights is None else weights[partition], able)
     for _ in range(MAX_STEPS * len(replicas)):
@@ -83,9 +83,17 @@ def weights_by_rate(rates: Mapping[PartitionT, float]) -> dict[PartitionT, int]:
     return {partition: max(round(rate + least), 1) for partition, rate in rates.items()}
 
 
-def in_order(replicas: Sequence[int], leader: int) -> list[int]:
-    """The others stay in their order."""
-    return [leader, *(node for node in replicas if node != leader)]
+def ranks_of(racks: Racks, ordered_racks: Sequence[str]) -> dict[int, int]:
+    """Of brokers by the place of their racks in the order; those of other racks come last, all alike."""
+    places = {rack: place for place, rack in enumerate(ordered_racks)}
+    return {node: len(places) if rack is None else places.get(rack, len(places)) for node, rack in racks.items()}
+
+
+def in_order(replicas: Sequence[int], leader: int, ranks: Mapping[int, int] | None = None) -> list[int]:
+    """The others stay in their order, those of a lower rank before those of a higher one."""
+    rank_of = ranks or {}
+    others = (node for node in replicas if node != leader)
+    return [leader, *sorted(others, key=lambda node: rank_of.get(node, len(rank_of)))]
 
 
 class _Loads(Generic[PartitionT]):

@@ -11,28 +11,9 @@ The fullest disk comes first. What finds no room is told.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Generic
 
+from penstock.leadership.disks import Disk
 from penstock.leadership.plan import PartitionT, Racks
 from penstock.protocol.value import Value
-
-
-class Disk(Value, Generic[PartitionT]):
-    """One log directory; the sizes are those of its file system, -1 if the broker cannot tell."""
-
-    path: str
-    total_bytes: int
-    usable_bytes: int
-    held: Mapping[PartitionT, int]
-    """The replicas in it, by size."""
-    is_open: bool = True
-    """It takes new replicas."""
-
-    def excess(self, most: float) -> float:
-        """How much more lies in it than this share of it; below 0 it has room."""
-        return self.total_bytes - self.usable_bytes - most * self.total_bytes
-
-    @property
-    def is_known(self) -> bool:
-        return self.total_bytes > 0 and self.usable_bytes >= 0
 
 
 class Overfull(Value):

@@ -31,7 +31,7 @@ FIRST: Final = (Respect.DISK, Respect.TRAFFIC)
 LEAST_COST: Final = 0.1
 """A move costs something even where there is nothing to copy."""
 LEAST_GAIN: Final = 1e-9
-STUCK: Final = "no move and no exchange of two replicas makes the brokers more even"
+STUCK: Final = "no move and no exchange of two replicas makes it more even"
 FULL: Final = "a plan has no more moves: make another one when these are done"
 SAMPLED: Final = 50
 """Replicas of a broker, from the largest to the smallest, that are tried in exchanges."""
@@ -76,15 +76,18 @@ def spread(
     racks: Racks,
     *,
     closed: Collection[int] = (),
+    fixed: Collection[PartitionT] = (),
     capacities: Mapping[int, float] | None = None,
     tolerance: float = 0.1,
     most_moves: int = 50,
 ) -> Spread[PartitionT]:
-    """`racks` names the brokers in service, of which the `closed` ones get nothing; partitions with a replica on any
-    other broker stay where they are. A broker that has no capacity in `capacities` has 1.
+    """`racks` names the brokers in service, of which the `closed` ones get nothing. Partitions with a replica on any
+    other broker stay where they are, as do `fixed` ones. A broker that has no capacity in `capacities` has 1.
     """
     capacity = _scaled({node: (capacities or {}).get(node, 1.0) for node in racks})
-    shares = _Shares({one: list(nodes) for one, nodes in sorted(replicas.items())}, carried, racks, closed, capacity)
+    every = {one: list(nodes) for one, nodes in sorted(replicas.items())}
+    may_move = {one for one, nodes in every.items() if one not in fixed and all(node in racks for node in nodes)}
+    shares = _Shares(every, carried, racks, closed, capacity, may_move)
     changed: dict[PartitionT, list[int]] = {}
     is_limited = False
     while step := shares.best_step(1 + tolerance):
@@ -107,7 +110,9 @@ class _Shares(Generic[PartitionT]):
         racks: Racks,
         closed: Collection[int],
         capacity: Mapping[int, float],
+        may_move: Collection[PartitionT],
     ) -> None:
+        self._may_move = may_move
         self._closed = closed
         self._capacity = capacity
         self._replicas = replicas
@@ -121,7 +126,7 @@ class _Shares(Generic[PartitionT]):
             for node in nodes:
                 if node in racks:
                     self._count(partition, node, 1)
-                    self._pinned[node] += not self._may_move(partition)
+                    self._pinned[node] += partition not in may_move
 
     def move(self, move: _Move[PartitionT]) -> list[int]:
         """The replicas afterwards: the taker stands where the giver stood."""
@@ -148,7 +153,7 @@ class _Shares(Generic[PartitionT]):
             for respect in self._excessive(node, tuple(Respect), most):
                 reason = FULL if is_limited else STUCK
                 if self._pinned[node]:
-                    reason += f"; {self._pinned[node]} of its replicas stay, as others of theirs are out of service"
+                    reason += f"; {self._pinned[node]} of its replicas cannot move now"
                 yield Excess(node, respect, self._share(node, respect), reason)
 
     def _excessive(self, node: int, respects: Sequence[Respect], most: float) -> list[Respect]:
@@ -202,16 +207,13 @@ class _Shares(Generic[PartitionT]):
         after = {self._racks[taker if node == giver else node] for node in nodes}
         return len(after) >= len({self._racks[node] for node in nodes})
 
-    def _may_move(self, partition: PartitionT) -> bool:
-        return all(node in self._racks for node in self._replicas[partition])
-
     def _count(self, partition: PartitionT, node: int, sign: int) -> None:
         shares = self._of_broker[node]
         for respect, weight in enumerate(self._weights[partition]):
             shares[respect] += sign * weight
         if sign < 0:
             del self._held[node][partition]
-        elif self._may_move(partition):
+        elif partition in self._may_move:
             self._held[node][partition] = None
 
 

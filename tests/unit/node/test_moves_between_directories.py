@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 from random import Random
@@ -14,6 +15,8 @@ from tests.unit.log.logs import all_batches, append, batch
 from tests.unit.node.test_offline_directories import TOPIC, Running, running
 
 from penstock.cli.replicas.directory_moves import begin_moves, cancel_moves, show_moves
+from penstock.cli.replicas.disk_balance import execute_plans, plans_of_disks, show_plans
+from penstock.cli.replicas.planned_moves import Limits
 from penstock.client.admin import Admin
 from penstock.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
 from penstock.client.values import TopicPartition
@@ -31,6 +34,7 @@ from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 
 CONFIG = LogConfig(segment_bytes=300)
 TOPIC_ID = UUID(int=9)
+LIMITS = Limits(most_moves=50, tolerance=0.1, measure=0.001)
 
 
 async def alter(world: Running, path: str, *partitions: int, topic: str = TOPIC) -> list[int]:
@@ -184,6 +188,47 @@ async def test_the_command_calls_moves_back(
             await world.until(lambda: not futures)
             assert not await show_moves(admin, wanted)
         assert partition.partition in world.in_directory("p1")
+
+
+async def test_the_command_spreads_replicas_over_the_directories(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with running(tmp_path) as world:
+        await world.create()
+        async with Admin(world.bootstrap) as admin:
+            everything = {(TopicPartition(TOPIC, index), 1): str(tmp_path / "p2") for index in range(4)}
+            await begin_moves(admin, everything)
+            await world.until(lambda: world.in_directory("p2") == [0, 1, 2, 3])
+            assert [await world.produce(index) for index in range(4)] == [ErrorCode.NONE] * 4
+            plans = await plans_of_disks(admin, LIMITS)
+            show_plans(plans, as_json=True)
+            told = json.loads(capsys.readouterr().out.partition("\n")[2])
+            assert [(row["from"], row["to"]) for row in told["moves"]] == [
+                (str(tmp_path / "p2"), str(tmp_path / "p1"))
+            ] * 2
+            assert [row["replica_bytes_planned"] for row in told["disks"]] == [
+                told["disks"][1]["replica_bytes"] // 2
+            ] * 2
+            await execute_plans(admin, plans)
+            await world.until(lambda: len(world.in_directory("p1")) == len(world.in_directory("p2")) == 2)
+            nowhere = plans[0].replace(moves=[it.replace(taker="/nowhere") for it in plans[0].moves])
+            with pytest.raises(click.ClickException, match=f"{TOPIC}-[0-3] on broker 1: LOG_DIR_NOT_FOUND"):
+                await execute_plans(admin, [nowhere])
+            (plan,) = await plans_of_disks(admin, LIMITS)
+            assert (plan.moves, plan.left) == ([], [])
+
+
+async def test_no_plan_is_made_while_replicas_move_between_directories(tmp_path: Path) -> None:
+    async with running(tmp_path, None, **{"replica.alter.log.dirs.io.max.bytes.per.second": "0"}) as world:
+        await world.create()
+        partition = TopicPartition(TOPIC, world.in_directory("p1")[0])
+        assert await world.produce(partition.partition) == ErrorCode.NONE
+        async with Admin(world.bootstrap) as admin:
+            await begin_moves(admin, {(partition, 1): str(tmp_path / "p2")})
+            await world.until(lambda: world.node.parts.context.directories.futures)
+            with pytest.raises(click.ClickException, match="on their way to other directories already"):
+                await plans_of_disks(admin, LIMITS)
+            await begin_moves(admin, {(partition, 1): str(tmp_path / "p1")})
 
 
 # the swap, and a crash in it

@@ -8,10 +8,11 @@ from typing import Final
 import click
 
 from penstock.cli.replicas.balance_moves import BalanceMoves
+from penstock.cli.replicas.disk_balance import disks_command
 from penstock.cli.replicas.leadership import TOPIC, Leadership, look, rates, sizes
 from penstock.cli.replicas.move_targets import cordoned
 from penstock.cli.replicas.partition_files import replicas_in
-from penstock.cli.replicas.planned_moves import PLAN_FILE, as_moves, print_moves, write_plan
+from penstock.cli.replicas.planned_moves import IN_WORDS, PLAN_FILE, Limits, as_moves, print_moves, write_plan
 from penstock.cli.replicas.relief import relieve_command
 from penstock.cli.replicas.replication_throttles import limit_option
 from penstock.cli.terminal.lines import say
@@ -20,23 +21,15 @@ from penstock.cli.terminal.output import Value, as_objects, print_json, print_ta
 from penstock.cli.terminal.session import BrokerSession
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
-from penstock.leadership.spread import Carried, Excess, Respect, spread
+from penstock.leadership.spread import Carried, Excess, spread
 from penstock.protocol.value import Value as Values
 
 Replicas = dict[TopicPartition, list[int]]
 CAPACITY: Final = re.compile(r"(\d+)=(\d+(?:\.\d+)?)")
 THROTTLE: Final = 50_000_000
-IN_WORDS: Final = {Respect.DISK: "disk", Respect.TRAFFIC: "traffic", Respect.COUNT: "replicas"}
 
 
-class Wishes(Values):
-    most_moves: int = option("Plan no more.", min=1, default=50, show_default=True)
-    tolerance: float = option(
-        "So much above its part a broker may have, as a share of it.", min=0.0, default=0.1, show_default=True
-    )
-    measure: float = option(
-        "For how long to look at how logs grow.", min=0.1, default=10.0, show_default=True, metavar="SECONDS"
-    )
+class Wishes(Limits):
     capacity: str | None = option(
         "How large brokers are beside each other, in any unit: these get in proportion. Others are as large as 1.",
         metavar="ID=NUMBER,...",
@@ -104,6 +97,7 @@ def execute(
 
 
 command.add_command(relieve_command)
+command.add_command(disks_command)
 
 
 async def _propose(admin: Admin, wishes: Wishes) -> Proposal:

@@ -13,7 +13,7 @@ from penstock.cli.terminal.output import Value, as_objects, joined, print_found,
 from penstock.cli.terminal.session import BrokerSession
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
-from penstock.leadership.plan import ideal_leaders, in_order, weights_by_rate
+from penstock.leadership.plan import ideal_leaders, in_order, ranks_of, weights_by_rate
 from penstock.protocol.errors import ErrorCode
 
 AT_ONCE: Final = 1_000
@@ -52,10 +52,10 @@ def plan(
 ) -> None:
     """Show who should lead each partition, as evenly as replicas allow; --execute makes that the plan.
 
-    Racks decide among plans that are equally even, or say with --ordered-racks where to lead at all. What
-    `leader.balance.pinned` lists stays where it is pinned. Nobody leads anything else for it: the balancer brings
-    leadership there, or `penstock leaders balance`. A storage group is planned as its partition of __storage_group, and
-    counts as all that is in it.
+    Racks decide among plans that are equally even, or say with --ordered-racks where to lead at all, and who comes next
+    when no replica there is in service. What `leader.balance.pinned` lists stays where it is pinned. Nobody leads
+    anything else for it: the balancer brings leadership there, or `penstock leaders balance`. A storage group is
+    planned as its partition of __storage_group, and counts as all that is in it.
     """
 
     async def work(admin: Admin) -> tuple[Leadership, Mapping[TopicPartition, int], Rates | None]:
@@ -64,9 +64,10 @@ def plan(
             say(words, err=True)
         now = now.limited_to(pattern)
         measured = await rates(admin, now, measure) if by == "bytes" else None
-        ideal = _ideal(now, measured, ordered_racks(racks, now))
+        order = ordered_racks(racks, now)
+        ideal = _ideal(now, measured, order)
         if execute:
-            await _write(admin, now, ideal)
+            await write_order(admin, now, ideal, ranks_of(now.racks, order))
         return now, ideal, measured
 
     now, ideal, measured = session.run(work)
@@ -143,12 +144,11 @@ def _ideal(now: Leadership, measured: Rates | None, racks: Sequence[str]) -> dic
     return {partition: ideal[partition] for partition in sorted(replicas)}
 
 
-async def _write(admin: Admin, now: Leadership, ideal: Mapping[TopicPartition, int]) -> None:
-    changes = {
-        partition: in_order(now.partitions[partition].replicas, leader)
-        for partition, leader in ideal.items()
-        if leader != now.partitions[partition].replicas[0]
-    }
+async def write_order(
+    admin: Admin, now: Leadership, ideal: Mapping[TopicPartition, int], ranks: Mapping[int, int]
+) -> None:
+    planned = {one: in_order(now.partitions[one].replicas, leader, ranks) for one, leader in ideal.items()}
+    changes = {one: nodes for one, nodes in planned.items() if nodes != now.partitions[one].replicas}
     moving = await admin.partitions.reassignments()
     stuck = [partition for partition in changes if partition in moving]
     if stuck:

@@ -1,4 +1,4 @@
-"""Moves that a plan proposes: shown, and written for `penstock balance execute --file`."""
+"""Moves that a plan proposes: limited, shown, and written for `penstock balance execute --file`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,10 +10,27 @@ from penstock.cli.replicas.partition_files import assignment_text
 from penstock.cli.terminal.options import option
 from penstock.cli.terminal.output import joined, print_table, show_bytes
 from penstock.client.values import TopicPartition
+from penstock.leadership.spread import Respect
+from penstock.protocol.value import Value
 
 PLAN_FILE: Final = option("Write it, as kafka-reassign-partitions.sh reads.", "--file", exists=False)
 
+IN_WORDS: Final = {Respect.DISK: "disk", Respect.TRAFFIC: "traffic", Respect.COUNT: "replicas"}
+
 Replicas = Mapping[TopicPartition, Sequence[int]]
+
+
+class Limits(Value):
+    most_moves: int = option("Plan no more.", min=1, default=50, show_default=True)
+    tolerance: float = option(
+        "So much above its part a broker, or a disk, may have, as a share of it.",
+        min=0.0,
+        default=0.1,
+        show_default=True,
+    )
+    measure: float = option(
+        "For how long to look at how logs grow.", min=0.1, default=10.0, show_default=True, metavar="SECONDS"
+    )
 
 
 def as_moves(before: Replicas, targets: Replicas) -> list[dict[str, object]]:

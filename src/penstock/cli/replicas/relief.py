@@ -13,7 +13,8 @@ from penstock.cli.terminal.output import as_objects, print_json, print_table, sh
 from penstock.cli.terminal.session import BrokerSession
 from penstock.client.admin import Admin, LogDirDescription
 from penstock.client.values import TopicPartition
-from penstock.leadership.relief import Disk, Relief, relieve
+from penstock.leadership.disks import Disk
+from penstock.leadership.relief import Relief, relieve
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 
 Disks = Mapping[int, Sequence[Disk[TopicPartition]]]

@@ -9,12 +9,13 @@ import pytest
 
 from penstock.cli.replicas import leader_balance
 from penstock.cli.replicas.leader_balance import balance
-from penstock.cli.replicas.leaders import ordered_racks
+from penstock.cli.replicas.leaders import ordered_racks, write_order
 from penstock.cli.replicas.leadership import Leadership, loads, rates, sizes
 from penstock.client.admin import Admin, LogDirDescription, ReplicaSize
 from penstock.client.admin.partitions import Balance
 from penstock.client.metadata import PartitionMetadata
 from penstock.client.values import TopicPartition
+from penstock.leadership.plan import ranks_of
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.requests.own_apis import BalanceAction
 
@@ -166,6 +167,29 @@ def test_racks_in_order_are_those_of_brokers() -> None:
     assert ordered_racks("b, a", now) == ["b", "a"]
     with pytest.raises(click.ClickException, match="--ordered-racks: no broker is in rack 'c'"):
         ordered_racks("b,c", now)
+
+
+async def test_who_comes_after_the_leader_is_written_though_the_leader_stays() -> None:
+    """Brokers 1, 2, 3 are in racks c, a, b, and 2 leads both: the others of the first partition are not in order."""
+    rows = {
+        one: PartitionMetadata(*one, nodes[0], 0, nodes, nodes, [], ErrorCode.NONE)
+        for one, nodes in zip(PARTITIONS, ([2, 1, 3], [2, 3, 1]), strict=True)
+    }
+    now = led_by(2, 2).replace(racks={1: "c", 2: "a", 3: "b"}, partitions=rows)
+    written: list[Any] = []
+
+    async def reassignments() -> dict[TopicPartition, Any]:
+        return {}
+
+    async def reassign(targets: Any) -> dict[TopicPartition, Any]:
+        written.append(targets)
+        return {}
+
+    admin = cast("Admin", SimpleNamespace(partitions=SimpleNamespace(reassignments=reassignments, reassign=reassign)))
+    await write_order(admin, now, now.leaders, ranks_of(now.racks, ["a", "b"]))
+    assert written == [{PARTITIONS[0]: [2, 3, 1]}]
+    await write_order(admin, now, now.leaders, ranks_of(now.racks, []))
+    assert len(written) == 1, "without an order of racks nothing changes"
 
 
 def test_a_pin_that_changes_nothing_is_told_of() -> None:

@@ -3,7 +3,7 @@ from penstock.cli.replicas.relief import disks_of
 from penstock.client.admin import LogDirDescription, ReplicaSize
 from penstock.client.metadata import PartitionMetadata
 from penstock.client.values import TopicPartition
-from penstock.leadership.relief import Disk
+from penstock.leadership.disks import Disk
 from penstock.protocol.errors import ErrorCode
 
 GROUP, ALONE = TopicPartition("__storage_group", 0), TopicPartition("alone", 0)
