@@ -170,11 +170,9 @@ def scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def running(
-    command: Command, directory: Path, settings: Mapping[str, str] | None = None, *, port: int = 0
-) -> Iterator[BrokerProcess]:
+def running(command: Command, directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[BrokerProcess]:
     directory.mkdir(parents=True, exist_ok=True)
-    broker = BrokerProcess(command, directory, settings or {}, port=port)
+    broker = BrokerProcess(command, directory, settings or {})
     try:
         yield broker
     finally:
@@ -183,7 +181,7 @@ def running(
 
 @contextmanager
 def running_node(
-    settings: Mapping[str, str] | None = None, command: Command = penstock_command, *, port: int = 0
+    settings: Mapping[str, str] | None = None, command: Command = penstock_command
 ) -> Iterator[BrokerProcess]:
-    with scratch() as directory, running(command, directory, settings, port=port) as node:
+    with scratch() as directory, running(command, directory, settings) as node:
         yield node

@@ -8,6 +8,11 @@ import pytest
 from tests.slices.measured import Case, ask, cases, full_node, name_of
 from tests.slices.monitor import WatchedNode
 from tests.slices.requests import There
+from tests.wire.raw_client import RawClient, batch_of
+
+from penstock.protocol.compression import Compression
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 MANY = 2_000
 """Things that a request asks about: so many that an API that does all of it in one go takes too long."""
@@ -29,3 +34,29 @@ def test_no_slice_is_long(full: Full, case: Case) -> None:
     node, there = full
     ask(node, there, case)
     assert node.longest <= MOST_LINES, node.where
+
+
+@pytest.mark.xdist_group("longest-slice")
+@pytest.mark.parametrize("configs", [{"cleanup.policy": "compact"}, {"compression.type": "gzip"}], ids=str)
+def test_nor_is_one_that_looks_at_produced_records(full: Full, configs: dict[str, str]) -> None:
+    """Each partition has its answer, and what comes behind the request waits for it."""
+    node, _ = full
+    topic = f"looked-at-{'-'.join(configs.values())}"
+    many, few = batch_of(*[b"v"] * 20_000, compression=Compression.ZSTD), batch_of(b"v", b"v")
+    data = [PartitionProduceData(index=number, records=few if number else many) for number in range(2)]
+    request = ProduceRequest(acks=1, topic_data=[TopicProduceData(name=topic, partition_data=data)])
+    with RawClient(node.address) as client:
+        client.create_topic(topic, partitions=2, configs=configs)
+        client.produce(topic, few)
+        node.begin()
+        for _ in range(3):
+            client.send(request)
+        answers = [client.receive().responses for _ in range(3)]
+        refused = client.produce(topic, batch_of(*[b"v"] * 20_000, key=None))
+    assert node.longest <= MOST_LINES, node.where
+    if "cleanup.policy" in configs:
+        assert (refused.error_code, len(refused.record_errors)) == (ErrorCode.INVALID_RECORD, 10_000)
+    parts = [topics[0].partition_responses for topics in answers]
+    found = [{one.index: (one.error_code, one.base_offset) for one in part} for part in parts]
+    assert found == [{0: (0, 2 + 20_000 * n), 1: (0, 2 * n)} for n in range(3)]
+    assert {len(topics) for topics in answers} == {1}

@@ -6,11 +6,13 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 
-from bench.process import BrokerProcess, free_ports, running_node
+from bench.process import BrokerProcess, free_ports, penstock_command, running_node
 from tests.slices.attacks import ATTACKS, Target, attack_all, fill
 from tests.wire.raw_client import RawClient, batch_of
 
@@ -24,6 +26,17 @@ def round_trips_ms(address: str, seconds: float) -> list[float]:
             found.append((time.perf_counter() - began) * 1000)
             time.sleep(0.005)
     return sorted(found)
+
+
+def command(
+    controller: str, directory: Path, port: int, settings: Mapping[str, str]
+) -> tuple[Sequence[str], Mapping[str, str] | None]:
+    both = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://{controller}",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": f"1@{controller}",
+    }
+    return penstock_command(directory, port, both | dict(settings))
 
 
 @contextmanager
@@ -57,14 +70,8 @@ def watched(node: BrokerProcess) -> Iterator[list[float]]:
 
 
 def main(seconds: float, names: Sequence[str]) -> None:
-    port, controller = free_ports(2)
-    settings = {
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-        "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-        "num.partitions": "1",
-    }
-    with running_node(settings, port=port) as node:
+    (controller,) = free_ports(1)
+    with running_node({"num.partitions": "1"}, partial(command, f"127.0.0.1:{controller}")) as node:
         target = Target(node.address, f"127.0.0.1:{controller}", fill(node.address))
         alone = round_trips_ms(node.address, 5)
         print(f"alone: {node.resident_mb:.0f} MB, p99 {alone[len(alone) * 99 // 100]:.1f} ms", flush=True)

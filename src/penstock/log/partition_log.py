@@ -27,6 +27,7 @@ from penstock.log.segments import Segments
 from penstock.log.unread import Unread
 from penstock.log.validation import (
     CLIENT,
+    COORDINATOR,
     AppendOrigin,
     AppendResult,
     AppendRules,
@@ -210,9 +211,8 @@ class PartitionLog:
         now_ms: int,
         origin: AppendOrigin = CLIENT,
     ) -> AppendResult:
-        """Check a batch, give it its offsets and the epoch in place, write it.
-
-        Raises KafkaError: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        """Check a batch, give it its offsets and the epoch in place, write it. Raises UnlookedError as `check_batch`,
+        and KafkaError: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, UNSUPPORTED_FOR_MESSAGE_FORMAT,
         INVALID_RECORD, INVALID_TIMESTAMP (both perhaps as InvalidRecords), INVALID_PRODUCER_EPOCH,
         OUT_OF_ORDER_SEQUENCE_NUMBER: nothing was written then; KAFKA_STORAGE_ERROR: nothing is sure.
         """
@@ -223,7 +223,7 @@ class PartitionLog:
         if rules.config is not config:
             rules = content.rules = AppendRules(config)
         batch, header = check_batch(batch, rules, now_ms=now_ms, origin=origin, topic=self.topic)
-        if header.producer_id != NO_PRODUCER_ID and origin is CLIENT:
+        if header.producer_id != NO_PRODUCER_ID and origin is not COORDINATOR:
             repeated = content.producers.check(header)
             if repeated is not None:
                 self._flush_if_due(content)  # the producer may repeat it because the disk was full at its flush

@@ -2,7 +2,12 @@
 
 What is checked: keys (compaction) and timestamps. What is mended: a header whose latest timestamp is not that of its
 records, and a codec that is not the topic's.
+
+A batch of 2 KB may hold a million records, or 64 MB, and a look at these takes seconds. So who can wait has a look at
+few records at once, and at others by a thread (`UnlookedError`).
 """
+
+from collections.abc import Callable
 
 from penstock.log.config import INT64_MAX, PRODUCER, LogConfig
 from penstock.protocol.batch import (
@@ -21,6 +26,9 @@ MIN_UNPACKED_LIMIT_BYTES = 64 << 20
 """Records may take this much, whatever `max.message.bytes` is."""
 MAX_UNPACKED_RECORDS = 1_000_000
 """Of a batch that must be unpacked: as many as librdkafka's `batch.num.messages` allows."""
+FEW_RECORDS = 100
+LITTLE_BYTES = 16 << 10
+"""So much is looked at in a moment, which is less than a thread takes to begin."""
 MAX_RECORD_ERRORS = 10_000
 RECORD_ERRORS_SHOWN = 3
 """Kafka's limit on the single errors in a refusal's text; the others are in `record_errors`."""
@@ -51,28 +59,62 @@ def check_size(size: int, config: LogConfig) -> None:
         )
 
 
+class UnlookedError(Exception):
+    """There is much to look at: `look` does it, in a thread, and its result is to be appended as `LOOKED_AT`."""
+
+    def __init__(self, look: Callable[[], memoryview]) -> None:
+        super().__init__("the records of a batch must be looked at in a thread")
+        self.look = look
+
+
+def look_at_few_records(
+    batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, topic: str
+) -> tuple[memoryview, BatchHeader]:
+    """As `look_at_records`; UnlookedError if that would take more than a moment."""
+    if header.record_count <= FEW_RECORDS and len(batch) <= LITTLE_BYTES:
+        try:
+            return _looked_at(batch, header, config, now_ms, topic, LITTLE_BYTES)
+        except DecompressionLimitError:
+            pass
+        except DecodeError as error:
+            raise _senseless(error) from None
+    kept = memoryview(bytearray(batch))
+    raise UnlookedError(lambda: look_at_records(kept, header, config, now_ms, topic)[0])
+
+
 def look_at_records(
     batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, topic: str
 ) -> tuple[memoryview, BatchHeader]:
     """Batch and header are new where the topic wants another codec."""
+    try:
+        return _looked_at(batch, header, config, now_ms, topic, max_unpacked_bytes(config))
+    except DecompressionLimitError as error:
+        refusal = KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"the batch's records are too large: {error}")
+    except DecodeError as error:
+        refusal = _senseless(error)
+    raise refusal  # behind the error, whose frames have what was unpacked
+
+
+def _senseless(error: DecodeError) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, f"the batch's records make no sense: {error}")
+
+
+def _looked_at(
+    batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, topic: str, max_bytes: int
+) -> tuple[memoryview, BatchHeader]:
     if header.is_control:
         return batch, header
     target = None if config.compression_type == PRODUCER else CODECS[config.compression_type]
-    try:
-        latest_ms = _check_contents(batch, header, config, now_ms, topic)
-        if latest_ms != header.max_timestamp:
-            batch[MAX_TIMESTAMP_AT : MAX_TIMESTAMP_AT + 8] = latest_ms.to_bytes(8, "big", signed=True)
-            write_crc(batch, 0, header.size_in_bytes)
-            header = read_header(batch)
-        if target is not None and header.compression != target:
-            level = None if (level := _level(target, config)) == -1 else level
-            batch = memoryview(recompress_batch(batch, header, target, level, max_bytes=max_unpacked_bytes(config)))
-            check_size(len(batch), config)
-            header = read_header(batch)
-    except DecompressionLimitError as error:
-        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"the batch's records are too large: {error}") from None
-    except DecodeError as error:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"the batch's records make no sense: {error}") from None
+    latest_ms = _check_contents(batch, header, config, now_ms, topic, max_bytes)
+    if latest_ms != header.max_timestamp:
+        batch[MAX_TIMESTAMP_AT : MAX_TIMESTAMP_AT + 8] = latest_ms.to_bytes(8, "big", signed=True)
+        write_crc(batch, 0, header.size_in_bytes)
+        header = read_header(batch)
+    if target is not None and header.compression != target:
+        level = None if (level := _level(target, config)) == -1 else level
+        batch = memoryview(recompress_batch(batch, header, target, level, max_bytes=max_bytes))
+        check_size(len(batch), config)
+        header = read_header(batch)
     return batch, header
 
 
@@ -89,7 +131,9 @@ def _level(codec: Compression, config: LogConfig) -> int:
     return levels.get(codec, -1)
 
 
-def _check_contents(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, topic: str) -> int:
+def _check_contents(
+    batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, topic: str, max_bytes: int
+) -> int:
     """One record at a time: a batch of tiny ones would be a hundred times as large as objects. Returns the latest
     timestamp.
     """
@@ -106,7 +150,7 @@ def _check_contents(batch: memoryview, header: BatchHeader, config: LogConfig, n
     keyless: list[tuple[int, str]] = []
     keyless_message = f"topic {topic} is compacted: every record needs a key"
     latest_seen = NO_TIMESTAMP
-    for i, record in enumerate(iterate_records(batch, 0, header, max_bytes=max_unpacked_bytes(config))):
+    for i, record in enumerate(iterate_records(batch, 0, header, max_bytes=max_bytes)):
         timestamp_ms = record.timestamp_ms
         if timestamp_ms > latest_seen:
             latest_seen = timestamp_ms

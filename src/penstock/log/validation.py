@@ -10,7 +10,7 @@ import struct
 from typing import Final, NamedTuple
 
 from penstock.log.config import INT64_MAX, PRODUCER, LogConfig
-from penstock.log.record_checks import CODECS, check_size, look_at_records
+from penstock.log.record_checks import CODECS, check_size, look_at_few_records, look_at_records
 from penstock.protocol.batch import (
     ATTRIBUTES_AT,
     COMPRESSION_MASK,
@@ -46,14 +46,22 @@ _BEGINNINGS = {
 
 
 class AppendOrigin(enum.Enum):
-    """A client, whose batch is checked in full, or a part of the broker, which may write control batches."""
+    """A client, whose batch is checked in full, or a part of the broker, which may write control batches.
+
+    A client may be able to wait for a look at many records (`UnlookedError`), after which they are looked at.
+    """
 
     CLIENT = "client"
+    PATIENT = "a client that waits"
+    LOOKED_AT = "a client that has waited"
     COORDINATOR = "coordinator"
 
 
 CLIENT: Final = AppendOrigin.CLIENT
 """A name of its own: looking a member of an enumeration up takes as long as a call."""
+PATIENT: Final = AppendOrigin.PATIENT
+LOOKED_AT: Final = AppendOrigin.LOOKED_AT
+COORDINATOR: Final = AppendOrigin.COORDINATOR
 
 
 class AppendResult(NamedTuple):
@@ -90,13 +98,15 @@ class AppendRules:
 def check_batch(
     batch: memoryview, rules: AppendRules, *, now_ms: int, origin: AppendOrigin, topic: str
 ) -> tuple[memoryview, BatchHeader]:
-    """Batch and header are new where the topic asks for that. Raises KafkaError with the code of the first fault."""
+    """Batch and header are new where the topic asks for that. Raises KafkaError with the code of the first fault.
+
+    Raises UnlookedError where records of a patient client must be looked at that are not few.
+    """
     header = _check_bytes(batch, rules)
-    is_client = origin is CLIENT
-    if is_client:
+    if origin is not COORDINATOR:
         if header.base_offset or header.attributes & CONTROL or header.producer_id != NO_PRODUCER_ID:
             _check_client(header)
-        looks = (
+        looks = origin is not LOOKED_AT and (
             rules.looks_at_all
             or header.max_timestamp > now_ms + rules.latest_ms
             or (header.record_count == 1 and header.max_timestamp != header.base_timestamp)  # it can be only one
@@ -104,7 +114,8 @@ def check_batch(
     else:
         looks = False
     if looks or (rules.codec != ANY_CODEC and header.attributes & COMPRESSION_MASK != rules.codec):
-        batch, header = look_at_records(batch, header, rules.config, now_ms, topic)
+        look = look_at_records if origin is CLIENT or origin is COORDINATOR else look_at_few_records
+        batch, header = look(batch, header, rules.config, now_ms, topic)
     if len(batch) > rules.segment_bytes:
         raise KafkaError(
             ErrorCode.RECORD_LIST_TOO_LARGE,

@@ -66,7 +66,7 @@ class ConsensusPartition(Partition):
         """Let the group append it. Waiters are also called when the group loses its lead."""
         if self.leader is None or self.group.proposer.gives_way:
             raise NotAppendingError(self)
-        place = self.group.append(self.member.id, batches, leader_epoch=self.leader_epoch)
+        place = self.group.append(self.member.id, batches, leader_epoch=self.leader_epoch, origin=origin)
         log = self.log
         time_ms = place.timestamp_ms if log.config.uses_log_append_time else -1
         return AppendResult(place.first_offset, place.last_offset, time_ms, log.log_start_offset, place.is_duplicate)

@@ -106,7 +106,7 @@ class Partition(ABC):
 
     @abstractmethod
     def append(self, batches: memoryview, *, acks: int, now_ms: int, origin: AppendOrigin = CLIENT) -> AppendResult:
-        """Append as the leader: where it is, or will be, or KafkaError as `PartitionLog.append_as_leader` says.
+        """Append as the leader: where it is, or will be, or an error as `PartitionLog.append_as_leader` says.
 
         With acks=-1, or where the log is the storage group's, the caller waits until `high_watermark` has passed the
         result's last offset (`committed.waits`); on a partition with one replica that is so when this returns.

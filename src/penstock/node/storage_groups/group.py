@@ -23,6 +23,7 @@ from typing import Protocol
 from uuid import UUID
 
 from penstock.log.partition_log import PartitionLog
+from penstock.log.validation import CLIENT, AppendOrigin
 from penstock.node.environment.alarm import Alarm
 from penstock.node.environment.signal import Signal
 from penstock.node.links.hand_over import HoldsBack
@@ -142,10 +143,12 @@ class StorageGroup:
         self.proposer.begin_at(partition, offset, self._now_ms())
         self._schedule()
 
-    def append(self, partition: PartitionId, batch: memoryview, *, leader_epoch: int) -> Place:
+    def append(
+        self, partition: PartitionId, batch: memoryview, *, leader_epoch: int, origin: AppendOrigin = CLIENT
+    ) -> Place:
         """Raises KafkaError as `Proposer.append` and `PartitionLog.append_as_leader` say; then nothing was appended."""
         found, now_ms = self.partition(partition), self._now_ms()
-        batch, header = found.check(batch, now_ms)
+        batch, header = found.check(batch, now_ms, origin)
         place = self.proposer.append(partition, found, batch, header, leader_epoch, now_ms)
         self._schedule()
         return place

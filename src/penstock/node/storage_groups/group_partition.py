@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from penstock.log.partition_log import PartitionLog
 from penstock.log.producers_ahead import ProducersAhead
-from penstock.log.validation import CLIENT, AppendRules, check_batch
+from penstock.log.validation import AppendOrigin, AppendRules, check_batch
 from penstock.protocol.batch import BatchHeader, read_header
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.committed import Committed
@@ -49,11 +49,11 @@ class GroupPartition:
         """A view of the idempotent producers in which nothing is under way."""
         return ProducersAhead(self.log.producers)
 
-    def check(self, batch: memoryview, now_ms: int) -> tuple[memoryview, BatchHeader]:
+    def check(self, batch: memoryview, now_ms: int, origin: AppendOrigin) -> tuple[memoryview, BatchHeader]:
         """The batch as the topic wants it, and its header. Raises KafkaError as `PartitionLog.append_as_leader`."""
         if self._rules.config is not self.log.config:
             self._rules = AppendRules(self.log.config)
-        return check_batch(batch, self._rules, now_ms=now_ms, origin=CLIENT, topic=self.topic)
+        return check_batch(batch, self._rules, now_ms=now_ms, origin=origin, topic=self.topic)
 
     def apply(self, batches: Sequence[bytes]) -> None:
         """Append committed batches, but those that the log has: it is ahead of the group's after a start or a copy.

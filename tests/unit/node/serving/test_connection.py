@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import struct
 import threading
@@ -20,7 +19,6 @@ from penstock.node.serving.connection import MAX_BACKLOG_BYTES, Connection
 from penstock.node.serving.connections import ConnectionLimits
 from penstock.node.serving.frames import SHARED_BYTES
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
-from penstock.node.serving.memory import give_back_memory
 from penstock.node.serving.outgoing import CHUNK_BYTES, Outgoing
 from penstock.node.serving.rules import NOTHING
 from penstock.protocol.errors import ErrorCode
@@ -354,36 +352,6 @@ async def test_an_idle_connection_is_closed_and_a_waiting_one_is_not() -> None:
         gate.answer("1")
         await waiting.receive(ApiKey.HEARTBEAT, 4)
         assert await waiting.closed()
-
-
-@pytest.mark.parametrize("ends", ["in order", "with a frame half sent", "with an answer half read"])
-async def test_a_connection_that_has_ended_leaves_nothing_for_the_collector(ends: str) -> None:
-    """Nor does giving memory back look at all objects: that would hold the event loop."""
-    file, size = EndlessFile(), 64 * CHUNK_BYTES
-    answer = [struct.pack(">ii", size + 4, 1), LogSlice(file, 0, size)]
-    looks = list[str]()
-    gc.collect()
-    gc.callbacks.append(lambda phase, _: looks.append(phase))
-    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, lambda *_: answer, NOTHING, raw=True)) as node:
-        gc.disable()
-        try:
-            before = [type(one) for one in gc.get_objects()].count(Connection)
-            client = await node.connect()
-            assert await client.lives()
-            if ends == "with a frame half sent":
-                client.writer.write(struct.pack(">i", 1 << 20) + bytes(SHARED_BYTES))
-            elif ends == "with an answer half read":
-                client.send(HeartbeatRequest(), 4)
-                await client.reader.readexactly(8)
-            client.writer.transport.abort()
-            while node.connections.active:
-                await asyncio.sleep(0)
-            give_back_memory()
-            assert [type(one) for one in gc.get_objects()].count(Connection) == before
-            assert not looks
-        finally:
-            gc.enable()
-            gc.callbacks.pop()
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,28 @@ async def test_a_large_request_waits_until_there_is_memory_for_it_and_a_small_on
         assert (await answer)[0] == 7
 
 
+async def test_a_frame_that_is_answered_in_slices_is_there_until_it_is() -> None:
+    goes_on = asyncio.Event()
+
+    async def answers_later(*_: Any) -> list[bytes]:
+        await goes_on.wait()
+        return [bytes(8)]
+
+    later = Handler(ApiKey.HEARTBEAT, 4, 4, answers_later, NOTHING, raw=True, pipelined=True)
+    frame = announced(MEGABYTE) + bytes(MEGABYTE)
+    async with serving(later, settings=LIMIT) as node:
+        first, second = [await node.connect() for _ in range(2)]
+        first.writer.write(frame[: MEGABYTE + 4])
+        while not any(connection.is_waiting for connection in node.connections.active):
+            await asyncio.sleep(0)
+        second.writer.write(frame[: MEGABYTE + 4])
+        for _ in range(20):
+            assert await (await node.connect()).lives()
+        assert sum(connection.is_waiting for connection in node.connections.active) == 1
+        goes_on.set()
+        assert await first.reader.readexactly(8) == await second.reader.readexactly(8)
+
+
 async def test_who_does_not_send_on_loses_the_memory_that_another_waits_for(no_patience: None) -> None:
     async with serving(HEARTBEAT, settings=LIMIT) as node:
         first, second, third = [await node.connect() for _ in range(3)]

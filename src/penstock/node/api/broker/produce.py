@@ -9,12 +9,14 @@ Not done: transactions. A transactional batch is refused (INVALID_REQUEST).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from mmap import mmap
 from typing import Final
 from uuid import UUID
 
+from penstock.log.record_checks import UnlookedError
+from penstock.log.validation import LOOKED_AT, PATIENT, AppendOrigin
 from penstock.node.api.producing import Answers, Held, Pending, Refusals, Replicating
 from penstock.node.partitions.partition import ALL_REPLICAS, NotAppendingError, Partition
 from penstock.node.roles.broker import Broker
@@ -72,7 +74,7 @@ def produce(
             pass
         else:
             request.append(request.topics)
-            return request.answer()
+            return broker.slices.answer(request.rest()) if request.unlooked else request.answer()
     kept = frame if isinstance(frame.obj, mmap) else memoryview(bytearray(frame))
     return broker.slices.answer(_produce_in_parts(broker, context, kept, position))
 
@@ -95,10 +97,7 @@ def _produce_in_parts(
                 part, count, size = [], 0, 0
                 yield None
     request.append(part)
-    if request.is_done:
-        return [(yield request.encoded)]
-    answer = request.answer()
-    return (yield answer) if isinstance(answer, LateAnswer) else answer
+    return (yield from request.rest())
 
 
 class _Request:
@@ -110,13 +109,12 @@ class _Request:
         "_broker",
         "_context",
         "_failure",
-        "_is_late",
-        "_now_ms",
         "_pending",
         "_refusal",
         "_refusals",
         "_timeout_ms",
         "topics",
+        "unlooked",
     )
 
     def __init__(self, broker: Broker, context: RequestContext, asked: Produced) -> None:
@@ -126,30 +124,38 @@ class _Request:
         self._refusal: KafkaError | None = None
         if transactional_id is not None or not -1 <= self._acks <= 1:
             self._refusal = _refusal(context, transactional_id, self._acks)
-        self._is_late, self._now_ms = broker.lease.is_over, broker.now_ms()
         self._answers: Answers = []
         self._pending: list[Pending | Held] = []
         self._refusals = Refusals(broker, context)
         self._failure: str | None = None
+        self.unlooked: list[tuple[str | UUID, int, Callable[[], memoryview], list[bytes]]] = []
+        """Batches whose records a thread must look at before they are appended, and where their answers go."""
 
-    def append(self, topics: Iterable[Asked]) -> None:
+    def append(
+        self, topics: Iterable[Asked], origin: AppendOrigin = PATIENT, answers: list[bytes] | None = None
+    ) -> None:
+        """The lease and the time are those of now: much may have been done in between."""
         broker, context, acks = self._broker, self._context, self._acks
-        version, is_late, now_ms, pending = context.api_version, self._is_late, self._now_ms, self._pending
+        version, is_late, now_ms, pending = context.api_version, broker.lease.is_over, broker.now_ms(), self._pending
         for topic, asked in topics:
-            done: list[bytes] = []
-            self._answers.append((topic, done))
+            done: list[bytes] = [] if answers is None else answers
+            if answers is None:
+                self._answers.append((topic, done))
             unwritable = self._refusal or _unwritable(broker, context, topic)
             for index, batch in asked:
                 try:
                     partition = _partition(broker, context, topic, index, unwritable, is_late)
-                    appended = partition.append(_checked(batch), acks=acks, now_ms=now_ms)
+                    appended = partition.append(_checked(batch), acks=acks, now_ms=now_ms, origin=origin)
                 except KafkaError as error:
                     held = _held(broker, error, (topic, index), batch, (acks, self._timeout_ms), done)
                     if held is not None:
                         pending.append(held)
                         continue
-                    self._failure = self._failure or f"{topic}-{index}: {ErrorCode(error.code).name}"
+                    self._failure = self._failure or _failure(topic, index, error)
                     done.append(self._refusals.encode(topic, index, error))
+                    continue
+                except UnlookedError as unlooked:
+                    self.unlooked.append((topic, index, unlooked.look, done))
                     continue
                 base_offset, last_offset, time_ms, start_offset, _ = appended
                 if (acks == ALL_REPLICAS or (acks and not partition.owns_log)) and (
@@ -157,6 +163,20 @@ class _Request:
                 ):
                     pending.append((partition, topic, index, last_offset, done, len(done)))
                 done.append(encode_appended(version, index, base_offset, time_ms, start_offset))
+
+    def rest(self) -> Steps[list[bytes] | None]:
+        """Append what was left to be looked at, and answer."""
+        for topic, index, look, answers in self.unlooked:
+            try:
+                self.append([(topic, [(index, (yield look))])], LOOKED_AT, answers)
+            except KafkaError as error:
+                self._failure = self._failure or _failure(topic, index, error)
+                answers.append((yield partial(self._refusals.encode, topic, index, error)))
+            yield None
+        if self.is_done:
+            return [(yield self.encoded)]
+        answer = self.answer()
+        return (yield answer) if isinstance(answer, LateAnswer) else answer
 
     def answer(self) -> list[bytes] | LateAnswer[list[bytes]] | None:
         if self._acks == 0:
@@ -175,6 +195,10 @@ class _Request:
         if self._failure is not None:
             return self._refusals.response(self._answers)
         return encode_produce_response(self._answers, self._context.api_version, self._context.correlation_id)
+
+
+def _failure(topic: str | UUID, index: int, error: KafkaError) -> str:
+    return f"{topic}-{index}: {ErrorCode(error.code).name}"
 
 
 def _refusal(context: RequestContext, transactional_id: str | None, acks: int) -> KafkaError:

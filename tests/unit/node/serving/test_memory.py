@@ -1,0 +1,52 @@
+"""What a connection had is free again when it has ended, without a look at all that a node has."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import struct
+
+import pytest
+from tests.unit.node.served_node import serving
+
+from penstock.node.serving.connection import Connection
+from penstock.node.serving.frames import SHARED_BYTES
+from penstock.node.serving.handler import Handler
+from penstock.node.serving.memory import give_back_memory
+from penstock.node.serving.outgoing import CHUNK_BYTES
+from penstock.node.serving.rules import NOTHING
+from penstock.protocol.messages.heartbeat import HeartbeatRequest
+from penstock.protocol.requests.api import ApiKey
+
+
+@pytest.mark.parametrize("ends", ["in order", "with a frame half sent", "with an answer half read"])
+async def test_a_connection_that_has_ended_leaves_nothing_for_the_collector(ends: str) -> None:
+    size = 64 * CHUNK_BYTES
+    answer = [struct.pack(">ii", size + 4, 1), bytes(size)]
+    looks = list[str]()
+    gc.collect()
+    gc.callbacks.append(lambda phase, _: looks.append(phase))
+    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, lambda *_: answer, NOTHING, raw=True)) as node:
+        gc.disable()
+        try:
+            before = _count_of_connections()
+            client = await node.connect()
+            assert await client.lives()
+            if ends == "with a frame half sent":
+                client.writer.write(struct.pack(">i", 1 << 20) + bytes(SHARED_BYTES))
+            elif ends == "with an answer half read":
+                client.send(HeartbeatRequest(), 4)
+                await client.reader.readexactly(8)
+            client.writer.transport.abort()
+            while node.connections.active:
+                await asyncio.sleep(0)
+            give_back_memory()
+            assert _count_of_connections() == before
+            assert not looks
+        finally:
+            gc.enable()
+            gc.callbacks.pop()
+
+
+def _count_of_connections() -> int:
+    return sum(type(one) is Connection for one in gc.get_objects())
