@@ -286,6 +286,8 @@ class World:
     # Life and death.
 
     def boot(self, node: Node) -> None:
+        if self.plan.may_change_voters and not self.calm and self.random.random() < 0.2:
+            node.move(f"n{node.id}-{node.incarnation}")
         raft = node.boot(Random(self.seed if self.plan.same_lots else self.random.getrandbits(32)))
         node.wake_ms = 0
         self.event(node, "boots", lambda: raft.start(self.clock(node)))
