@@ -16,7 +16,7 @@ from penstock.raft.leader import Leader
 from penstock.raft.machine import Raft
 from penstock.raft.ports import SnapshotId
 from penstock.raft.settings import RaftSettings
-from penstock.raft.voters import Quorum, Voter
+from penstock.raft.voters import Endpoint, Quorum, Voter
 
 
 @dataclass(slots=True)
@@ -79,6 +79,11 @@ class Node:
     def epoch(self) -> int:
         return self.disk.state.epoch if self.raft is None else self.raft.epoch
 
+    @property
+    def quorum(self) -> Quorum:
+        """The voters, as the end of its log says."""
+        return self.configured if self.raft is None else self.raft.quorum
+
     def boot(self, random: Random) -> Raft:
         """A new process on the old disk."""
         self.incarnation += 1
@@ -97,6 +102,10 @@ class Node:
         self.disk.snapshots.partial = {}
         self.raft = None
         self.incarnation += 1
+
+    def move(self, host: str) -> None:
+        """It listens elsewhere from its next start on."""
+        self.voter = self.voter.replace(endpoints=(Endpoint("CONTROLLER", host, 9093),))
 
     def wipe(self, voter: Voter) -> None:
         """A new disk: another replica with the same id."""

@@ -186,6 +186,20 @@ def upgrade_without_silent_voters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Voter, "can_be_named", True)
 
 
+def leader_keeps_what_the_log_says_of_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who follows says that it listens elsewhere, and who leads does not."""
+    enter = Leader.enter
+
+    def keep(leader: Leader, now_ms: int) -> None:
+        replica = leader.replica
+        local, said = replica.local, replica.quorum.voter(replica.me.id)
+        replica.local = local if said is None or said.key != local.key else said
+        enter(leader, now_ms)
+        replica.local = local
+
+    monkeypatch.setattr(Leader, "enter", keep)
+
+
 def voters_tell_one_leader_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next leader does not know them, and there is no upgrade any more."""
     told: set[ReplicaKey] = set()

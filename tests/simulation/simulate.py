@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from tests.simulation.faults import Faults
+from tests.simulation.node import Node
 from tests.simulation.world import HEALING_TIMEOUTS, InvariantError, Outcome, World
 
 from penstock.raft.voters import DYNAMIC_VOTERS
@@ -45,7 +46,7 @@ def run(world: World) -> None:
 
 
 def heal(world: World) -> None:
-    """Everything works again: a record that is appended now reaches every node, and voters may change if they shall."""
+    """Everything works again: a record that is appended now reaches every node, and its voters if they may change."""
     world.calm = True
     world.cut_links = {}
     world.note(f"{world.now_ms} all is well from now on")
@@ -57,18 +58,21 @@ def heal(world: World) -> None:
         leaders = [node for node in world.nodes.values() if node.leads]
         if leaders:
             newest = max(leaders, key=lambda node: node.epoch)
-            if not have_upgraded():
+            if world.plan.may_change_voters and newest.quorum.kraft_version < DYNAMIC_VOTERS:
                 world.upgrade(newest)
             if not world.invariants.committed_end >= appended[0] > 0:
                 appended[0] = world.append(newest)
         world.after(world.plan.settings.election_timeout_ms, append)
 
     def caught_up() -> bool:
-        return 0 < appended[0] <= min(node.high_watermark for node in world.nodes.values()) and have_upgraded()
+        nodes = world.nodes.values()
+        return 0 < appended[0] <= min(node.high_watermark for node in nodes) and all(map(knows_voters, nodes))
 
-    def have_upgraded() -> bool:
-        levels = [node.raft.quorum.kraft_version for node in world.nodes.values() if node.raft is not None]
-        return not world.plan.may_change_voters or min(levels) >= DYNAMIC_VOTERS
+    def knows_voters(node: Node) -> bool:
+        """Where they may change, it knows each voter with the directory and the listener that it has now."""
+        now = {other.voter.key: other.voter for other in world.nodes.values()}
+        is_right = all(now.get(voter.key, voter) == voter for voter in node.quorum.voters)
+        return not world.plan.may_change_voters or (is_right and node.quorum.kraft_version >= DYNAMIC_VOTERS)
 
     append()
     world.run_until(world.now_ms + HEALING_TIMEOUTS * world.plan.settings.election_timeout_ms, caught_up)

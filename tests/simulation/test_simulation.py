@@ -69,11 +69,19 @@ UPGRADED: dict[str, Any] = {"kraft_version": 0, "voter_changes": 0.003, "snapsho
 """Voters that are fixed, until a leader knows them all and is asked to name them."""
 UPGRADED_IN_VAIN: dict[str, Any] = {
     "kraft_version": 0,
-    "voter_changes": 0.001,
+    "voter_changes": 0.0007,
     "snapshots": 0.03,
-    "partitions": 0.003,
+    "partitions": 0.0015,
     "appends": 0.03,
     "crashes": 0.0,
+    "crash_between_effects": 0.0,
+    "crash_after_persist": 0.0,
+    "restart_before_vote": 0.0,
+    "resignations": 0.0,
+    "loss": 0.0,
+    "duplication": 0.0,
+    "late": 0.0,
+    "trouble_ms": 8000,
 }
 """Leaders that are cut off name the voters; what the others go on with is far ahead when they come back."""
 PLANTED: dict[Bug, tuple[int, dict[str, Any]]] = {
@@ -94,6 +102,7 @@ PLANTED: dict[Bug, tuple[int, dict[str, Any]]] = {
     planted.upgrade_in_two_batches: (20, UPGRADED),
     planted.upgrade_without_silent_voters: (20, UPGRADED),
     planted.voters_tell_one_leader_only: (20, UPGRADED),
+    planted.leader_keeps_what_the_log_says_of_itself: (20, UPGRADED),
     planted.voters_of_snapshots_ignored: (200, {"kraft_version": 1, "snapshots": 0.005, "voter_changes": 0.005}),
 }
 """At most so many seeds until the bug is found, and what of their plan is given."""

@@ -84,7 +84,10 @@ class World:
         return nodes
 
     def new_voter(self, node_id: int) -> Voter:
+        """It has a name only where voters may change."""
         self.directories += 1
+        if not self.plan.may_change_voters:
+            return Voter(ReplicaKey(node_id))
         endpoint = Endpoint("CONTROLLER", f"n{node_id}", 9093)
         return Voter(ReplicaKey(node_id, UUID(int=self.directories)), (endpoint,))
 
@@ -286,6 +289,8 @@ class World:
     # Life and death.
 
     def boot(self, node: Node) -> None:
+        if self.plan.may_change_voters and not self.calm and self.random.random() < 0.2:
+            node.move(f"n{node.id}-{node.incarnation}")
         raft = node.boot(Random(self.seed if self.plan.same_lots else self.random.getrandbits(32)))
         node.wake_ms = 0
         self.event(node, "boots", lambda: raft.start(self.clock(node)))

@@ -166,6 +166,7 @@ def test_a_node_that_does_not_answer_is_told(three: Cluster) -> None:
     away.stop()
     try:
         result = penstock("metadata", "checksum", *reach, "--json")
+        health = CliRunner().invoke(main, ["cluster", "health", *reach])
     finally:
         away.start()
         wait_until(
@@ -173,6 +174,7 @@ def test_a_node_that_does_not_answer_is_told(three: Cluster) -> None:
         )
     assert [row["node"] for row in json.loads(result.stdout)] == [1, 2]
     assert f"node 3 does not answer: cannot reach {away.controller_address}" in result.stderr
+    assert (health.exit_code, health.stdout.splitlines()[0]) == (1, "does not answer (1): 3")
 
 
 def test_the_shell_shows_who_is_active_and_lets_it_go(reach: tuple[str, str]) -> None:
@@ -218,6 +220,15 @@ def test_the_apis_of_all_nodes(three: Cluster, reach: tuple[str, str]) -> None:
     names = {row["name"] for row in told[2]["apis"]}
     of_broker, of_controller = "Produce" in names, "BrokerHeartbeat" in names
     assert (of_broker, of_controller) == (reach[0] == "--bootstrap-server", reach[0] == "--bootstrap-controller")
+
+
+def test_the_health(reach: tuple[str, str]) -> None:
+    def look() -> bool | None:
+        return CliRunner().invoke(main, ["cluster", "health", *reach]).stdout == "all is well\n" or None
+
+    wait_until(look, 30, "the cluster is well")
+    assert json.loads(penstock("cluster", "health", *reach, "--node", "2", "--json").stdout)["problems"] == {}
+    assert penstock("cluster", "health", *reach, "--node", "9", exit_code=1).stdout == "not in service (1): 9\n"
 
 
 def test_the_features(reach: tuple[str, str]) -> None:

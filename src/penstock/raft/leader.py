@@ -80,9 +80,10 @@ class Leader(Role):
         """Begin the epoch with a control record, and tell the voters."""
         replica, quorum = self.replica, self.replica.quorum
         records = [leader_change_record(replica.me.id, quorum, self._granting, now_ms)]
-        if quorum.kraft_version >= DYNAMIC_VOTERS and replica.voters.latest_offset == CONFIGURED:
-            # What only this node's bootstrap snapshot says, the others must learn from the log.
-            records += [kraft_version_record(quorum.kraft_version, now_ms), voters_record_of(quorum, now_ms)]
+        named = quorum.with_voter(replica.local) if replica.is_voter else quorum
+        if quorum.kraft_version >= DYNAMIC_VOTERS and (replica.voters.latest_offset == CONFIGURED or named != quorum):
+            # What only this node's bootstrap snapshot says, or only itself knows, the others must learn from the log.
+            records += [kraft_version_record(quorum.kraft_version, now_ms), voters_record_of(named, now_ms)]
         replica.append(control_batch(records, base_offset=self.epoch_start_offset, epoch=replica.epoch))
         self._begin_epoch(now_ms)
 

@@ -27,6 +27,7 @@ ROWS = {
     "raft-metrics": [
         "current-state word",
         "current-leader whole",
+        "hears-leader whole",
         "current-vote whole",
         "current-epoch whole",
         "high-watermark whole",

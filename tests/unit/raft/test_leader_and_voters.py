@@ -7,7 +7,7 @@ from tests.unit.raft.leading import commit_start, fetch, leader
 from tests.unit.raft.replicas import add_voters, answered, elect, log_of, quorum, raft_of, sent, voter
 
 from penstock.protocol.errors import ErrorCode
-from penstock.raft.effects import Effect, Reply
+from penstock.raft.effects import Effect, ElectionState, Reply
 from penstock.raft.follower import Observer
 from penstock.raft.leader import Leader
 from penstock.raft.machine import Raft
@@ -300,3 +300,21 @@ def test_a_wished_successor_is_named_first() -> None:
     fetch(raft, 3, raft.replica.log.end_offset, now_ms)
     ends = [request for _, request in sent(raft.resign(now_ms, 4)) if isinstance(request, EndEpoch)]
     assert [key.id for key in ends[0].successors] == [4, 3, 2]
+
+
+def test_a_leader_that_listens_elsewhere_says_so_as_its_epoch_begins() -> None:
+    """Who follows says it to the leader, which has nobody to tell."""
+    log = log_of(1)
+    add_voters(log, 1, 2)
+    told: list[int] = []
+    for host in ("here", "there", "there"):
+        raft = raft_of(1, quorum(1, 2), log, ElectionState(log.last_epoch))
+        raft.replica.local = voter(1).replace(endpoints=(Endpoint("CONTROLLER", host, 9093),))
+        raft.start(0)
+        end = log.end_offset
+        elect(raft)
+        raft.flushed(raft.deadline_ms)
+        assert raft.quorum == quorum(1, 2).with_voter(raft.replica.local)
+        told.append(log.end_offset - end)
+        log.flush()
+    assert told == [3, 3, 1], "with the leader alone, where the log is right"

@@ -5,6 +5,7 @@ from typing import Final
 import click
 
 from penstock.cli.cluster.api_versions import api_versions
+from penstock.cli.cluster.health import health
 from penstock.cli.replicas.drain import Drain
 from penstock.cli.replicas.drain_status import look
 from penstock.cli.replicas.replication_throttles import NO_LIMIT, limit_option
@@ -174,3 +175,4 @@ def drain_status(session: BrokerSession, as_json: bool = JSON) -> None:
 
 
 command.add_command(api_versions)
+command.add_command(health)

@@ -67,7 +67,7 @@ def metrics(
         say(f"node {node} does not answer: {failure}", err=True)
 
 
-async def _nodes(admin: Admin) -> list[int]:
+async def nodes_of(admin: Admin) -> list[int]:
     """Leaves out a controller that has left the quorum for good: it stays registered."""
     nodes = sorted(admin.cluster.metadata.brokers)
     if not isinstance(admin.cluster, ControllerClient) or admin.cluster.metadata.controller_id not in nodes:
@@ -78,7 +78,7 @@ async def _nodes(admin: Admin) -> list[int]:
 
 
 async def _metrics(admin: Admin, only: int | None) -> tuple[list[tuple[int, Metric]], dict[int, ClientError]]:
-    nodes = await _nodes(admin)
+    nodes = await nodes_of(admin)
     if only is not None and only not in nodes:
         raise click.ClickException(f"there is no node {only}: there are {', '.join(map(str, nodes))}")
     found: list[tuple[int, Metric]] = []
@@ -93,7 +93,7 @@ async def _metrics(admin: Admin, only: int | None) -> tuple[list[tuple[int, Metr
 
 async def _states(admin: Admin) -> tuple[list[MetadataState], dict[int, Exception]]:
     """All at the same offset, if that can be had; and the errors of nodes that do not answer."""
-    nodes = await _nodes(admin)
+    nodes = await nodes_of(admin)
     states: list[MetadataState] = []
     failures: dict[int, Exception] = {}
     for number in range(ROUNDS):

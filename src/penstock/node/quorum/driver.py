@@ -72,7 +72,7 @@ class QuorumDriver:
         self._asked: dict[asyncio.Future[ask.Answer], None] = {}
 
     def register(self, registry: Registry) -> None:
-        self._metrics.register(registry, lambda: self.raft)
+        self._metrics.register(registry, lambda: self.raft, lambda: self.hears_leader)
 
     def on_failure(self, listener: Callable[[Exception], None]) -> None:
         """`listener` is called when the driver has ended by itself."""

@@ -36,7 +36,7 @@ class QuorumMetrics:
             self.elections.took(now_s - self._campaign_since_s)
             self._campaign_since_s = None
 
-    def register(self, registry: Registry, raft: Callable[[], Raft]) -> None:
+    def register(self, registry: Registry, raft: Callable[[], Raft], hears_leader: Callable[[], bool]) -> None:
         gauge = partial(Gauge, Group.QUORUM)
         registry.add(
             StateSet(
@@ -47,6 +47,7 @@ class QuorumMetrics:
                 states=tuple(map(_state, ROLES)),
             ),
             gauge("current-leader", "The node that leads, -1 if that is not known", lambda: _id(raft().leader_id)),
+            gauge("hears-leader", "1 while a leader answers this node, or it leads", lambda: int(hears_leader())),
             gauge("current-vote", "The node that it has voted for in this epoch, or -1", lambda: _vote(raft())),
             gauge("current-epoch", "The newest epoch that it has heard of", lambda: raft().epoch),
             gauge("high-watermark", "All records before this offset are committed", lambda: raft().high_watermark),
