@@ -63,7 +63,13 @@ TESTS = {
         "simulation/storage_groups/test_seeds.py",
         "simulation/storage_groups/test_hand_overs.py",
     ],
-    "node/partitions": ["unit/node/partitions", "simulation/test_replication_simulation.py::test_seeds"],
+    "node/partitions": [
+        "unit/node/partitions",
+        "unit/node/test_foreign_logs.py",
+        "unit/node/test_moves_between_directories.py",
+        "unit/node/test_offline_directories.py",
+        "simulation/test_replication_simulation.py::test_seeds",
+    ],
     "node/coordinators": ["unit/node/coordinators", "simulation/whole_nodes/test_groups_move.py"],
 }
 """What is run for a package: its unit tests, which are all for those that are not here, and what else proves it."""

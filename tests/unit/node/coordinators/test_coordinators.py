@@ -29,6 +29,9 @@ TOPIC_ID = UUID(int=9)
 class Tallies(CoordinatorHost[Tally]):
     key_type = 1
 
+    async def before_departure(self, partition: Partition) -> None:
+        self.departing = partition
+
 
 def partition_in(directory: Path) -> Partition:
     disk = Disk()
@@ -50,12 +53,17 @@ async def test_hosts_stand_beside_each_other(tmp_path: Path) -> None:
     for record in records:
         node.broker.image.apply(record)
     coordinators.on_metadata(records)
+    with pytest.raises(KafkaError) as loading:
+        tallies.all_serving()
+    assert loading.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     while tallies.is_loading:
         await asyncio.sleep(0)
     hosted = tallies.find("any key")
+    assert tallies.all_serving() == [hosted]
     assert hosted.ask(hosted.machine.add, "a", 1) == 1
     assert node.groups.serving() == []
     await coordinators.before_departure(partition)
+    assert tallies.departing is partition
 
     async def connect() -> None:
         """Not called: the next one reads the partition, and nothing waits here."""

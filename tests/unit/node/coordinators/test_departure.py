@@ -309,3 +309,16 @@ async def test_groups_that_are_being_read_do_not_go(tmp_path: Path) -> None:
         giver.groups.departure_from(partition, connect)
     assert refusal.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await giver.stop()
+
+
+async def test_a_node_that_ends_hangs_up_whatever_it_waits_for(giver: GroupNode) -> None:
+    await giver.ready()
+    move = Move(giver)
+    await some_turns()
+    (link,) = move.links
+    link.in_flight = 1
+    move.departure.end()
+    assert not link.closed, "an answer is to come"
+    move.departure.stop()
+    assert link.closed
+    await giver.stop()
