@@ -319,6 +319,14 @@ async def test_a_node_that_ends_hangs_up_whatever_it_waits_for(giver: GroupNode)
     link.in_flight = 1
     move.departure.end()
     assert not link.closed, "an answer is to come"
+    link.in_flight = 0
+    move.departure.end()
+    assert link.closed
+    link.closed, link.in_flight = False, 1
+    move = Move(giver)
+    await some_turns()
+    (link,) = move.links
+    link.in_flight = 1
     move.departure.stop()
     assert link.closed
     await giver.stop()
