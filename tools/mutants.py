@@ -275,11 +275,11 @@ def _attribute(node: ast.expr) -> str:
 
 
 def _is_limit(target: ast.expr, value: ast.expr) -> bool:
-    """A constant of the module that one more or less of does not matter."""
+    """A constant or a default, of which one more or less does not matter."""
     is_number = not any(isinstance(it, ast.Name | ast.Call | ast.Attribute) for it in ast.walk(value))
     return (
         isinstance(target, ast.Name)
-        and target.id.isupper()
+        and (target.id.isupper() or target.id.endswith((*TIMES, "_bytes")))
         and isinstance(value, ast.Constant | ast.BinOp)
         and is_number
         and not (isinstance(value, ast.Constant) and isinstance(value.value, int) and value.value < SMALLEST_LIMIT)
