@@ -369,3 +369,40 @@ async def test_numbers_of_groups(tmp_path: Path) -> None:
         assert told["epoch"] == {(GROUP,): replica.group.proposer.epoch}
         assert told["entries-per-proposal"] == {(GROUP,): 0}
         assert told["log-bytes"][(GROUP,)] > 0
+
+
+@pytest.mark.parametrize(
+    ("number", "topic_id", "stays"), [(7, GROUPS_ID, False), (7, UUID(int=99), True), (8, GROUPS_ID, True)]
+)
+async def test_what_left_while_the_node_was_away_is_deleted_if_it_is_this_clusters(
+    tmp_path: Path, number: int, topic_id: UUID, stays: bool
+) -> None:
+    """Group 7 is another node's by now; of group 8 nothing is known."""
+    node = KeepingNode(tmp_path)
+    for record in node.begin():
+        node.image.apply(record)
+    elsewhere = PartitionRecord(
+        partition_id=7, topic_id=GROUPS_ID, replicas=[OTHER], isr=[OTHER], leader=OTHER, leader_epoch=0
+    )
+    node.image.apply(elsewhere)
+    node.directories.create(STORAGE_GROUPS, number, topic_id, CONFIG)
+    try:
+        await node.keeper.start()
+        assert ((STORAGE_GROUPS, number) in node.directories.logs) is stays
+        await node.keeper.stop()
+    finally:
+        node.directories.close()
+
+
+async def test_a_topic_that_is_in_no_group_does_not_concern_it(tmp_path: Path) -> None:
+    async with keeping(tmp_path) as node:
+        replica = await node.replica()
+        topic, _, partition = orders()
+        node.commit(topic, partition)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert (node.groups.by_topic, replica.group.partitions) == ({}, {})
+        node.commit(
+            ConfigRecord(resource_type=ResourceType.TOPIC, resource_name="gone", name="storage.group", value="0")
+        )
+        assert node.groups.by_topic == {}
