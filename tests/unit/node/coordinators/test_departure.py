@@ -243,13 +243,15 @@ async def test_what_was_held_is_answered_here_where_the_groups_stay(giver: Group
     waiting = asked(giver, commit_request(42).replace(member_id=joined.member_id, generation_id_or_member_epoch=1), 8)
     await some_turns()
     assert not waiting.done()
+    hosted = giver.groups.hosted(INDEX)
+    assert hosted is not None
+    hosted.run([])
+    assert not hosted._alarm.is_set, "no time passes for it"
     move.departure.resume()
     move.departure.end()
     async with asyncio.timeout(10):
         assert (await waiting).topics[0].partitions[0].error_code == ErrorCode.NONE
     assert await heard(giver, joined) == ErrorCode.NONE
-    hosted = giver.groups.hosted(INDEX)
-    assert hosted is not None
     assert hosted._alarm.is_set, "its session goes on"
     await giver.stop()
 
