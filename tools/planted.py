@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tools.mutants import ROOT, SOURCE, run_tests
+from tools.mutants import run_tests
+from tools.planter import ROOT, SOURCE
 
 FOLDER = ROOT / "tests" / "planted"
 CPU_S = 600

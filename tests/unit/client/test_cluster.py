@@ -9,6 +9,7 @@ from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster
 
 from penstock.client.cluster import ClusterClient
 from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError
+from penstock.client.messages import metadata_request
 from penstock.client.settings import ClientSettings
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -162,3 +163,15 @@ async def test_who_checks_nothing_takes_what_listens_there() -> None:
             broker.address = stranger.address
             await cluster.refresh()
             assert (await cluster.connection(NODE_ID)).address == stranger.address
+
+
+async def test_nothing_else_stands_behind_what_a_coordinator_is_asked() -> None:
+    fake = FakeCluster()
+    async with fake_broker(fake) as fake.broker, ClusterClient([fake.broker.address], SETTINGS) as client:
+        own = await client.coordinator_connection("g")
+        usual = await client.connection(NODE_ID)
+        assert own is not usual
+        assert own is await client.coordinator_connection("g")
+        answer = usual.submit(metadata_request([]), MetadataResponse)
+        assert await client.any_connection() is usual, "though it is busy"
+        await answer

@@ -130,11 +130,17 @@ async def test_a_client_begins_anew_when_a_broker_asks_for_it() -> None:
         ]
         client = await stack.enter_async_context(ClusterClient([first], quick()))
         assert client.metadata.brokers[NODE_ID].address == second
+        await client.coordinator("g")
+        asked = sum(len(fake.asked(ApiKey.FIND_COORDINATOR)) for fake in fakes)
         with pytest.raises(ConnectionFailedError, match="begin with their bootstrap servers"):
             await client.refresh([])
         assert client.metadata.brokers == {}
         await client.refresh([])
         assert client.metadata.brokers[NODE_ID].address == first
+        await client.coordinator("g")
+        assert sum(len(fake.asked(ApiKey.FIND_COORDINATOR)) for fake in fakes) == asked + 1, (
+            "the group may be elsewhere"
+        )
 
 
 @pytest.mark.parametrize(("strategy", "anew"), [("rebootstrap", True), ("none", False)])

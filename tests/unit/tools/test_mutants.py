@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools.mutants import ROOT, Planter, mutants_of
+from tools.planter import ROOT, Planter, mutants_of
 
 SOURCE = '''"""A docstring."""
 LIMIT: int = 3
@@ -81,7 +81,7 @@ def test_only_who_calls_what_was_changed_is_asked(tmp_path: Path) -> None:
         "    assert quorum().majority == 1\n"
     )
     told = in_a_process_of_its_own(
-        "from tools.mutants import mutants_of, verdict_of, watch\n"
+        "from tools.mutants import verdict_of, watch\nfrom tools.planter import mutants_of\n"
         f"tests = [{str(tmp_path)!r}]\n"
         "seen = watch(tests, 'raft')\n"
         "found = [m for m in mutants_of('raft') if m.path.name == 'voters.py' and 'len(self.voters)' in m.what]\n"
@@ -103,7 +103,7 @@ def test_a_planted_bug_is_seen_by_the_tests(tmp_path: Path) -> None:
         "    assert Quorum.of([Voter(ReplicaKey(i)) for i in range(4)]).majority == 3\n"
     )
     told = in_a_process_of_its_own(
-        "from tools.mutants import mutants_of, run_tests\n"
+        "from tools.mutants import run_tests\nfrom tools.planter import mutants_of\n"
         "found = [m for m in mutants_of('raft') if m.path.name == 'voters.py' and 'len(self.voters)' in m.what]\n"
         f"print([run_tests([{str(tmp_path)!r}], mutant, 60) for mutant in (None, *found)])"
     )

@@ -7,8 +7,8 @@ from tests.simulation import test_controller_simulation as controller
 from tests.simulation import test_simulation as core
 from tests.simulation.storage_groups import test_seeds as storage_groups
 from tests.simulation.whole_nodes import test_seeds as nodes
-from tools.mutants import ROOT
 from tools.planted import PlantedBug, blind_tests, planted_bugs
+from tools.planter import ROOT
 
 BUGS = planted_bugs()
 

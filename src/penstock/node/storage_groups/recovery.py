@@ -7,7 +7,7 @@ all that any replica has applied, batch for batch: what another one has more of 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from penstock.log.directories.directory import LogDirectories
@@ -25,7 +25,7 @@ from penstock.protocol.value import Value
 from penstock.raft.control import quorums_in, voters_record_of
 from penstock.raft.effects import ElectionState
 from penstock.raft.voters import DYNAMIC_VOTERS, Quorum, ReplicaKey, Voter
-from penstock.replication.storage_groups.entries import Entry, Kind, PartitionId, decode_opened, decode_proposals
+from penstock.replication.storage_groups.entries import Entry, Kind, PartitionId, decode_proposals
 from penstock.replication.storage_groups.snapshot import REMOVED, decode_snapshot
 
 READ_BYTES: Final = 1 << 20
@@ -67,11 +67,9 @@ class Report(Value):
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, object]) -> "Report":
+    def from_json(cls, data: Mapping[str, Any]) -> "Report":
         """Raises ValueError, KeyError, TypeError."""
-        last, partitions = data["last"], data["partitions"]
-        if not isinstance(partitions, list) or not isinstance(last, list | None):
-            raise TypeError("no report of a replica")
+        last = data["last"]
         return cls(
             cluster_id=str(data["cluster_id"]),
             node_id=_number(data["node_id"]),
@@ -80,7 +78,7 @@ class Report(Value):
             last=None if last is None else (_number(last[0]), _number(last[1])),
             partitions=tuple(
                 LastBatch(PartitionId(uuid_from_text(topic_id), _number(index)), str(topic), _number(end), _number(crc))
-                for topic, topic_id, index, end, crc in partitions
+                for topic, topic_id, index, end, crc in data["partitions"]
             ),
         )
 
@@ -104,7 +102,7 @@ class Remains:
         self._by_id = {PartitionId(topic_id, log.partition): log for topic_id, log in self._of_topics()}
         self.quorum = Quorum((), DYNAMIC_VOTERS)
         self.last: tuple[int, int] | None = None
-        self._topics: dict[PartitionId, str] = {}
+        self._members: set[PartitionId] = set()
         self._entries: dict[PartitionId, dict[int, int]] = {}
         """The CRC of each batch in the group's log, by the offset behind it."""
         if self._log is not None:
@@ -125,7 +123,7 @@ class Remains:
             content = snapshots.load(latest)
             offset, epoch = latest.end_offset, latest.epoch
             self._take_voters(content)
-            self._topics = {one.id: one.topic for one in decode_snapshot(content) if one.end_offset != REMOVED}
+            self._members = {one.id for one in decode_snapshot(content) if one.end_offset != REMOVED}
         while batches := read_whole(log, offset, READ_BYTES):
             self._take_voters(batches)
             for entry in decode_proposals(batches):
@@ -141,9 +139,9 @@ class Remains:
 
     def _take(self, entry: Entry) -> None:
         if entry.kind is Kind.OPENED:
-            self._topics[entry.partition] = decode_opened(entry.content)[0]
+            self._members.add(entry.partition)
         elif entry.kind is Kind.CLOSED:
-            self._topics.pop(entry.partition, None)
+            self._members.discard(entry.partition)
         elif entry.kind is Kind.APPENDED:
             header = read_header(entry.content)
             self._entries.setdefault(entry.partition, {})[header.last_offset + 1] = header.crc
@@ -163,9 +161,10 @@ class Remains:
     def why_not(self, others: Iterable[Report], gone: Iterable[int]) -> Iterator[str]:
         """Why the group cannot go on from here; nothing if it can. `gone` are nodes whose disks are lost."""
         reports = {report.node_id: report for report in others}
-        if self.last is None or self._log is None:
+        if self.last is None:
             yield f"the log of storage group {self._group} is not here: recover it where it is"
             return
+        assert self._log is not None, "it has an end"
         if not self.quorum.has(self._key(self._log)):
             yield "this replica has no vote, so it may lack anything: recover the group where it has one"
         unknown = sorted({*self.quorum.ids} - {self._node_id, *reports, *gone})
@@ -184,7 +183,7 @@ class Remains:
 
     def _lacking(self, report: Report) -> Iterator[str]:
         for one in report.partitions:
-            if one.partition not in self._topics or self._has(one):
+            if one.partition not in self._members or self._has(one):
                 continue
             name = f"{one.topic}-{one.partition.number}"
             yield (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script, served_in_a_thread
 
-from penstock.client.blocking import BlockingCluster, ClusterSettings, Pauses
+from penstock.client.blocking import BlockingCluster, ClusterSettings, Pauses, UnknownTopicError
 from penstock.client.blocking.offsets import list_offsets
 from penstock.client.values import LATEST
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -115,6 +115,18 @@ def test_between_two_attempts_there_is_a_pause(cluster: BlockingCluster, monkeyp
     with pytest.raises(KafkaError):
         cluster.retried(attempt)
     assert len(slept) == 2
+
+
+def test_topics_that_are_there_are_told_and_others_are_named(fake: FakeCluster, cluster: BlockingCluster) -> None:
+    assert cluster.partitions_of([TOPIC]) == {TOPIC: [0]}
+    with pytest.raises(UnknownTopicError, match="has no topic 'u'") as raised:
+        cluster.partitions_of([TOPIC, "u"])
+    assert raised.value.topic == "u"
+    denied = MetadataResponseTopic(name="u", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    answer = fake.metadata().replace(topics=[denied])
+    fake.scripts[ApiKey.METADATA] = [lambda _: answer]
+    with pytest.raises(KafkaError, match="topic 'u'"):
+        cluster.partitions_of(["u"])
 
 
 def test_who_has_no_leader_is_named(fake: FakeCluster, cluster: BlockingCluster) -> None:

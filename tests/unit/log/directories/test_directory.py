@@ -202,6 +202,18 @@ def test_no_topic_gets_the_metadata_log_whatever_it_is_called(tmp_path: Path) ->
     directories.abandon()
 
 
+def test_a_log_that_is_set_aside_is_a_log_no_longer_and_its_place_is_free(tmp_path: Path) -> None:
+    directories = open_directories(tmp_path)
+    log = directories.create("orders", 0, TOPIC_ID, CONFIG)
+    append(log, batch(5))
+    aside = directories.set_aside(log)
+    assert Path(aside).is_dir()
+    assert directories.logs == {}
+    assert directories.create("orders", 0, TOPIC_ID, CONFIG).log_end_offset == 0
+    assert directories.next_removal_ms() is None, "it is never removed here"
+    directories.close()
+
+
 def test_the_log_of_another_clusters_storage_group_is_left_as_it_is(tmp_path: Path) -> None:
     directories = open_directories(tmp_path)
     append(directories.create(STORAGE_GROUPS, 0, TOPIC_ID, CONFIG), batch(5))

@@ -1,6 +1,7 @@
 """A second host beside that of groups: it is found by its type of keys and by its topic, and hears of metadata."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from uuid import UUID
 
@@ -8,6 +9,7 @@ import pytest
 from tests.unit.coordinator.tally import Tally
 from tests.unit.node.group_node import GroupNode, partition_record
 
+from penstock.client.connection import Connection
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
 from penstock.log.open_files import OpenFiles
@@ -16,6 +18,7 @@ from penstock.log.removals import Removals
 from penstock.metadata.image import PartitionImage
 from penstock.metadata.records import RemoveTopicRecord, TopicRecord
 from penstock.node.coordinators.coordinators import Coordinators
+from penstock.node.coordinators.departure import Departure
 from penstock.node.coordinators.host import CoordinatorHost
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
@@ -28,6 +31,13 @@ TOPIC_ID = UUID(int=9)
 
 class Tallies(CoordinatorHost[Tally]):
     key_type = 1
+
+    async def before_departure(self, partition: Partition) -> None:
+        self.departing = partition
+
+    def departure_from(self, partition: Partition, connect: Callable[[], Awaitable[Connection]]) -> Departure | None:
+        self.connect: object = connect
+        return super().departure_from(partition, connect)
 
 
 def partition_in(directory: Path) -> Partition:
@@ -50,17 +60,23 @@ async def test_hosts_stand_beside_each_other(tmp_path: Path) -> None:
     for record in records:
         node.broker.image.apply(record)
     coordinators.on_metadata(records)
+    with pytest.raises(KafkaError) as loading:
+        tallies.all_serving()
+    assert loading.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     while tallies.is_loading:
         await asyncio.sleep(0)
     hosted = tallies.find("any key")
+    assert tallies.all_serving() == [hosted]
     assert hosted.ask(hosted.machine.add, "a", 1) == 1
     assert node.groups.serving() == []
     await coordinators.before_departure(partition)
+    assert tallies.departing is partition
 
     async def connect() -> None:
         """Not called: the next one reads the partition, and nothing waits here."""
 
     assert coordinators.departure_from(partition, connect) is None  # type: ignore[arg-type]
+    assert tallies.connect is connect
     node.broker.image.apply(gone := RemoveTopicRecord(topic_id=TOPIC_ID))
     del node.table.held[TRANSACTION_STATE, 0]
     coordinators.on_metadata([gone])

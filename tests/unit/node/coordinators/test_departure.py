@@ -243,13 +243,15 @@ async def test_what_was_held_is_answered_here_where_the_groups_stay(giver: Group
     waiting = asked(giver, commit_request(42).replace(member_id=joined.member_id, generation_id_or_member_epoch=1), 8)
     await some_turns()
     assert not waiting.done()
+    hosted = giver.groups.hosted(INDEX)
+    assert hosted is not None
+    hosted.run([])
+    assert not hosted._alarm.is_set, "no time passes for it"
     move.departure.resume()
     move.departure.end()
     async with asyncio.timeout(10):
         assert (await waiting).topics[0].partitions[0].error_code == ErrorCode.NONE
     assert await heard(giver, joined) == ErrorCode.NONE
-    hosted = giver.groups.hosted(INDEX)
-    assert hosted is not None
     assert hosted._alarm.is_set, "its session goes on"
     await giver.stop()
 
@@ -308,4 +310,25 @@ async def test_groups_that_are_being_read_do_not_go(tmp_path: Path) -> None:
     with pytest.raises(KafkaError) as refusal:
         giver.groups.departure_from(partition, connect)
     assert refusal.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await giver.stop()
+
+
+async def test_a_node_that_ends_hangs_up_whatever_it_waits_for(giver: GroupNode) -> None:
+    await giver.ready()
+    move = Move(giver)
+    await some_turns()
+    (link,) = move.links
+    link.in_flight = 1
+    move.departure.end()
+    assert not link.closed, "an answer is to come"
+    link.in_flight = 0
+    move.departure.end()
+    assert link.closed
+    link.closed, link.in_flight = False, 1
+    move = Move(giver)
+    await some_turns()
+    (link,) = move.links
+    link.in_flight = 1
+    move.departure.stop()
+    assert link.closed
     await giver.stop()

@@ -108,3 +108,15 @@ async def test_the_log_of_another_leader_is_neither_written_nor_cut(tmp_path: Pa
     partition.obey(1, PartitionImage(2, partition.leader_epoch + 1, 1, (1, 2), (1, 2)), 0)
     hosted.run([Append(7, [(b"b", b"1")]), Cut(end), Errand(7, Calculation(lambda: 1))])
     assert (partition.log.log_start_offset, partition.log.log_end_offset) == (0, end)
+
+
+async def test_a_log_that_is_cut_keeps_what_was_written_anew(tmp_path: Path) -> None:
+    partition = await led(tmp_path)
+    hosted = await served(partition, Tally())
+    for name in ("a", "b"):
+        hosted.ask(hosted.machine.add, name, 1)
+    before = partition.log.log_end_offset
+    hosted.ask(hosted.machine.rewrite)
+    assert (partition.log.log_start_offset, partition.log.log_end_offset) == (before, before + 2)
+    again = await served(partition, Tally())
+    assert again.machine.counts.of == {"a": 1, "b": 1}

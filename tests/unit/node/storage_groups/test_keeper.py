@@ -25,6 +25,7 @@ from penstock.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from penstock.node.metrics.registry import Group
 from penstock.node.quorum.no_peers import NoPeers
 from penstock.node.storage_groups import keeper as module
 from penstock.node.storage_groups.keeper import GroupKeeper
@@ -321,3 +322,87 @@ async def test_a_node_that_stops_resigns_and_claims_nothing(tmp_path: Path) -> N
         assert replica.group.proposer.epoch != epoch, "the only voter leads again, as nobody else can"
         node.keeper._look_at(replica)
         assert node.controller.claims.empty()
+
+
+@pytest.mark.parametrize(
+    ("leader_id", "leader_epoch", "is_heard", "goes"),
+    [
+        (-1, 1, False, True),
+        (ME, 1, False, False),
+        (-1, 0, False, False),
+        (-1, 1, True, False),
+    ],
+)
+async def test_the_lead_goes_to_a_voter_that_can_claim_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leader_id: int, leader_epoch: int, is_heard: bool, goes: bool
+) -> None:
+    """Its metadata are newer than those here, and name no leader; and no controller hears this node."""
+    asked, given = [], []
+
+    async def signpost(_: GroupLinks, node_id: int, group: int) -> tuple[int, int]:
+        asked.append(node_id)
+        return leader_id, leader_epoch
+
+    async def hand_over(_: KeepingNode, group: object, successor: int) -> bool:
+        given.append(successor)
+        return True
+
+    monkeypatch.setattr(NoOthers, "signpost", signpost)
+    monkeypatch.setattr(KeepingNode, "hand_over_group", hand_over)
+    monkeypatch.setattr(GroupKeeper, "_heard", lambda *_: [OTHER])
+    async with keeping(tmp_path, is_heard=is_heard) as node:
+        node.commit(node.change(replicas=[ME, OTHER, OTHER + 1]))
+        replica = await node.replica()
+        await node.keeper._leave_to_others(replica, node.image.storage_groups[GROUP])
+    assert {*asked} == {OTHER}, "nobody else was heard lately"
+    assert {*given} == ({OTHER} if goes else set())
+
+
+async def test_numbers_of_groups(tmp_path: Path) -> None:
+    async with keeping(tmp_path) as node:
+        replica = await node.replica()
+        metrics = {one.name: one for one in node.context.node.metrics if one.group is Group.STORAGE_GROUPS}
+        told = {name: dict(one.samples()) for name, one in metrics.items()}
+        assert told["GroupCount"] == told["LeaderCount"] == {(): 1}
+        assert told["OfflineCount"] == {(): 0}
+        assert told["leader"] == {(GROUP,): ME}
+        assert told["epoch"] == {(GROUP,): replica.group.proposer.epoch}
+        assert told["entries-per-proposal"] == {(GROUP,): 0}
+        assert told["log-bytes"][(GROUP,)] > 0
+
+
+@pytest.mark.parametrize(
+    ("number", "topic_id", "stays"), [(7, GROUPS_ID, False), (7, UUID(int=99), True), (8, GROUPS_ID, True)]
+)
+async def test_what_left_while_the_node_was_away_is_deleted_if_it_is_this_clusters(
+    tmp_path: Path, number: int, topic_id: UUID, stays: bool
+) -> None:
+    """Group 7 is another node's by now; of group 8 nothing is known."""
+    node = KeepingNode(tmp_path)
+    for record in node.begin():
+        node.image.apply(record)
+    elsewhere = PartitionRecord(
+        partition_id=7, topic_id=GROUPS_ID, replicas=[OTHER], isr=[OTHER], leader=OTHER, leader_epoch=0
+    )
+    node.image.apply(elsewhere)
+    node.directories.create(STORAGE_GROUPS, number, topic_id, CONFIG)
+    try:
+        await node.keeper.start()
+        assert ((STORAGE_GROUPS, number) in node.directories.logs) is stays
+        await node.keeper.stop()
+    finally:
+        node.directories.close()
+
+
+async def test_a_topic_that_is_in_no_group_does_not_concern_it(tmp_path: Path) -> None:
+    async with keeping(tmp_path) as node:
+        replica = await node.replica()
+        topic, _, partition = orders()
+        node.commit(topic, partition)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert (node.groups.by_topic, replica.group.partitions) == ({}, {})
+        node.commit(
+            ConfigRecord(resource_type=ResourceType.TOPIC, resource_name="gone", name="storage.group", value="0")
+        )
+        assert node.groups.by_topic == {}

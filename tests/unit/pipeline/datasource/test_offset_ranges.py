@@ -49,6 +49,7 @@ def test_a_fraction_starves_nobody_and_passes_no_end() -> None:
     start, latest = {A0: 0, A1: 100, A10: 7}, {A0: 1000, A1: 101, A10: 7}
     assert take_fraction(start, latest, 0.01) == {A0: 10, A1: 101, A10: 7}
     assert take_fraction(start, latest, 5.0) == latest
+    assert take_fraction({A0: 100, A1: 100}, {A0: 300, A1: 110}, 0.05) == {A0: 110, A1: 101}
 
 
 def test_lag_counts_what_is_ahead_only() -> None:
