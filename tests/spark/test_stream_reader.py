@@ -11,6 +11,7 @@ from tests.spark.query import Query, delete_records, named
 from tests.spark.topics import KEEP, cluster_at, filled_topic, new_topic, numbered, write
 
 from penstock.client.blocking.offsets import committed_offsets
+from penstock.pipeline.datasource import stream_reader
 from penstock.pipeline.errors import PipelineError
 
 
@@ -38,7 +39,8 @@ def without_ids(position: str | None) -> str:
 
 @pytest.fixture
 def at_first_pause(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[], None]], None]]:
-    """Do something while the reader waits for data."""
+    """Do something while the reader waits for data, as it does for a query that is idle."""
+    monkeypatch.setattr(stream_reader, "JUST_NOW_MS", 1 << 60)
     sleep = time.sleep
     waiting: list[Callable[[], None]] = []
 
@@ -50,6 +52,14 @@ def at_first_pause(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callab
     monkeypatch.setattr(time, "sleep", pause)
     yield waiting.append
     assert not waiting, "the reader has not waited"
+
+
+def test_a_query_that_works_for_another_source_is_not_held_up(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_reader, "JUST_NOW_MS", 0)
+    monkeypatch.setattr(time, "sleep", None)
+    query = Query(servers, subscribe=filled_topic(servers, [2]))
+    assert query.next() == named(range(2))
+    assert query.next() == []
 
 
 BY_NAME_OR_PATTERN = pytest.mark.parametrize("by", ["subscribe", "subscribePattern"])

@@ -65,6 +65,13 @@ class BlockingCluster:
         limit_ms = CREATION_MS if may_create else None
         return self.retried(lambda: self._known_partitions(names, may_create), limit_ms)
 
+    def partitions_there(self, topics: Iterable[str]) -> dict[str, list[int]]:
+        """The partitions of those topics that exist."""
+        names = list(topics)
+        self.retried(lambda: self._look(names))
+        known = self.metadata.topics
+        return {name: list(known[name].partitions) for name in names if name in known and not known[name].error}
+
     def all_topics(self, *, with_internal: bool = False) -> dict[str, list[int]]:
         self.retried(lambda: self._look(None))
         return {

@@ -29,8 +29,12 @@ class SourceCluster:
     def partitions(self, *, may_be_missing: bool = False) -> list[TopicPartition]:
         """Of the subscription, as it is now; an error for missing ones, unless they may be missing."""
         subscription = self._source.subscription
-        if subscription.pattern is not None or may_be_missing:
-            topics = self._cluster.all_topics(with_internal=subscription.pattern is None)
+        if subscription.pattern is not None:
+            return [partition for partition in _flat(self._cluster.all_topics()) if subscription.has(partition)]
+        if may_be_missing:
+            topics = self._cluster.partitions_there(
+                subscription.topics or {topic: None for topic, _ in subscription.partitions}
+            )
             return [partition for partition in _flat(topics) if subscription.has(partition)]
         if not subscription.partitions:
             return _flat(self._cluster.partitions_of(subscription.topics))
@@ -132,7 +136,7 @@ class SourceCluster:
 
     def still_there(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
         """Without the ranges of topics that were deleted since they were planned, or created again."""
-        now = set(self.partitions(may_be_missing=True))
+        now = set(_flat(self._cluster.partitions_there({wanted.topic: None for wanted in ranges})))
         current = self.topic_ids(now)
         kept: list[OffsetRange] = []
         for wanted in ranges:

@@ -2,8 +2,9 @@
 
 On the driver one process per query calls, over and over: `latestOffset` (where does the next batch end?) and
 `partitions` (which ranges are that?). `latestOffset` is called after each finished batch with that batch's end: there
-the offsets of a named group are committed. When nothing is new it waits for a while itself, as Spark would ask 94 times
-a second. The reader is pickled for the executors before its first use, so it connects only when it is asked.
+the offsets of a named group are committed. When nothing is new, and the query is idle, it waits for a while itself, as
+Spark would ask 94 times a second. The reader is pickled for the executors before its first use, so it connects only
+when it is asked.
 """
 
 import logging
@@ -45,6 +46,10 @@ from penstock.protocol.value import Value
 logger = logging.getLogger(__name__)
 
 IDLE_WAIT_MS = 500
+JUST_NOW_MS = 100
+"""Spark asks a query that has nothing to do again after ten. Where more passes it was at work, perhaps for another
+source, which would have to wait as well.
+"""
 FIRST_LOOK_MS, LONGEST_LOOK_MS = 5, 50
 NO_LIMIT = (1 << 63) - 1
 
@@ -67,6 +72,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available: StreamPosition | None = None
         self._committed: Offsets = {}
         self._last_batch_ms: int | None = None
+        self._answered_ms = 0
 
     @property
     def _cluster(self) -> BlockingCluster:
@@ -99,10 +105,12 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: PositionJson, limit: ReadLimit) -> PositionJson:  # noqa: N802 - Spark's name
         """Where the next batch ends; `start` itself where there is nothing to do."""
         with plain_errors():
+            is_idle = _now_ms() - self._answered_ms < JUST_NOW_MS
             begin = from_json(start) if start else self._first_position()
             self._commit_to_group(begin)
             takes_all = isinstance(limit, ReadAllAvailable)
-            end = self._end(begin, takes_all, waits=bool(start))
+            end = self._end(begin, takes_all, waits=bool(start) and is_idle)
+            self._answered_ms = _now_ms()
             if end is None:
                 return start or with_beginning(begin, begin)
             self._seen.report_losses(begin, end)

@@ -28,6 +28,8 @@ from penstock.pipeline.options.sink import SinkOptions
 CHUNK_BYTES = 4 << 20
 
 _identities: dict[tuple[int, ClusterSettings], ProducerIdentity] = {}
+_checked: set[tuple[int, ClusterSettings, str | None]] = set()
+"""Topics that were there when this process looked."""
 
 
 @dataclass
@@ -57,10 +59,16 @@ class PenstockStreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 
 def check_topic(sink: SinkOptions) -> None:
-    """On the driver, before anything runs: the topic exists, or the cluster creates it now."""
-    if sink.topic is not None:
+    """On the driver, before anything runs: the topic exists, or the cluster creates it now.
+
+    Once in a process: Spark asks before each micro-batch, and again before it commits one. A topic that goes later is
+    missed by the task that writes.
+    """
+    key = (os.getpid(), sink.settings, sink.topic)
+    if sink.topic is not None and key not in _checked:
         with borrowed_cluster(sink.settings) as cluster:
             cluster.partitions_of([sink.topic], may_create=True)
+        _checked.add(key)
 
 
 def write_rows(sink: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WrittenRecords:
