@@ -20,7 +20,7 @@ import pyspark
 from bench.drills.traffic import Drill, DrillError
 from bench.load import Stream
 from bench.measure import Budget
-from bench.process import AT_ONCE, Process, scratch, source_environment
+from bench.process import AS_INSTALLED, AT_ONCE, Process, scratch, source_environment
 from bench.topics import create_topic
 from penstock.pipeline.committed_files import committed_files
 from penstock.pipeline.session import prepare_environment
@@ -33,6 +33,7 @@ CONNECTORS: Final = 10
 TASKS_OF_EACH: Final = 100
 SECONDS: Final = 240.0
 SECONDS_TO_RUN: Final = 60.0
+WORKER_SESSION_S: Final = 20.0
 WORKER: Final = Path(__file__).with_name("worker.properties").read_text()
 
 
@@ -85,9 +86,10 @@ def reserved(stack: ExitStack) -> str:
 
 
 def workers_with_tasks(drill: Drill) -> None:
-    """1,000 tasks on five workers: until all run; one worker is stopped, then one killed, and each is back in time."""
+    """1,000 tasks on five workers: one of them is stopped, one killed, and so are brokers; no other task stops."""
     for _ in drill.rounds():
-        with scratch() as directory, Cluster(process=True, config=AT_ONCE) as cluster, ExitStack() as stack:
+        brokers = Cluster(process=True, nodes=3, config=AT_ONCE | AS_INSTALLED)
+        with scratch() as directory, brokers as cluster, ExitStack() as stack:
             notes = directory / "notes"
             notes.mkdir()
             config = worker_properties(directory, cluster.bootstrap_servers, 120_000)
@@ -100,6 +102,11 @@ def workers_with_tasks(drill: Drill) -> None:
                 drill.add(f"a worker of five {end} and started: until its tasks run", "s", took)
                 drill.add("tasks of other workers that this stopped", "", others, Budget(0))
                 drill.say(f"one was {end}: its tasks run again {took:.1f} s later, {others} of the others stopped")
+            for node in cluster.nodes:
+                for end, leave, back in (("killed", node.kill, node.start), ("paused", node.pause, node.resume)):
+                    stopped = _while_away(leave, back, workers, notes)
+                    drill.add(f"tasks that stopped when a broker of three was {end}", "", stopped, Budget(0))
+                    drill.say(f"a broker was {end}: {stopped} tasks stopped")
 
 
 def _create(worker: Worker, notes: Path) -> float:
@@ -128,6 +135,16 @@ def _go_and_come_back(workers: list[Worker], one: Worker, end: str, notes: Path)
     if after != before:
         raise DrillError(f"{sum(before[name] != after[name] for name in before)} tasks run elsewhere now")
     return took, _ended(notes, others) - ended
+
+
+def _while_away(leave: Callable[[], None], back: Callable[[], None], workers: list[Worker], notes: Path) -> int:
+    """How many tasks stop while a broker is away for longer than a worker's session lasts."""
+    ended = _ended(notes, everybody := {worker.process.pid for worker in workers})
+    leave()
+    time.sleep(WORKER_SESSION_S * 1.5)
+    back()
+    wait_until(workers[0].owners, SECONDS, "all tasks running")
+    return _ended(notes, everybody) - ended
 
 
 def _ended(notes: Path, processes: set[int]) -> int:
