@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.simulation.whole_nodes.planted_plans import is_found_with, replicated_plan, seeds
 
@@ -25,8 +27,8 @@ def test_nothing_acknowledged_is_lost(seed: int) -> None:
 def test_a_batch_that_is_acknowledged_before_a_majority_has_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     append = ConsensusPartition.append
 
-    def without_waiting(partition: ConsensusPartition, batches: memoryview, *, acks: int, now_ms: int) -> AppendResult:
-        return append(partition, batches, acks=acks, now_ms=now_ms)._replace(last_offset=-1)
+    def without_waiting(partition: ConsensusPartition, batches: memoryview, **how: Any) -> AppendResult:
+        return append(partition, batches, **how)._replace(last_offset=-1)
 
     monkeypatch.setattr(ConsensusPartition, "append", without_waiting)
     assert is_found_with(seeds(10, first=27), PLAN, "is gone", "was given to")

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 MAX_DUE_AT_ONCE = 50
 """Partitions that are looked after before requests are served again."""
-MAX_FILES_AT_ONCE = 100
+MAX_FILES_AT_ONCE = 20
 
 
 class UpkeepIntervals(Value, kw_only=True):

@@ -7,7 +7,7 @@ an append was committed before the leadership was lost.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
 from penstock.node.metrics.distribution import Durations
@@ -59,6 +59,7 @@ class Applier:
 
     def __init__(self, stores: Stores, application: Application, host: Host, latency: Durations) -> None:
         self.applied = 0
+        self._applying_to = 0
         self.latency = latency
         self._log = stores.log
         self._snapshots = stores.snapshots
@@ -67,6 +68,7 @@ class Applier:
         self._todo: deque[Commit | Examination | LoadSnapshot | Leadership | Waiting] = deque()
         self._examined: Examination | None = None
         self._read: tuple[SnapshotId, Callable[[], None]] | None = None
+        self._steps: Iterator[None] | None = None
         self._waiting: deque[Waiting] = deque()
         self._told: Leadership | None = None
         self._elected: Leadership | None = None
@@ -94,6 +96,7 @@ class Applier:
 
     def load(self, effect: LoadSnapshot) -> None:
         """A snapshot takes the place of all that was applied: what waits to be applied may be in no log any more."""
+        self._steps = None
         self._todo = deque(item for item in self._todo if not isinstance(item, Commit | LoadSnapshot))
         self._todo.append(effect)
 
@@ -122,6 +125,7 @@ class Applier:
         if self._ended is not None:
             return
         self._ended = why
+        self._steps = None
         self._drop_examination()
         waiting = [*self._waiting, *(item for item in self._todo if isinstance(item, Waiting))]
         self._todo.clear()
@@ -154,6 +158,8 @@ class Applier:
 
     def _take_next(self, room: int) -> int:
         """Do the first thing, as far as there is room; the bytes it took."""
+        if self._steps is not None:
+            return self._step(self._steps)
         item = self._todo.popleft()
         if isinstance(item, Commit):
             if item.high_watermark <= self.applied:
@@ -185,9 +191,21 @@ class Applier:
             raise DecodeError(
                 f"the log has no whole batch at offset {self.applied}, and {high_watermark} records are committed"
             )
-        self._application.committed(batches if end == len(batches) else batches[:end], base_offset, last_offset)
-        self._reached(last_offset + 1)
-        return end
+        self._applying_to = last_offset + 1
+        batches = batches if end == len(batches) else batches[:end]
+        self._steps = self._application.committed(batches, base_offset, last_offset)
+        if self._steps is None:
+            self._reached(self._applying_to)
+        return end if self._steps is None else SLICE_BYTES
+
+    def _step(self, steps: Iterator[None]) -> int:
+        """More of a batch of very many records."""
+        for _ in steps:
+            return SLICE_BYTES
+        if self._steps is steps:
+            self._steps = None
+            self._reached(self._applying_to)
+        return SLICE_BYTES
 
     def _examine(self, item: Examination) -> None:
         """One step; the others have their turn before the next."""

@@ -1,9 +1,11 @@
 """The metadata log as this node sees it: the image of all that is committed, and the listeners to each change.
 
 What is replicated by the quorum is bytes; here they become metadata records. A committed batch is applied to `image`,
-then listeners hear of its records, then the future of the append is done. The records of a metadata transaction wait
-until it ends, and the image stands before it until then: its offset, too. A snapshot, at the start or because this node
-was left too far behind, replaces the contents of the image, and listeners are told that all may have changed.
+then listeners hear of its records, then the future of the append is done. A batch of many records, a topic of very many
+partitions, is applied in steps to a copy, which then takes the place of the image: no part of it is seen alone. The
+records of a metadata transaction wait until it ends, and the image stands before it until then: its offset, too. A
+snapshot, at the start or because this node was left too far behind, replaces the contents of the image, and listeners
+are told that all may have changed.
 
 Every node writes snapshots of its own: when enough was committed since the last one, or when that is old and anything
 was committed at all; and sooner, some time after a start or at the end, when the log is longer than what it adds up to.
@@ -12,9 +14,10 @@ So a start never reads the whole past, and the log need not be kept for ever (KI
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
+from typing import Final
 
 from penstock.metadata.features import NEWEST_METADATA_VERSION
 from penstock.metadata.image import NOBODY, ClusterImage
@@ -40,7 +43,10 @@ from penstock.raft.control import snapshot_header_records
 from penstock.raft.ports import SnapshotId
 
 RECORDS_PER_STEP = 200
-"""Records of a snapshot that are applied at a time: some milliseconds' worth."""
+"""Records of a snapshot, or of a large batch, that are applied at a time: some milliseconds' worth."""
+
+DONE: Final = object()
+"""There are no more steps."""
 
 logger = logging.getLogger(__name__)
 
@@ -180,30 +186,44 @@ class MetadataLog:
 
     # -- what the quorum tells ----------------------------------------------------------------------------------------
 
-    def committed(self, batches: bytes, base_offset: int, last_offset: int) -> None:
+    def committed(self, batches: bytes, base_offset: int, last_offset: int) -> Iterator[None] | None:
         """Apply whole batches. What cannot be applied raises, and the node cannot go on."""
+        steps = self._commit(batches)
+        return steps if next(steps, DONE) is None else None
+
+    def _commit(self, batches: bytes) -> Iterator[None]:
         for position, header in iterate_batches(batches):
             records: Sequence[MetadataRecord] = ()
             if not header.is_control:
                 own = self._own.pop((header.base_offset, header.partition_leader_epoch), None)
-                records = self._apply(batches, position, header, own)
+                records = yield from self._apply(batches, position, header, own)
             if not self._transaction.is_open:
                 self.image.applied_to(header.last_offset)
             self._bytes_since_snapshot += header.size_in_bytes
-            if records:
-                self._tell(records)
+            for first in range(0, len(records), RECORDS_PER_STEP):
+                if first:
+                    yield None
+                self._tell(records[first : first + RECORDS_PER_STEP])
         self._look_whether_caught_up()
         self._snapshot_if_due()
 
     def _apply(
         self, batches: bytes, position: int, header: BatchHeader, own: Sequence[MetadataRecord] | None
-    ) -> Sequence[MetadataRecord]:
+    ) -> Generator[None, None, Sequence[MetadataRecord]]:
         """Applies the records of one batch, which are `own` where this node appended it; those that hold now."""
         try:
-            read = map(decode_record, record_values(batches, position, header)) if own is None else own
-            records = self._transaction.take(read)
-            for record in records:
-                self.image.apply(record)
+            read = map(decode_record, record_values(batches, position, header)) if own is None else iter(own)
+            records = self._transaction.take(islice(read, RECORDS_PER_STEP))
+            while part := list(islice(read, RECORDS_PER_STEP)):
+                yield None
+                records += self._transaction.take(part)
+            image = self.image if len(records) <= RECORDS_PER_STEP else self.image.copy()
+            for number, record in enumerate(records, 1):
+                image.apply(record)
+                if not number % RECORDS_PER_STEP and image is not self.image:
+                    yield None
+            if image is not self.image:
+                self.image.become(image)
         except UnsupportedMetadataError as error:
             raise UnsupportedMetadataError(
                 f"{CLUSTER_METADATA}-0: {error.what}", self.image.metadata_version

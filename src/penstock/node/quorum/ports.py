@@ -4,7 +4,7 @@ The first three are the consensus core's ports (`raft.ports`) with what else a n
 """
 
 from asyncio import Future
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Protocol
 
 from penstock.protocol.value import Value
@@ -139,8 +139,12 @@ class ReplicatedLog(Protocol):
 class Application(Protocol):
     """What is replicated. An exception that leaves one of these methods ends the driver: see `QuorumDriver`."""
 
-    def committed(self, batches: bytes, base_offset: int, last_offset: int) -> None:
-        """Whole record batches that are committed, in order, each once; control batches are among them."""
+    def committed(self, batches: bytes, base_offset: int, last_offset: int) -> Iterator[None] | None:
+        """Whole record batches that are committed, in order, each once; control batches are among them.
+
+        If they are many records, some steps may be left, between which the event loop does other things: the batches
+        are applied when these are done, and nothing else is told before, but that a snapshot takes the place of all.
+        """
 
     def read_snapshot(self, content: bytes, snapshot: SnapshotId) -> Reading:
         """Read a snapshot beside what is there; its result throws that away and begins anew with the snapshot."""

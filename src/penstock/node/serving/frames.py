@@ -14,6 +14,10 @@ from penstock.protocol.value import Value
 SHARED_BYTES = 256 * 1024
 POOLED_FRAME_BYTES = 2 * 1024 * 1024
 """Larger frames get memory of their own that is not kept."""
+READ_BYTES = POOLED_FRAME_BYTES
+"""So much of a frame is taken from the system at a time, which may have 6 MB of it and more."""
+FULL_BUFFERS = (SHARED_BYTES, READ_BYTES)
+"""Whoever has sent so much at once may have sent more."""
 MAX_POOLED_BUFFERS = 2
 _SMALLEST_POOLED_BYTES = 64 * 1024
 

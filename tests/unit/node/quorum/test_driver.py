@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from tests.simulation.memory import Contents
@@ -159,6 +159,24 @@ async def test_a_long_log_is_applied_in_slices_between_which_others_have_their_t
     assert len(again.application.values) == 100
     assert len(set(turns_at)) > 10
     await again.driver.stop()
+
+
+async def test_what_is_applied_in_steps_counts_when_all_are_done(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    epoch = await kit.lead()
+    before, committed, applied_at = kit.driver.applied_offset, kit.application.committed, list[int]()
+
+    def in_steps(batches: bytes, base_offset: int, last_offset: int) -> Iterator[None]:
+        committed(batches, base_offset, last_offset)
+        for _ in range(3):
+            yield None
+            applied_at.append(kit.driver.applied_offset)
+
+    monkeypatch.setattr(kit.application, "committed", in_steps)
+    await asyncio.gather(*(kit.driver.append(batch_of(value), epoch) for value in (b"a", b"b")))
+    assert applied_at[:3] == [before] * 3
+    assert kit.driver.applied_offset == before + 2
+    assert kit.application.values == [b"a", b"b"]
+    await kit.driver.stop()
 
 
 # When things fail.

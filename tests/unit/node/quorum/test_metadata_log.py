@@ -202,6 +202,36 @@ def test_a_large_snapshot_is_read_step_by_step_and_changes_nothing_before_its_en
     assert log.image.offset == 1999
 
 
+@pytest.mark.parametrize("is_in_transaction", [False, True])
+def test_a_large_batch_is_applied_step_by_step_and_no_part_of_it_is_seen(is_in_transaction: bool) -> None:
+    log, _, _ = opened()
+    heard, parts = Heard(log), list[int]()
+    log.add_listener(lambda records: parts.append(len(records)), lambda: None)
+    log.committed(batch(0, topic("a")), 0, 0)
+    large: list[MetadataRecord] = [topic(f"t{number}") for number in range(1000)]
+    end: list[MetadataRecord] = []
+    if is_in_transaction:
+        large, end = [BeginTransactionRecord(), *large], [EndTransactionRecord()]
+    last = len(large) + len(end)
+    steps = log.committed(batch(1, *large) + (batch(len(large) + 1, *end) if end else b""), 1, last)
+    assert steps is not None
+    seen = [(list(log.image.topics), log.image.offset)]
+    seen += [(list(log.image.topics), log.image.offset) for _ in steps if not heard.names[1:]]
+    assert seen == [(["a"], 0)] * len(seen)
+    assert len(seen) >= 2 * 1000 // RECORDS_PER_STEP - 1
+    assert (len(log.image.topics), log.image.offset) == (1001, last)
+    assert (heard.names[0], heard.names[-1], heard.replaced) == ("a", "t999", 0)
+    assert parts == [1, *[RECORDS_PER_STEP] * (1000 // RECORDS_PER_STEP)]
+
+
+def test_a_snapshot_takes_the_place_of_a_batch_that_is_half_applied() -> None:
+    log, _, _ = opened()
+    assert log.committed(batch(0, *(topic(f"t{number}") for number in range(1000))), 0, 999) is not None
+    load(log, snapshot(topic("b")), SnapshotId(1040, 5))
+    log.committed(batch(1040, topic("c")), 1040, 1040)
+    assert (list(log.image.topics), log.image.offset) == (["b", "c"], 1040)
+
+
 def test_a_damaged_snapshot_leaves_the_image_as_it_was() -> None:
     log, _, _ = opened()
     log.committed(batch(0, topic("a")), 0, 0)

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.node.served_node import serving
 
 from penstock.node.serving.connection import TURN_S, Connection
-from penstock.node.serving.frames import SHARED_BYTES
+from penstock.node.serving.frames import READ_BYTES, SHARED_BYTES
 from penstock.node.serving.handler import Handler, RequestContext
 from penstock.node.serving.rules import NOTHING
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -68,3 +68,14 @@ async def test_a_buffer_that_was_filled_ends_the_turn(pieces: list[bytes]) -> No
         await client.receive(ApiKey.HEARTBEAT, 4)
         while not transport.is_reading():
             await asyncio.sleep(0)
+
+
+async def test_a_very_large_frame_is_received_in_turns() -> None:
+    async with serving() as node:
+        client = await node.connect()
+        client.writer.write((90 << 20).to_bytes(4, "big") + bytes(SHARED_BYTES))
+        assert await (await node.connect()).lives()
+        (connection,) = [one for one in node.connections.active if isinstance(one, Connection) and one._frame]
+        assert len(connection.get_buffer(-1)) <= READ_BYTES
+        connection.buffer_updated(READ_BYTES)
+        assert connection._held, "the others have their turn"

@@ -66,13 +66,13 @@ class ClassicGroup(Group):
 
     __slots__ = (
         "_knows_topics",
+        "_leader_id",
         "_topics",
         "generation",
         "history",
         "initial_delay",
         "join_timer",
         "joined",
-        "leader_id",
         "members",
         "new_member_added",
         "pending",
@@ -97,7 +97,7 @@ class ClassicGroup(Group):
         self.protocol_type: str | None = None
         """None for a group that only ever committed offsets."""
         self.protocol_name: str | None = None
-        self.leader_id: str | None = None
+        self._leader_id: str | None = None
         self.members: dict[str, Member] = {}
         self.pending: dict[str, Timer] = {}
         """Ids that were handed out with MEMBER_ID_REQUIRED and not yet used."""
@@ -137,14 +137,14 @@ class ClassicGroup(Group):
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
-        if self.leader_id is None:
-            self.leader_id = self._elected(self.members.values())
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
         self._count_support(member.protocols, 1)
 
     def remove(self, member: Member) -> None:
-        """The member waits for nothing. When it led, another one leads."""
+        """The member waits for nothing. When it led, another one leads, which is elected when it is asked for: of very
+        many members that go one after the other, each may have led.
+        """
         assert member.join_token is None
         assert member.sync_token is None
         del self.members[member.member_id]
@@ -152,8 +152,20 @@ class ClassicGroup(Group):
             del self.static_ids[member.instance_id]
         self._count_support(member.protocols, -1)
         self.unsynced.pop(member.member_id, None)
-        if self.leader_id == member.member_id:
-            self.leader_id = self._elected(self.members.values())
+        if self._leader_id == member.member_id:
+            self._leader_id = None
+
+    @property
+    def leader_id(self) -> str | None:
+        """None of an empty group."""
+        if self._leader_id is None:
+            self._leader_id = self._elected(self.members.values())
+        return self._leader_id
+
+    def led_by(self, member_id: str | None) -> None:
+        """As the log says, if it names a member."""
+        if member_id in self.members:
+            self._leader_id = member_id
 
     def rename_static_member(self, member: Member, member_id: str) -> None:
         """It takes the old id's place, its lead as well (KIP-345)."""
@@ -163,8 +175,8 @@ class ClassicGroup(Group):
         member.member_id = member_id
         self.static_ids[member.instance_id] = member_id
         self.unsynced.pop(old_id, None)
-        if self.leader_id == old_id:
-            self.leader_id = member_id
+        if self._leader_id == old_id:
+            self._leader_id = member_id
 
     def take_back_static_member(self, member: Member, stored: GroupMetadataValue) -> None:
         """The new id could not be stored: the member is again as in an earlier record."""
@@ -210,11 +222,11 @@ class ClassicGroup(Group):
         """Make sure that a member which has rejoined leads. False if none has."""
         leader_id = self._elected(member for member in self.members.values() if member.join_token is not None)
         if leader_id is not None:
-            self.leader_id = leader_id
+            self._leader_id = leader_id
         return leader_id is not None
 
     def _elected(self, candidates: Iterable[Member]) -> str | None:
-        return elect_leader(self.protocol_type, self.leader_id, candidates)
+        return elect_leader(self.protocol_type, self._leader_id, candidates)
 
     @property
     def rebalance_timeout_ms(self) -> int:

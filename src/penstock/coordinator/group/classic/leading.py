@@ -13,7 +13,7 @@ from penstock.protocol.work import PROTOCOL_TYPE, position_of
 def elect_leader(protocol_type: str | None, leader_id: str | None, candidates: Iterable[Member]) -> str | None:
     """`candidates` in the order in which they joined; None if there are none.
 
-    `leader_id` is the leader so far. Called when a group forms, when its leader leaves, and before each generation.
+    `leader_id` is the leader so far. Called before each generation, and for the first leader behind one that left.
     """
     if protocol_type == PROTOCOL_TYPE:
         farthest = max(candidates, key=_position, default=None)
@@ -23,6 +23,8 @@ def elect_leader(protocol_type: str | None, leader_id: str | None, candidates: I
         if member.member_id == leader_id:
             return leader_id
         first = first or member.member_id
+        if leader_id is None:
+            break
     return first
 
 

@@ -18,7 +18,7 @@ def restore_group(table: GroupTable, group_id: str, value: GroupMetadataValue, n
         member = _member(item, value.protocol)
         rebalance.restore_member(table, group, member, value.protocol_type, now_ms, is_new=item.is_new)
     if value.members:
-        group.leader_id = value.leader if value.leader in group.members else group.leader_id
+        group.led_by(value.leader)
         group.state = GroupState.STABLE  # A group with members is written when it becomes stable.
     if value.unsettled is not None:
         unsettled.go_on(table, group, value.unsettled, now_ms)
