@@ -45,7 +45,9 @@ async def upgrade(admin: Admin) -> None:
 
 
 async def test_voters_of_the_configuration_may_change_after_an_upgrade(tmp_path: Path) -> None:
-    async with nodes(tmp_path, {1: BOTH, 2: "controller", 3: "controller"}) as cluster, cluster.admin() as admin:
+    roles = {1: BOTH, 2: "controller", 3: "controller"}
+    # A voter tells its leader again after this time, and one that has missed that the leader went stands after it.
+    async with nodes(tmp_path, roles, controller_quorum_fetch_timeout_ms="2000") as cluster, cluster.admin() as admin:
         await upgrade(admin)
         assert await voters(cluster, admin) == [1, 2, 3]
         with pytest.raises(KafkaError, match="cannot be taken back"):
@@ -60,3 +62,5 @@ async def test_voters_of_the_configuration_may_change_after_an_upgrade(tmp_path:
         await cluster.start()
         assert await level(admin) == 1
         assert await voters(cluster, admin) == [1, 3], "the log counts, and not the configuration"
+        metrics = await admin.quorum.metrics_of(1)
+        assert [metric.value for metric in metrics if metric.name == "ignored-static-voters"] == ["1"]
