@@ -1,6 +1,7 @@
 """The language of the consensus transcripts: some nodes, the messages between them, and a clock that stands still.
 
     quorum 1 2 3 [observers=4,5] [static] [leases] [KEY=MS …]   new nodes with empty disks, not started (first of all)
+    named NODE …                                they have directories and listeners, which no configuration says
     log NODE EPOCH …                            what its disk holds: a record of each of these epochs
     voted NODE epoch=N [for=NODE]               what its quorum-state says
     boot NODE … | crash NODE … | wipe NODE      start; stop at once; a new disk
@@ -15,7 +16,7 @@
     handover FROM TO MS                         FROM lays down its lease, which ends so much later, and appends that TO
                                                 leads next; MS may be `never`, then it runs out
     takeback NODE                               it stands again, as nobody leads instead of it
-    resign NODE | add NODE TO | remove NODE FROM | describe NODE
+    resign NODE | add NODE TO | remove NODE FROM | upgrade NODE | describe NODE
     roles | logs | voters | leases              each node, in a line
 
 A line of `logs` has the epoch of each record; `|` stands behind those that the node knows to be committed, `[n]` for a
@@ -86,6 +87,12 @@ class RaftLecture:
     def new_voter(self, node: int, version: int = DYNAMIC_VOTERS) -> Voter:
         self.directories += 1
         return Voter(ReplicaKey(node, UUID(int=self.directories if version else 0)))
+
+    def do_named(self, *ids: str) -> Iterator[str]:
+        for node in self._nodes(ids):
+            node.voter = self.new_voter(node.id)
+            node.move(f"n{node.id}")
+        yield from ()
 
     def do_log(self, node: str, *epochs: str) -> Iterator[str]:
         log = MemoryLog()
@@ -299,6 +306,13 @@ class RaftLecture:
         request = ask.RemoveVoter(key)
         effects = self._raft(leader).received(request, "administrator", self.now_ms)
         yield from self.carry_out(self.nodes[int(leader)], effects)
+
+    def do_upgrade(self, leader: str) -> Iterator[str]:
+        raft = self._raft(leader)
+        try:
+            yield from self.carry_out(self.nodes[int(leader)], raft.upgrade(DYNAMIC_VOTERS, raft.epoch, self.now_ms))
+        except KafkaError as error:
+            yield f"{leader} -> administrator: {ErrorCode(error.code).name}: {error.message}"
 
     def do_describe(self, node: str) -> Iterator[str]:
         try:

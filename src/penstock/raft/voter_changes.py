@@ -162,9 +162,8 @@ class VoterChanges:
         ]
         if silent:
             return (
-                f"of the voters {silent} the leader does not know directory id and listener, which they tell it soon"
-                " after they have begun to follow it: see that they run with a release that can do so and have a"
-                " listener for controllers, and ask again"
+                f"the leader does not know the directory and the listener of the voters {silent}: they tell it soon"
+                " after they have begun to follow it; see that they run, and with a release that does so"
             )
         unable = [node_id for node_id in quorum.ids if not self._told[node_id].supports(kraft_version)]
         return f"the voters {unable} do not support it: start a newer release there" if unable else None

@@ -25,6 +25,7 @@ STORAGE_GROUP = [
 ]
 ROWS = {
     "raft-metrics": [
+        "ignored-static-voters whole",
         "current-state word",
         "current-leader whole",
         "hears-leader whole",

@@ -48,7 +48,7 @@ def refusal(raft: Raft, now_ms: int, level: int = DYNAMIC_VOTERS) -> str:
 def test_a_leader_names_voters_that_have_all_told_it() -> None:
     raft, now_ms = leader()
     commit_start(raft, now_ms)
-    assert "of the voters [2, 3] the leader does not know" in refusal(raft, now_ms)
+    assert "of the voters [2, 3]: they tell it soon" in refusal(raft, now_ms)
     assert [told(raft, whole(node_id), now_ms) for node_id in (2, 3)] == [ErrorCode.NONE] * 2
     end = raft.replica.log.end_offset
     raft.upgrade(DYNAMIC_VOTERS, raft.epoch, now_ms, validate_only=True)
@@ -73,7 +73,7 @@ def test_what_a_leader_must_know_beforehand() -> None:
     assert told(raft, whole(4), now_ms) is ErrorCode.VOTER_NOT_FOUND
     assert told(raft, Voter(ReplicaKey(3), whole(3).endpoints), now_ms) is ErrorCode.INVALID_REQUEST
     assert told(raft, voter(3), now_ms) is ErrorCode.INVALID_REQUEST, "it does not say where it listens"
-    assert "of the voters [3] " in refusal(raft, now_ms)
+    assert "of the voters [3]: " in refusal(raft, now_ms)
     assert told(raft, whole(3).replace(max_kraft_version=STATIC_VOTERS), now_ms) is ErrorCode.NONE
     assert "the voters [3] do not support it" in refusal(raft, now_ms)
     told(raft, whole(3), now_ms)
@@ -89,7 +89,7 @@ def test_a_leader_that_nobody_can_reach_cannot_be_named() -> None:
     commit_start(raft, now_ms)
     for node_id in (2, 3):
         told(raft, whole(node_id), now_ms)
-    assert "of the voters [1] " in refusal(raft, now_ms)
+    assert "of the voters [1]: " in refusal(raft, now_ms)
 
 
 def follower() -> tuple[Raft, Fetch]:

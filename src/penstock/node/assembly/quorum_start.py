@@ -83,7 +83,7 @@ class QuorumParts:
     ) -> None:
         image = ClusterImage(directories.cluster_id)
         self.context = NodeContext(config, environment, directories, image, Registry())
-        self.context.metrics.add(_offline_directories(directories))
+        self.context.metrics.add(_offline_directories(directories), self._ignored_voters())
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self.steady_ms = steady_clock(environment.now_ms)
         self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config), bootstrap)
@@ -148,7 +148,7 @@ class QuorumParts:
     async def start(self) -> None:
         """Take up what the disk holds, and take part. Raises the disk's errors, and those about its content."""
         await self.log.start(self.quorum)
-        if self.context.config.voters and self.quorum.quorum.kraft_version >= DYNAMIC_VOTERS:
+        if self._ignores_voters:
             logger.info("the metadata log names the voters, and controller.quorum.voters counts for nothing any more")
         if self.controller_node is not None and self._listeners:
             limits = connection_limits(self.context.config)
@@ -157,6 +157,14 @@ class QuorumParts:
             await self._server.listen(self._listeners)
         if self._registration is not None:
             self._registration.start()
+
+    @property
+    def _ignores_voters(self) -> bool:
+        return bool(self.context.config.voters) and self.quorum.quorum.kraft_version >= DYNAMIC_VOTERS
+
+    def _ignored_voters(self) -> Gauge:
+        what = "1 where the metadata log names the voters, and controller.quorum.voters counts for nothing"
+        return Gauge(Group.QUORUM, "ignored-static-voters", what, lambda: int(self._ignores_voters))
 
     async def stop(self) -> None:
         """Hand the lead to another, and take part no longer."""
