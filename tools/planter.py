@@ -176,6 +176,8 @@ class Planter(ast.NodeTransformer):
         return self._offer(node, ast.Pass())
 
     def visit_If(self, node: ast.If) -> ast.AST:
+        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            return node
         self.generic_visit(node)
         return self._offer(node, ast.If(ast.UnaryOp(ast.Not(), node.test), node.body, node.orelse))
 

@@ -78,7 +78,7 @@ def listener_key_warning(name: str, listeners: Collection[str]) -> str | None:
         return f"unknown key {name}" + (f"; did you mean {parsed.nearest}?" if parsed.nearest else "; it has no effect")
     ours = [one.lower() for one in listeners]
     if parsed.listener not in ours:
-        near = get_close_matches(parsed.listener.lower(), ours, n=1)
+        near = get_close_matches(parsed.listener.lower(), ours)
         behind = name.removeprefix(f"{PREFIX}{parsed.listener}")
         hint = f"; did you mean {PREFIX}{near[0]}{behind}?" if near else ""
         return f"{name} is about no listener of this node: it has {', '.join(listeners)}{hint}"

@@ -81,6 +81,8 @@ REFUSED: dict[Callable[[str], object], list[str]] = {
 
 @pytest.mark.parametrize(("parse", "text"), [(parse, text) for parse, texts in REFUSED.items() for text in texts])
 def test_what_is_refused(parse: Callable[[str], object], text: str) -> None:
-    kind = ValueError if parse is parse_initial_controllers else ConfigError
-    with pytest.raises(kind):
+    """In words, and not in Python's."""
+    says = "is not id@host:port:directory|is named twice|has no id of a directory|names no controller"
+    is_format = parse is parse_initial_controllers
+    with pytest.raises(ValueError if is_format else ConfigError, match=says if is_format else "is not allowed"):
         parse(text)

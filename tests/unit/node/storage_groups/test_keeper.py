@@ -36,6 +36,7 @@ from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.requests.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse
+from penstock.raft.machine import Raft
 from penstock.raft.requests import Answer
 
 ME, OTHER = 1, 2
@@ -406,3 +407,34 @@ async def test_a_topic_that_is_in_no_group_does_not_concern_it(tmp_path: Path) -
             ConfigRecord(resource_type=ResourceType.TOPIC, resource_name="gone", name="storage.group", value="0")
         )
         assert node.groups.by_topic == {}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "leader_epoch", "stands"),
+    [([ME], 0, True), ([OTHER, ME], 0, False), ([ME], 3, False)],
+)
+async def test_the_first_replica_of_a_group_that_has_not_begun_stands_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replicas: list[int], leader_epoch: int, stands: bool
+) -> None:
+    stood: list[float] = []
+
+    def stand_first(_: Raft, now_ms: float) -> list[object]:
+        stood.append(now_ms)
+        return []
+
+    monkeypatch.setattr(Raft, "stand_first", stand_first)
+    node = KeepingNode(tmp_path)
+    for record in node.begin()[:-1]:
+        node.image.apply(record)
+    directories = [node.directory_id if replica == ME else UUID(int=50) for replica in replicas]
+    group = PartitionRecord(
+        partition_id=GROUP, topic_id=GROUPS_ID, replicas=replicas, isr=replicas, leader=-1, leader_epoch=leader_epoch,
+        directories=directories,
+    )  # fmt: skip
+    node.image.apply(group)
+    try:
+        await node.keeper.start()
+        assert bool(stood) is stands
+        await node.keeper.stop()
+    finally:
+        node.directories.close()

@@ -7,6 +7,7 @@ from penstock.work.connect.chain import chain_of
 from penstock.work.connect.config import ConfigError
 from penstock.work.connect.fields import TransformError
 from penstock.work.connect.plugins import PluginError
+from penstock.work.connect.transforms import with_defaults
 
 PACKAGE = "org.apache.kafka.connect.transforms"
 MOMENT_MS = 1_700_000_000_123  # 2023-11-14 22:13:20.123 UTC
@@ -303,3 +304,9 @@ def test_what_is_null_gets_its_default() -> None:
     kept = applied("ExtractField$Value", subject, field="a", replace_null_with_default="false")
     assert kept is not None
     assert kept.value is None
+
+
+def test_a_default_stands_for_what_is_null_and_for_nothing_else() -> None:
+    fields = [{"field": name, "type": "int32", "default": 7} for name in ("a", "b", "c")] + [{"field": "d"}]
+    assert with_defaults({"a": 1, "b": None, "d": None}, {"fields": fields}) == {"a": 1, "b": 7, "d": None}
+    assert with_defaults({"a": None}, None) == {"a": None}

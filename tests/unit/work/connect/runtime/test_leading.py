@@ -1,5 +1,6 @@
 """What the worker that leads writes to the config topic: all that belongs together, or nothing."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -73,3 +74,24 @@ async def test_who_leads_forgets_what_no_connector_is_known_to_be() -> None:
             assert not may_write
         assert leading.leads is may_write
         assert statuses.connectors() == ([] if may_write else ["gone"])
+
+
+async def test_what_a_connector_was_is_forgotten_with_it() -> None:
+    state = ConfigState()
+
+    def on_record(key: bytes, value: bytes | None, _: int) -> None:
+        state.apply(key.decode(), value)
+
+    statuses = Statuses("one:1", lambda key, value: None)
+    log = MemoryLog(on_record, lambda: None)
+    leading = Leading(state, log, statuses, 1.0, lambda: True, Resolved)
+    await leading.lead()
+    await leading.put_connector("c", {"name": "c"}, Target.PAUSED)
+    leading.look()
+    statuses.tell_connector("c", RunState.PAUSED)
+    assert statuses.connectors() == ["c"]
+    await leading.delete_connector("c")
+    leading.look()
+    await asyncio.gather(*leading._dropping)
+    assert statuses.connectors() == []
+    await leading.retire()

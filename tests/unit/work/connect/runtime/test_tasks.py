@@ -1,5 +1,7 @@
 import asyncio
+import json
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 
@@ -8,12 +10,13 @@ from penstock.work.connect.calls import Calls
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.plugins import PluginError
 from penstock.work.connect.providers import Providers
-from penstock.work.connect.runtime.records import TaskId
+from penstock.work.connect.runtime.config_state import ConfigState
+from penstock.work.connect.runtime.records import TASK, TaskId
 from penstock.work.connect.runtime.running_tasks import Environment, RunningSink, RunningSource
 from penstock.work.connect.runtime.source_offsets import SourceOffsets
 from penstock.work.connect.runtime.statuses import Statuses
 from penstock.work.connect.runtime.supervisor import Attempt
-from penstock.work.connect.runtime.tasks import FencedError, TaskSupervisor
+from penstock.work.connect.runtime.tasks import FencedError, GroupMembership, Tasks, TaskSupervisor
 from penstock.work.connect.standalone.logs import MemoryLog
 
 ENVIRONMENT = Environment(
@@ -72,3 +75,37 @@ async def test_a_task_is_a_source_or_a_sink(kind: str, config: dict[str, str], r
         assert type(supervisor.make(settings, attempt)) is running
     await supervisor.give_up()
     attempt.calls.close()
+
+
+class Membership:
+    """Notes which tasks have ended."""
+
+    def __init__(self) -> None:
+        self.ended: list[str] = []
+        self.news = asyncio.Event()
+
+    def owned_until_s(self) -> float:
+        return asyncio.get_running_loop().time() + 3_600
+
+    def task_ended(self, task: str) -> None:
+        self.ended.append(task)
+        self.news.set()
+
+
+@pytest.mark.parametrize("end", [Tasks.stop, Tasks.abandon])
+async def test_the_group_hears_when_a_task_has_ended(end: Callable[[Tasks, str], None]) -> None:
+    told: list[str] = []
+    membership = Membership()
+    statuses = Statuses("worker", lambda key, value: told.append(json.loads(value or b"{}").get("state", "gone")))
+    offsets = SourceOffsets(lambda on_record: MemoryLog(on_record, lambda: None))
+    tasks = Tasks(ConfigState(), statuses, offsets, ENVIRONMENT, cast("GroupMembership", membership))
+    task = TaskId("lines", 0)
+    tasks.abandon(f"{TASK}{task}")
+    tasks.start(f"{TASK}{task}")
+    assert tasks.runs(task)
+    end(tasks, f"{TASK}{task}")
+    async with asyncio.timeout(20):
+        await membership.news.wait()
+    assert membership.ended == [f"{TASK}{task}"]
+    assert not tasks.runs(task)
+    assert told == ["UNASSIGNED"], "of a task that is in no configuration nothing more is told"

@@ -24,6 +24,7 @@ async def test_offsets_outlive_the_worker(tmp_path: Path) -> None:
     again = await opened(path)
     assert [again.get(name, {"filename": "a"}) for name in ("one", "two")] == [{"position": 7}, {"position": 9}]
     assert len(json.loads(path.read_text())) == 2
+    assert path.stat().st_mode & 0o777 == 0o600, "for this user alone"
     await again.write("one", [({"filename": "a"}, None)])
     assert again.all_of("one") == (await opened(path)).all_of("one") == []
 
