@@ -135,6 +135,9 @@ def status(at: WorkerAt, as_json: bool = JSON, name: str = argument()) -> None:
     for task in tasks:
         if why := task.get("trace") or task["report"].get("unknown"):
             say("", f"task {task['id']}:", *why.split("\n"))
+        before = [failure.partition("\n")[0] for failure in task["report"].get("failures", [])]
+        if before:
+            say("", f"task {task['id']} was begun again after:", *before)
 
 
 def _without_tasks(found: dict[str, Any]) -> str:

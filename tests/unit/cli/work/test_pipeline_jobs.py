@@ -49,6 +49,14 @@ def test_a_worker_that_is_gone_is_told_below_the_table(monkeypatch: pytest.Monke
     assert said(monkeypatch, told, "logs", "orders").splitlines() == [f"0: {GONE}", "1: begins"]
 
 
+def test_why_a_task_was_begun_again_is_told_below_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(
+        {"sinks": ["out"], "state": "running", "failures": ["PipelineError: no topic a\na trace", "OSError: b"]}
+    )
+    _, below = said(monkeypatch, told, "status", "orders").split("\n\n")
+    assert below == "task 0 was begun again after:\nPipelineError: no topic a\nOSError: b\n"
+
+
 def test_logs_are_never_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said(monkeypatch, Told({"log": []}), "logs", "orders") == "0: nothing was printed\n"
     assert said(monkeypatch, Told(), "logs", "orders") == "orders is STOPPED, and has no tasks\n"
