@@ -25,6 +25,10 @@ def imported(tree: ast.AST) -> Iterator[tuple[str, str | None]]:
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             assert node.level == 0, "imports are absolute"
             yield from ((node.module, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module") and node.args:
+            module = node.args[0]
+            if isinstance(module, ast.Constant):
+                yield str(module.value), None
 
 
 @cache
@@ -54,7 +58,9 @@ def test_no_file_imports_itself_in_the_end() -> None:
     assert circle(graph(SOURCE)) == []
 
 
-@pytest.mark.parametrize("how", ["import pack.a", "from pack import a", "from pack.a import name"])
+@pytest.mark.parametrize(
+    "how", ["import pack.a", "from pack import a", "from pack.a import name", "import_module('pack.a')"]
+)
 def test_a_circle_is_found_however_it_is_imported(tmp_path: Path, how: str) -> None:
     package = tmp_path / "pack"
     package.mkdir()

@@ -312,5 +312,28 @@ def test_everything_that_is_wrong_is_named_and_nobody_is_asked(spark: SparkSessi
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("sql", "place", "why"),
+    [
+        ("|\n  SELECT key,\n    nothing\n  FROM source", "line 5, column 5", "UNRESOLVED_COLUMN"),
+        ("'SELECT nothing FROM source'", "line 3, column 14", "UNRESOLVED_COLUMN"),
+        ("|\n  SELECT key\n  FRM source", "line 5, column 7", "PARSE_SYNTAX_ERROR"),
+        ("SELECT key FROM nowhere", "line 3, column 22", "TABLE_OR_VIEW_NOT_FOUND"),
+    ],
+)
+def test_a_mistake_in_sql_is_told_at_its_place(spark: SparkSession, sql: str, place: str, why: str) -> None:
+    text = f'source: {{bootstrap.servers: "nowhere:1", subscribe: clicks}}\nsink: {{format: noop}}\nsql: {sql}\n'
+    (problem,) = problems_of(spark, load_yaml(text, "job", "job.yaml"))
+    assert problem.startswith(f"sql: job.yaml, {place}: [{why}")
+
+
+def test_a_mistake_in_sql_within_python(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "job.py"
+    sources = 'SOURCE = {"bootstrap.servers": "nowhere:1", "subscribe": "a"}\nSINK = {"format": "noop"}\n'
+    file.write_text(sources + 'SQL = """SELECT key\n  , nothing FROM source"""\n')
+    (problem,) = problems_of(spark, load_spec(file))
+    assert problem.startswith(f"sql: {file}, line 4, column 5: [UNRESOLVED_COLUMN")
+
+
 def test_the_examples_are_good(spark: SparkSession) -> None:
     assert problems_of(spark, load_spec(Path("examples/flights/delays.yaml"))) == []

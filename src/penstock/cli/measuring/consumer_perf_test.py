@@ -9,9 +9,10 @@ from typing import Final
 
 import click
 
-from penstock.cli.measuring.clients import CLIENT, Reader, reader, topic_of
+from penstock.cli.measuring.clients import CLIENT, reader, topic_of
 from penstock.cli.measuring.dates import java_date
 from penstock.cli.measuring.latencies import MEBIBYTE
+from penstock.cli.measuring.ports import Reader
 from penstock.cli.measuring.settings import Servers, config_option, properties_option
 from penstock.cli.terminal.failures import wrong_usage
 from penstock.cli.terminal.lines import say

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 import confluent_kafka
 
-from penstock.cli.measuring.clients import POLL_MS, Rebalances, Told
+from penstock.cli.measuring.ports import POLL_MS, Rebalances, Told
 from penstock.cli.terminal.failures import wrong_usage
 from penstock.client.errors import ClientError
 from penstock.client.properties import as_properties

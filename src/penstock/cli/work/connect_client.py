@@ -123,14 +123,15 @@ def change_command(
     def change(at: WorkerAt, names: tuple[str, ...] = argument(nargs=-1, required=True)) -> None:
         for name in names:
             if plugin is not None:
-                _check_class(at.client, name, plugin, noun, word)
+                check_class(at.client, name, plugin, noun, word)
             at.client.ask(verb, "connectors", name, *(() if word == "delete" else (word,)))
             say(f"{noun} {name}: {done}")
 
     return change
 
 
-def _check_class(client: ConnectClient, name: str, plugin: str, noun: str, word: str) -> None:
+def check_class(client: ConnectClient, name: str, plugin: str, noun: str, word: str) -> None:
+    """ClickException where the connector is of another class."""
     found = client.ask("GET", "connectors", name, "config")["connector.class"]
     if found != plugin:
         raise click.ClickException(f"{name} is no {noun} but a connector ({found}): penstock connect {word} {name}")

@@ -13,7 +13,7 @@ from penstock.cli.terminal.options import JSON, argument, declared, option
 from penstock.cli.terminal.output import Value as Cell
 from penstock.cli.terminal.output import print_json, print_rows, print_table
 from penstock.cli.terminal.session import run_with_admin
-from penstock.cli.work.connect_client import ConnectClient, WorkerAt, change_command, listed
+from penstock.cli.work.connect_client import ConnectClient, WorkerAt, change_command, check_class, listed
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.connector import sinks_of
 from penstock.pipeline.spec.files import load_yaml, session_spec, text_in
@@ -37,6 +37,12 @@ def submit(
     master: str | None = option("where Spark runs  [default: local[*]]"),
     bootstrap_server: str | None = option("host:port of the cluster, instead of what the file says"),
     conf: tuple[str, ...] = option("a setting of Spark", metavar="KEY=VALUE"),
+    tasks_max: int | None = option(
+        "how many tasks, each a process, its sinks share  [default: one for each]", type=click.IntRange(1)
+    ),
+    restarts_max: int | None = option(
+        "how often a task that fails begins again by itself  [default: 5]", type=click.IntRange(0)
+    ),
     replace: bool = option("one that is there goes on with this file"),
 ) -> None:
     """Let workers run the pipeline in FILE, each of its sinks as a task.
@@ -50,13 +56,14 @@ def submit(
         config |= {"master": master} if master else {}
         config |= {"bootstrap.servers": bootstrap_server} if bootstrap_server else {}
         config |= dict(_setting(item) for item in conf)
-        config["tasks.max"] = str(len(sinks_of(config)))
+        config["tasks.max"] = str(tasks_max or len(sinks_of(config)))
+        config |= {} if restarts_max is None else {"task.restarts.max": str(restarts_max)}
     job = config["name"]
     if replace:
         at.client.ask("PUT", "connectors", job, "config", body=config)
     else:
         at.client.ask("POST", "connectors", body={"name": job, "config": config})
-    say(f"pipeline {job}: submitted, {config['tasks.max']} tasks")
+    say(f"pipeline {job}: submitted, {min(int(config['tasks.max']), len(sinks_of(config)))} tasks")
     for topic in _missing(spec if bootstrap_server is None else spec.with_bootstrap_servers(bootstrap_server)):
         say(f"topic {topic} does not exist: what reads it fails, and is tried again for a while", err=True)
 
@@ -128,6 +135,9 @@ def status(at: WorkerAt, as_json: bool = JSON, name: str = argument()) -> None:
     for task in tasks:
         if why := task.get("trace") or task["report"].get("unknown"):
             say("", f"task {task['id']}:", *why.split("\n"))
+        before = [failure.partition("\n")[0] for failure in task["report"].get("failures", [])]
+        if before:
+            say("", f"task {task['id']} was begun again after:", *before)
 
 
 def _without_tasks(found: dict[str, Any]) -> str:
@@ -163,6 +173,21 @@ def logs(at: WorkerAt, name: str = argument()) -> None:
             say(f"{task['id']}: {report.get('unknown', 'nothing was printed')}", err=True)
 
 
+@click.command(short_help="let pipelines go on from their checkpoints")
+@declared
+def resume(at: WorkerAt, names: tuple[str, ...] = argument(nargs=-1, required=True)) -> None:
+    """Let pipelines go on from their checkpoints; tasks that have failed for good begin anew."""
+    for name in names:
+        check_class(at.client, name, CLASS, "pipeline", "resume")
+        at.client.ask("PUT", "connectors", name, "resume")
+        tasks = at.client.ask("GET", "connectors", name, "status")["tasks"]
+        failed = sum(task["state"] == "FAILED" for task in tasks)
+        if failed:
+            only_failed = [("includeTasks", "true"), ("onlyFailed", "true")]
+            at.client.ask("POST", "connectors", name, "restart", query=only_failed)
+        say(f"pipeline {name}: is to run{f'; {failed} tasks that had failed begin anew' if failed else ''}")
+
+
 def _change(verb: str, word: str, done: str, text: str) -> click.Command:
     long = f"{text[0].upper()}{text[1:]}"
     return change_command("pipeline", verb, word, done, short_help=text, text=long, plugin=CLASS)
@@ -174,6 +199,6 @@ COMMANDS = (
     status,
     logs,
     _change("PUT", "stop", "stops", "end pipelines until they are resumed"),
-    _change("PUT", "resume", "is to run", "let pipelines go on from their checkpoints"),
+    resume,
     _change("DELETE", "delete", "deleted", "forget pipelines, but not their checkpoints"),
 )

@@ -5,7 +5,7 @@ starting --running--> running --ended--> done
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from penstock.work.connect.metrics import Metric
@@ -16,12 +16,15 @@ TAIL: Final = 20
 
 
 class JobReport:
-    """What one process has said. Its calls come from threads; each change is a single step."""
+    """What one process has said, and what ended those before it. Its calls come from threads; each change is a single
+    step.
+    """
 
-    def __init__(self, sinks: tuple[str, ...]) -> None:
+    def __init__(self, sinks: tuple[str, ...], failures: Sequence[str] = ()) -> None:
         self.state = "starting"
         self.error = ""
         self._sinks = sinks
+        self._failures = tuple(failures)
         self._queries: dict[str, dict[str, Any]] = {}
         self._lines: deque[str] = deque(maxlen=LINES)
 
@@ -48,6 +51,7 @@ class JobReport:
             "error": self.error,
             "pid": pid,
             "sinks": list(self._sinks),
+            "failures": list(self._failures),
             "queries": dict(self._queries),
             "log": list(self._lines),
         }

@@ -1,8 +1,10 @@
 """From a pipeline's declaration to Spark's frames and writers."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -19,9 +21,11 @@ from penstock.pipeline.spec.pipeline import (
     SourceSpec,
     TableSpec,
 )
+from penstock.pipeline.spec.user_code import first_line
 
 Raw = Callable[[str, SourceSpec], DataFrame]
 """Makes the frame of a source, by its name, before anything is parsed."""
+IN_SQL = re.compile(r"line (\d+),? pos (\d+)")
 RECORD_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
 WRITTEN_BESIDE_VALUE = ("key", "topic", "partition", "headers")
 """Columns that are not part of the value made of all other columns; `timestamp` may be one of the user's own."""
@@ -91,11 +95,26 @@ def combined(session: SparkSession, spec: PipelineSpec, frames: Mapping[str, Dat
     if isinstance(spec.transform, str):
         for name, frame in frames.items():
             frame.createOrReplaceTempView(name)
-        return session.sql(spec.transform)
+        try:
+            return session.sql(spec.transform)
+        except PySparkException as error:
+            raise PipelineError(f"{_place_in_sql(spec, error)}{first_line(str(error))}") from error
     result = spec.transform(**frames) if len(frames) > 1 else spec.transform(*frames.values())
     if not isinstance(result, DataFrame):
         raise PipelineError(f"Pipeline {spec.name}: its function must return a DataFrame, not {type(result).__name__}.")
     return result
+
+
+def _place_in_sql(spec: PipelineSpec, error: PySparkException) -> str:
+    """Where in the file what Spark says is wrong stands, with a colon; empty where neither tells."""
+    if spec.sql_place is None or not isinstance(spec.transform, str):
+        return ""
+    begins = [one.startIndex() for one in error.getQueryContext() or () if not one.objectType()]
+    if begins:
+        before = spec.transform[: begins[0]]
+        return f"{spec.sql_place.of(before.count(chr(10)), len(before.rpartition(chr(10))[2]))}: "
+    said = IN_SQL.search(str(error))
+    return f"{spec.sql_place.of(int(said[1]) - 1, int(said[2]))}: " if said else ""
 
 
 def table_of(session: SparkSession, table: TableSpec) -> DataFrame:

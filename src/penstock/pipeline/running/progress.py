@@ -32,7 +32,7 @@ class BatchProgress(Value):
 
 
 class ProgressFeed:
-    """Yields each batch of a query once, however often it is asked."""
+    """Yields each batch of a query once, however often it is asked, if it has rows in or out."""
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
@@ -41,7 +41,8 @@ class ProgressFeed:
     def new_batches(self) -> Iterator[BatchProgress]:
         """The batches since the last call; Spark also reports idle spells, which are left out."""
         for progress in self._query.recentProgress:
-            if progress.batchId > self._last_batch_id and progress.numInputRows:
+            has_rows = progress.numInputRows or progress.sink.numOutputRows > 0
+            if progress.batchId > self._last_batch_id and has_rows:
                 self._last_batch_id = progress.batchId
                 yield _batch(progress)
 

@@ -96,6 +96,7 @@ class _Reader:
             trigger=self._trigger(parts),
             checkpoint=self._word(parts, "checkpoint") or "",
             spark=self._spark(parts.get("spark", {})),
+            sql_place=self._places.of_text(("sql",)),
         )
 
     def texts(self, part: str, declared: object, way: Way) -> dict[str, str]:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.spec.places import TextPlace
 from penstock.pipeline.values.kinds import TypedValues
 from penstock.protocol.value import Value, fresh
 
@@ -93,6 +94,7 @@ class PipelineSpec(Value):
     checkpoint: str = ""
     spark: Mapping[str, str] = fresh(dict)
     file: Path | None = None
+    sql_place: TextPlace | None = None
     chosen: tuple[str, ...] = ()
 
     def with_bootstrap_servers(self, servers: str) -> "PipelineSpec":

@@ -20,9 +20,29 @@ class Place(Value):
         return f"line {self.line}, column {self.column}"
 
 
+class TextPlace(Value):
+    """Where each line of a text of several lines begins; the first only, where the others cannot be told."""
+
+    file: str
+    lines: tuple[Place, ...]
+
+    def of(self, line: int, column: int) -> str:
+        """The file and the place of a character of the text, both counted from 0."""
+        if line >= len(self.lines):
+            return f"{self.file}, {self.lines[0]}"
+        begin = self.lines[line]
+        return f"{self.file}, {begin.replace(column=begin.column + column)}"
+
+
 class Places(Value):
+    """`texts` are values that are a text."""
+
     file: str = ""
     known: Mapping[Way, Place] = fresh(dict)
+    texts: Mapping[Way, tuple[Place, ...]] = fresh(dict)
+
+    def of_text(self, way: Way) -> TextPlace | None:
+        return TextPlace(self.file, self.texts[way]) if way in self.texts else None
 
     def of(self, way: Way) -> str:
         """The file and the place of the value, or of the nearest one around it; empty where none is known."""
@@ -37,13 +57,24 @@ NOWHERE: Final = Places()
 def places_of_literals(file: str, module: ast.Module, names: Mapping[str, str]) -> Places:
     """Of the parts that a Python file assigns as literals; `names` are the parts by their names there."""
     known: dict[Way, Place] = {}
+    texts: dict[Way, tuple[Place, ...]] = {}
     for statement in module.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
             part = names.get(statement.targets[0].id)
             if part is not None:
                 known[(part,)] = Place(statement.lineno, statement.col_offset + 1)
                 known.update(_within(statement.value, (part,)))
-    return Places(file, known)
+                if isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str):
+                    texts[(part,)] = tuple(_lines(statement.value, statement.value.value))
+    return Places(file, known, texts)
+
+
+def _lines(node: ast.expr, text: str) -> Iterator[Place]:
+    """Of a literal without a prefix, in three quotes where it has several lines."""
+    quotes = 3 if node.end_lineno != node.lineno else 1
+    yield Place(node.lineno, node.col_offset + 1 + quotes)
+    if quotes == 3 and text.count("\n") == (node.end_lineno or 0) - node.lineno:
+        yield from (Place(node.lineno + number, 1) for number in range(1, text.count("\n") + 1))
 
 
 def _within(node: ast.expr, way: Way) -> Iterator[tuple[Way, Place]]:

@@ -8,6 +8,7 @@
 | more than `DEEPEST` levels, `MOST_BYTES` | nobody writes that |
 """
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from penstock.pipeline.errors import PipelineError
@@ -31,7 +32,7 @@ def read_yaml(text: str, file: str) -> tuple[object, Places]:
         _check_depth(yaml.parse(text, Loader=yaml.SafeLoader), file)
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
-        reader = _Reader(loader, file)
+        reader = _Reader(loader, file, text.splitlines())
         value = None if node is None else reader.value(node, ())
     except yaml.MarkedYAMLError as error:
         what = " ".join(filter(None, (error.context, error.problem)))
@@ -41,7 +42,7 @@ def read_yaml(text: str, file: str) -> tuple[object, Places]:
         raise PipelineError(f"{file}: {' '.join(str(error).split())}.") from None
     if reader.problems:
         raise PipelineError("\n".join(reader.problems))
-    return value, Places(file, reader.places)
+    return value, Places(file, reader.places, reader.texts)
 
 
 def _check_depth(events: Any, file: str) -> None:
@@ -60,9 +61,11 @@ def _place(mark: Any) -> Place:
 
 
 class _Reader:
-    def __init__(self, loader: Any, file: str) -> None:
+    def __init__(self, loader: Any, file: str, lines: list[str]) -> None:
         self.problems: list[str] = []
         self.places: dict[Way, Place] = {}
+        self.texts: dict[Way, tuple[Place, ...]] = {}
+        self._lines = lines
         self._loader = loader
         self._file = file
         self._left = MOST_VALUES
@@ -77,12 +80,24 @@ class _Reader:
             raise PipelineError(f"{self._file}, {_place(node.start_mark)}: an alias stands within itself, or too deep.")
         if not isinstance(node.value, list):
             scalar: object = self._loader.construct_object(node)
+            if isinstance(scalar, str):
+                self.texts[way] = tuple(self._text_lines(node))
             return scalar
         self._around.append(node)
         try:
             return self._table(node, way) if node.id == "mapping" else self._list(node, way)
         finally:
             self._around.pop()
+
+    def _text_lines(self, node: Any) -> Iterator[Place]:
+        begin = _place(node.start_mark)
+        if node.style != "|":
+            yield begin.replace(column=begin.column + (node.style in ("'", '"')))
+            return
+        lines = self._lines[begin.line : node.end_mark.line]
+        filled = next((line for line in lines if line.strip()), "")
+        indent = len(filled) - len(filled.lstrip())
+        yield from (Place(begin.line + number, indent + 1) for number in range(1, len(lines) + 1))
 
     def _list(self, node: Any, way: Way) -> list[object]:
         return [self.value(item, (*way, number)) for number, item in enumerate(node.value)]

@@ -78,6 +78,7 @@ class SourceContext:
         stored: Callable[[Position], Position | None],
         owned_until_s: Callable[[], float] = lambda: math.inf,
         now_s: Callable[[], float] = time.monotonic,
+        failures: Sequence[str] = (),
     ) -> None:
         self._stored = stored
         self.owned_until_s = owned_until_s
@@ -86,6 +87,8 @@ class SourceContext:
         """
         self.now_s = now_s
         """A clock that always goes on, time.monotonic() unless the worker lives in a simulation."""
+        self.failures = failures
+        """What ended the last runs of this task on this worker, the newest at the end."""
 
     def offset(self, partition: Position) -> Position | None:
         """How far this partition of the source has been read; None if it never was."""

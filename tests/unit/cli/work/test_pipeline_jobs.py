@@ -1,5 +1,6 @@
 """What `penstock pipeline status` and `logs` say of tasks that tell nothing; without workers."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -48,6 +49,56 @@ def test_a_worker_that_is_gone_is_told_below_the_table(monkeypatch: pytest.Monke
     assert said(monkeypatch, told, "logs", "orders").splitlines() == [f"0: {GONE}", "1: begins"]
 
 
+def test_why_a_task_was_begun_again_is_told_below_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(
+        {"sinks": ["out"], "state": "running", "failures": ["PipelineError: no topic a\na trace", "OSError: b"]}
+    )
+    _, below = said(monkeypatch, told, "status", "orders").split("\n\n")
+    assert below == "task 0 was begun again after:\nPipelineError: no topic a\nOSError: b\n"
+
+
 def test_logs_are_never_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said(monkeypatch, Told({"log": []}), "logs", "orders") == "0: nothing was printed\n"
     assert said(monkeypatch, Told(), "logs", "orders") == "orders is STOPPED, and has no tasks\n"
+
+
+def test_resume_begins_failed_tasks_anew_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def answer(_: ConnectClient, verb: str, *path: str, query: Any = ()) -> Any:
+        asked.append((verb, *path[1:], *query))
+        if path[-1] == "config":
+            return {"connector.class": "penstock.pipeline"}
+        states = ["FAILED", "RUNNING"] if path[1] == "orders" else ["RUNNING"]
+        return {"tasks": [{"id": number, "state": state} for number, state in enumerate(states)]}
+
+    monkeypatch.setattr(ConnectClient, "ask", answer)
+    result = CliRunner().invoke(main, ["pipeline", "resume", "orders", "clicks"])
+    assert result.output.splitlines() == [
+        "pipeline orders: is to run; 1 tasks that had failed begin anew",
+        "pipeline clicks: is to run",
+    ]
+    assert [one for one in asked if one[0] != "GET"] == [
+        ("PUT", "orders", "resume"),
+        ("POST", "orders", "restart", ("includeTasks", "true"), ("onlyFailed", "true")),
+        ("PUT", "clicks", "resume"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "config", "tasks"),
+    [
+        ((), {"tasks.max": "2"}, 2),
+        (("--tasks-max", "1", "--restarts-max", "0"), {"tasks.max": "1", "task.restarts.max": "0"}, 1),
+    ],
+)
+def test_submit_says_how_many_processes_and_how_often_they_begin_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...], config: dict[str, str], tasks: int
+) -> None:
+    bodies: list[Any] = []
+    monkeypatch.setattr(ConnectClient, "ask", lambda self, *path, body: bodies.append(body))
+    file = tmp_path / "job.yaml"
+    file.write_text("source: {subscribe: a}\nsink: [{topic: one}, {topic: two}]\n")
+    result = CliRunner().invoke(main, ["pipeline", "submit", str(file), "--checkpoint-root", "/c", *words])
+    assert result.output == f"pipeline job: submitted, {tasks} tasks\n"
+    assert {key: value for key, value in bodies[0]["config"].items() if key.startswith("task")} == config

@@ -82,6 +82,7 @@ def test_a_report_adds_up_what_it_is_told() -> None:
         "error": "",
         "pid": 0,
         "sinks": ["one"],
+        "failures": [],
         "queries": {
             "job: one": {
                 "batches": 3,

@@ -42,7 +42,7 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 def test_yaml_declares_all_parts(tmp_path: Path) -> None:
     spec = load_spec(written(tmp_path, "delays.yaml", YAML))
-    assert spec == PipelineSpec(
+    assert spec.replace(sql_place=None) == PipelineSpec(
         name="delays",
         sources={
             "source": SourceSpec(

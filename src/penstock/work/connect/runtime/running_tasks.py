@@ -173,7 +173,8 @@ class RunningSource(RunningTask):
         self._new_topics = NewTopics(groups, setting.admin)
 
     async def run(self) -> None:
-        context = SourceContext(self._host.offset, self._host.owned_until_s, asyncio.get_running_loop().time)
+        now_s, failures = asyncio.get_running_loop().time, self._attempt.failures
+        context = SourceContext(self._host.offset, self._host.owned_until_s, now_s, failures)
         await self._host.offsets_known()
         async with self._new_producer() as producer:
             await self._call(self._task.start, self.setting.config, context)

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import traceback
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum
@@ -51,15 +52,19 @@ class Goal(Value):
     restarts: int
 
 
+KEPT_FAILURES: Final = 5
+
+
 class Attempt(Value):
     """Given to each run: it ends when `stopping` is set, and reports when it has `begun`. `written` is the
-    configuration with its references.
+    configuration with its references, `failures` are the last ones before, the newest at the end.
     """
 
     calls: Calls
     stopping: asyncio.Event
     begun: Callable[[], None]
     written: Mapping[str, str]
+    failures: tuple[str, ...] = ()
 
 
 class Runnable(Protocol):
@@ -87,6 +92,7 @@ class Supervisor(ABC, Generic[Running]):
         self._name = name
         self._patience_s = patience_s
         self._restarts = 0
+        self._failures: deque[str] = deque(maxlen=KEPT_FAILURES)
         self._wanted: Goal | None = None
         self._is: Goal | None = None
         self._is_over = False
@@ -193,6 +199,7 @@ class Supervisor(ABC, Generic[Running]):
                 failures += not isinstance(error, ConnectionFailedError)
                 is_over = failures > _most_restarts(config)
                 how = "it is not started again" if is_over else f"it is started again in {pause_s:g} s"
+                self._failures.append(f"{type(error).__name__}: {error}")
                 trace = "".join(traceback.format_exception(error))
                 self._say(stopping, RunState.FAILED, f"{type(error).__name__}: {error}; {how}\n{trace}")
                 if is_over:
@@ -202,7 +209,7 @@ class Supervisor(ABC, Generic[Running]):
 
     async def _run(self, config: Mapping[str, str], stopping: asyncio.Event) -> None:
         calls = Calls(self._name, partial(self._say_what_lasts, stopping))
-        attempt = Attempt(calls, stopping, lambda: self._say_it_runs(stopping), config)
+        attempt = Attempt(calls, stopping, lambda: self._say_it_runs(stopping), config, tuple(self._failures))
         again: asyncio.TimerHandle | None = None
         try:
             resolved: Resolved = await calls.call(self.look_up, config)

@@ -70,6 +70,7 @@ async def test_what_fails_is_started_again_while_it_has_restarts(monkeypatch: py
         await supervisor.until_told(2 * life + 1)
         supervisor.made[life].let_go.set()
     await supervisor.until_told(4)
+    assert [run.attempt.failures for run in supervisor.made] == [(), ("ValueError: it fails",)]
     await supervisor.give_up(RunState.UNASSIGNED)
     assert supervisor.told == [
         (RunState.RUNNING, ""),
