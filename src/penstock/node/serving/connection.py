@@ -116,7 +116,8 @@ class Connection(asyncio.BufferedProtocol):
         """Where the next bytes go: the frame that is not whole yet, else the shared buffer."""
         if self._frame is not None and self._filled < self._frame_size:
             return self._frame[self._filled : min(self._frame_size, self._filled + READ_BYTES)]
-        return self._buffers.shared
+        # Where others wait for room, what comes may have to be kept until there is some for the rest of it.
+        return self._buffers.shared[:FREE_BYTES] if self._memory.waiting else self._buffers.shared
 
     def buffer_updated(self, nbytes: int) -> None:
         now_s = self._connections.touch(self)

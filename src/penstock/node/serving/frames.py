@@ -43,14 +43,14 @@ class RequestMemory:
     else out.
     """
 
-    __slots__ = ("_bytes", "_held", "_most", "_timer", "_waiting")
+    __slots__ = ("_bytes", "_held", "_most", "_timer", "waiting")
 
     def __init__(self, most: int = -1) -> None:
         """-1: no limit."""
         self._most = most
         self._bytes = 0
         self._held: dict[Hashable, _Share] = {}
-        self._waiting: dict[Hashable, _Share] = {}
+        self.waiting: dict[Hashable, _Share] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def take(
@@ -60,8 +60,8 @@ class RequestMemory:
         if key in self._held:
             return True
         share = _Share(size, go_on, take_away, asyncio.get_running_loop().time())
-        if self._waiting or not self._has_room(size):
-            self._waiting[key] = share
+        if self.waiting or not self._has_room(size):
+            self.waiting[key] = share
             self._watch(PATIENCE_S)
             return False
         self._hold(key, share)
@@ -74,13 +74,13 @@ class RequestMemory:
 
     def give(self, key: Hashable) -> None:
         """The key holds nothing any more, and waits for nothing."""
-        self._waiting.pop(key, None)
+        self.waiting.pop(key, None)
         share = self._held.pop(key, None)
         if share is not None:
             self._bytes -= share.size
-        while self._waiting and self._has_room(next(iter(self._waiting.values())).size):
-            key, share = next(iter(self._waiting.items()))
-            del self._waiting[key]
+        while self.waiting and self._has_room(next(iter(self.waiting.values())).size):
+            key, share = next(iter(self.waiting.items()))
+            del self.waiting[key]
             loop = asyncio.get_running_loop()
             self._hold(key, share.replace(since_s=loop.time()))
             loop.call_soon(share.go_on)
@@ -109,7 +109,7 @@ class RequestMemory:
 
     def _look(self) -> None:
         self._timer = None
-        if self._waiting:
+        if self.waiting:
             late_s = asyncio.get_running_loop().time() - PATIENCE_S
             for share in [one for one in self._held.values() if one.since_s <= late_s]:
                 share.take_away()

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.unit.node.served_node import serving
 
 from penstock.node.serving import frames
-from penstock.node.serving.frames import RequestMemory
+from penstock.node.serving.frames import FREE_BYTES, SHARED_BYTES, RequestMemory
 from penstock.node.serving.handler import Handler
 from penstock.node.serving.rules import NOTHING
 from penstock.node.serving.slices import UNDER_WAY_AT_ONCE, Slices
@@ -59,6 +59,28 @@ async def test_a_large_request_waits_until_there_is_memory_for_it_and_a_small_on
         assert not answer.done()
         first.writer.close()
         assert (await answer)[0] == 7
+
+
+async def test_where_something_waits_for_room_little_is_taken_in_advance() -> None:
+    """Five hundred peers that begin large frames hold five hundred first reads."""
+    async with serving(HEARTBEAT, settings=LIMIT) as node:
+        first, second, third = [await node.connect() for _ in range(3)]
+
+        def first_reads() -> set[int]:
+            return {len(cast("Any", one).get_buffer(-1)) for one in node.connections.active}
+
+        assert await third.lives()
+        assert first_reads() == {SHARED_BYTES}
+        first.writer.write(announced(MEGABYTE))
+        assert await third.lives()
+        second.writer.write(LARGE[:100])
+        assert await third.lives()
+        assert FREE_BYTES in first_reads()
+        assert SHARED_BYTES not in first_reads()
+        first.writer.close()
+        second.writer.write(LARGE[100:])
+        assert (await second.receive(ApiKey.HEARTBEAT, 4))[0] == 7
+        assert SHARED_BYTES in first_reads()
 
 
 async def test_a_frame_that_is_answered_in_slices_is_there_until_it_is() -> None:
