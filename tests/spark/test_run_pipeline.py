@@ -94,8 +94,8 @@ def test_what_is_wrong_comes_as_a_sentence(spark: SparkSession, servers: str, tm
     with pytest.raises(PipelineError, match=r"^The cluster at 127.0.0.1:\d+ has no topic 'nowhere'\.$"):
         run_pipeline(pipeline_spec("nowhere", parts), session=spark)
     unknown = parts | {"source": {"bootstrap.servers": servers, "topics": "a"}}
-    with pytest.raises(PipelineError, match=r'^format\("penstock"\) has no option'):
-        run_pipeline(pipeline_spec("unknown", unknown), session=spark)
+    with pytest.raises(PipelineError, match=r'^Pipeline unknown: format\("penstock"\) has no option'):
+        pipeline_spec("unknown", unknown)
     keyed = parts | {"sink": {"topic": "a", "bootstrap.servers": servers, "key": "carrier"}}
     with pytest.raises(PipelineError, match="there is no column carrier"):
         run_pipeline(pipeline_spec("keyed", keyed), session=spark)
