@@ -197,7 +197,7 @@ class MetadataLog:
             if not header.is_control:
                 own = self._own.pop((header.base_offset, header.partition_leader_epoch), None)
                 records = yield from self._apply(batches, position, header, own)
-            if not self._transaction.is_open:
+            elif not self._transaction.is_open:
                 self.image.applied_to(header.last_offset)
             self._bytes_since_snapshot += header.size_in_bytes
             for first in range(0, len(records), RECORDS_PER_STEP):
@@ -222,6 +222,8 @@ class MetadataLog:
                 image.apply(record)
                 if not number % RECORDS_PER_STEP and image is not self.image:
                     yield None
+            if not self._transaction.is_open:
+                image.applied_to(header.last_offset)
             if image is not self.image:
                 self.image.become(image)
         except UnsupportedMetadataError as error:
