@@ -1,34 +1,27 @@
 """Hold processes to a share of a processor, as if each ran on a small machine of its own. This needs Linux.
 
 The kernel does it, by a quota of a group of its own for each process, where groups may be created (root may, as a
-rule). Elsewhere a process that has had its share is stopped (SIGSTOP) until it may go on. That needs no rights, but
-stopping and waking costs a process as much as it has threads: a JVM gets no more than a third of its share done.
+rule). To stop and wake processes would need no rights, but costs a process as much as it has threads: a JVM gets no
+more than a third of its share done.
 """
 
 import os
-import signal
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from bench.child import Background
-
 PERIOD_S: Final = 0.02
-LOOK_S: Final = 0.002
-"""Between two looks at a process that is stopped and woken."""
 GROUPS: Final = Path("/sys/fs/cgroup")
 PROCESSES: Final = "cgroup.procs"
 
 
 @contextmanager
 def held_to(share: float, pids: Sequence[int]) -> Iterator[None]:
+    """RuntimeError where this process may not create groups."""
     folder = quota_folder()
     if folder is None:
-        with _Governed(share, pids):
-            yield
-        return
+        raise RuntimeError(f"a share of a processor needs a quota of the kernel: run it as root, with {GROUPS}")
     with ExitStack() as stack:
         for pid in pids:
             stack.enter_context(with_quota(folder, share, pid))
@@ -75,47 +68,3 @@ def _group_of(pid: int, *, is_first: bool) -> str:
     """From the kernel's lines of `number:controllers:group`."""
     lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
     return next(group for _, names, group in lines if ("cpu" in names.split(",") if is_first else not names))
-
-
-class Share:
-    """A process owes what it used beyond its share, and saves for a period at most."""
-
-    def __init__(self, pid: int, share: float, now_s: float) -> None:
-        self._pid = pid
-        self._share = share
-        self._used_s = run_time_s(pid)
-        self._looked_s = now_s
-        self._owed_s = -share * PERIOD_S
-        self._is_stopped = False
-
-    def enforce(self, now_s: float) -> None:
-        used_s = run_time_s(self._pid)
-        owed_s = self._owed_s + used_s - self._used_s - self._share * (now_s - self._looked_s)
-        self._owed_s = max(owed_s, -self._share * PERIOD_S)
-        self._used_s, self._looked_s = used_s, now_s
-        if (self._owed_s > 0) != self._is_stopped:
-            self._is_stopped = not self._is_stopped
-            os.kill(self._pid, signal.SIGSTOP if self._is_stopped else signal.SIGCONT)
-
-    def release(self) -> None:
-        if self._is_stopped:
-            os.kill(self._pid, signal.SIGCONT)
-            self._is_stopped = False
-
-
-def run_time_s(pid: int) -> float:
-    """The run time of all threads, by the process's own clock."""
-    return time.clock_gettime((~pid << 3) | 2)
-
-
-class _Governed(Background):
-    def __init__(self, share: float, pids: Sequence[int]) -> None:
-        super().__init__()
-        self._shares = [Share(pid, share, time.monotonic()) for pid in pids]
-
-    def run(self) -> None:
-        while not self.is_over.wait(LOOK_S):
-            for one in self._shares:
-                one.enforce(time.monotonic())
-        for one in self._shares:
-            one.release()

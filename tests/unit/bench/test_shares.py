@@ -1,70 +1,12 @@
 """How a process is held to a share of a processor."""
 
-import os
-import signal
 from pathlib import Path
 
 import pytest
 from bench import shares
-from bench.shares import PERIOD_S, PROCESSES, Share, quota_folder, with_quota
+from bench.shares import PROCESSES, held_to, quota_folder, with_quota
 
 PID = 4711
-
-
-class Kernel:
-    """How long the process has run, and the signals that it got."""
-
-    def __init__(self) -> None:
-        self.used_s = 0.0
-        self.signals: list[int] = []
-
-
-@pytest.fixture
-def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
-    kernel = Kernel()
-    monkeypatch.setattr(shares, "run_time_s", lambda pid: kernel.used_s)
-    monkeypatch.setattr(os, "kill", lambda pid, number: kernel.signals.append(number))
-    return kernel
-
-
-def test_a_process_stops_when_its_share_is_used_and_goes_on_when_time_has_paid_for_it(kernel: Kernel) -> None:
-    share = Share(PID, 0.5, 0.0)
-    kernel.used_s = 0.9 * PERIOD_S
-    share.enforce(PERIOD_S)
-    assert kernel.signals == []
-    kernel.used_s = 1.6 * PERIOD_S
-    share.enforce(2 * PERIOD_S)
-    share.enforce(2 * PERIOD_S)
-    assert kernel.signals == [signal.SIGSTOP]
-    share.enforce(2.3 * PERIOD_S)
-    assert kernel.signals == [signal.SIGSTOP, signal.SIGCONT]
-
-
-def test_the_share_is_one_of_the_time_that_passed_however_seldom_a_process_is_looked_at(kernel: Kernel) -> None:
-    share = Share(PID, 0.5, 0.0)
-    kernel.used_s = 20.4 * PERIOD_S
-    share.enforce(40 * PERIOD_S)
-    assert kernel.signals == []
-    kernel.used_s += 1.2 * PERIOD_S
-    share.enforce(41 * PERIOD_S)
-    assert kernel.signals == [signal.SIGSTOP]
-
-
-def test_of_what_was_left_a_period_is_saved(kernel: Kernel) -> None:
-    share = Share(PID, 0.5, 0.0)
-    share.enforce(100 * PERIOD_S)
-    kernel.used_s = 0.6 * PERIOD_S
-    share.enforce(100 * PERIOD_S)
-    assert kernel.signals == [signal.SIGSTOP]
-
-
-def test_a_process_that_is_let_go_runs(kernel: Kernel) -> None:
-    share = Share(PID, 0.5, 0.0)
-    kernel.used_s = PERIOD_S
-    share.enforce(0.0)
-    share.release()
-    share.release()
-    assert kernel.signals == [signal.SIGSTOP, signal.SIGCONT]
 
 
 class Written:
@@ -106,3 +48,9 @@ def test_no_groups_no_quota(tmp_path: Path, controllers: str | None) -> None:
     if controllers is not None:
         (tmp_path / "cgroup.subtree_control").write_text(controllers)
     assert quota_folder(tmp_path) is None
+
+
+def test_without_a_quota_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shares, "quota_folder", lambda: None)
+    with pytest.raises(RuntimeError, match="run it as root"), held_to(0.4, [PID]):
+        raise AssertionError("it was measured")
