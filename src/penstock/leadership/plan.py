@@ -89,6 +89,12 @@ def ranks_of(racks: Racks, ordered_racks: Sequence[str]) -> dict[int, int]:
     return {node: len(places) if rack is None else places.get(rack, len(places)) for node, rack in racks.items()}
 
 
+def keeps_racks(nodes: Sequence[int], giver: int, taker: int, racks: Racks) -> bool:
+    """Whether replicas on these brokers are in as many racks as before when one goes from the giver to the taker."""
+    after = {racks[taker if node == giver else node] for node in nodes}
+    return len(after) >= len({racks[node] for node in nodes})
+
+
 def in_order(replicas: Sequence[int], leader: int, ranks: Mapping[int, int] | None = None) -> list[int]:
     """The others stay in their order, those of a lower rank before those of a higher one."""
     rank_of = ranks or {}

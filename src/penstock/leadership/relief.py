@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Generic
 
 from penstock.leadership.disks import Disk
-from penstock.leadership.plan import PartitionT, Racks
+from penstock.leadership.plan import PartitionT, Racks, keeps_racks
 from penstock.protocol.value import Value
 
 
@@ -91,5 +91,4 @@ class _Moves(Generic[PartitionT]):
         nodes = self._nodes(partition)
         if taker in nodes or size > self._room[taker] or any(node not in self._racks for node in nodes):
             return False
-        after = {self._racks[taker if node == giver else node] for node in nodes}
-        return len(after) >= len({self._racks[node] for node in nodes})
+        return keeps_racks(nodes, giver, taker, self._racks)

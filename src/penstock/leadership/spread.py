@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Final, Generic
 
-from penstock.leadership.plan import PartitionT, Racks
+from penstock.leadership.plan import PartitionT, Racks, keeps_racks
 from penstock.protocol.value import Value
 
 
@@ -204,8 +204,7 @@ class _Shares(Generic[PartitionT]):
         nodes = self._replicas[partition]
         if taker in nodes or taker in self._closed:
             return False
-        after = {self._racks[taker if node == giver else node] for node in nodes}
-        return len(after) >= len({self._racks[node] for node in nodes})
+        return keeps_racks(nodes, giver, taker, self._racks)
 
     def _count(self, partition: PartitionT, node: int, sign: int) -> None:
         shares = self._of_broker[node]
