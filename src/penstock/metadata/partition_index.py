@@ -101,11 +101,14 @@ class PartitionIndex:
         _put(self.reassigning, topic, bit, bool(after.adding_replicas or after.removing_replicas))
 
     def removed(self, topic: str) -> None:
-        for by_broker in (self._in_sync, self._eligible, self._led, self._preferred):
-            _forget(by_broker, topic)
-        _forget(self.behind, topic)
-        for partitions in (self.leaderless, self.moved, self.reassigning):
-            partitions.pop(topic, None)
+        for name in _BY_PLACE:
+            by_place: dict[object, Partitions] = getattr(self, name)
+            for place in list(by_place):
+                by_place[place].pop(topic, None)
+                if not by_place[place]:
+                    del by_place[place]
+        for name in _OF_CLUSTER:
+            getattr(self, name).pop(topic, None)
 
     def copy(self) -> "PartitionIndex":
         other = PartitionIndex()
@@ -164,13 +167,6 @@ def _follow(
     for place in after:
         if place not in before:
             _put(by_place.setdefault(place, {}), topic, bit, True)
-
-
-def _forget(by_place: dict[_KeyT, Partitions], topic: str) -> None:
-    for place in list(by_place):
-        by_place[place].pop(topic, None)
-        if not by_place[place]:
-            del by_place[place]
 
 
 def _put(partitions: Partitions, topic: str, bit: int, is_one: bool) -> None:
