@@ -29,20 +29,15 @@ class SourceCluster:
     def partitions(self, *, may_be_missing: bool = False) -> list[TopicPartition]:
         """Of the subscription, as it is now; an error for missing ones, unless they may be missing."""
         subscription = self._source.subscription
-        if subscription.pattern is not None:
-            return [partition for partition in _flat(self._cluster.all_topics()) if subscription.has(partition)]
-        if may_be_missing:
-            topics = self._cluster.partitions_there(
-                subscription.topics or {topic: None for topic, _ in subscription.partitions}
-            )
+        named = subscription.topics or {topic: None for topic, _ in subscription.partitions}
+        if subscription.pattern is not None or may_be_missing:
+            topics = self._cluster.partitions_there(named) if named else self._cluster.all_topics()
             return [partition for partition in _flat(topics) if subscription.has(partition)]
-        if not subscription.partitions:
-            return _flat(self._cluster.partitions_of(subscription.topics))
-        known = set(_flat(self._cluster.partitions_of({topic: None for topic, _ in subscription.partitions})))
-        missing = [partition for partition in subscription.partitions if partition not in known]
+        there = _flat(self._cluster.partitions_of(named))
+        missing = set(subscription.partitions).difference(there)
         if missing:
             raise PipelineError(f"Option assign: {_named(missing)} does not exist.")
-        return list(subscription.partitions)
+        return list(subscription.partitions) or there
 
     def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, UUID]:
         return ids_of(partitions, self._cluster.topic_ids)

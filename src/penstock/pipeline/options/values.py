@@ -32,9 +32,9 @@ def boolean(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
-def nearest(text: str, allowed: Collection[str]) -> str:
-    """A sentence to add, where one of the words was probably meant."""
-    near = difflib.get_close_matches(text.lower(), allowed, 1)
+def nearest(text: str, allowed: Collection[str], alike: float = 0.6) -> str:
+    """A sentence to add, where one of the words was probably meant: one that is so much like the text."""
+    near = difflib.get_close_matches(text, allowed, 1, cutoff=alike)
     return f" Did you mean {near[0]}?" if near else ""
 
 
@@ -42,7 +42,7 @@ def choice(name: str, text: str, allowed: tuple[str, ...]) -> str:
     """One of some words, in any case."""
     if text.lower() not in allowed:
         raise PipelineError(
-            f"Option {name}={text}: it must be {' or '.join(allowed)}.{nearest(text, allowed)}", option=name
+            f"Option {name}={text}: it must be {' or '.join(allowed)}.{nearest(text.lower(), allowed)}", option=name
         )
     return text.lower()
 

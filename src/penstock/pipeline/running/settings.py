@@ -1,9 +1,10 @@
 """Settings of Spark that it does not know, though it knows one of nearly that name: Spark itself says nothing."""
 
-import difflib
 from collections.abc import Iterator, Mapping
 
 from pyspark.sql import SparkSession
+
+from penstock.pipeline.options.values import nearest
 
 ALIKE = 0.9
 """Parts of Spark that are not loaded yet have settings that it does not know either, of other names."""
@@ -13,9 +14,9 @@ def misspelt_settings(session: SparkSession, settings: Mapping[str, str]) -> Ite
     """A sentence for each; none where the session is elsewhere (Spark Connect) and cannot be asked."""
     known = _known(session) if settings else set()
     for key in settings:
-        near = [] if key in known else difflib.get_close_matches(key, known, 1, cutoff=ALIKE)
-        if near:
-            yield f"Spark has no setting {key}. Did you mean {near[0]}?"
+        hint = "" if key in known else nearest(key, known, ALIKE)
+        if hint:
+            yield f"Spark has no setting {key}.{hint}"
 
 
 def _known(session: SparkSession) -> set[str]:

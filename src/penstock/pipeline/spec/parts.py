@@ -1,6 +1,5 @@
 """From the parts that a file declares to a pipeline; all errors are reported at once, each with its place."""
 
-import difflib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -73,7 +72,7 @@ class _Reader:
     def pipeline(self, name: str, parts: Mapping[str, object], transform: Transform | None) -> PipelineSpec:
         for part in parts:
             if part not in PARTS:
-                hint = nearest(part, PARTS) or f" Its parts are {', '.join(PARTS)}."
+                hint = nearest(part.lower(), PARTS) or f" Its parts are {', '.join(PARTS)}."
                 self._note(f"{part!r} is no part of a pipeline.{hint}", part)
         sources, dead_letters = self._sources(parts)
         tables = {
@@ -129,7 +128,7 @@ class _Reader:
         trigger = self._word(parts, "trigger")
         if trigger is None or trigger in (AVAILABLE_NOW, ONCE) or INTERVAL.match(trigger):
             return trigger
-        hint = nearest(trigger, (AVAILABLE_NOW, ONCE))
+        hint = nearest(trigger.lower(), (AVAILABLE_NOW, ONCE))
         self._note(f"trigger: {trigger} must be a time such as 5 seconds, {AVAILABLE_NOW} or {ONCE}.{hint}", "trigger")
         return None
 
@@ -239,7 +238,7 @@ class _Reader:
     def _sink(self, options: dict[str, str], servers: str | None, way: Way) -> SinkSpec:
         kind, mode, key = self._format(options, way, WRITTEN), options.pop("mode", MODES[0]), options.pop("key", None)
         if mode not in MODES:
-            self._note(f"mode: {mode} must be {' or '.join(MODES)}.{nearest(mode, MODES)}", *way, "mode")
+            self._note(f"mode: {mode} must be {' or '.join(MODES)}.{nearest(mode.lower(), MODES)}", *way, "mode")
         if kind == PENSTOCK:
             self._check_options(options, way, is_sink=True)
             if servers is not None and not any(is_bootstrap(option) for option in options):
@@ -249,9 +248,9 @@ class _Reader:
     def _format(self, options: dict[str, str], way: Way, known: Collection[str]) -> str:
         """Spark may know others, from packages; but what is nearly one of these is a slip."""
         kind = options.pop("format", PENSTOCK)
-        near = difflib.get_close_matches(kind.lower(), known, 1, cutoff=0.7)
-        if near and kind.lower() not in (name.lower() for name in known):
-            self._note(f"format: {kind} is not known. Did you mean {near[0]}?", *way, "format")
+        hint = nearest(kind.lower(), known, 0.7)
+        if hint and kind.lower() not in (name.lower() for name in known):
+            self._note(f"format: {kind} is not known.{hint}", *way, "format")
         if kind in WITH_A_PATH and not any(option.lower() == "path" for option in options):
             self._note(f"format: {kind} needs a path.", *way)
         return kind
