@@ -1,11 +1,12 @@
 """`penstock cluster drain-status`: what brokers that are to go still have, read from what the cluster keeps anyway."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from penstock.cli.replicas.move_targets import all_cordoned
 from penstock.client.admin import Admin, BrokerDescription, LogDirDescription
 from penstock.client.admin.partitions import Reassignment
-from penstock.client.metadata import TopicMetadata
+from penstock.client.metadata import PartitionMetadata, TopicMetadata
 from penstock.client.values import TopicPartition
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.value import Value
@@ -67,9 +68,13 @@ def statuses(
     """Of brokers that are cordoned or out of service, and of those that replicas leave."""
     serving = {one.node_id for one in brokers if not one.is_fenced}
     cordoned = all_cordoned(serving, directories)
+    held_by: defaultdict[int, list[PartitionMetadata]] = defaultdict(list)
+    for row in (row for topic in topics for row in topic.partitions.values()):
+        for node in row.replicas:
+            held_by[node].append(row)
     found = []
     for node in (one.node_id for one in brokers):
-        held = [row for topic in topics for row in topic.partitions.values() if node in row.replicas]
+        held = held_by[node]
         moves = [move for row in held if (move := moving.get(_moved_as(row.topic_partition, in_groups))) is not None]
         leaving = [move for move in moves if node in move.removing]
         if node in serving and node not in cordoned and not leaving:

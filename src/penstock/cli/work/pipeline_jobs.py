@@ -56,14 +56,15 @@ def submit(
         config |= {"master": master} if master else {}
         config |= {"bootstrap.servers": bootstrap_server} if bootstrap_server else {}
         config |= dict(_setting(item) for item in conf)
-        config["tasks.max"] = str(tasks_max or len(sinks_of(config)))
+        sinks = len(sinks_of(config))
+        config["tasks.max"] = str(tasks_max or sinks)
         config |= {} if restarts_max is None else {"task.restarts.max": str(restarts_max)}
     job = config["name"]
     if replace:
         at.client.ask("PUT", "connectors", job, "config", body=config)
     else:
         at.client.ask("POST", "connectors", body={"name": job, "config": config})
-    say(f"pipeline {job}: submitted, {min(int(config['tasks.max']), len(sinks_of(config)))} tasks")
+    say(f"pipeline {job}: submitted, {min(tasks_max or sinks, sinks)} tasks")
     for topic in _missing(spec if bootstrap_server is None else spec.with_bootstrap_servers(bootstrap_server)):
         say(f"topic {topic} does not exist: what reads it fails, and is tried again for a while", err=True)
 
