@@ -32,7 +32,7 @@ from typing import Any, cast
 
 from penstock.node.serving.connections import Connections
 from penstock.node.serving.dispatch import OnAnswer, Waiting, log_request, request_log
-from penstock.node.serving.frames import FREE_BYTES, FULL_BUFFERS, READ_BYTES, SHARED_BYTES
+from penstock.node.serving.frames import FREE_BYTES, FULL_BUFFERS, READ_BYTES
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.late_answer import LateAnswer, Slot
 from penstock.node.serving.outgoing import CHUNK_BYTES, FileCutError, Outgoing, ResponsePart
@@ -131,7 +131,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._keep(self._buffers.shared[:nbytes])
         self._proceed()
-        if nbytes >= SHARED_BYTES and nbytes in FULL_BUFFERS:
+        if nbytes >= FREE_BYTES and nbytes in FULL_BUFFERS:
             self._end_turn()
 
     def pause_writing(self) -> None:

@@ -16,14 +16,14 @@ POOLED_FRAME_BYTES = 2 * 1024 * 1024
 """Larger frames get memory of their own that is not kept."""
 READ_BYTES = POOLED_FRAME_BYTES
 """So much of a frame is taken from the system at a time, which may have 6 MB of it and more."""
-FULL_BUFFERS = (SHARED_BYTES, READ_BYTES)
-"""Whoever has sent so much at once may have sent more."""
 MAX_POOLED_BUFFERS = 2
 _SMALLEST_POOLED_BYTES = 64 * 1024
 
 
 FREE_BYTES = 64 * 1024
 """What a connection may have without asking for room."""
+FULL_BUFFERS = (FREE_BYTES, SHARED_BYTES, READ_BYTES)
+"""Whoever has sent so much at once may have sent more."""
 PATIENCE_S = 10.0
 """How long a peer may take to send a frame, or to read an answer, while something else waits for their memory."""
 
