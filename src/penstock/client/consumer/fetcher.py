@@ -16,6 +16,7 @@ from penstock.client.consumer.fetched_records import FetchedRecords
 from penstock.client.consumer.subscription import PartitionState, Subscription
 from penstock.client.durations import parse_duration_ms
 from penstock.client.errors import ConnectionFailedError, raise_for
+from penstock.client.metadata import PartitionMetadata
 from penstock.client.settings import BY_DURATION, ConsumerSettings
 from penstock.client.values import EARLIEST, LATEST, ConsumedRecord, IsolationLevel, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError, error_code
@@ -91,31 +92,40 @@ class Fetcher:
 
     def send(self) -> None:
         """Ask each idle node for the partitions that it leads and whose records are used up."""
-        wanted: dict[int, dict[TopicPartition, int]] = {}
+        wanted: dict[int, dict[TopicPartition, FetchPartition]] = {}
         unknown = False
         for partition, state in self._subscription.partitions.items():
             held = self._fetched.get(partition)
             if state.position is None or state.paused or (held is not None and held.next_offset == state.position):
                 continue
-            node_id = self._node_to_ask(partition, state)
-            if node_id is None:
+            row = self._leader(partition, state)
+            if row is None:
                 unknown = True
-            elif node_id not in self._requests:
-                wanted.setdefault(node_id, {})[partition] = state.position
-        for node_id, positions in wanted.items():
-            self._start(node_id, self._fetch(node_id, positions))
+                continue
+            node_id = self._node_to_ask(row, state)
+            if node_id not in self._requests:
+                wanted.setdefault(node_id, {})[partition] = FetchPartition(
+                    partition=partition.partition,
+                    current_leader_epoch=row.leader_epoch,
+                    fetch_offset=state.position,
+                    last_fetched_epoch=state.leader_epoch,
+                    partition_max_bytes=self._settings.max_partition_fetch_bytes,
+                )
+        for node_id, asked in wanted.items():
+            self._start(node_id, self._fetch(node_id, asked))
         if unknown and NO_SESSION not in self._requests:
             self._start(NO_SESSION, self._look_again())
 
-    def _node_to_ask(self, partition: TopicPartition, state: PartitionState) -> int | None:
-        """The replica that the leader named, as long as metadata hold, else the leader; None if there is no leader."""
-        metadata = self._cluster.metadata
-        row = metadata.leader(partition)
-        if row is None or 0 <= row.leader_epoch < self._epoch_of(partition, state):
-            return None  # a broker that is cut off may still believe that it leads, and have less (KIP-320)
-        if state.replica in metadata.brokers and asyncio.get_running_loop().time() < state.replica_until_s:
-            return state.replica
-        return row.leader
+    def _leader(self, partition: TopicPartition, state: PartitionState) -> PartitionMetadata | None:
+        """Of a broker that is cut off, and still believes that it leads, None: it may have less (KIP-320)."""
+        row = self._cluster.metadata.leader(partition)
+        return None if row is None or 0 <= row.leader_epoch < self._epoch_of(partition, state) else row
+
+    def _node_to_ask(self, row: PartitionMetadata, state: PartitionState) -> int:
+        """The replica that the leader named, as long as metadata hold, else the leader."""
+        is_named = state.replica in self._cluster.metadata.brokers
+        holds = is_named and asyncio.get_running_loop().time() < state.replica_until_s
+        return state.replica if holds else row.leader
 
     def _epoch_of(self, partition: TopicPartition, state: PartitionState) -> int:
         """The leader epoch of the record before the position; -1 if that is of a topic which is another one now."""
@@ -137,14 +147,15 @@ class Fetcher:
 
         task.add_done_callback(done)
 
-    async def _fetch(self, node_id: int, positions: Mapping[TopicPartition, int]) -> None:
+    async def _fetch(self, node_id: int, asked: Mapping[TopicPartition, FetchPartition]) -> None:
+        """`asked` bears the epoch in which the node was chosen: metadata may change until there is a connection."""
         known = self._cluster.metadata.topics
-        topic_ids = {topic: known[topic].topic_id if topic in known else ZERO_UUID for topic, _ in positions}
+        topic_ids = {topic: known[topic].topic_id if topic in known else ZERO_UUID for topic, _ in asked}
         names = {topic_id: topic for topic, topic_id in topic_ids.items()}
         try:
             connection = await self._cluster.connection(node_id)
             response = await connection.request(
-                self._request(positions, topic_ids),
+                self._request(asked, topic_ids),
                 FetchResponse,
                 newest=NEWEST_BY_NAME if ZERO_UUID in names else None,
                 timeout_ms=self._settings.request_timeout_ms + self._settings.fetch_max_wait_ms,
@@ -153,7 +164,7 @@ class Fetcher:
         except (ConnectionFailedError, KafkaError) as error:
             if isinstance(error, KafkaError) and not error.retriable:
                 raise
-            for partition in positions:
+            for partition in asked:
                 self._leave_replica(partition, node_id)
             await self._look_again()
             return
@@ -168,7 +179,7 @@ class Fetcher:
         learned = self._cluster.learn(node_id, led_elsewhere, response.node_endpoints)
         look_again = False
         for partition, row in rows.items():
-            if self._arrived(partition, node_id, positions[partition], row) and partition not in learned:
+            if self._arrived(partition, node_id, asked[partition].fetch_offset, row) and partition not in learned:
                 look_again = True
         if look_again:
             await self._look_again()
@@ -202,7 +213,9 @@ class Fetcher:
             max_age_s = self._settings.metadata_max_age_ms / 1000
             state.replica_until_s = asyncio.get_running_loop().time() + max_age_s
         elif row.diverging_epoch.end_offset >= 0:
-            self._go_back(partition, asked_from, row.diverging_epoch.end_offset)
+            # only the leader knows where an epoch ended
+            if not self._leave_replica(partition, node_id):
+                self._go_back(partition, asked_from, row.diverging_epoch.end_offset)
         else:
             state.high_watermark = row.high_watermark
             state.log_start_offset = row.log_start_offset
@@ -243,22 +256,10 @@ class Fetcher:
         await asyncio.sleep(self._settings.backoff_ms(self._failures - 1) / 1000)
         await self._cluster.look_again(self._subscription.partitions)
 
-    def _request(self, positions: Mapping[TopicPartition, int], topic_ids: Mapping[str, UUID]) -> FetchRequest:
+    def _request(self, asked: Mapping[TopicPartition, FetchPartition], topic_ids: Mapping[str, UUID]) -> FetchRequest:
         topics: dict[str, FetchTopic] = {}
-        for partition, position in positions.items():
-            row = self._cluster.metadata.leader(partition)
-            state = self._subscription.partitions.get(partition)  # none for one that was just taken away
-            name = partition.topic
-            topic = topics.setdefault(name, FetchTopic(topic=name, topic_id=topic_ids[name]))
-            topic.partitions.append(
-                FetchPartition(
-                    partition=partition.partition,
-                    current_leader_epoch=-1 if row is None else row.leader_epoch,
-                    fetch_offset=position,
-                    last_fetched_epoch=-1 if state is None else state.leader_epoch,
-                    partition_max_bytes=self._settings.max_partition_fetch_bytes,
-                )
-            )
+        for (name, _), part in asked.items():
+            topics.setdefault(name, FetchTopic(topic=name, topic_id=topic_ids[name])).partitions.append(part)
         return FetchRequest(
             max_wait_ms=self._settings.fetch_max_wait_ms,
             min_bytes=self._settings.fetch_min_bytes,

@@ -389,13 +389,18 @@ class FetchReader:
 
 
 def _divergence(partition: Partition, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
-    """Where the reader's log left ours, as (epoch, end offset), or None when it is a prefix of ours (KIP-595)."""
+    """Where the reader's log left ours, as (epoch, end offset), or None when it is a prefix of ours (KIP-595).
+
+    Only the leader can tell: a replica that came back may have less than the reader, and have it still to fetch.
+    """
     log = partition.log
     if last_fetched_epoch == log.leader_epochs.latest and fetch_offset <= log.log_end_offset:
         return None  # as most often
     epoch, end_offset = partition.end_offset_for_epoch(last_fetched_epoch)
+    if epoch >= last_fetched_epoch and end_offset >= fetch_offset:
+        return None
+    if partition.leader is None:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if end_offset < 0:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    if epoch < last_fetched_epoch or end_offset < fetch_offset:
-        return epoch, end_offset
-    return None
+    return epoch, end_offset

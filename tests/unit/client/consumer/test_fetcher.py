@@ -9,6 +9,8 @@ import pytest
 from tests.unit.client.fake_broker import Reply, fake_broker
 from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster
 
+from penstock.client.cluster import ClusterClient
+from penstock.client.connection import Connection
 from penstock.client.consumer import Consumer
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import TopicPartition
@@ -115,6 +117,14 @@ async def test_a_replica_that_cannot_serve_is_left_for_the_leader(code: ErrorCod
     assert len(cluster.asked(ApiKey.METADATA)) == 1 + (code == ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
+async def test_a_log_that_a_replica_calls_cut_is_so_only_if_the_leader_says_it() -> None:
+    """The replica may be behind: where an epoch ended, only the leader knows."""
+    sent_there = PartitionData(partition_index=0, preferred_read_replica=REPLICA, high_watermark=2)
+    cluster = Scripted(FIRST, sent_there, CUT, PartitionData(partition_index=0, records=batch(2, 3, b"c")))
+    assert await read(cluster, 3) == [b"a", b"lost", b"c"]
+    assert [one.fetch_offset for one in cluster.asked_for[:4]] == [0, 2, 2, 2]
+
+
 class WithIds(Scripted):
     """As a broker whose topics have ids; it says that the other node leads where it refuses."""
 
@@ -144,6 +154,24 @@ async def test_the_leader_that_a_refusal_names_is_asked_and_nobody_about_it(lead
     is_told = leader_epoch >= 0
     assert [one.current_leader_epoch for one in cluster.asked_for[:2]] == [-1, leader_epoch]
     assert len(cluster.asked(ApiKey.METADATA)) == 2 - is_told
+
+
+async def test_a_node_is_asked_in_the_epoch_in_which_it_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another leader that is heard of while there is no connection yet would lend this one its epoch, and a replica
+    that leads no longer answers in it as a replica.
+    """
+    connection = ClusterClient.connection
+    elsewhere = {PARTITION: LeaderIdAndEpoch(leader_id=REPLICA, leader_epoch=7)}
+
+    async def learning(self: ClusterClient, node_id: int) -> Connection:
+        connected = await connection(self, node_id)
+        self.learn(node_id, elsewhere, [])
+        return connected
+
+    monkeypatch.setattr(ClusterClient, "connection", learning)
+    cluster = Scripted(FIRST, PartitionData(partition_index=0, records=batch(2, 3, b"c")))
+    assert await read(cluster, 3) == [b"a", b"lost", b"c"]
+    assert [one.current_leader_epoch for one in cluster.asked_for[:2]] == [-1, 7]
 
 
 async def test_a_replica_that_is_not_known_is_not_asked() -> None:

@@ -124,6 +124,28 @@ def test_before_the_beginning_of_the_log_nobody_is_told_where_logs_part(node: No
     assert (got.error_code, got.diverging_epoch.end_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
 
 
+@pytest.mark.parametrize(
+    ("offset", "last_fetched_epoch", "code"),
+    [
+        (1, EPOCH, ErrorCode.NONE),
+        (2, EPOCH, ErrorCode.NONE),
+        (3, EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (1, EPOCH + 1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (1, EPOCH - 1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (3, -1, ErrorCode.OFFSET_OUT_OF_RANGE),
+    ],
+)
+def test_a_replica_tells_no_consumer_where_logs_part(
+    node: Node, offset: int, last_fetched_epoch: int, code: ErrorCode
+) -> None:
+    """It may have lost what the leader has."""
+    lead_elsewhere(node)
+    asked = fetch_of(offset, leader_epoch=EPOCH + 1)
+    asked.topics[0].partitions[0].last_fetched_epoch = last_fetched_epoch
+    got = told_of(told(node, asked))
+    assert (got.error_code, got.diverging_epoch.end_offset) == (code, -1)
+
+
 # -- a replica that is nearer ------------------------------------------------------------------------------------------
 
 
