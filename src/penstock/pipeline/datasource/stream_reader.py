@@ -14,7 +14,7 @@ from typing import NoReturn
 from uuid import UUID
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -30,6 +30,7 @@ from penstock.pipeline.datasource.cluster_offsets import SourceCluster
 from penstock.pipeline.datasource.offset_ranges import Offsets, lag, ranges_between, take_fraction
 from penstock.pipeline.datasource.range_reader import read_ranges
 from penstock.pipeline.datasource.record_sizes import RecordSizes
+from penstock.pipeline.datasource.small_batches import RowsWithPlan, SmallBatches
 from penstock.pipeline.datasource.stream_position import (
     FROM,
     PositionJson,
@@ -59,13 +60,14 @@ class Listing(Value):
     topic_ids: Mapping[str, UUID]
 
 
-class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class PenstockStreamReader(RowsWithPlan, SupportsTriggerAvailableNow):
     """Planned on the driver, read on the executors."""
 
     def __init__(self, source: SourceOptions) -> None:
         self._source = source
         self._opened: BlockingCluster | None = None
         self._sizes = RecordSizes(source)
+        self._small_batches = SmallBatches(source)
         self._latest = StreamPosition({})
         self._first: StreamPosition | None = None
         self._is_available_now = False
@@ -132,7 +134,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 seen.report_losses(begin, until)
             ranges = ranges_between(seen.starts(begin, until), until.offsets, until.topic_ids)
             kept = seen.without_lost(seen.still_there(ranges)) if ranges else []
-            return tasks_of(self._source, kept)
+            self._rows = self._small_batches.rows(self._cluster, kept)
+            return tasks_of(self._source, kept) if self._rows is None else [RangePartition(tuple(kept))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, RangePartition):
