@@ -333,3 +333,8 @@ def test_rows_that_cannot_be_read_with_the_plan_are_left_to_tasks(
         patch.setattr(small_batches, "read_ranges_from", cut_off)
         assert query.parts_and_rows()[1] is None
     assert query.run() == named(range(3))
+
+
+@pytest.mark.parametrize(("look_ms", "pause_ms"), [(0, 5.0), (1, 10.0), (30, 300.0), (90, 500.0)])
+def test_looks_for_data_take_a_tenth_of_the_time_at_most(look_ms: int, pause_ms: float) -> None:
+    assert stream_reader.pause_between_looks(5.0, look_ms) == pause_ms

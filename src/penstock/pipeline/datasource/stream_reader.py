@@ -51,7 +51,10 @@ JUST_NOW_MS = 100
 """Spark asks a query that has nothing to do again after ten. Where more passes it was at work, perhaps for another
 source, which would have to wait as well.
 """
-FIRST_LOOK_MS, LONGEST_LOOK_MS = 5, 50
+FIRST_LOOK_MS, LONGEST_LOOK_MS, LOOKS_SHARE = 5, 20, 10
+"""Between two looks for data; a look that takes long, as there are many partitions, is followed by a pause that is ten
+times as long.
+"""
 NO_LIMIT = (1 << 63) - 1
 
 
@@ -178,6 +181,7 @@ class PenstockStreamReader(RowsWithPlan, SupportsTriggerAvailableNow):
         listing = self._listing(is_restart=is_restart)
         deadline_ms, pause_ms = _now_ms() + IDLE_WAIT_MS, float(FIRST_LOOK_MS)
         while True:
+            looked_ms = _now_ms()
             ends = self._seen.latest(listing.partitions, begin.carried(listing.topic_ids))
             self._latest = StreamPosition(ends, listing.topic_ids)
             if self._is_enough(begin, takes_all):
@@ -189,7 +193,7 @@ class PenstockStreamReader(RowsWithPlan, SupportsTriggerAvailableNow):
                 return None
             if _now_ms() >= deadline_ms:
                 return None
-            time.sleep(pause_ms / 1000)
+            time.sleep(pause_between_looks(pause_ms, _now_ms() - looked_ms) / 1000)
             pause_ms = min(pause_ms * 1.5, LONGEST_LOOK_MS)
 
     def _is_enough(self, begin: StreamPosition, takes_all: bool) -> bool:
@@ -242,6 +246,10 @@ class RefusedStreamReader(PenstockStreamReader):
 
     def stop(self) -> None:
         """Nothing was opened that could be closed."""
+
+
+def pause_between_looks(shortest_ms: float, look_ms: int) -> float:
+    return min(max(shortest_ms, LOOKS_SHARE * look_ms), IDLE_WAIT_MS)
 
 
 def _now_ms() -> int:
