@@ -45,7 +45,12 @@ TESTS = {
     ],
     "log": ["unit/log", "property/log"],
     "coordinator": ["unit/coordinator", "golden/test_groups.py", "property/coordinator"],
-    "controller": ["unit/controller", "golden/test_controller.py", "simulation/test_controller_simulation.py"],
+    "controller": [
+        "unit/controller",
+        "unit/node/controlling/test_policies.py",
+        "golden/test_controller.py",
+        "simulation/test_controller_simulation.py",
+    ],
     "replication": ["unit/replication", "property/replication", "unit/node/partitions"],
     "metadata": [
         "unit/metadata",

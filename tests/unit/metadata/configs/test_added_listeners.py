@@ -48,6 +48,7 @@ def test_what_is_not_in_the_file_is_added() -> None:
         (FILE, "A:PLAINTEXT,B", MAP_KEY, "name:protocol pairs"),
         (FILE, None, LISTENERS_KEY, "map knows; it knows CONTROLLER"),
         (None, MAP, LISTENERS_KEY, "name://host:port"),
+        (f"{FILE},://h:4", MAP, LISTENERS_KEY, "name://host:port"),
     ],
 )
 def test_what_is_in_the_file_stays_as_it_is(listeners: str | None, protocols: str | None, key: str, says: str) -> None:
