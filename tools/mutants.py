@@ -83,6 +83,7 @@ TESTS = {
     ],
     "node/partitions": [
         "unit/node/partitions",
+        "unit/node/api/broker/test_by_consensus.py",
         "unit/node/test_foreign_logs.py",
         "unit/node/test_moves_between_directories.py",
         "unit/node/test_offline_directories.py",

@@ -171,6 +171,29 @@ def test_what_cannot_be_written_goes_to_a_replica_in_sync(node: Node, monkeypatc
     assert len(asked.requests) == 1, "until another append is refused"
 
 
+def test_who_hands_over_looks_at_once_when_something_cannot_be_written(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SOON_S", 0)
+    monkeypatch.setattr(module, "PAUSE_S", 1_000_000)
+    asked = Asked(node)
+    partition = node.partition("copied", 0)
+    partition.log.health.is_full = True
+
+    async def scene() -> None:
+        asked.hand_overs.start()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not asked.requests
+        asked.hand_overs.on_unwritable(partition)
+        while not asked.requests:
+            await asyncio.sleep(0)
+        await asked.hand_overs.stop()
+
+    asyncio.run(scene())
+    assert asked.handed == {0: 2}
+
+
 def test_a_directory_has_room_when_it_had_some_for_a_while(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     health = node.directories.roots.for_data[0].health
     asked, free = Asked(node), 0
