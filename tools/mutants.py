@@ -6,8 +6,9 @@
 Every mutant is one change of one expression or statement. It lives in memory only: a child process is forked, its
 import of that one module is given the changed code, and it runs the tests that call the changed function, the quickest
 first, until one fails or a limit of time is reached; all tests that concern the package where no test calls it, as for
-what runs on import. A child may use a few times the CPU time of the tests without a bug; one that uses more counts as
-noticed, but is listed, because a test should have failed before. The same seed over the same code plants the same bugs.
+what runs on import. A child may use a few times the CPU time of the tests without a bug; one that uses more, or none
+for a while, counts as noticed, but is listed, because a test should have failed before. The same seed over the same
+code plants the same bugs.
 """
 
 import argparse
@@ -96,6 +97,9 @@ TESTS = {
 ASKED_CPU_S = 30
 """One bug is played against so much of the tests that call the changed function, the quickest first."""
 
+IDLE_S = 20
+"""A child that used no CPU time for so long is at its end."""
+
 CPU_FACTOR = 2
 CPU_MINIMUM_S = 20
 MEMORY_BYTES = 4 << 30
@@ -138,15 +142,21 @@ def run_tests(tests: Sequence[str], bug: Bug | None, cpu_s: int, watched: Path |
     child = os.fork()
     if not child:
         _be_the_child(tests, bug, cpu_s, watched)
-    status, ends = 0, time.monotonic() + 60 * cpu_s
+    used, since = 0, time.monotonic()
     while not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-        if time.monotonic() > ends:
-            os.kill(child, signal.SIGKILL)
+        if used != (used := _cpu_ticks(child)):
+            since = time.monotonic()
+        elif time.monotonic() - since > IDLE_S:
+            os.kill(child, signal.SIGKILL)  # it waits for what will never come
         time.sleep(0.05)
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         return "takes too long"
     return "noticed" if os.WEXITSTATUS(status) else "survives"
+
+
+def _cpu_ticks(process: int) -> int:
+    return sum(map(int, Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]))
 
 
 def _be_the_child(tests: Sequence[str], bug: Bug | None, cpu_s: int, watched: Path | None) -> None:

@@ -123,6 +123,14 @@ def test_a_test_that_fails_without_a_bug_is_named_and_not_asked(tmp_path: Path) 
     assert second == "survives survives"
 
 
+def test_tests_that_hang_are_not_waited_for_for_long(tmp_path: Path) -> None:
+    (tmp_path / "test_hang.py").write_text("import threading\ndef test_hang():\n    threading.Event().wait()\n")
+    told = in_a_process_of_its_own(
+        f"from tools import mutants\nmutants.IDLE_S = 0.5\nprint(mutants.run_tests([{str(tmp_path)!r}], None, 60))"
+    )
+    assert told.strip() == "takes too long"
+
+
 def test_a_planted_bug_is_seen_by_the_tests(tmp_path: Path) -> None:
     """In a process of its own: the code of this one is not to be changed."""
     (tmp_path / "test_majority.py").write_text(
