@@ -1,6 +1,6 @@
 """What a partition tells those who look after its followers, and when its high watermark has to be written down."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -161,3 +161,85 @@ def test_with_acks_of_all_enough_must_be_in_sync(one: One) -> None:
     one.partition.appender = None
     with pytest.raises(NotAppendingError):
         one.append()
+
+
+def refusal(check: Callable[[], object]) -> ErrorCode | None:
+    try:
+        check()
+    except KafkaError as error:
+        return error.code
+    return None
+
+
+FENCED, UNKNOWN, NOT_LEADER = (
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "leads", "replica", "leader", "follower", "any_role"),
+    [
+        (-1, True, OTHER, None, None, None),
+        (5, True, OTHER, None, None, None),
+        (4, True, OTHER, FENCED, FENCED, FENCED),
+        (6, True, OTHER, UNKNOWN, UNKNOWN, UNKNOWN),
+        (0, True, OTHER, FENCED, FENCED, FENCED),
+        (-1, True, NODE_ID, None, NOT_LEADER, None),
+        (5, True, 9, None, UNKNOWN, None),
+        (-1, True, 9, None, NOT_LEADER, None),
+        (5, False, OTHER, NOT_LEADER, NOT_LEADER, None),
+        (-1, False, OTHER, NOT_LEADER, NOT_LEADER, None),
+        (4, False, OTHER, FENCED, FENCED, FENCED),
+    ],
+)
+def test_who_is_answered_in_which_epoch(
+    one: One,
+    epoch: int,
+    leads: bool,
+    replica: int,
+    leader: ErrorCode | None,
+    follower: ErrorCode | None,
+    any_role: ErrorCode | None,
+) -> None:
+    partition = one.partition
+    assert refusal(lambda: partition.check_any(-1)) == NOT_LEADER, "before the first metadata"
+    one.epoch = 4
+    one.obey(NODE_ID if leads else OTHER, [NODE_ID, OTHER])
+    assert refusal(lambda: partition.check_leader(epoch)) == leader
+    assert refusal(lambda: partition.check_follower(replica, epoch)) == follower
+    assert refusal(lambda: partition.check_any(epoch)) == refusal(lambda: partition.check_replica(epoch)) == any_role
+
+
+def test_a_term_begins_at_the_end_of_the_log_though_nothing_was_appended_in_it(one: One) -> None:
+    partition = one.partition
+    one.epoch = 2
+    one.obey(NODE_ID, [NODE_ID])
+    assert (partition.latest_epoch, partition.epoch_at(0)) == (3, 3)
+    assert partition.end_offset_for_epoch(3) == (3, 0)
+    assert partition.end_offset_for_epoch(1) == (1, 0), "of a log without a record"
+    one.append()
+    assert [partition.epoch_at(offset) for offset in (0, 1)] == [3, 3]
+    one.epoch = 6
+    one.obey(NODE_ID, [NODE_ID])
+    assert (partition.latest_epoch, partition.epoch_at(0), partition.epoch_at(1)) == (7, 3, 7)
+    ends = [partition.end_offset_for_epoch(epoch) for epoch in (2, 3, 5, 7, 8)]
+    assert ends == [(2, 0), (3, 1), (3, 1), (7, 1), (-1, -1)]
+    one.append()
+    assert [partition.end_offset_for_epoch(epoch) for epoch in (3, 5, 7)] == [(3, 1), (3, 1), (7, 2)]
+    one.obey(OTHER, [OTHER])
+    assert (partition.latest_epoch, partition.epoch_at(2)) == (7, 7)
+    assert partition.end_offset_for_epoch(8) == (-1, -1)
+
+
+def test_who_waits_is_called_when_enough_must_no_longer_be_in_sync(one: One) -> None:
+    one.obey(NODE_ID, [NODE_ID])
+    one.partition.min_insync_replicas = 2
+    one.append()
+    woken: list[int] = []
+    one.partition.committed.waits.add(1, lambda: woken.append(one.partition.high_watermark))
+    assert (one.partition.high_watermark, woken) == (0, [])
+    one.partition.min_insync_replicas = 2
+    one.partition.min_insync_replicas = 1
+    assert woken == [1]
