@@ -1,5 +1,6 @@
 """A small machine on a partition: how its records are read, and what becomes of a write that the log does not take."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,10 @@ from tests.unit.log.transactions import ended, written
 from tests.unit.node.group_node import GroupNode
 from tests.unit.node.idle_groups import no_errands
 
-from penstock.coordinator.effects import Append, Calculation, Cut, Errand
+from penstock.coordinator.effects import Append, Calculation, Cut, Errand, Reply
 from penstock.log.validation import AppendOrigin
 from penstock.metadata.image import ClusterImage, PartitionImage
-from penstock.node.coordinators.hosted import Hosted, Parked
+from penstock.node.coordinators.hosted import ANSWERS_AT_ONCE, Hosted, Parked
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.compression import Compression
@@ -120,3 +121,18 @@ async def test_a_log_that_is_cut_keeps_what_was_written_anew(tmp_path: Path) -> 
     assert (partition.log.log_start_offset, partition.log.log_end_offset) == (before, before + 2)
     again = await served(partition, Tally())
     assert again.machine.counts.of == {"a": 1, "b": 1}
+
+
+async def test_very_many_answers_leave_in_their_order_some_in_each_turn_of_the_loop(tmp_path: Path) -> None:
+    hosted = await served(await led(tmp_path), Tally())
+    parked = [Parked() for _ in range(3 * ANSWERS_AT_ONCE)]
+    hosted.run([Reply(one, number) for number, one in enumerate(parked)])
+    assert [one.response for one in parked[:ANSWERS_AT_ONCE]] == list(range(ANSWERS_AT_ONCE))
+    later = hosted.ask(hosted.machine.add, "a", 1)
+    answered: list[int] = []
+    while len(answered) < 3:
+        answered.append(sum(isinstance(one.response, int) for one in parked) // ANSWERS_AT_ONCE)
+        assert not later.done()
+        await asyncio.sleep(0)
+    assert answered == [1, 2, 3]
+    assert await later == 1
