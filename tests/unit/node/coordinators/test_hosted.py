@@ -9,11 +9,11 @@ from tests.unit.log.transactions import ended, written
 from tests.unit.node.group_node import GroupNode
 from tests.unit.node.idle_groups import no_errands
 
-from penstock.coordinator.effects import Append, Calculation, Cut, Errand
+from penstock.coordinator.effects import Append, Calculation, Cut, Errand, Reply
 from penstock.coordinator.timers import Timer
 from penstock.log.validation import AppendOrigin
 from penstock.metadata.image import ClusterImage, PartitionImage
-from penstock.node.coordinators.hosted import Hosted, Parked
+from penstock.node.coordinators.hosted import ANSWERS_AT_ONCE, Hosted, Parked
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.compression import Compression
@@ -204,3 +204,18 @@ async def test_it_serves_when_what_it_read_is_committed(tmp_path: Path) -> None:
         one.resign()
         await one.take_over()
         assert not one.is_serving
+
+
+async def test_very_many_answers_leave_in_their_order_some_in_each_turn_of_the_loop(tmp_path: Path) -> None:
+    hosted = await served(await led(tmp_path), Tally())
+    parked = [Parked() for _ in range(3 * ANSWERS_AT_ONCE)]
+    hosted.run([Reply(one, number) for number, one in enumerate(parked)])
+    assert [one.response for one in parked[:ANSWERS_AT_ONCE]] == list(range(ANSWERS_AT_ONCE))
+    later = hosted.ask(hosted.machine.add, "a", 1)
+    answered: list[int] = []
+    while len(answered) < 3:
+        answered.append(sum(isinstance(one.response, int) for one in parked) // ANSWERS_AT_ONCE)
+        assert not later.done()
+        await asyncio.sleep(0)
+    assert answered == [1, 2, 3]
+    assert await later == 1
