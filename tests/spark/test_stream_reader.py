@@ -7,12 +7,18 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
+from pyspark.sql.types import StructType
 from tests.spark.query import Query, delete_records, named
 from tests.spark.topics import KEEP, cluster_at, filled_topic, new_topic, numbered, write
 
 from penstock.client.blocking.offsets import committed_offsets
-from penstock.pipeline.datasource import stream_reader
+from penstock.pipeline.datasource import entry, stream_reader
+from penstock.pipeline.datasource.columns import READ_COLUMN_TYPES
+from penstock.pipeline.datasource.entry import PenstockDataSource
+from penstock.pipeline.datasource.stream_reader import PenstockStreamReader
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.options.source import source_options
+from penstock.pipeline.options.table import read_options
 
 
 @pytest.fixture
@@ -270,3 +276,35 @@ def test_what_is_there_at_the_start_of_an_available_now_query_is_all_it_reads(se
     write(servers, topic, 0, numbered(range(10, 13)))
     assert query.next() == named(range(4, 6))
     assert not query.plan()
+
+
+def test_a_spark_that_tells_no_beginning_gets_all_that_is_there(servers: str) -> None:
+    topic = filled_topic(servers, [3])
+    query = Query(servers, subscribe=topic)
+
+    def reader() -> PenstockStreamReader:
+        return PenstockStreamReader(source_options(read_options(query.options), streaming=True))
+
+    first = reader()
+    query.planned = json.dumps(first.latestOffset())
+    assert query.run() == named(range(3))
+    assert json.dumps(first.latestOffset()) == query.done  # as text: Spark makes no batch of it
+    write(servers, topic, 0, numbered(range(3, 5)))
+    query.planned = json.dumps(first.latestOffset())
+    assert query.run() == named(range(3, 5))
+    write(servers, topic, 0, numbered(range(5, 9)))
+    query.planned = json.dumps(reader().latestOffset())  # goes on from a checkpoint
+    assert query.run() == named(range(5, 9))
+
+
+def test_a_spark_that_tells_no_beginning_refuses_limits(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"bootstrap.servers": servers, "subscribe": "t", "maxOffsetsPerTrigger": "4"}
+    monkeypatch.setattr(entry, "ADMISSION_CONTROL", "pyspark.not_there_yet")
+    source = PenstockDataSource(options)
+    schema = StructType()
+    for name, kind in READ_COLUMN_TYPES[:-1]:
+        schema = schema.add(name, {"int": "integer", "bigint": "long"}.get(kind, kind))
+    with pytest.raises(PipelineError, match=r"Option maxOffsetsPerTrigger needs Spark 4\.2 or newer, and this is"):
+        source.streamReader(schema).initialOffset()
+    del options["maxOffsetsPerTrigger"]
+    assert type(PenstockDataSource(options).streamReader(schema)) is PenstockStreamReader

@@ -25,3 +25,10 @@ def test_the_session_is_found_without_pyspark() -> None:
     program = "import sys; from penstock.pipeline import spark_session; print('pyspark' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert shown.stdout == "False\n"
+
+
+def test_a_missing_numba_is_told_with_its_cure() -> None:
+    program = "import sys; sys.modules['numba'] = None; import penstock.pipeline.arrow.decode"
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "penstock.PipelineError: Records are read and written with numba" in shown.stderr
+    assert "pip install 'penstock[connector]'" in shown.stderr
