@@ -56,7 +56,7 @@ def run_pipeline(
             for problem in misspelt_settings(session, spec.spark):
                 raise PipelineError(problem)
             checkpoints = checkpoints_of(spec, file_lister(session))
-            for sink, frame in frames_of_sinks(session, spec, stream_of(session)):
+            for sink, frame in frames_of_sinks(session, spec, stream_of(session), registers=True):
                 queries.append(sink_writer(frame, spec, sink, checkpoints[sink.name]).start())
             run = _Run(queries, on_progress)
             while run.is_active() and not stop.is_set():
