@@ -10,8 +10,8 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
 from pyspark.sql.streaming.datasource import ReadLimit
 
+from penstock.pipeline.datasource.limited_reader import LimitedStreamReader
 from penstock.pipeline.datasource.stream_position import PositionJson
-from penstock.pipeline.datasource.stream_reader import PenstockStreamReader
 from penstock.pipeline.options.source import source_options
 from penstock.pipeline.options.table import read_options
 
@@ -28,7 +28,7 @@ class Query:
     def start(self, **options: str) -> None:
         """A new reader, with the checkpoint that there is."""
         self.options |= options
-        self.reader = PenstockStreamReader(source_options(read_options(self.options), streaming=True))
+        self.reader = LimitedStreamReader(source_options(read_options(self.options), streaming=True))
 
     def plan(self) -> bool:
         """Whether there is a batch to do now."""

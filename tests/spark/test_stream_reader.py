@@ -8,12 +8,18 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
+from pyspark.sql.types import StructType
 from tests.spark.query import Query, delete_records, named
 from tests.spark.topics import KEEP, cluster_at, filled_topic, new_topic, numbered, write
 
 from penstock.client.blocking.offsets import committed_offsets
-from penstock.pipeline.datasource import small_batches, stream_reader
+from penstock.pipeline.datasource import entry, small_batches, stream_reader
+from penstock.pipeline.datasource.columns import READ_COLUMN_TYPES
+from penstock.pipeline.datasource.entry import PenstockDataSource
+from penstock.pipeline.datasource.stream_reader import PenstockStreamReader
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.options.source import source_options
+from penstock.pipeline.options.table import read_options
 
 
 @pytest.fixture
@@ -338,3 +344,35 @@ def test_rows_that_cannot_be_read_with_the_plan_are_left_to_tasks(
 @pytest.mark.parametrize(("look_ms", "pause_ms"), [(0, 5.0), (1, 10.0), (30, 300.0), (90, 500.0)])
 def test_looks_for_data_take_a_tenth_of_the_time_at_most(look_ms: int, pause_ms: float) -> None:
     assert stream_reader.pause_between_looks(5.0, look_ms) == pause_ms
+
+
+def test_a_spark_that_tells_no_beginning_gets_all_that_is_there(servers: str) -> None:
+    topic = filled_topic(servers, [3])
+    query = Query(servers, subscribe=topic)
+
+    def reader() -> PenstockStreamReader:
+        return PenstockStreamReader(source_options(read_options(query.options), streaming=True))
+
+    first = reader()
+    query.planned = json.dumps(first.latestOffset())
+    assert query.run() == named(range(3))
+    assert json.dumps(first.latestOffset()) == query.done  # as text: Spark makes no batch of it
+    write(servers, topic, 0, numbered(range(3, 5)))
+    query.planned = json.dumps(first.latestOffset())
+    assert query.run() == named(range(3, 5))
+    write(servers, topic, 0, numbered(range(5, 9)))
+    query.planned = json.dumps(reader().latestOffset())  # goes on from a checkpoint
+    assert query.run() == named(range(5, 9))
+
+
+def test_a_spark_that_tells_no_beginning_refuses_limits(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"bootstrap.servers": servers, "subscribe": "t", "maxOffsetsPerTrigger": "4"}
+    monkeypatch.setattr(entry, "ADMISSION_CONTROL", "pyspark.not_there_yet")
+    source = PenstockDataSource(options)
+    schema = StructType()
+    for name, kind in READ_COLUMN_TYPES[:-1]:
+        schema = schema.add(name, {"int": "integer", "bigint": "long"}.get(kind, kind))
+    with pytest.raises(PipelineError, match=r"Option maxOffsetsPerTrigger needs Spark 4\.2 or newer, and this is"):
+        source.streamReader(schema).initialOffset()
+    del options["maxOffsetsPerTrigger"]
+    assert type(PenstockDataSource(options).streamReader(schema)) is PenstockStreamReader

@@ -37,3 +37,10 @@ def test_what_workers_import_before_they_are_forked_starts_no_thread() -> None:
     assert count == "1"
     assert "pyspark.worker" in loaded
     assert [name for name in loaded if name in ("pyarrow", "numba", "numpy", "pandas")] == []
+
+
+def test_a_missing_numba_is_told_with_its_cure() -> None:
+    program = "import sys; sys.modules['numba'] = None; import penstock.pipeline.arrow.decode"
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "penstock.PipelineError: Records are read and written with numba" in shown.stderr
+    assert "pip install 'penstock[connector]'" in shown.stderr

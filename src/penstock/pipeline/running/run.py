@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.pipeline.errors import PipelineError, message_in
-from penstock.pipeline.running.checkpoints import checkpoints_of, file_lister
+from penstock.pipeline.running.checkpoints import checkpoints_of
 from penstock.pipeline.running.frames import frames_of_sinks, sink_writer, stream_of
+from penstock.pipeline.running.jvm import file_lister
 from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
 from penstock.pipeline.running.settings import misspelt_settings
 from penstock.pipeline.session import spark_session
@@ -55,7 +56,7 @@ def run_pipeline(
             for problem in misspelt_settings(session, spec.spark):
                 raise PipelineError(problem)
             checkpoints = checkpoints_of(spec, file_lister(session))
-            for sink, frame in frames_of_sinks(session, spec, stream_of(session)):
+            for sink, frame in frames_of_sinks(session, spec, stream_of(session), registers=True):
                 queries.append(sink_writer(frame, spec, sink, checkpoints[sink.name]).start())
             run = _Run(queries, on_progress)
             while run.is_active() and not stop.is_set():
