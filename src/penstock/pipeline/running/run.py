@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.pipeline.errors import PipelineError, message_in
 from penstock.pipeline.running.checkpoints import checkpoints_of, file_lister
+from penstock.pipeline.running.draining import drain
 from penstock.pipeline.running.frames import frames_of_sinks, sink_writer, stream_of
 from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
 from penstock.pipeline.running.settings import misspelt_settings
@@ -44,6 +45,8 @@ def run_pipeline(
 ) -> PipelineResult:
     """Run until all queries end by themselves (trigger available-now or once), `stop` is set or Ctrl-C comes.
 
+    Where `stop` is set the batches under way end first; an exception, such as that of Ctrl-C, interrupts them.
+
     Without a `session` one is made for `master`. PipelineError says in a sentence what is wrong; its cause is Spark's
     own exception.
     """
@@ -61,7 +64,7 @@ def run_pipeline(
             while run.is_active() and not stop.is_set():
                 run.report()
                 stop.wait(LOOK_EVERY_S)
-            run.stop_all()
+            drain(queries)
             run.report()
             if not stop.is_set():
                 run.raise_failure()
@@ -91,11 +94,6 @@ class _Run:
                 self._rows[batch.query] += batch.input_rows
                 if self._on_progress is not None:
                     self._on_progress(batch)
-
-    def stop_all(self) -> None:
-        """A batch in progress is done again at the next start."""
-        for query in self._queries.values():
-            query.stop()
 
     def raise_failure(self) -> None:
         for query in self._queries.values():
