@@ -150,6 +150,28 @@ def test_a_second_sink_loses_nothing_of_the_first(spark: SparkSession, servers: 
         run("first", "second")
 
 
+def test_a_source_that_is_added_takes_no_offsets_of_another(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    """Without names Spark counts them, and `early` would go on where `late` was."""
+    topics = {name: filled_topic(servers, [5]) for name in ("late", "early")}
+
+    def run(*names: str, sql: str = "") -> int:
+        source = {"bootstrap.servers": servers, "startingOffsets": "earliest"}
+        parts = {
+            "sources": {name: source | {"subscribe": topics[name]} for name in names},
+            "sql": sql or " UNION ALL ".join(f"SELECT value FROM {name}" for name in names),
+            "sink": {"format": "parquet", "path": str(tmp_path / "rows")},
+            "trigger": "available-now",
+            "checkpoint": str(tmp_path / "checkpoint"),
+        }
+        return sum(run_pipeline(pipeline_spec("more", parts), session=spark).input_rows.values())
+
+    assert run("late") == 5
+    write(servers, topics["late"], 0, numbered(range(5, 7)))
+    assert run("early", "late") == 7
+    with pytest.raises(PipelineError, match=r"^source late is read twice in one query, .* with two names\."):
+        run("late", sql="SELECT value FROM late UNION ALL SELECT key FROM late")
+
+
 USER_CODE = """
 from pyspark.sql.functions import udf
 

@@ -10,8 +10,10 @@ from penstock.pipeline.datasource.written_columns import check_written_columns
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options.table import read_options
 from penstock.pipeline.running.frames import (
+    check_reads,
     combined,
     dead_letters,
+    named_sources,
     rows_of,
     sink_frame,
     sink_writer,
@@ -29,8 +31,9 @@ def problems_of(session: SparkSession, spec: PipelineSpec) -> list[str]:
     told when the file was read.
     """
     check = _Check(session, spec)
-    check.sources()
-    check.sinks(check.result())
+    with named_sources(session):
+        check.sources()
+        check.sinks(check.result())
     return list(dict.fromkeys((*misspelt_settings(session, spec.spark), *check.problems)))
 
 
@@ -78,6 +81,7 @@ class _Check:
             check_written_columns(frame.schema, read_options(sink.options).text("topic"))
         if not frame.isStreaming:
             raise PipelineError("what goes there is no stream: only tables are read.")
+        check_reads(frame)
         java = self._session._jvm.org.apache.spark.sql  # type: ignore[union-attr]
         mode = getattr(java.streaming.OutputMode, sink.mode.capitalize())()
         java.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(
@@ -90,7 +94,7 @@ class _Check:
             return stream_of(self._session)(name, source)
         has_headers = source.options.get("includeHeaders", "false").lower() == "true"
         columns = READ_COLUMN_TYPES if has_headers else READ_COLUMN_TYPES[:-1]
-        rate = self._session.readStream.format("rate").load()
+        rate = self._session.readStream.format("rate").name(name).load()
         return rate.selectExpr(*(f"CAST(NULL AS {kind}) AS `{column}`" for column, kind in columns))
 
     @contextmanager

@@ -1,7 +1,9 @@
 """From a pipeline's declaration to Spark's frames and writers."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 
 from pyspark.errors import PySparkException
@@ -25,6 +27,7 @@ from penstock.pipeline.spec.user_code import first_line
 
 Raw = Callable[[str, SourceSpec], DataFrame]
 """Makes the frame of a source, by its name, before anything is parsed."""
+SOURCE_EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 IN_SQL = re.compile(r"line (\d+),? pos (\d+)")
 RECORD_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
 WRITTEN_BESIDE_VALUE = ("key", "topic", "partition", "headers")
@@ -32,7 +35,38 @@ WRITTEN_BESIDE_VALUE = ("key", "topic", "partition", "headers")
 
 
 def stream_of(session: SparkSession) -> Raw:
-    return lambda _, source: session.readStream.format(source.format).options(**source.options).load()
+    """Within `named_sources`."""
+    return lambda name, source: session.readStream.format(source.format).name(name).options(**source.options).load()
+
+
+@contextmanager
+def named_sources(session: SparkSession) -> Iterator[None]:
+    """What is made and started meanwhile keeps offsets by the names of sources: without names Spark counts them, and a
+    source that is added takes the offsets of another one.
+    """
+    before = str(session.conf.get(SOURCE_EVOLUTION))
+    session.conf.set(SOURCE_EVOLUTION, "true")
+    try:
+        yield
+    finally:
+        session.conf.set(SOURCE_EVOLUTION, before)
+
+
+def check_reads(frame: DataFrame) -> None:
+    """PipelineError where a source is read twice; without a JVM (Spark Connect) Spark refuses it when it starts."""
+    if not hasattr(frame, "_jdf"):
+        return
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    streams = [
+        leaf for leaf in map(leaves.apply, range(leaves.size())) if "StreamingRelation" in leaf.getClass().getName()
+    ]
+    names = Counter(leaf.sourceIdentifyingName().toString() for leaf in streams)
+    for name in (name for name, count in names.items() if count > 1):
+        said = name.removeprefix("name=").strip('"')
+        raise PipelineError(
+            f"source {said} is read twice in one query, and each read needs a name, by which the checkpoint knows it: "
+            "say it twice in sources, with two names."
+        )
 
 
 def rows_of(frame: DataFrame, source: SourceSpec) -> DataFrame:

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.pipeline.errors import PipelineError, message_in
 from penstock.pipeline.running.checkpoints import checkpoints_of, file_lister
 from penstock.pipeline.running.draining import drain
-from penstock.pipeline.running.frames import frames_of_sinks, sink_writer, stream_of
+from penstock.pipeline.running.frames import check_reads, frames_of_sinks, named_sources, sink_writer, stream_of
 from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
 from penstock.pipeline.running.settings import misspelt_settings
 from penstock.pipeline.session import spark_session
@@ -58,8 +58,10 @@ def run_pipeline(
             for problem in misspelt_settings(session, spec.spark):
                 raise PipelineError(problem)
             checkpoints = checkpoints_of(spec, file_lister(session))
-            for sink, frame in frames_of_sinks(session, spec, stream_of(session)):
-                queries.append(sink_writer(frame, spec, sink, checkpoints[sink.name]).start())
+            with named_sources(session):
+                for sink, frame in frames_of_sinks(session, spec, stream_of(session)):
+                    check_reads(frame)
+                    queries.append(sink_writer(frame, spec, sink, checkpoints[sink.name]).start())
             run = _Run(queries, on_progress)
             while run.is_active() and not stop.is_set():
                 run.report()

@@ -31,7 +31,7 @@ from penstock.pipeline.values.kinds import AVRO, JSON_SCHEMA, PROTOBUF, TypedVal
 PARTS = ("name", "source", "sources", "tables", "sql", "sink", "trigger", "checkpoint", "spark")
 TYPED = (JSON_SCHEMA, AVRO, PROTOBUF)
 VALUES = ("json", *TYPED)
-IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 INTERVAL: Final = re.compile(r"(interval\s+)?[\d.]+\s*[a-z]", re.IGNORECASE)
 """How Spark's intervals begin; the rest of one is Spark's to judge."""
 SPARKS: Final = "spark."
