@@ -48,6 +48,17 @@ ERROR_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's: they print each exception of Java as JSON, which is then raised as well."""
 LOG_FILE_VARIABLE = "PENSTOCK_SPARK_LOG"
 SPARKS_DAEMON, WARM_DAEMON = "pyspark.daemon", "penstock.pipeline.warm_workers"
+PARTITIONS = "spark.sql.shuffle.partitions"
+"""Also those of a query's state, for as long as its checkpoint lives."""
+STATE_STORE = "spark.sql.streaming.stateStore"
+STATE = {
+    PARTITIONS: "8",
+    f"{STATE_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    f"{STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+}
+"""State lies on disk and not in Java's heap, and a batch stores what it has changed. Its partitions are as many on each
+machine: where a query began says nothing of where it goes on.
+"""
 
 
 def spark_session(
@@ -73,7 +84,7 @@ def spark_session(
     for name in ERROR_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName(app_name).master(master)
-    for key, value in (_defaults(is_local) | dict(config or {})).items():
+    for key, value in (_defaults() | dict(config or {})).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
@@ -88,17 +99,15 @@ def prepare_environment(*, is_local: bool = True) -> None:
         os.environ["JAVA_HOME"] = str(java_home())
 
 
-def _defaults(is_local: bool) -> dict[str, str]:
+def _defaults() -> dict[str, str]:
     log_settings = _write(cache_directory() / "log4j2.properties", log_properties(), 0o644)
-    defaults = {
+    return {
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings.as_uri()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        **STATE,
     }
-    if is_local:
-        defaults["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 2)
-    return defaults
 
 
 def log_properties() -> str:
