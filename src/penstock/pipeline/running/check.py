@@ -11,7 +11,6 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options.table import read_options
 from penstock.pipeline.running.frames import (
     check_reads,
-    combined,
     dead_letters,
     named_sources,
     rows_of,
@@ -23,6 +22,7 @@ from penstock.pipeline.running.frames import (
 from penstock.pipeline.running.jvm import check_as_stream
 from penstock.pipeline.running.run import plain_message
 from penstock.pipeline.running.settings import misspelt_settings
+from penstock.pipeline.running.views import Views
 from penstock.pipeline.spec.pipeline import PENSTOCK, PipelineSpec, SinkSpec, SourceSpec
 from penstock.pipeline.spec.user_code import described
 
@@ -34,7 +34,7 @@ def problems_of(session: SparkSession, spec: PipelineSpec) -> list[str]:
     check = _Check(session, spec)
     with named_sources(session):
         check.sources()
-        check.sinks(check.result())
+        check.sinks(check.views())
     return list(dict.fromkeys((*misspelt_settings(session, spec.spark), *check.problems)))
 
 
@@ -55,24 +55,33 @@ class _Check:
             with self._noting(f"table {name}"):
                 self._frames[name] = table_of(self._session, table)
 
-    def result(self) -> DataFrame | None:
+    def views(self) -> Views | None:
         if len(self._frames) < len(self._spec.sources) + len(self._spec.tables):
             return None
+        views, known = Views(self._session, self._spec, self._frames), len(self.problems)
+        for name, step in self._spec.steps.items():
+            with self._noting(f"step {name}"):
+                views.add_step(name, step)
+            if len(self.problems) > known:
+                return None
+        if all(sink.origin or sink.dead_letter_of for sink in self._spec.sinks):
+            return views
         with self._noting("sql" if isinstance(self._spec.transform, str) else "the function"):
-            return combined(self._session, self._spec, self._frames)
+            views.query()
+            return views
         return None
 
-    def sinks(self, result: DataFrame | None) -> None:
+    def sinks(self, views: Views | None) -> None:
         """Includes whether Spark can run them as a stream."""
         for sink in self._spec.sinks:
             with self._noting(f"sink {sink.name}"):
-                frame = self._frame_of(sink, result)
+                frame = self._frame_of(sink, views)
                 if frame is not None:
                     self._check_sink(sink, frame)
 
-    def _frame_of(self, sink: SinkSpec, result: DataFrame | None) -> DataFrame | None:
+    def _frame_of(self, sink: SinkSpec, views: Views | None) -> DataFrame | None:
         if sink.dead_letter_of is None:
-            return None if result is None else sink_frame(result, sink)
+            return None if views is None else sink_frame(views.rows_for(sink), sink)
         raw = self._raw.get(sink.dead_letter_of)
         return None if raw is None else dead_letters(raw, self._spec.sources[sink.dead_letter_of])
 

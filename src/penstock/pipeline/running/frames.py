@@ -1,12 +1,9 @@
 """From a pipeline's declaration to Spark's frames and writers."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -15,6 +12,7 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.running.judged import RAW, RAW_KEY, WHY, judged
 from penstock.pipeline.running.jvm import names_of_reads
 from penstock.pipeline.running.typed_sinks import typed_key, typed_value
+from penstock.pipeline.running.views import Views, function_named
 from penstock.pipeline.spec.pipeline import (
     AVAILABLE_NOW,
     FOREACH_BATCH,
@@ -25,12 +23,10 @@ from penstock.pipeline.spec.pipeline import (
     SourceSpec,
     TableSpec,
 )
-from penstock.pipeline.spec.user_code import first_line
 
 Raw = Callable[[str, SourceSpec], DataFrame]
 """Makes the frame of a source, by its name, before anything is parsed."""
 SOURCE_EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
-IN_SQL = re.compile(r"line (\d+),? pos (\d+)")
 RECORD_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
 WRITTEN_BESIDE_VALUE = ("key", "topic", "partition", "headers")
 """Columns that are not part of the value made of all other columns; `timestamp` may be one of the user's own."""
@@ -110,42 +106,14 @@ def dead_letters(frame: DataFrame, source: SourceSpec) -> DataFrame:
     return bad.select(*key, sf.col(RAW).alias("value"), sf.array(*headers).alias("headers"))
 
 
-def transformed(
+def views_of(
     session: SparkSession, spec: PipelineSpec, raw: Raw, tables: Mapping[str, DataFrame] | None = None
-) -> DataFrame:
-    """The sources after the pipeline's own part; of the given `tables` none is read."""
+) -> Views:
+    """Of the given `tables` none is read."""
     frames = {name: rows_of(raw(name, source), source) for name, source in spec.sources.items()}
     given = tables or {}
     looked_up = {name: given[name] if name in given else table_of(session, one) for name, one in spec.tables.items()}
-    return combined(session, spec, frames | looked_up)
-
-
-def combined(session: SparkSession, spec: PipelineSpec, frames: Mapping[str, DataFrame]) -> DataFrame:
-    if spec.transform is None:
-        return next(iter(frames.values()))
-    if isinstance(spec.transform, str):
-        for name, frame in frames.items():
-            frame.createOrReplaceTempView(name)
-        try:
-            return session.sql(spec.transform)
-        except PySparkException as error:
-            raise PipelineError(f"{_place_in_sql(spec, error)}{first_line(str(error))}") from error
-    result = spec.transform(**frames) if len(frames) > 1 else spec.transform(*frames.values())
-    if not isinstance(result, DataFrame):
-        raise PipelineError(f"Pipeline {spec.name}: its function must return a DataFrame, not {type(result).__name__}.")
-    return result
-
-
-def _place_in_sql(spec: PipelineSpec, error: PySparkException) -> str:
-    """Where in the file what Spark says is wrong stands, with a colon; empty where neither tells."""
-    if spec.sql_place is None or not isinstance(spec.transform, str):
-        return ""
-    begins = [one.startIndex() for one in error.getQueryContext() or () if not one.objectType()]
-    if begins:
-        before = spec.transform[: begins[0]]
-        return f"{spec.sql_place.of(before.count(chr(10)), len(before.rpartition(chr(10))[2]))}: "
-    said = IN_SQL.search(str(error))
-    return f"{spec.sql_place.of(int(said[1]) - 1, int(said[2]))}: " if said else ""
+    return Views(session, spec, frames | looked_up)
 
 
 def table_of(session: SparkSession, table: TableSpec) -> DataFrame:
@@ -160,14 +128,14 @@ def frames_of_sinks(
     *,
     registers: bool = False,
 ) -> Iterator[tuple[SinkSpec, DataFrame]]:
-    main: DataFrame | None = None
+    views: Views | None = None
     for sink in spec.running:
         if sink.dead_letter_of is not None:
             source = spec.sources[sink.dead_letter_of]
             yield sink, dead_letters(raw(sink.dead_letter_of, source), source)
         else:
-            main = transformed(session, spec, raw, tables) if main is None else main
-            yield sink, sink_frame(main, sink, registers=registers)
+            views = views or views_of(session, spec, raw, tables).with_steps()
+            yield sink, sink_frame(views.rows_for(sink), sink, registers=registers)
 
 
 def sink_frame(frame: DataFrame, sink: SinkSpec, *, registers: bool = False) -> DataFrame:
@@ -195,23 +163,13 @@ def sink_frame(frame: DataFrame, sink: SinkSpec, *, registers: bool = False) -> 
     return frame.select(*beside, sf.to_json(sf.struct(*content)).alias("value"))
 
 
-def function_of(sink: SinkSpec) -> Callable[[DataFrame, int], None]:
-    """The sink's function for batches; it may be in a pipeline's own file, whose module has the file's name."""
-    name = sink.option("function") or ""
-    module, _, function = name.partition(":")
-    if not (module and function):
-        raise PipelineError(f"{FOREACH_BATCH} needs function: module:function.")
-    try:
-        found: Callable[[DataFrame, int], None] = getattr(import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise PipelineError(f"There is no function {name}: {error}.") from error
-    return found
-
-
 def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec, checkpoint: str) -> DataStreamWriter:
     """A query that is ready to be started, from a frame of `frames_of_sinks`."""
     writer = frame.writeStream.queryName(spec.query_name(sink)).outputMode(sink.mode)
-    writer = writer.foreachBatch(function_of(sink)) if sink.format == FOREACH_BATCH else writer.format(sink.format)
+    if sink.format == FOREACH_BATCH:
+        writer = writer.foreachBatch(function_named(sink.option("function") or "", FOREACH_BATCH))
+    else:
+        writer = writer.format(sink.format)
     writer = writer.options(**sink.options).option("checkpointLocation", checkpoint)
     if spec.trigger is None:
         return writer

@@ -93,8 +93,10 @@ def _from_python(path: Path) -> PipelineSpec:
     transform = getattr(module, FUNCTION, None)
     if transform is not None and not callable(transform):
         raise PipelineError(f"{path}: {FUNCTION} must be a function from DataFrame to DataFrame.")
-    if transform is None and "sql" not in parts:
-        raise PipelineError(f"{path}: it needs a function {FUNCTION}(source) that returns a DataFrame, or SQL = '…'.")
+    if transform is None and not {"sql", "steps"} & parts.keys():
+        raise PipelineError(
+            f"{path}: it needs a function {FUNCTION}(source) that returns a DataFrame, or SQL = '…', or STEPS."
+        )
     spec = pipeline_spec(path.stem, parts, transform, _places(path)).replace(file=path)
     if SessionSpec(spec.name, spec.spark) != _session_spec_of_python(path):
         raise PipelineError(

@@ -21,6 +21,8 @@ from penstock.pipeline.spec.pipeline import (
     PipelineSpec,
     SinkSpec,
     SourceSpec,
+    SqlText,
+    StepSpec,
     TableSpec,
     Transform,
     is_bootstrap,
@@ -28,10 +30,11 @@ from penstock.pipeline.spec.pipeline import (
 from penstock.pipeline.spec.places import NOWHERE, Places, Way
 from penstock.pipeline.values.kinds import AVRO, JSON_SCHEMA, PROTOBUF, TypedValues
 
-PARTS = ("name", "source", "sources", "tables", "sql", "sink", "trigger", "checkpoint", "spark")
+PARTS = ("name", "source", "sources", "tables", "steps", "sql", "sink", "trigger", "checkpoint", "spark")
 TYPED = (JSON_SCHEMA, AVRO, PROTOBUF)
 VALUES = ("json", *TYPED)
 PARTS_OF_RECORDS: Final = ("value", "key")
+OF_A_STEP: Final = ("sql", "function", "from")
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 INTERVAL: Final = re.compile(r"(interval\s+)?[\d.]+\s*[a-z]", re.IGNORECASE)
 """How Spark's intervals begin; the rest of one is Spark's to judge."""
@@ -79,20 +82,24 @@ class _Reader:
         tables = {
             table: self._table(table, declared) for table, declared in self._named("tables", parts.get("tables", {}))
         }
-        self._check_names({name: ("sources", name) for name in sources}, {name: ("tables", name) for name in tables})
+        steps = self._steps(parts, (*sources, *tables))
+        self._check_names({"sources": sources, "tables": tables, "steps": steps})
         servers = next((value for source in sources.values() for value in _servers(source)), None)
-        sinks = (*self._sinks(parts, servers), *dead_letters)
+        own, ways = self._sinks(parts, servers)
+        sinks = (*own, *dead_letters)
         if _repeated(sink.name for sink in sinks):
             self._note(f"two sinks have the same name ({', '.join(sink.name for sink in sinks)}).", "sink")
         sql = self._word(parts, "sql")
-        if transform is None and sql is None and len(sources) + len(tables) > 1:
-            self._note("several sources and tables need sql, or a function, that makes one result of them.")
+        has_query = transform is not None or sql is not None or len(sources) + len(tables) + len(steps) == 1
+        for sink, way in zip(own, ways, strict=True):
+            self._check_origin(sink, way, (*sources, *steps), has_query=has_query)
         return PipelineSpec(
             name=self._word(parts, "name") or name,
             sources=sources,
             sinks=sinks,
             transform=transform or sql,
             tables=tables,
+            steps=steps,
             trigger=self._trigger(parts),
             checkpoint=self._word(parts, "checkpoint") or "",
             spark=self._spark(parts.get("spark", {})),
@@ -146,12 +153,16 @@ class _Reader:
             return []
         return [(str(name), options) for name, options in declared.items()]
 
-    def _check_names(self, sources: Mapping[str, Way], tables: Mapping[str, Way]) -> None:
-        for name, way in (*sources.items(), *tables.items()):
-            if not IDENTIFIER.fullmatch(name):
-                self._note(f"{name!r} cannot be a view in SQL: letters, digits and _ can.", *way)
-        for name in sorted(sources.keys() & tables.keys()):
-            self._note(f"{name} is the name of a source and of a table.", *tables[name])
+    def _check_names(self, views: Mapping[str, Iterable[str]]) -> None:
+        """Of the views by the part that declares them."""
+        seen: dict[str, str] = {}
+        for part, names in views.items():
+            for name in names:
+                if not IDENTIFIER.fullmatch(name):
+                    self._note(f"{name!r} cannot be a view in SQL: letters, digits and _ can.", part, name)
+                if name in seen:
+                    self._note(f"{name} is the name of a {seen[name]} and of a {part.rstrip('s')}.", part, name)
+                seen[name] = part.rstrip("s")
 
     def _sources(self, parts: Mapping[str, object]) -> tuple[dict[str, SourceSpec], list[SinkSpec]]:
         if ("source" in parts) == ("sources" in parts):
@@ -235,11 +246,54 @@ class _Reader:
             self._note(f"table {name} needs a format, such as csv, json, parquet or jdbc.", *way)
         return TableSpec(options, self._format(options, way, READ))
 
-    def _sinks(self, parts: Mapping[str, object], servers: str | None) -> tuple[SinkSpec, ...]:
+    def _steps(self, parts: Mapping[str, object], before: Collection[str]) -> dict[str, StepSpec]:
+        steps: dict[str, StepSpec] = {}
+        for name, declared in self._named("steps", parts.get("steps", {})):
+            steps[name] = self._step(name, declared, (*before, *steps))
+        return steps
+
+    def _step(self, name: str, declared: object, before: Collection[str]) -> StepSpec:
+        """A text is SQL; else a table says what it is."""
+        way: Way = ("steps", name)
+        if isinstance(declared, str):
+            return StepSpec(SqlText(declared, self._places.of_text(way)))
+        inputs = declared.get("from", ()) if isinstance(declared, Mapping) else ()
+        options = self.texts(f"step {name}", declared, way)
+        for option in options:
+            if option not in OF_A_STEP:
+                hint = nearest(option.lower(), OF_A_STEP) or f" It has {', '.join(OF_A_STEP)}."
+                self._note(f"{option!r} is no part of a step.{hint}", *way, option)
+        if isinstance(declared, Mapping) and ("sql" in options) == ("function" in options):
+            self._note(f"step {name} needs sql, or a function (module:function) with from.", *way)
+        elif ("from" in options) != ("function" in options):
+            self._note(f"step {name}: a function goes with from, the views that it gets; SQL names them itself.", *way)
+        if "sql" in options:
+            return StepSpec(SqlText(options["sql"], self._places.of_text((*way, "sql"))))
+        views = [str(one) for one in inputs] if isinstance(inputs, list | tuple) else [str(inputs)]
+        for view in views:
+            self._check_view(view, before, (*way, "from"))
+        return StepSpec(function=options.get("function", ""), inputs=tuple(views))
+
+    def _check_view(self, name: str, views: Collection[str], way: Way) -> None:
+        if name not in views:
+            hint = nearest(name, views) or f" There are {', '.join(views)}."
+            self._note(f"from: {name} is no view that is there before it.{hint}", *way)
+
+    def _check_origin(self, sink: SinkSpec, way: Way, views: Collection[str], *, has_query: bool) -> None:
+        if sink.origin is not None:
+            self._check_view(sink.origin, views, (*way, "from"))
+        elif not has_query:
+            self._note(
+                "several sources, tables and steps need sql, or a function, that makes one result of them; "
+                f"or a sink says from: {' or '.join(views)}.",
+                *way,
+            )
+
+    def _sinks(self, parts: Mapping[str, object], servers: str | None) -> tuple[tuple[SinkSpec, ...], list[Way]]:
         if "sink" not in parts:
             if "source" in parts or "sources" in parts:
                 self._note("it needs a source and a sink.")
-            return ()
+            return (), []
         declared = parts["sink"]
         listed: list[tuple[object, Way]] = (
             [(item, ("sink", number)) for number, item in enumerate(declared)]
@@ -249,10 +303,12 @@ class _Reader:
         sinks = tuple(self._sink(self.texts("sink", item, way), servers, way) for item, way in listed)
         if not sinks:
             self._note("it needs a source and a sink.", "sink")
-        return sinks
+        return sinks, [way for _, way in listed]
 
     def _sink(self, options: dict[str, str], servers: str | None, way: Way) -> SinkSpec:
         kind, mode, key = self._format(options, way, WRITTEN), options.pop("mode", MODES[0]), options.pop("key", None)
+        origin, where = options.pop("from", None), options.pop("where", None)
+        condition = None if where is None else SqlText(where, self._places.of_text((*way, "where")))
         if mode not in MODES:
             self._note(f"mode: {mode} must be {' or '.join(MODES)}.{nearest(mode.lower(), MODES)}", *way, "mode")
         typed = typed_key = None
@@ -261,7 +317,7 @@ class _Reader:
             self._check_options(options, way, is_sink=True)
             if servers is not None and not any(is_bootstrap(option) for option in options):
                 options[BOOTSTRAP] = servers
-        return SinkSpec(options, kind, mode, key, typed, typed_key)
+        return SinkSpec(options, kind, mode, key, typed, typed_key, origin=origin, where=condition)
 
     def _format(self, options: dict[str, str], way: Way, known: Collection[str]) -> str:
         """Spark may know others, from packages; but what is nearly one of these is a slip."""

@@ -6,6 +6,7 @@
 | source     | `source:` options of `format("penstock")`     | `SOURCE = {…}`                                    |
 | sources    | `sources:` a table of such by their names     | `SOURCES = {"clicks": {…}, "views": {…}}`         |
 | tables     | `tables:` what rows are looked up in          | `TABLES = {"users": {"format": "csv", …}}`        |
+| steps      | `steps:` SQL or a function by their names     | `STEPS = {"late": "SELECT … FROM source"}`        |
 | transform  | `sql: SELECT … FROM source`                   | `def pipeline(source: DataFrame) -> DataFrame`    |
 | sink       | `sink:` options, or a list of such            | `SINK = {…}` or `[{…}, {…}]`                      |
 | trigger    | `trigger: 5 seconds`, `available-now`, `once` | `TRIGGER = "5 seconds"`                           |
@@ -61,8 +62,24 @@ class TableSpec(Value):
     format: str
 
 
+class SqlText(Value):
+    text: str
+    place: TextPlace | None = None
+
+
+class StepSpec(Value):
+    """A view of `sql` about the views before it, or what a `function` (module:function) makes of those in `inputs`."""
+
+    sql: SqlText | None = None
+    function: str = ""
+    inputs: tuple[str, ...] = ()
+
+
 class SinkSpec(Value):
-    """A sink with `dead_letter_of` gets that source's bad values."""
+    """It gets the rows of the view `origin`, else those of the query, as far as they are `where`.
+
+    A sink with `dead_letter_of` gets that source's bad values.
+    """
 
     options: Mapping[str, str]
     format: str = PENSTOCK
@@ -71,6 +88,8 @@ class SinkSpec(Value):
     typed: TypedValues | None = None
     typed_key: TypedValues | None = None
     dead_letter_of: str | None = None
+    origin: str | None = None
+    where: SqlText | None = None
 
     @property
     def name(self) -> str:
@@ -93,6 +112,7 @@ class PipelineSpec(Value):
     sinks: tuple[SinkSpec, ...]
     transform: str | Transform | None = None
     tables: Mapping[str, TableSpec] = fresh(dict)
+    steps: Mapping[str, StepSpec] = fresh(dict)
     trigger: str | None = None
     checkpoint: str = ""
     spark: Mapping[str, str] = fresh(dict)

@@ -62,10 +62,10 @@ def places_of_literals(file: str, module: ast.Module, names: Mapping[str, str]) 
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
             part = names.get(statement.targets[0].id)
             if part is not None:
-                known[(part,)] = Place(statement.lineno, statement.col_offset + 1)
-                known.update(_within(statement.value, (part,)))
-                if isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str):
-                    texts[(part,)] = tuple(_lines(statement.value, statement.value.value))
+                for way, at, value in _within(statement, statement.value, (part,)):
+                    known[way] = Place(at.lineno, at.col_offset + 1)
+                    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                        texts[way] = tuple(_lines(value, value.value))
     return Places(file, known, texts)
 
 
@@ -77,13 +77,14 @@ def _lines(node: ast.expr, text: str) -> Iterator[Place]:
         yield from (Place(node.lineno + number, 1) for number in range(1, text.count("\n") + 1))
 
 
-def _within(node: ast.expr, way: Way) -> Iterator[tuple[Way, Place]]:
+def _within(at: ast.stmt | ast.expr, node: ast.expr, way: Way) -> Iterator[tuple[Way, ast.stmt | ast.expr, ast.expr]]:
+    """The value, which stands `at` a place, and all that is in it."""
+    yield way, at, node
     inner: list[tuple[str | int, ast.expr, ast.expr]] = []
     if isinstance(node, ast.Dict):
         pairs = zip(node.keys, node.values, strict=True)
         inner = [(str(key.value), key, value) for key, value in pairs if isinstance(key, ast.Constant)]
     elif isinstance(node, ast.List | ast.Tuple):
         inner = [(number, item, item) for number, item in enumerate(node.elts)]
-    for name, at, value in inner:
-        yield (*way, name), Place(at.lineno, at.col_offset + 1)
-        yield from _within(value, (*way, name))
+    for name, place, value in inner:
+        yield from _within(place, value, (*way, name))

@@ -67,6 +67,43 @@ def test_a_mistake_is_told_at_its_place(right: str, wrong: str, place: str, prob
     assert any(line.startswith(f"job.yaml, line {place}: ") and problem in line for line in lines), lines
 
 
+STEPS = """\
+source: {subscribe: clicks}
+steps:
+  late: SELECT 1
+  named:
+    function: module:names
+    from: [late, source]
+sink:
+  - topic: a
+    from: late
+  - topic: b
+    from: named
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "place", "problem"),
+    [
+        ("[late,", "[lat,", "6, column 5", "from: lat is no view that is there before it. Did you mean late?"),
+        ("[late,", "[named,", "6, column 5", "from: named is no view that is there before it."),
+        ("from: late", "from: lat", "9, column 5", "Did you mean late?"),
+        ("    from: late\n", "", "8, column 5", "or a sink says from: source or late or named."),
+        ("function: m", "functon: m", "5, column 5", "'functon' is no part of a step. Did you mean function?"),
+        ("function: m", "sql: m", "4, column 3", "SQL names them itself."),
+        ("function: module:names", "function:", "5, column 5", "function is empty"),
+        ("  late: ", "  source: ", "3, column 3", "source is the name of a source and of a step."),
+        ("  late: ", "  la-te: ", "3, column 3", "cannot be a view in SQL"),
+        ("SELECT 1", "7", "3, column 3", "step late must be a table of options, not 7."),
+        ("steps:", "step:", "2, column 1", "Did you mean steps?"),
+    ],
+)
+def test_a_mistake_in_steps_is_told_at_its_place(right: str, wrong: str, place: str, problem: str) -> None:
+    load_yaml(STEPS, "job", "job.yaml")
+    lines = said(STEPS.replace(right, wrong, 1))
+    assert any(line.startswith(f"job.yaml, line {place}: ") and problem in line for line in lines), lines
+
+
 def test_aliases_serve_what_they_are_for() -> None:
     given = load_yaml(
         "source: {subscribe: a}\nsink: [{topic: a, <<: &to {mode: update}}, {topic: b, mode: append, <<: *to}]", "job"
