@@ -69,6 +69,7 @@ MEASURED: dict[str, dict[str, str]] = {
     },
     "penstock/node/assembly/quorum_start.py": {
         "penstock.node.controlling.policies": "15; most controllers have no policy",
+        "penstock.node.quorum.standard_authorizer": "4; most nodes have no authorizer",
         "penstock.node.controlling.transfer": "1; a single node has no successor",
         "penstock.node.assembly.links": "30; a single node has no peers",
     },

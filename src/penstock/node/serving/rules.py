@@ -14,7 +14,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from penstock.node.serving.access import CLUSTER_ACTION, CLUSTER_NAME, DESCRIBE_CLUSTER, Right
+from penstock.node.serving.access import CLUSTER_ACTION, DESCRIBE_CLUSTER, Right
+from penstock.protocol.acls import CLUSTER_NAME
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.requests.refusals import refusal, refused

@@ -19,7 +19,7 @@ from penstock.controller.decisions import DECISIONS
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import TopicRecord
 from penstock.node.api.commands import HANDED_ON, OF_NODES, RULES
-from penstock.node.serving.access import ALLOW_ALL, OPERATIONS_ON, Operation, Resource, Right
+from penstock.node.serving.access import ALLOW_ALL, OPERATIONS_ON, Right
 from penstock.node.serving.handler import (
     BROKER_HANDLERS,
     CONTROLLER_HANDLERS,
@@ -30,6 +30,7 @@ from penstock.node.serving.handler import (
 )
 from penstock.node.serving.rules import BETWEEN_NODES, NOTHING, Within, judged
 from penstock.node.serving.session import Session
+from penstock.protocol.acls import Operation, Resource
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import init_producer_id
@@ -98,6 +99,9 @@ KAFKA: dict[AnyApiKey, Effects] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: configs("ALTER_CONFIGS", "CLUSTER_ACTION"),
     ApiKey.LIST_CONFIG_RESOURCES: on_cluster("DESCRIBE_CONFIGS"),
     # the cluster
+    ApiKey.DESCRIBE_ACLS: on_cluster("DESCRIBE"),
+    ApiKey.CREATE_ACLS: on_cluster("ALTER"),
+    ApiKey.DELETE_ACLS: on_cluster("ALTER"),
     ApiKey.ALTER_REPLICA_LOG_DIRS: on_cluster("ALTER"),
     ApiKey.DESCRIBE_LOG_DIRS: on_cluster("DESCRIBE"),
     ApiKey.ELECT_LEADERS: on_cluster("ALTER"),
