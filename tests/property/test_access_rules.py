@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.metadata.access_rules import AccessRules
-from penstock.metadata.security import AclBinding
-from penstock.protocol.acls import Operation, PatternType, Permission, Resource
+from penstock.protocol.acls import AclBinding, Operation, PatternType, Permission, Resource
 
 IMPLY_DESCRIBE = {Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
 IMPLY_DESCRIBE_CONFIGS = {Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}
@@ -113,7 +112,7 @@ def verdict_on_any(there: list[AclBinding], question: Question, *, by_default: b
     return False
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(
     st.lists(rules, max_size=14),
     st.lists(questions, min_size=5, max_size=20),

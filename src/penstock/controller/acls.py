@@ -4,12 +4,21 @@ from uuid import UUID
 
 from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision
 from penstock.metadata.acl_hosts import network_of
-from penstock.metadata.acls import AclFilter, filter_of, members
 from penstock.metadata.features import CIDR_LEVEL, shown_level
 from penstock.metadata.records import MetadataRecord
-from penstock.metadata.security import AclBinding
 from penstock.metadata.security_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
-from penstock.protocol.acls import CLUSTER_NAME, WILDCARD, Operation, PatternType, Permission, Resource
+from penstock.protocol.acls import (
+    CLUSTER_NAME,
+    WILDCARD,
+    AclBinding,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    Resource,
+    filter_of,
+    members,
+)
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.create_acls import (
     AclCreation,

@@ -22,9 +22,16 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from penstock.metadata.acl_hosts import Address, Network, address_of, network_of
-from penstock.metadata.acls import members
-from penstock.metadata.security import AclBinding
-from penstock.protocol.acls import EVERY_USER, WILDCARD, Operation, PatternType, Permission, Resource
+from penstock.protocol.acls import (
+    EVERY_USER,
+    WILDCARD,
+    AclBinding,
+    Operation,
+    PatternType,
+    Permission,
+    Resource,
+    members,
+)
 
 KeyT = TypeVar("KeyT")
 

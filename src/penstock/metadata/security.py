@@ -6,7 +6,7 @@ the ACLs; nothing acts on the others yet.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import UUID
 
 from penstock.metadata.records import MetadataRecord
@@ -19,21 +19,10 @@ from penstock.metadata.security_records import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
+from penstock.protocol.acls import AclBinding
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
 """Types with names, ordered by type; no name stands for the default."""
-
-
-class AclBinding(NamedTuple):
-    """A rule: what it is about, and who may or may not do what there. Equal ones are the same rule."""
-
-    resource_type: int
-    resource_name: str
-    pattern_type: int
-    principal: str
-    host: str
-    operation: int
-    permission_type: int
 
 
 def binding_of(record: AccessControlEntryRecord) -> AclBinding:

@@ -1,12 +1,11 @@
 """The answer to DescribeAcls: the access rules that a filter matches, by what they are about."""
 
-from penstock.metadata.acls import filter_of
-from penstock.metadata.security import AclBinding
 from penstock.node.roles.broker import Broker
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import ALLOW_ALL
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.slices import Steps
+from penstock.protocol.acls import AclBinding, filter_of
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_acls import (
     AclDescription,

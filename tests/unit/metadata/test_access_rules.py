@@ -7,9 +7,7 @@ import pytest
 
 from penstock.metadata.access_rules import AccessRules
 from penstock.metadata.acl_hosts import network_of
-from penstock.metadata.acls import AclFilter
-from penstock.metadata.security import AclBinding
-from penstock.protocol.acls import Operation, PatternType, Permission, Resource
+from penstock.protocol.acls import AclBinding, AclFilter, Operation, PatternType, Permission, Resource
 
 
 def rule(
