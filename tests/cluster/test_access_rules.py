@@ -12,6 +12,7 @@ from penstock.metadata.configs.protection import STANDARD_AUTHORIZER
 from penstock.protocol.acls import CLUSTER_NAME, AclBinding, Operation, PatternType, Permission, Resource
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
+from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 SETTINGS = {
     "authorizer_class_name": STANDARD_AUTHORIZER,
@@ -27,8 +28,9 @@ def allowed(operation: Operation, resource: Resource, name: str) -> AclBinding:
 async def test_what_a_client_asks_of_any_broker_is_judged_by_its_own_rights(tmp_path: Path) -> None:
     async with nodes(tmp_path, {1: BOTH, 2: "broker"}, **SETTINGS) as cluster, cluster.admin(2) as admin:
         alter = allowed(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME)
-        rules = [alter, allowed(Operation.ALL, Resource.TOPIC, "flights"), allowed(Operation.ALL, Resource.GROUP, "g")]
-        rules.append(allowed(Operation.WRITE, Resource.TOPIC, "gates")._replace(principal="User:ada"))
+        flights, group = allowed(Operation.ALL, Resource.TOPIC, "flights"), allowed(Operation.ALL, Resource.GROUP, "g")
+        foreign = (allowed(Operation.ALL, Resource.TOPIC, name) for name in ("gates", CONSUMER_OFFSETS))
+        rules = [alter, flights, group, *(rule._replace(principal="User:ada") for rule in foreign)]
         await admin.acls.create(rules)
         await cluster.until_everywhere(lambda image: len(image.security.access_rules) == len(rules))
         await admin.topics.create(NewTopic(name="flights", partitions=1, replication_factor=2))
@@ -36,5 +38,6 @@ async def test_what_a_client_asks_of_any_broker_is_judged_by_its_own_rights(tmp_
             await admin.topics.create(NewTopic(name="gates", partitions=1, replication_factor=2))
         assert raised.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         await cluster.until_everywhere(lambda image: {2, 1} == {*image.topics["flights"].partitions[0].isr})
-        await admin.groups.offsets("g")
+        asked = FindCoordinatorRequest(key="g", coordinator_keys=["g"])
+        await admin.cluster.to_node(2, asked, FindCoordinatorResponse)  # the broker asks for a topic, for itself
         await cluster.until_everywhere(lambda image: CONSUMER_OFFSETS in image.topics)

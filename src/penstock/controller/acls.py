@@ -135,4 +135,7 @@ def _matching(state: ControllerState, wanted: AclFilter) -> list[tuple[AclBindin
     if wanted.is_unknown:
         message = "The filter has a code that there is no word for in Kafka; ANY stands for all"
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    exact, rule_ids = AclBinding(*wanted), state.image.security.rule_ids  # type: ignore[arg-type]
+    if exact in rule_ids:
+        return [(exact, rule_ids[exact])]
     return [found for found in state.image.security.rule_ids.items() if wanted.matches(found[0])]
