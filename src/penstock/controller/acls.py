@@ -1,5 +1,10 @@
-"""CreateAcls and DeleteAcls (KIP-801): access rules are made and removed, each checked by itself and all at once."""
+"""CreateAcls and DeleteAcls (KIP-801): access rules are made and removed, each checked by itself and all at once.
 
+Who is told that they are knows that no broker in service decides by the rules of before. That holds for a repetition as
+well, which finds nothing left to do: the first answer may have been lost while a broker was behind.
+"""
+
+from typing import Any
 from uuid import UUID
 
 from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision
@@ -55,7 +60,7 @@ def decide_create_acls(state: ControllerState, request: CreateAclsRequest, now_m
             raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
     except KafkaError as error:
         return Decision([], refusal(request, error))
-    return Decision(list(made.values()), CreateAclsResponse(results=results))
+    return _decided(state, list(made.values()), CreateAclsResponse(results=results))
 
 
 def decide_delete_acls(state: ControllerState, request: DeleteAclsRequest, now_ms: int) -> Decision[DeleteAclsResponse]:
@@ -78,7 +83,14 @@ def decide_delete_acls(state: ControllerState, request: DeleteAclsRequest, now_m
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     except KafkaError as error:
         return Decision([], refusal(request, error))
-    return Decision(list(gone.values()), DeleteAclsResponse(filter_results=results))
+    return _decided(state, list(gone.values()), DeleteAclsResponse(filter_results=results))
+
+
+def _decided(state: ControllerState, records: list[MetadataRecord], reply: Any) -> Decision[Any]:
+    for broker in state.image.brokers.values() if records else ():
+        if broker.fenced:
+            state.heartbeats.loses(broker.node_id, state.next_offset + len(records) - 1)
+    return Decision(records, reply, waits_for_brokers=True)
 
 
 def _check_authorizer(state: ControllerState) -> None:

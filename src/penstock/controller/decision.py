@@ -47,6 +47,8 @@ class Decision(Value, Generic[ReplyT]):
     records: list[MetadataRecord]
     reply: ReplyT
     upgrade: QuorumUpgrade | None = None
+    waits_for_brokers: bool = False
+    """The reply goes out when all brokers in service have applied the records, and all that was before them."""
 
     def parts(self) -> Iterator[list[MetadataRecord]]:
         """The records of a decision on a large command, in parts that hold each on their own: whole topics, say.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.controller.cluster import active_controller, carry_out
+from tests.unit.controller.cluster import active_controller, carry_out, heartbeat
 
 from penstock.controller.controller import Controller
 from penstock.controller.decisions import is_large
@@ -126,3 +126,14 @@ def test_too_many_at_once_are_refused_whole(monkeypatch: pytest.MonkeyPatch) -> 
     results = carry_out(node, DeleteAclsRequest(filters=[ANY])).filter_results
     assert [result.error_code for result in results] == [ErrorCode.INVALID_REQUEST]
     assert len(there(node)) == 3
+
+
+def test_a_fenced_broker_comes_back_with_the_rules_alone() -> None:
+    node = active_controller(1, 2, has_authorizer=True)
+    carry_out(node, heartbeat(node, 2, want_fence=True))
+    before = node.state.next_offset - 1
+    assert made(node, RULE) == [0]
+    carry_out(node, heartbeat(node, 2, current_metadata_offset=before))
+    assert not node.image.brokers[2].active, "it goes by the old rules, and who made new ones was told that they hold"
+    carry_out(node, heartbeat(node, 2))
+    assert node.image.brokers[2].active
