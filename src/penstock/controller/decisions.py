@@ -64,7 +64,7 @@ def is_large(command: Any, image: ClusterImage) -> bool:
     if key == ApiKey.ELECT_LEADERS and command.topic_partitions is None:
         counts = iter((len(image.topics),))
     if key == ApiKey.DELETE_ACLS:
-        counts = iter((len(image.security.access_rules),))
+        counts = chain(counts, (len(image.security.access_rules),))
     return any(many > MANY for many in accumulate(counts))
 
 
