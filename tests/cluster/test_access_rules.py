@@ -9,6 +9,7 @@ from tests.cluster.nodes_in_a_loop import BOTH, nodes
 
 from penstock.client.admin.topics import NewTopic
 from penstock.metadata.configs.protection import STANDARD_AUTHORIZER
+from penstock.metadata.image import ClusterImage
 from penstock.protocol.acls import CLUSTER_NAME, AclBinding, Operation, PatternType, Permission, Resource
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
@@ -25,6 +26,11 @@ def allowed(operation: Operation, resource: Resource, name: str) -> AclBinding:
     return AclBinding(resource, name, PatternType.LITERAL, "User:ANONYMOUS", "*", operation, Permission.ALLOW)
 
 
+def _are_in_sync(image: ClusterImage) -> bool:
+    topic = image.topics.get("flights")
+    return topic is not None and {*topic.partitions[0].isr} == {1, 2}
+
+
 async def test_what_a_client_asks_of_any_broker_is_judged_by_its_own_rights(tmp_path: Path) -> None:
     async with nodes(tmp_path, {1: BOTH, 2: "broker"}, **SETTINGS) as cluster, cluster.admin(2) as admin:
         alter = allowed(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME)
@@ -37,7 +43,7 @@ async def test_what_a_client_asks_of_any_broker_is_judged_by_its_own_rights(tmp_
         with pytest.raises(KafkaError) as raised:
             await admin.topics.create(NewTopic(name="gates", partitions=1, replication_factor=2))
         assert raised.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        await cluster.until_everywhere(lambda image: {2, 1} == {*image.topics["flights"].partitions[0].isr})
+        await cluster.until_everywhere(_are_in_sync)
         asked = FindCoordinatorRequest(key="g", coordinator_keys=["g"])
         await admin.cluster.to_node(2, asked, FindCoordinatorResponse)  # the broker asks for a topic, for itself
         await cluster.until_everywhere(lambda image: CONSUMER_OFFSETS in image.topics)
