@@ -67,8 +67,12 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/partitions/replicas.py": {
         "penstock.node.partitions.consensus_partition": "1; most nodes have no storage group"
     },
+    "penstock/node/controlling/driver.py": {
+        "penstock.node.controlling.seen_by_brokers": "1; only changes of access rules wait for brokers"
+    },
     "penstock/node/assembly/quorum_start.py": {
         "penstock.node.controlling.policies": "15; most controllers have no policy",
+        "penstock.node.quorum.standard_authorizer": "4; most nodes have no authorizer",
         "penstock.node.controlling.transfer": "1; a single node has no successor",
         "penstock.node.assembly.links": "30; a single node has no peers",
     },

@@ -18,6 +18,7 @@ from tests.wire.raw_client import RawClient
 from tests.wire.raw_members import Member
 
 from penstock.cli.main import COMMANDS, main
+from penstock.metadata.configs.protection import STANDARD_AUTHORIZER
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -41,8 +42,13 @@ PRINT_NOTHING_OF_A_CLUSTER = {
     "start": "its log is read below",
     "worker": "as start",
 }
+RULES = (f"authorizer.class.name={STANDARD_AUTHORIZER}", "allow.everyone.if.no.acl.found=true")
 GROUP = ("--group", WORD)
 CALLS: dict[str, list[tuple[str, ...]]] = {
+    "acls": [
+        ("--add", "--transactional-id", WORD, "--allow-principal", f"User:{WORD}", "--allow-host", WORD),
+        ("--list",),
+    ],
     "balance": [("plan",)],
     "broker-api-versions": [()],
     "cluster": [("describe",), ("list-endpoints",), ("api-versions",)],
@@ -101,7 +107,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
     config.write_text(f"node.id=1\nlog.dirs={directory}/data\nlisteners=PLAINTEXT://:2,C://127.0.0.1:1\n{roles}")
     records = directory / "records.json"
     records.write_text(json.dumps({"partitions": [{"topic": WORD, "partition": 0, "offset": 0}]}))
-    own = (f"broker.rack=rack {ESCAPE}", f"log.dirs={directory}/data", "offsets.topic.num.partitions=1")
+    own = (f"broker.rack=rack {ESCAPE}", f"log.dirs={directory}/data", "offsets.topic.num.partitions=1", *RULES)
     settings = [*ANY_PORT, *(part for one in own for part in ("--set", one))]
     with started(directory, *settings, "--worker", "--worker-port", "0", "--log-level", "info") as node:
         said = list(node.said)

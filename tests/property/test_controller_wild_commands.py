@@ -13,6 +13,7 @@ from uuid import UUID
 from tests.property.mutations import wild
 from tests.unit.controller.cluster import CLUSTER, join, registration
 from tests.unit.controller.storage_groups import cluster
+from tests.unit.controller.test_acls import ANY, RULE
 
 from penstock.controller.controller import Controller
 from penstock.controller.decisions import DECISIONS
@@ -31,11 +32,13 @@ from penstock.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from penstock.protocol.messages.create_acls import CreateAclsRequest
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
+from penstock.protocol.messages.delete_acls import DeleteAclsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
@@ -63,6 +66,8 @@ def commands(controller: Controller) -> Iterator[Message]:
     yield from of_nodes(epoch)
     yield from of_topics()
     yield from of_configs()
+    yield CreateAclsRequest(creations=[RULE, RULE.replace(host="10.0.0.0/8")])
+    yield DeleteAclsRequest(filters=[ANY, ANY.replace(resource_name_filter="flights", pattern_type_filter=2)])
     yield from of_partitions(epoch, TOPIC_ID if known is None else known.topic_id)
 
 
@@ -153,7 +158,7 @@ def test_every_command_is_decided_and_written() -> None:
     random = Random(20261121)
     asked: Counter[type[Message]] = Counter()
     for _ in range(COMMANDS // COMMANDS_OF_ONE_CONTROLLER):
-        controller = cluster()
+        controller = cluster(has_authorizer=True)
         assert controller.image.cluster_id == CLUSTER
         for number in range(COMMANDS_OF_ONE_CONTROLLER):
             # Ticks go on all the while, so brokers fall silent and are fenced.

@@ -47,6 +47,8 @@ class Decision(Value, Generic[ReplyT]):
     records: list[MetadataRecord]
     reply: ReplyT
     upgrade: QuorumUpgrade | None = None
+    waits_for_brokers: bool = False
+    """The reply goes out when all brokers in service have applied the records, and all that was before them."""
 
     def parts(self) -> Iterator[list[MetadataRecord]]:
         """The records of a decision on a large command, in parts that hold each on their own: whole topics, say.
@@ -113,6 +115,8 @@ class ControllerSettings(Value):
     leader_balance: BalanceSettings = BalanceSettings()
     unused_limits_ms: int = 10_000
     """How long limits of moves stay when nothing is on the move any more."""
+    has_authorizer: bool = False
+    """Without one access rules are not made: they would be obeyed by nobody."""
     unclean_election_interval_ms: int | None = None
     """How often partitions without a leader are looked through for unclean elections; None: never."""
 
@@ -140,6 +144,12 @@ class ControllerState:
     def __post_init__(self) -> None:
         self.heartbeats = Heartbeats(self.settings.broker_session_timeout_ms, self.settings.node_id)
         self.balancer = Balancer(self.settings.leader_balance)
+
+    def new_rule_id(self) -> UUID:
+        while True:
+            rule_id = UUID(int=self.chance.getrandbits(128), version=4)
+            if rule_id not in self.image.security.access_rules:
+                return rule_id
 
     def new_topic_id(self) -> UUID:
         """No other topic has it, and no command line takes its text for an option."""

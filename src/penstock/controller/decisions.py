@@ -40,6 +40,8 @@ DECISIONS: Final[dict[AnyApiKey, str]] = {
     OwnApiKey.HAND_OVER_LEADER: "penstock.controller.hand_over_leader:decide_hand_over_leader",
     OwnApiKey.CLAIM_STORAGE_GROUP: "penstock.controller.claim_storage_group:decide_claim_storage_group",
     OwnApiKey.CREATE_STORAGE_GROUP: "penstock.controller.create_storage_group:decide_create_storage_group",
+    ApiKey.CREATE_ACLS: "penstock.controller.acls:decide_create_acls",
+    ApiKey.DELETE_ACLS: "penstock.controller.acls:decide_delete_acls",
     ApiKey.UPDATE_FEATURES: "penstock.controller.update_features:decide_update_features",
 }
 """As `module:function`."""
@@ -61,6 +63,8 @@ def is_large(command: Any, image: ClusterImage) -> bool:
         counts = chain(counts, (len(topic.partitions) for topic in _deleted(command, image)))
     if key == ApiKey.ELECT_LEADERS and command.topic_partitions is None:
         counts = iter((len(image.topics),))
+    if key == ApiKey.DELETE_ACLS:
+        counts = chain(counts, (len(image.security.access_rules),))
     return any(many > MANY for many in accumulate(counts))
 
 

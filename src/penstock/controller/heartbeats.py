@@ -149,7 +149,7 @@ class Heartbeats:
             self._draft.unfinished[broker_id] = True
 
     def loses(self, broker_id: int, offset: int) -> None:
-        """A fenced broker loses what it led, by records up to this offset."""
+        """A fenced broker loses what it led, or rights of its clients, by records up to this offset."""
         self._draft.lost_until[broker_id] = offset
 
     def knows(self, session: Session, broker: BrokerImage) -> bool:

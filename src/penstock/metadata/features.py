@@ -66,6 +66,8 @@ DIRECTORY_LEVEL: Final = 17
 
 CORDONED_LEVEL: Final = 30
 """From this level of metadata.version on brokers say which directories are to get no new replicas (4.3-IV0)."""
+CIDR_LEVEL: Final = 32
+"""From this level of metadata.version on access rules may name networks (4.4-IV1, KIP-1276)."""
 CONTROLLER_UNREGISTRATION_LEVEL: Final = 33
 """From this level of metadata.version on controllers' registrations can be taken away (4.4-IV2, KIP-1312)."""
 

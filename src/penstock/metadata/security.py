@@ -1,6 +1,7 @@
 """Users, rights and quotas as the metadata log has them: SCRAM credentials, ACLs, delegation tokens, client quotas.
 
-They are kept as the records that set them, go into snapshots, and are shown; nothing acts on them yet.
+They are kept as the records that set them, go into snapshots, and are shown. Where a node has an authorizer it obeys
+the ACLs; nothing acts on the others yet.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,9 +19,14 @@ from penstock.metadata.security_records import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
+from penstock.protocol.acls import AclBinding
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
 """Types with names, ordered by type; no name stands for the default."""
+
+
+def binding_of(record: AccessControlEntryRecord) -> AclBinding:
+    return AclBinding(*(getattr(record, name) for name in AclBinding._fields))
 
 
 @dataclass
@@ -30,6 +36,8 @@ class SecurityImage:
     scram_credentials: dict[tuple[int, str], UserScramCredentialRecord] = field(default_factory=dict)
     """By mechanism (1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512) and user."""
     access_rules: dict[UUID, AccessControlEntryRecord] = field(default_factory=dict)
+    rule_ids: dict[AclBinding, UUID] = field(default_factory=dict)
+    """By what they say."""
     delegation_tokens: dict[str, DelegationTokenRecord] = field(default_factory=dict)
     client_quotas: dict[tuple[QuotaEntity, str], ClientQuotaRecord] = field(default_factory=dict)
     """The keys are entity and limit."""
@@ -37,10 +45,19 @@ class SecurityImage:
     def apply(self, record: MetadataRecord) -> None:
         table, key_of = _TABLES[type(record)]
         entries: dict[object, MetadataRecord] = getattr(self, table)
+        if table == "access_rules":
+            self._note_rule(record)
         if isinstance(record, _REMOVALS) or (isinstance(record, ClientQuotaRecord) and record.remove):
             entries.pop(key_of(record), None)
         else:
             entries[key_of(record)] = record
+
+    def _note_rule(self, record: Any) -> None:
+        before = self.access_rules.get(record.id)
+        if before is not None and self.rule_ids.get(binding_of(before)) == record.id:
+            del self.rule_ids[binding_of(before)]
+        if isinstance(record, AccessControlEntryRecord):
+            self.rule_ids[binding_of(record)] = record.id
 
     def records(self) -> Iterator[MetadataRecord]:
         yield from self.client_quotas.values()

@@ -73,9 +73,9 @@ def append(*values: bytes) -> Callable[[Path], None]:
 
 
 @asynccontextmanager
-async def running(tmp_path: Path) -> AsyncIterator[tuple[RunningNode, Connection]]:
+async def running(tmp_path: Path, **settings: str) -> AsyncIterator[tuple[RunningNode, Connection]]:
     """A node on these directories, and a connection to it."""
-    node = await start_node(config(tmp_path))
+    node = await start_node(config(tmp_path, **settings))
     connection = await connect(Address("127.0.0.1", node.endpoints[0].port), ClientSettings())
     try:
         yield node, connection

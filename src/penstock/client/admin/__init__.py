@@ -4,14 +4,15 @@
         await admin.topics.create(NewTopic(name="flights", partitions=12))
         print(await admin.groups.describe("reports"))
 
-Topics, their replicas, configurations, groups, features and the metadata quorum each have a part of their own; the
-cluster itself and its disks are here.
+Topics, their replicas, configurations, groups, access rules, features and the metadata quorum have parts of their own;
+the cluster itself and its disks are here.
 """
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Self
 
+from penstock.client.admin.acls import AclAdmin
 from penstock.client.admin.configs import ConfigAdmin
 from penstock.client.admin.features import FeatureAdmin
 from penstock.client.admin.groups import GroupAdmin
@@ -114,6 +115,7 @@ class Admin:
         self.features = FeatureAdmin(self.cluster)
         self.quorum = QuorumAdmin(self.cluster)
         self.storage_groups = StorageGroupAdmin(self.cluster)
+        self.acls = AclAdmin(self.cluster)
 
     async def __aenter__(self) -> Self:
         await self.cluster.start()

@@ -23,7 +23,16 @@ from penstock.metadata.configs.definitions import ConfigValue, parse_value
 from penstock.metadata.configs.effective import ConfigSource, Layers, broker_text
 from penstock.metadata.configs.listener_keys import parse_listener_value
 from penstock.metadata.configs.pairs import ADDRESS_LIMITS_KEY, parse_address_limits
-from penstock.metadata.configs.protection import IGNORED_KEY, asks
+from penstock.metadata.configs.protection import (
+    AUTHORIZED,
+    IGNORED_KEY,
+    STANDARD_AUTHORIZER,
+    SUPER_USERS_KEY,
+    asks,
+    check_node_listeners,
+    parse_super_users,
+    unproven_nodes,
+)
 from penstock.metadata.configs.settings import BrokerSettings
 
 EMBEDDED_DEFAULTS: dict[str, str] = {
@@ -70,6 +79,8 @@ class BrokerConfig(BrokerSettings, Addresses):
             parse_listener_value(name, text, self.listener_names)
         check_rules(self.value)
         check_cordoned(self.cordoned_log_dirs, self.log_dirs)
+        check_node_listeners(self.node_listeners, self.listener_names)
+        parse_super_users(self.super_users)
 
     @classmethod
     def embedded(cls, overrides: Mapping[str, str] | None = None) -> "BrokerConfig":
@@ -112,6 +123,26 @@ class BrokerConfig(BrokerSettings, Addresses):
         return self.leader_lease_on_quorum_loss == REFUSE
 
     @property
+    def has_authorizer(self) -> bool:
+        """Whether access rules are obeyed."""
+        return self.authorizer_class_name == STANDARD_AUTHORIZER
+
+    @property
+    def node_listeners(self) -> tuple[str, ...]:
+        """They are reached by nodes alone."""
+        return tuple(name.strip().upper() for name in self.penstock_authorizer_node_listeners)
+
+    @property
+    def asking(self) -> Mapping[str, str]:
+        """What the file sets, without what the authorizer sees to."""
+        return {name: text for name, text in self.static.items() if not (self.has_authorizer and name in AUTHORIZED)}
+
+    @property
+    def is_alone(self) -> bool:
+        """No other node can join this one."""
+        return self.is_broker and self.is_controller and not self.controller_listeners
+
+    @property
     def metadata_dir(self) -> str:
         return (self.text("metadata.log.dir") or "").strip() or self.log_dirs[0]
 
@@ -126,7 +157,12 @@ class BrokerConfig(BrokerSettings, Addresses):
             if warning is not None and (self.penstock_security_ignored or not asks(name, text)):
                 yield warning
         yield from (f"{what} is not opened: {IGNORED_KEY} is set" for what in self.unopened)
-        if self.is_broker and self.is_controller and not self.controller_listeners:  # no other node can join this one
+        if self.has_authorizer and not self.is_alone:
+            between = (*([self.inter_broker_listener_name] if self.is_broker else ()), *self.controller_listener_names)
+            yield from unproven_nodes(between, parse_super_users(self.super_users), self.node_listeners)
+        elif self.penstock_security_ignored and self.super_users and not self.has_authorizer:
+            yield f"{SUPER_USERS_KEY} has no effect without an authorizer"
+        if self.is_alone:
             yield from single_node_warnings(self.static, self.value)
 
     def _load(self) -> None:

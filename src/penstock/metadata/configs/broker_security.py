@@ -7,7 +7,12 @@ penstock.security.ignored boolean false * fixed high
     | Whether this node starts, and serves everybody, although keys or the metadata ask for protection that is not there
     | yet: access rules, SCRAM users, delegation tokens, listeners with TLS or SASL. Such listeners are not opened.
     | A key of Penstock's own.
-authorizer.class.name string "" * fixed low | The class that decides who may do what.
+authorizer.class.name string "" * fixed low
+    | Who decides who may do what: nobody, or the access rules in the metadata, by the name of Kafka's class:
+    | org.apache.kafka.metadata.authorizer.StandardAuthorizer.
+penstock.authorizer.node.listeners list "" * fixed medium
+    | Names of listeners that only nodes can reach: without authentication, a connection there is taken for a node's.
+    | A key of Penstock's own.
 principal.builder.class class org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder \
     * broker medium
     | The class that names the user of a connection.

@@ -5,13 +5,21 @@ unless `penstock.security.ignored` says so. All other keys of security say how a
 a listener of another protocol than PLAINTEXT, asks for; a test names them, so that a new key has to be thought of.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from penstock.metadata.configs.definitions import ConfigError
 from penstock.metadata.configs.listener_keys import PREFIX
 
 IGNORED_KEY: Final = "penstock.security.ignored"
 PLAINTEXT: Final = "PLAINTEXT"
+AUTHORIZER_KEY: Final = "authorizer.class.name"
+SUPER_USERS_KEY: Final = "super.users"
+NODE_LISTENERS_KEY: Final = "penstock.authorizer.node.listeners"
+AUTHORIZED: Final = (AUTHORIZER_KEY, SUPER_USERS_KEY)
+"""They ask for protection, and get it from the authorizer that is there."""
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+ANONYMOUS: Final = "User:ANONYMOUS"
 OF_LISTENERS: Final = "ssl.client.auth"
 """The key that a single listener may have, whatever its name is."""
 
@@ -21,8 +29,8 @@ def _is_set(value: str) -> bool:
 
 
 ASKS: Final[Mapping[str, Callable[[str], bool]]] = {
-    "authorizer.class.name": _is_set,
-    "super.users": _is_set,
+    AUTHORIZER_KEY: _is_set,
+    SUPER_USERS_KEY: _is_set,
     "ssl.client.auth": lambda value: value == "required",
     "security.inter.broker.protocol": lambda value: value != PLAINTEXT,
 }
@@ -41,3 +49,29 @@ def asks(name: str, text: str) -> bool:
     is_of_listener = name.startswith(PREFIX) and name.endswith(f".{OF_LISTENERS}")
     rule = ASKS.get(OF_LISTENERS if is_of_listener else name)
     return rule is not None and rule(text.strip())
+
+
+def parse_super_users(text: str) -> tuple[str, ...]:
+    """Principals with semicolons between them. Raises ConfigError."""
+    users = tuple(user.strip() for user in text.split(";") if user.strip())
+    for user in users:
+        if ":" not in user:
+            raise ConfigError(SUPER_USERS_KEY, text, f"a type before each name, as in User:{user}")
+    return users
+
+
+def check_node_listeners(wanted: Sequence[str], known: Sequence[str]) -> None:
+    """Raises ConfigError for a listener that is none of this node's."""
+    for name in wanted:
+        if name not in known:
+            raise ConfigError(NODE_LISTENERS_KEY, name, f"names of listeners: {', '.join(known)}")
+
+
+def unproven_nodes(between_nodes: Sequence[str], super_users: Sequence[str], trusted: Sequence[str]) -> Iterator[str]:
+    """Warnings about listeners on which an authorizer cannot tell a node from a client."""
+    for name in dict.fromkeys(between_nodes):
+        if name not in trusted and ANONYMOUS not in super_users:
+            yield (
+                f"nodes come to the listener {name} as {ANONYMOUS}, which is not in {SUPER_USERS_KEY} and needs a right"
+                f" to CLUSTER_ACTION there: if only nodes can reach the listener, put it into {NODE_LISTENERS_KEY}"
+            )

@@ -21,6 +21,12 @@ class BrokerSettings:
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
 
+    # access rules
+    allow_everyone_if_no_acl_found: bool
+    authorizer_class_name: str
+    penstock_authorizer_node_listeners: tuple[str, ...]
+    super_users: str
+
     # the quorum, and brokers as the controller sees them
     broker_heartbeat_interval_ms: int
     broker_session_refused_timeout_ms: int

@@ -35,11 +35,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "connection.failed.authentication.delay.ms",
     ),
     "delegation tokens are not there yet": ("delegation.token.",),
-    "access rules are not there yet: every client may do everything": (
-        "authorizer.class.name",
-        "super.users",
-        "allow.everyone.if.no.acl.found",
-    ),
     "every client is User:ANONYMOUS for now": ("principal.builder.class",),
     "quotas are not there yet": (
         "client.quota.callback.class",

@@ -4,7 +4,8 @@ Brokers hand on what clients ask, controllers let their controller decide. An AP
 that has a file of its own there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pkgutil import resolve_name
 from typing import Any, Final
 
 from penstock.metadata.resources import ResourceType
@@ -15,7 +16,6 @@ from penstock.node.serving.access import (
     ALTER_CLUSTER,
     ALTER_TOPIC,
     CLUSTER_ACTION,
-    CLUSTER_NAME,
     CREATE_IN_CLUSTER,
     CREATE_TOPIC,
     DELETE_IN_CLUSTER,
@@ -23,12 +23,12 @@ from penstock.node.serving.access import (
     DESCRIBE_CLUSTER,
     DESCRIBE_TOPIC,
     DESCRIBE_TOPIC_CONFIGS,
-    Operation,
-    Resource,
     Right,
 )
 from penstock.node.serving.handler import Handler, RequestContext
 from penstock.node.serving.rules import BETWEEN_NODES, Asking, Each, Rule, Told, Whole, topic_of
+from penstock.node.serving.slices import Steps
+from penstock.protocol.acls import CLUSTER_NAME, Operation, Resource
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey
@@ -50,6 +50,8 @@ class Row(Value):
     rule: Rule
     listeners: int
     sentence: str
+    steps: str = ""
+    """Where a node answers by itself, `module:function` of how; it is loaded when the first request comes."""
 
 
 _CONFIGURED: Final = {
@@ -163,6 +165,13 @@ ROWS: Final = (
         "a controller that has caught up as an observer shall vote (KIP-853)"),
     Row(ApiKey.REMOVE_RAFT_VOTER, (0, 0), ALTER, BROKERS,
         "a controller shall vote no longer (KIP-853)"),
+    Row(ApiKey.DESCRIBE_ACLS, (1, 3), DESCRIBE, BOTH,
+        "the access rules that a filter matches, by what they are about",
+        "penstock.node.api.describe_acls:describe_acls"),
+    Row(ApiKey.CREATE_ACLS, (1, 3), ALTER, BOTH,
+        "access rules are made; one that is there already stays as it is"),
+    Row(ApiKey.DELETE_ACLS, (1, 3), ALTER, BOTH,
+        "the access rules that filters match are removed, and told"),
     Row(OwnApiKey.BALANCE_LEADERS, (0, 0), ALTER, BOTH,
         "leadership goes to preferred replicas, one partition at a time; an API of our own"),
     Row(OwnApiKey.HAND_OVER_LEADER, (0, 0), BETWEEN_NODES, CONTROLLERS,
@@ -176,9 +185,9 @@ ROWS: Final = (
 )
 # fmt: on
 
-HANDED_ON: Final = frozenset(row.key for row in ROWS if row.rule is not BETWEEN_NODES)
+HANDED_ON: Final = frozenset(row.key for row in ROWS if row.rule is not BETWEEN_NODES and not row.steps)
 """What may stand in an envelope: clients may ask it of any broker, and only the controller can do it."""
-RULES: Final = {row.key: row.rule for row in ROWS if row.listeners & CONTROLLERS}
+RULES: Final = {row.key: row.rule for row in ROWS if row.listeners & CONTROLLERS and not row.steps}
 """The rules by which the controller judges what it decides."""
 OF_NODES: Final = frozenset(row.key for row in ROWS if row.rule is BETWEEN_NODES)
 """What nodes ask the controller for themselves."""
@@ -190,9 +199,18 @@ def passed_by(listeners: int) -> Mapping[int, Handler]:
     function = _hand_on if hands_on else _decide
     return {
         row.key: Handler(row.key, *row.versions, function, row.rule, pipelined=not hands_on, hands_on=hands_on)
+        if not row.steps
+        else Handler(row.key, *row.versions, _answered_by(row.steps), row.rule)
         for row in ROWS
         if row.listeners & listeners
     }
+
+
+def _answered_by(name: str) -> Callable[..., Steps[Any]]:
+    def answer(node: Broker | ControllerNode, context: RequestContext, request: Message) -> Steps[Any]:
+        return (yield from resolve_name(name)(node, context, request))
+
+    return answer
 
 
 async def _hand_on(broker: Broker, context: RequestContext, request: Message) -> Message:

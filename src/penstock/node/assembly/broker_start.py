@@ -95,6 +95,7 @@ class BrokerParts:
             GroupCoordinator(config, self._host_context(table), environment.random),
             handlers=load_handlers(),
             quorum=parts.quorum,
+            authorizer=parts.authorizer,
         )
         self.group_keeper = GroupKeeper(context, groups, neighbours)
         self.replica_directories = ReplicaDirectories(context, self.replicas.misplaced)

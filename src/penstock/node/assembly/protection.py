@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 BY_METADATA: Final = "the cluster's metadata ask"
 ASKS: Final[Mapping[str, str]] = {
-    "access_rules": "access rules (ACLs)",
+    "access_rules": "access rules (ACLs), which authorizer.class.name makes this node obey",
     "scram_credentials": "SCRAM credentials",
     "delegation_tokens": "delegation tokens",
 }
@@ -49,7 +49,7 @@ class UnprotectedError(Exception):
 
 def check_keys(config: BrokerConfig) -> None:
     """Raises UnprotectedError for what the node's file asks for."""
-    _check("the configuration asks", [*config.unserved, *asked_by_keys(config.static)], config)
+    _check("the configuration asks", [*config.unserved, *asked_by_keys(config.asking)], config)
 
 
 def check_metadata(image: ClusterImage, config: BrokerConfig) -> None:
@@ -59,13 +59,13 @@ def check_metadata(image: ClusterImage, config: BrokerConfig) -> None:
     before it serves.
     """
     if config.is_controller:
-        _check(BY_METADATA, list(asked_by_metadata(image, config.node_id)), config)
+        _check(BY_METADATA, list(asked_by_metadata(image, config)), config)
 
 
-def asked_by_metadata(image: ClusterImage, node_id: int) -> Iterator[str]:
+def asked_by_metadata(image: ClusterImage, config: BrokerConfig) -> Iterator[str]:
     """What asks for protection, in words; the configs of this node count, of registered brokers, and of all brokers."""
-    yield from _there(image, ASKS)
-    for name in dict.fromkeys(("", str(node_id), *map(str, image.brokers))):
+    yield from _there(image, {name: ASKS[name] for name in ASKS if name != "access_rules" or not config.has_authorizer})
+    for name in dict.fromkeys(("", str(config.node_id), *map(str, image.brokers))):
         of = f"broker {name}" if name else "all brokers"
         yield from (f"{setting} of {of}" for setting in asked_by_keys(image.config_of(ResourceType.BROKER, name)))
 
@@ -90,7 +90,8 @@ class Watch:
         self._config = config
         self._fail = fail
         self._said = ""
-        self._has_begun = False
+        self.has_begun = False
+        """Whether this node has all metadata."""
         self._has_namesake = False
         """Whether there is a topic of the metadata log's name."""
         log.add_listener(self._on_records, self._look)
@@ -99,7 +100,7 @@ class Watch:
 
     def begin(self) -> None:
         """This node leads the quorum, or has caught up with a leader: it knows what held a moment ago."""
-        self._has_begun = True
+        self.has_begun = True
         self._look()
 
     def _on_leader(self, leader_id: int | None, epoch: int) -> None:
@@ -112,9 +113,9 @@ class Watch:
 
     def _look(self) -> None:
         """The cost does not depend on topics."""
-        if not self._has_begun:
+        if not self.has_begun:
             return
-        asked = list(asked_by_metadata(self._image, self._config.node_id))
+        asked = list(asked_by_metadata(self._image, self._config))
         try:
             _check(BY_METADATA, asked, self._config)
         except UnprotectedError as error:

@@ -46,6 +46,7 @@ from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
 from penstock.node.roles.controller_node import ControllerNode
+from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.advertise import advertised_endpoints
 from penstock.node.serving.connections import ConnectionLimits, Connections
 from penstock.node.serving.dispatch import Dispatcher
@@ -88,6 +89,7 @@ class QuorumParts:
         self.steady_ms = steady_clock(environment.now_ms)
         self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config), bootstrap)
         self.watch = Watch(self.log, config, self.fail)
+        self.authorizer = _authorizer(config, self.log, self.watch)
         self.controller: ControllerDriver | None = None
         self.controller_node: ControllerNode | None = None
         self._policed: PolicedCommands | None = None
@@ -110,19 +112,7 @@ class QuorumParts:
         self.quorum.on_failure(self.fail)
         self.quorum.register(self.context.metrics)
         if self.controller is not None:
-            self.controller_node = ControllerNode(
-                config=config,
-                node_id=config.node_id,
-                cluster_id=directories.cluster_id,
-                image=image,
-                controller=self._policed or self.controller,
-                quorum=self.quorum,
-                handlers=load_handlers(CONTROLLER_HANDLERS) if listeners else {},
-                hand_over=partial(_hand_over, self.quorum, self.controller),
-                slices=Slices(config.queued_max_request_bytes),
-                metrics=self.context.metrics,
-                now_ms=environment.now_ms,
-            )
+            self.controller_node = self._controller_node(self.controller)
         self.channel = ControllerChannel(
             self.context,
             self.quorum,
@@ -132,6 +122,23 @@ class QuorumParts:
         )
         self._registration = self._registering() if self._listeners else None
         self._probes = self._probing() if self.controller is not None and self._listeners else None
+
+    def _controller_node(self, controller: ControllerDriver) -> ControllerNode:
+        config = self.context.config
+        return ControllerNode(
+            config=config,
+            node_id=config.node_id,
+            cluster_id=self.context.directories.cluster_id,
+            image=self.context.image,
+            controller=self._policed or controller,
+            quorum=self.quorum,
+            handlers=load_handlers(CONTROLLER_HANDLERS) if self._listeners else {},
+            authorizer=self.authorizer,
+            hand_over=partial(_hand_over, self.quorum, controller),
+            slices=Slices(config.queued_max_request_bytes),
+            metrics=self.context.metrics,
+            now_ms=self.context.environment.now_ms,
+        )
 
     @cached_property
     def links(self) -> Links:
@@ -242,6 +249,14 @@ def judges_of(config: BrokerConfig) -> Sequence[Judge]:
     return load_judges(config)
 
 
+def _authorizer(config: BrokerConfig, log: MetadataLog, watch: Watch) -> Authorizer:
+    if not config.has_authorizer:
+        return ALLOW_ALL
+    from penstock.node.quorum.standard_authorizer import standard_authorizer
+
+    return standard_authorizer(config, log, lambda: watch.has_begun)
+
+
 def _policed(controller: ControllerDriver, judges: Sequence[Judge]) -> PolicedCommands:
     from penstock.node.controlling.policies import PolicedCommands
 
@@ -303,6 +318,7 @@ def controller_settings(config: BrokerConfig) -> ControllerSettings:
             timeout_ms=config.leader_balance_move_timeout_ms,
             handover_ms=config.leader_handover_timeout_ms,
         ),
+        has_authorizer=config.has_authorizer,
         unclean_election_interval_ms=config.unclean_leader_election_interval_ms,
     )
 

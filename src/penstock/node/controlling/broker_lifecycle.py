@@ -28,6 +28,7 @@ from uuid import UUID
 from penstock.metadata.features import CORDONED_LEVEL, SUPPORTED_FEATURES, beyond
 from penstock.metadata.image import BrokerImage, ClusterImage, Endpoint
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
+from penstock.metadata.security_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from penstock.node.controlling.commands import ActiveController
 from penstock.node.controlling.lease import BrokerLease
 from penstock.node.quorum.metadata_log import MetadataLog
@@ -117,6 +118,7 @@ class BrokerLifecycle:
         self._lease = lease
         self._identity = identity
         self._controller = controller
+        self._log = log
         self._image = log.image
         self._times = times
         self._on_replaced = on_replaced
@@ -137,8 +139,14 @@ class BrokerLifecycle:
 
     def _applied_records(self, records: Sequence[MetadataRecord]) -> None:
         self._metadata_changed.set()
-        if any(isinstance(record, PartitionChangeRecord) and self._has_new_leader(record) for record in records):
+        if any(self._is_waited_for(record) for record in records):
             self._has_news.set()
+
+    def _is_waited_for(self, record: MetadataRecord) -> bool:
+        """Whether the controller is to hear soon that this broker has applied it."""
+        if isinstance(record, PartitionChangeRecord):
+            return self._has_new_leader(record)
+        return isinstance(record, AccessControlEntryRecord | RemoveAccessControlEntryRecord)
 
     def _has_new_leader(self, record: PartitionChangeRecord) -> bool:
         topic = self._image.topics_by_id.get(record.topic_id) if record.leader >= 0 else None
@@ -269,7 +277,7 @@ class BrokerLifecycle:
         command = BrokerHeartbeatRequest(
             broker_id=self._identity.node_id,
             broker_epoch=self.epoch,
-            current_metadata_offset=self._image.offset,
+            current_metadata_offset=self._log.told_offset,
             want_shut_down=want_shut_down,
             offline_log_dirs=list(self._identity.offline_log_dirs()),
             cordoned_log_dirs=self._cordoned(),

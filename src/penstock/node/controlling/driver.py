@@ -7,6 +7,7 @@
 | a command comes                                | decided at once if active, else refused with NOT_CONTROLLER        |
 | the controller's own deadline comes            | it decides by itself: silent brokers are fenced                    |
 | it is about to be handed over (`transfer`)     | nothing is decided, commands wait                                  |
+| access rules have changed                      | answered when brokers in service have them (`seen_by_brokers`)     |
 
 A command is decided against all decisions before it, committed or not; its records are appended to the metadata log at
 once, so several decisions wait for the same majority. When records are committed, the node's image gets them, then its
@@ -47,6 +48,7 @@ from penstock.protocol.value import Value
 
 if TYPE_CHECKING:
     from penstock.controller.policies import Verdicts
+    from penstock.node.controlling.seen_by_brokers import SeenByBrokers
 
 MAX_QUEUED_COMMANDS = 10_000
 COMMANDS_PER_TURN = 32
@@ -96,6 +98,8 @@ class ControllerDriver:
         self._has_resigned = False
         self._is_holding = False
         self._alarm = Alarm(self._wake, now_ms)
+        self._seen: SeenByBrokers | None = None
+        """Made for the first reply that waits for brokers."""
 
     @property
     def image(self) -> ClusterImage:
@@ -202,6 +206,8 @@ class ControllerDriver:
         if self._controller is not None:
             logger.info("node %d is not the active controller any more, epoch %d", self._node_id, self._epoch)
         self._controller = None
+        if self._seen is not None:
+            self._seen.give_up(KafkaError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE))
         self._alarm.cancel()
 
     # -- deciding -----------------------------------------------------------------------------------------------------
@@ -249,7 +255,7 @@ class ControllerDriver:
         except Exception as error:
             self._refuse(queued, error)
         else:
-            _answer_later(queued, decision, committed)
+            self._answer_later(queued, decision, committed)
 
     def _show_log_to(self, controller: Controller) -> None:
         controller.state.next_offset = self._log.next_offset
@@ -280,7 +286,7 @@ class ControllerDriver:
                     self._fail(committed)
                     raise
                 _forget(committed[:-1])
-                _answer_later(queued, decision, committed[-1])
+                self._answer_later(queued, decision, committed[-1])
         except Exception as error:
             self._refuse(queued, error)
         finally:
@@ -321,6 +327,33 @@ class ControllerDriver:
             raise
         return committed
 
+    def _answer_later(self, queued: _Queued, decision: Decision[Any], committed: asyncio.Future[int]) -> None:
+        logger.debug("%s: %d records, %s", type(queued.command).__name__, len(decision.records), decision.reply)
+        last = self._log.next_offset - 1
+
+        def answer(done: asyncio.Future[int]) -> None:
+            if decision.waits_for_brokers and self._controller is None:
+                self._refuse(queued, KafkaError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE))
+            elif decision.waits_for_brokers and not done.cancelled() and done.exception() is None:
+                self._answer_when_seen(last, queued.reply, decision.reply)
+            else:
+                _answer_when_committed(queued.reply, decision.reply, done)
+            self._look_at_brokers(done)
+
+        committed.add_done_callback(answer)
+
+    def _answer_when_seen(self, offset: int, waiting: asyncio.Future[Any], reply: object) -> None:
+        if self._seen is None:
+            from penstock.node.controlling.seen_by_brokers import SeenByBrokers
+
+            self._seen = SeenByBrokers(self.image)
+        self._seen.answer(offset, waiting, reply)
+
+    def _look_at_brokers(self, _: object) -> None:
+        """What brokers have told, or their going, may be what replies wait for."""
+        if self._seen is not None and self._controller is not None:
+            self._seen.look(self._controller.state.heartbeats)
+
     def _append(self, records: list[MetadataRecord], batch: bytearray | None) -> asyncio.Future[int]:
         return self._log.append(records, self._epoch, batch)
 
@@ -346,7 +379,9 @@ class ControllerDriver:
             self._show_log_to(controller)
             decision = controller.tick(self._now_ms())
             if decision is not None:
-                self._carry_out(controller, decision).add_done_callback(_look_at)
+                committed = self._carry_out(controller, decision)
+                committed.add_done_callback(_look_at)
+                committed.add_done_callback(self._look_at_brokers)
         except KafkaError as error:
             logger.warning("the controller could not carry out what was due: %s", error)
             self._set_timer(not_before_ms=self._now_ms() + RETRY_MS)
@@ -361,11 +396,6 @@ class ControllerDriver:
 def _forget(committed: list[asyncio.Future[int]]) -> None:
     for one in committed:
         one.add_done_callback(_look_at)
-
-
-def _answer_later(queued: _Queued, decision: Decision[Any], committed: asyncio.Future[int]) -> None:
-    logger.debug("%s: %d records, %s", type(queued.command).__name__, len(decision.records), decision.reply)
-    committed.add_done_callback(lambda done: _answer_when_committed(queued.reply, decision.reply, done))
 
 
 def _answer_when_committed(waiting: asyncio.Future[Any], reply: object, committed: asyncio.Future[int]) -> None:

@@ -8,7 +8,7 @@ import ipaddress
 from collections.abc import Mapping, Set
 
 from penstock.node.serving.handler import Handler, RequestContext
-from penstock.node.serving.session import ANONYMOUS, Principal
+from penstock.node.serving.session import NODE, Principal
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError, error_code
 from penstock.protocol.messages.default_principal_data import DefaultPrincipalData
@@ -32,7 +32,7 @@ _PRINCIPAL_VERSION = b"\x00\x00"
 
 def wrap(request: Message, version: int, context: RequestContext | None = None) -> EnvelopeRequest:
     """`context` says which client asked; without it the broker itself did."""
-    correlation_id, client_id, principal, host = 0, None, ANONYMOUS, ""
+    correlation_id, client_id, principal, host = 0, None, NODE, ""
     if context is not None:
         correlation_id, client_id = context.correlation_id, context.client_id
         principal, host = context.session.principal, context.session.client_host

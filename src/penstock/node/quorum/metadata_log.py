@@ -102,6 +102,8 @@ class MetadataLog:
         self._caught_up_listeners: list[Callable[[], None]] = []
         self._transaction = MetadataTransaction()
         self._own: dict[tuple[int, int], Sequence[MetadataRecord]] = {}
+        self._told: int | None = None
+        """The offset before the batch that listeners hear of in steps, while they do."""
         self._bytes_since_snapshot = 0
         self._snapshot_bytes = 0
         self._last_snapshot_ms = now_ms()
@@ -131,6 +133,11 @@ class MetadataLog:
             listeners, self._caught_up_listeners = self._caught_up_listeners, []
             for on_caught_up in listeners:
                 on_caught_up()
+
+    @property
+    def told_offset(self) -> int:
+        """Of the last record that the image has, and all listeners have heard of."""
+        return self.image.offset if self._told is None else self._told
 
     # -- appending ----------------------------------------------------------------------------------------------------
 
@@ -194,6 +201,7 @@ class MetadataLog:
     def _commit(self, batches: bytes) -> Iterator[None]:
         for position, header in iterate_batches(batches):
             records: Sequence[MetadataRecord] = ()
+            self._told = self.image.offset
             if not header.is_control:
                 own = self._own.pop((header.base_offset, header.partition_leader_epoch), None)
                 records = yield from self._apply(batches, position, header, own)
@@ -204,6 +212,7 @@ class MetadataLog:
                 if first:
                     yield None
                 self._tell(records[first : first + RECORDS_PER_STEP])
+            self._told = None
         self._look_whether_caught_up()
         self._snapshot_if_due()
 
@@ -259,6 +268,7 @@ class MetadataLog:
         self.first_records = first_records or self.first_records
         self._transaction = MetadataTransaction()
         self.image.become(image)
+        self._told = None
         self._bytes_since_snapshot, self._snapshot_bytes = 0, size
         for listener in self._listeners:
             try:

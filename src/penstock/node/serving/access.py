@@ -1,49 +1,16 @@
 """Rights, in the words of Kafka's authorisation: who may do what, on what.
 
-An `Authorizer` says it; `RequestContext.allows` is the only place that asks one. Today there is one that allows
-everything.
+An `Authorizer` says it; `RequestContext.allows` is the only place that asks one. Without `authorizer.class.name` it is
+one that allows everything; the other one is in `standard_authorizer`.
 """
 
 from collections.abc import Iterable
-from enum import IntEnum
 from typing import Final, Protocol
 
 from penstock.node.serving.session import Session
+from penstock.protocol.acls import Operation, Resource
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
-
-
-class Operation(IntEnum):
-    """What may be granted or refused, with Kafka's codes."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class Resource(IntEnum):
-    """On what, with Kafka's codes; there is one cluster, the others have names."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-CLUSTER_NAME: Final = "kafka-cluster"
-"""The name of the one cluster in rules."""
 
 _O, _R = Operation, Resource
 
@@ -106,6 +73,10 @@ class Right(Value):
     def refused(self) -> KafkaError:
         return KafkaError(*_REFUSED[self.resource])
 
+
+RIGHTS_ON: Final = {
+    resource: tuple(Right(operation, resource) for operation in some) for resource, some in OPERATIONS_ON.items()
+}
 
 READ_TOPIC: Final = Right(_O.READ, _R.TOPIC)
 WRITE_TOPIC: Final = Right(_O.WRITE, _R.TOPIC)

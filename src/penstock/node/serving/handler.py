@@ -31,20 +31,11 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from penstock.node.serving.access import (
-    ALL_ON,
-    ALLOW_ALL,
-    CLUSTER_NAME,
-    DESCRIBE_CLUSTER,
-    OPERATIONS_ON,
-    Authorizer,
-    Resource,
-    Right,
-    bits,
-)
+from penstock.node.serving.access import ALL_ON, ALLOW_ALL, DESCRIBE_CLUSTER, RIGHTS_ON, Authorizer, Right, bits
 from penstock.node.serving.parts import Names
 from penstock.node.serving.rules import Rule
 from penstock.node.serving.session import Session
+from penstock.protocol.acls import CLUSTER_NAME, Resource
 from penstock.protocol.value import Value
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -68,8 +59,7 @@ class RequestContext:
         """What the client may do with the resource of that name, in bits (KIP-430)."""
         if self.authorizer is ALLOW_ALL:
             return ALL_ON[resource]
-        rights = [Right(operation, resource) for operation in OPERATIONS_ON[resource]]
-        return bits(right.operation for right in rights if self.allows(right, name))
+        return bits(right.operation for right in RIGHTS_ON[resource] if self.allows(right, name))
 
     @property
     def cluster_operations(self) -> int:

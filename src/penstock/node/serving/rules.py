@@ -7,14 +7,17 @@
 | `Told`   | a thing is left out of the answer, or told without what needs the right                          |
 | `Within` | what the handler says: it asks itself, since only it knows what a request is about, or for speed |
 
-A clause only asks `RequestContext.allows`. `judged` is what stands between a decoded request and its handler.
+A clause only asks `RequestContext.allows`. `judged` is what stands between a decoded request and its handler; where a
+request or its answer is about many things, they are judged in slices.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from penstock.node.serving.access import CLUSTER_ACTION, CLUSTER_NAME, DESCRIBE_CLUSTER, Right
+from penstock.node.serving.access import CLUSTER_ACTION, DESCRIBE_CLUSTER, Right
+from penstock.node.serving.slices import Steps
+from penstock.protocol.acls import CLUSTER_NAME
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.requests.refusals import refusal, refused
@@ -49,10 +52,12 @@ class Asking:
 class Clause(Value):
     """A part of what an API asks for; as a text it is told in words."""
 
-    def before(self, asking: Asking) -> None:
-        """Judge the request. Raises KafkaError where all of it is refused."""
+    def before(self, asking: Asking) -> Iterable[None]:
+        """Judge the request, in steps where it names many things. Raises KafkaError where all of it is refused."""
+        return ()
 
-    def after(self, asking: Asking, response: Any) -> None: ...
+    def after(self, asking: Asking, response: Any) -> Iterable[None]:
+        return ()
 
     @property
     def is_about_answers(self) -> bool:
@@ -104,10 +109,11 @@ class Whole(Clause):
     or_any: Right | None = None
     words: str = ""
 
-    def before(self, asking: Asking) -> None:
+    def before(self, asking: Asking) -> Iterable[None]:
         for name in self.names(asking.request):
             if not asking.allows(self.right, name) and (self.or_any is None or not asking.allows(self.or_any, None)):
                 raise self.right.refused()
+        return ()
 
     def __str__(self) -> str:
         rights = f"{self.right}" if self.or_any is None else f"{self.right}, or {self.or_any} for any one"
@@ -136,14 +142,19 @@ class Each(Clause):
     tells_name: bool = False
     words: str = ""
 
-    def before(self, asking: Asking) -> None:
+    def before(self, asking: Asking) -> Iterable[None]:
         if self.unless is not None and asking.allows(self.unless):
             return
         verdicts: dict[tuple[Right, str | None], bool] = {}
         was_refused = len(asking.refused)
         for each in self.fields:
             things = getattr(asking.request, each)
-            kept = [thing for thing in things if self._allowed(asking, thing, verdicts)]
+            kept = []
+            for number, thing in enumerate(things, 1):
+                if self._allowed(asking, thing, verdicts):
+                    kept.append(thing)
+                if not number % THINGS_A_STEP:
+                    yield None
             if len(kept) < len(things):
                 asking.request = asking.request.replace(**{each: kept})
         if len(asking.refused) > was_refused:
@@ -183,11 +194,13 @@ class Told(Clause):
     hide: Callable[[Any], None] | None = None
     words: str = "is left out"
 
-    def after(self, asking: Asking, response: Any) -> None:
+    def after(self, asking: Asking, response: Any) -> Iterable[None]:
         if self.unless is not None and asking.allows(self.unless):
             return
         left = []
-        for thing in getattr(response, self.field):
+        for number, thing in enumerate(getattr(response, self.field), 1):
+            if not number % THINGS_A_STEP:
+                yield None
             if asking.allows(self.right, self.name(thing)):
                 left.append(thing)
             elif self.hide is not None:
@@ -214,6 +227,8 @@ class Within(Clause):
         return f"{self.right} {self.words}"
 
 
+THINGS_A_STEP: Final = 32
+
 NOTHING: Final = (Nothing(),)
 OPERATIONS: Final = Within(DESCRIBE_CLUSTER, "to be told what may be done with the cluster")
 BETWEEN_NODES: Final = (BetweenNodes(CLUSTER_ACTION),)
@@ -222,29 +237,54 @@ BETWEEN_NODES: Final = (BetweenNodes(CLUSTER_ACTION),)
 def judged(rule: Rule, answer: Callable[[Any], Any], node: Any, context: Asker, request: Any) -> Any:
     """What `answer` makes of the part of the request that the client has the rights for, and refusals of the rest."""
     asking = Asking(node, context, request)
+    over = node.slices.answer(_before(rule, asking, request))
+    if hasattr(over, "__await__"):
+        return _answered_later(over, rule, answer, asking)
+    return _answered(rule, answer, asking) if over is None else over
+
+
+def _before(rule: Rule, asking: Asking, request: Any) -> Steps[Any]:
+    """The whole answer, where nothing is left to ask the handler for."""
     try:
         for clause in rule:
-            clause.before(asking)
+            yield from clause.before(asking)
     except KafkaError as error:
         return refusal(request, error)
     if asking.is_over:
-        return _completed(rule, asking, api_of_request(request).response_class())
+        return (yield from _completed(rule, asking, api_of_request(request).response_class()))
+    return None
+
+
+def _answered(rule: Rule, answer: Callable[[Any], Any], asking: Asking) -> Any:
     reply = answer(asking.request)
     if not any(clause.is_about_answers for clause in rule):
         return reply
-    return _later(rule, asking, reply) if hasattr(reply, "__await__") else _completed(rule, asking, reply)
+    if hasattr(reply, "__await__"):
+        return _completed_later(rule, asking, reply)
+    return asking.node.slices.answer(_completed(rule, asking, reply))
 
 
-async def _later(rule: Rule, asking: Asking, reply: Awaitable[Any]) -> Any:
-    return _completed(rule, asking, await reply)
+async def _answered_later(judging: Awaitable[Any], rule: Rule, answer: Callable[[Any], Any], asking: Asking) -> Any:
+    over = await judging
+    return await _now_or_later(_answered(rule, answer, asking)) if over is None else over
 
 
-def _completed(rule: Rule, asking: Asking, response: Any) -> Any:
+async def _completed_later(rule: Rule, asking: Asking, reply: Awaitable[Any]) -> Any:
+    return await _now_or_later(asking.node.slices.answer(_completed(rule, asking, await reply)))
+
+
+async def _now_or_later(reply: Any) -> Any:
+    return await reply if hasattr(reply, "__await__") else reply
+
+
+def _completed(rule: Rule, asking: Asking, response: Any) -> Steps[Any]:
     for clause in rule:
-        clause.after(asking, response)
-    for where, thing, error, name in asking.refused:
+        yield from clause.after(asking, response)
+    for number, (where, thing, error, name) in enumerate(asking.refused, 1):
         item = refused(response, where, thing, error)
         if name is not None:
             item.name = name
         getattr(response, where).append(item)
+        if not number % THINGS_A_STEP:
+            yield None
     return response

@@ -22,6 +22,9 @@ class Principal(Value):
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 """A client that has not authenticated. On a listener without authentication that is every client."""
 
+NODE: Final = Principal("Node", "broker")
+"""A node that asks for itself in an envelope; no client has a principal of this type."""
+
 
 class Session(Value):
     """The other end of a connection: its address, its listener, its principal and the mechanism that proved it.

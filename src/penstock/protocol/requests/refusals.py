@@ -39,8 +39,10 @@ _NONE: Final = dict.fromkeys(("producer_epoch", "low_watermark", "node_id", "por
 _BESIDE_EACH: Final[dict[AnyApiKey, tuple[str, Callable[[Any], Iterable[Any]]]]] = {
     ApiKey.ALTER_CONFIGS: ("responses", lambda request: request.resources),
     ApiKey.ALTER_REPLICA_LOG_DIRS: ("results", lambda request: [it for one in request.dirs for it in one.topics]),
+    ApiKey.CREATE_ACLS: ("results", lambda request: request.creations),
     ApiKey.CREATE_PARTITIONS: ("results", lambda request: request.topics),
     ApiKey.CREATE_TOPICS: ("topics", lambda request: request.topics),
+    ApiKey.DELETE_ACLS: ("filter_results", lambda request: request.filters),
     ApiKey.DELETE_TOPICS: ("responses", lambda request: [*request.topic_names, *request.topics]),
     ApiKey.ELECT_LEADERS: ("replica_election_results", lambda request: request.topic_partitions or ()),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ("responses", lambda request: request.resources),

@@ -6,11 +6,12 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.broker_network import NETWORK_CONFIGS
 from penstock.metadata.configs.broker_security import SECURITY_CONFIGS
 from penstock.metadata.configs.definitions import ConfigError
-from penstock.metadata.configs.protection import ASKS, IGNORED_KEY, asked_by_keys
+from penstock.metadata.configs.protection import ASKS, IGNORED_KEY, STANDARD_AUTHORIZER, asked_by_keys
 
 SAYS_HOW = """
     allow.everyone.if.no.acl.found connections.max.reauth.ms delegation.token.expiry.check.interval.ms
     delegation.token.expiry.time.ms delegation.token.max.lifetime.ms delegation.token.secret.key
+    penstock.authorizer.node.listeners
     penstock.security.ignored principal.builder.class sasl.client.callback.handler.class sasl.enabled.mechanisms
     sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
     sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
@@ -130,3 +131,47 @@ def test_what_is_refused_anyway_is_not_warned_of() -> None:
     settings = {"super.users": "User:a", "listener.name.plaintext.ssl.client.auth": "required"}
     assert not list(BrokerConfig.embedded(settings).warnings())
     assert len(list(BrokerConfig.embedded(settings | {IGNORED_KEY: "TRUE"}).warnings())) == 2
+
+
+STANDARD = {"authorizer.class.name": STANDARD_AUTHORIZER}
+
+
+def test_the_authorizer_that_is_there_takes_its_keys_off_the_list() -> None:
+    config = BrokerConfig.embedded(STANDARD | {"super.users": "User:a;User:b", "ssl.client.auth": "required"})
+    assert config.has_authorizer
+    assert list(asked_by_keys(config.asking)) == ["ssl.client.auth=required"]
+    other = BrokerConfig.embedded({"authorizer.class.name": "org.example.Ranger", "super.users": "User:a"})
+    assert not other.has_authorizer
+    assert len(list(asked_by_keys(other.asking))) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"super.users": "User:a;b"},
+            "super.users: 'User:a;b' is not allowed; expected a type before each name",
+        ),
+        ({"penstock.authorizer.node.listeners": "X"}, "'X' is not allowed; expected names of listeners: PLAINTEXT"),
+    ],
+)
+def test_what_is_said_of_users_and_nodes_is_checked(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        BrokerConfig.embedded(settings)
+
+
+def test_where_a_node_cannot_be_told_from_a_client_it_is_said() -> None:
+    several = STANDARD | {
+        "listeners": "PLAINTEXT://h:1,C://h:2",
+        "controller.listener.names": "C",
+        "controller.quorum.voters": "1@h:2",
+    }
+
+    def warned(**more: str) -> list[str]:
+        settings = several | {name.replace("_", "."): value for name, value in more.items()}
+        return [warning for warning in BrokerConfig.embedded(settings).warnings() if "CLUSTER_ACTION" in warning]
+
+    assert [warning.split()[5] for warning in warned()] == ["PLAINTEXT", "C"]
+    assert [warning.split()[5] for warning in warned(penstock_authorizer_node_listeners="c")] == ["PLAINTEXT"]
+    assert not warned(super_users="User:ANONYMOUS")
+    assert not [one for one in BrokerConfig.embedded(STANDARD).warnings() if "CLUSTER_ACTION" in one], "it is alone"

@@ -12,8 +12,10 @@ from penstock.node.serving.session import Session
 from penstock.protocol.messages import (
     alter_configs,
     alter_replica_log_dirs,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_groups,
     delete_records,
     delete_topics,
@@ -70,6 +72,8 @@ def _deletions(version: int) -> Message:
 
 
 REQUESTS: dict[AnyApiKey, Callable[[int], Message]] = {
+    ApiKey.CREATE_ACLS: lambda _: create_acls.CreateAclsRequest(creations=[create_acls.AclCreation()]),
+    ApiKey.DELETE_ACLS: lambda _: delete_acls.DeleteAclsRequest(filters=[delete_acls.DeleteAclsFilter()]),
     ApiKey.LIST_OFFSETS: lambda _: list_offsets.ListOffsetsRequest(
         topics=[
             list_offsets.ListOffsetsTopic(name=name, partitions=[list_offsets.ListOffsetsPartition()])

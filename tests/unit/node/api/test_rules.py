@@ -8,7 +8,7 @@ the rest; something is not told in the answer; or something else will do (`or`),
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ from penstock.controller.decisions import DECISIONS
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import TopicRecord
 from penstock.node.api.commands import HANDED_ON, OF_NODES, RULES
-from penstock.node.serving.access import ALLOW_ALL, OPERATIONS_ON, Operation, Resource, Right
+from penstock.node.serving.access import ALLOW_ALL, OPERATIONS_ON, Right
 from penstock.node.serving.handler import (
     BROKER_HANDLERS,
     CONTROLLER_HANDLERS,
@@ -30,9 +30,11 @@ from penstock.node.serving.handler import (
 )
 from penstock.node.serving.rules import BETWEEN_NODES, NOTHING, Within, judged
 from penstock.node.serving.session import Session
+from penstock.node.serving.slices import Slices
+from penstock.protocol.acls import Operation, Resource
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages import init_producer_id
+from penstock.protocol.messages import delete_groups, init_producer_id, list_groups
 from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey, api_of
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
@@ -98,6 +100,9 @@ KAFKA: dict[AnyApiKey, Effects] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: configs("ALTER_CONFIGS", "CLUSTER_ACTION"),
     ApiKey.LIST_CONFIG_RESOURCES: on_cluster("DESCRIBE_CONFIGS"),
     # the cluster
+    ApiKey.DESCRIBE_ACLS: on_cluster("DESCRIBE"),
+    ApiKey.CREATE_ACLS: on_cluster("ALTER"),
+    ApiKey.DELETE_ACLS: on_cluster("ALTER"),
     ApiKey.ALTER_REPLICA_LOG_DIRS: on_cluster("ALTER"),
     ApiKey.DESCRIBE_LOG_DIRS: on_cluster("DESCRIBE"),
     ApiKey.ELECT_LEADERS: on_cluster("ALTER"),
@@ -168,7 +173,9 @@ class Judged:
         self.request, _ = decode(api.request_class, version, encode(built, version))
         self.seen: Any = None
         context = RequestContext(api.key, version, 1, "test", Session("10.0.0.1", 1, "PLAINTEXT", 1), authorizer)
-        self.answer = judged(handler.rule, self._answer, SimpleNamespace(image=image()), context, self.request)
+        self.answer = judged(
+            handler.rule, self._answer, SimpleNamespace(image=image(), slices=Slices()), context, self.request
+        )
         self.unrefused = _answer(self.request)
         self.asked = authorizer.asked
         encode(self.answer, version)
@@ -290,9 +297,9 @@ def test_a_producer_without_transactions_may_write_to_any_topic() -> None:
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
         ),
     ):
-        authorizer = Recording(*refuses)
+        node, authorizer = SimpleNamespace(slices=Slices()), Recording(*refuses)
         context = RequestContext(22, 5, 1, "test", Session("10.0.0.1", 1, "PLAINTEXT", 1), authorizer)
-        answer = judged(handler.rule, lambda _: init_producer_id.InitProducerIdResponse(), None, context, idempotent)
+        answer = judged(handler.rule, lambda _: init_producer_id.InitProducerIdResponse(), node, context, idempotent)
         assert (authorizer.asked, answer.error_code) == (asked, code)
 
 
@@ -360,3 +367,32 @@ def test_operations_and_resources_have_kafkas_codes() -> None:
         Resource.USER: 1 << 13 | 1 << 14,
     }
     assert ALLOW_ALL.allows(Session("", 0, "", 0), Right(Operation.READ, Resource.TOPIC), None)
+
+
+async def test_many_things_are_judged_in_slices() -> None:
+    """Those of a request, which one client may make long, and those of an answer."""
+    handlers, names = load_handlers(BROKER_HANDLERS), [f"g{number}" for number in range(1_000)]
+    session, node = Session("10.0.0.1", 1, "PLAINTEXT", 1), SimpleNamespace(slices=Slices())
+
+    async def judge(key: ApiKey, request: Message, answer: Callable[[Any], Any], *refuses: str) -> Any:
+        context = RequestContext(key, 0, 1, "test", session, Recording(*refuses))
+        reply = judged(handlers[key].rule, answer, node, context, request)
+        assert not isinstance(reply, Message), "others have their turns meanwhile"
+        return await reply
+
+    def deleted(request: Any) -> Message:
+        results = [delete_groups.DeletableGroupResult(group_id=name) for name in request.groups_names]
+        return delete_groups.DeleteGroupsResponse(results=results)
+
+    def listed(_: Any) -> Message:
+        return list_groups.ListGroupsResponse(groups=[list_groups.ListedGroup(group_id=name) for name in names])
+
+    refusals = [f"DELETE GROUP {name}" for name in names[::2]]
+    request = delete_groups.DeleteGroupsRequest(groups_names=names)
+    found = {
+        it.group_id: it.error_code for it in (await judge(ApiKey.DELETE_GROUPS, request, deleted, *refusals)).results
+    }
+    assert found == {name: ErrorCode.GROUP_AUTHORIZATION_FAILED if n % 2 == 0 else 0 for n, name in enumerate(names)}
+    hidden = ["DESCRIBE CLUSTER kafka-cluster", *(f"DESCRIBE GROUP {name}" for name in names[1:])]
+    told = await judge(ApiKey.LIST_GROUPS, list_groups.ListGroupsRequest(), listed, *hidden)
+    assert [group.group_id for group in told.groups] == names[:1]

@@ -21,8 +21,9 @@ from penstock.metadata.topic_names import topic_name_error
 from penstock.node.api.broker_loggers import logger_entries
 from penstock.node.api.commands import on_configs
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import DESCRIBE_CLUSTER_CONFIGS, Operation
+from penstock.node.serving.access import DESCRIBE_CLUSTER_CONFIGS
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.acls import Operation
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import Act, check_allowed
 from penstock.protocol.messages.describe_configs import (

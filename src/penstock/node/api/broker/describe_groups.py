@@ -6,9 +6,10 @@ on the answer has what the client may do with a group, if the request asks for t
 
 from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import DESCRIBE_GROUP, NOT_ASKED, Resource
+from penstock.node.serving.access import DESCRIBE_GROUP, NOT_ASKED
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import Each
+from penstock.protocol.acls import Resource
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from penstock.protocol.requests.api import ApiKey

@@ -9,10 +9,11 @@ from penstock.metadata.image import ClusterImage, PartitionImage, TopicImage
 from penstock.metadata.topic_names import topic_name_error
 from penstock.node.api.partition_views import ListenerView
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import DESCRIBE_TOPIC, Resource
+from penstock.node.serving.access import DESCRIBE_TOPIC
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import Within
 from penstock.node.serving.slices import Steps
+from penstock.protocol.acls import Resource
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import is_internal
 from penstock.protocol.messages.describe_topic_partitions import (

@@ -15,9 +15,10 @@ from penstock.metadata.resources import ResourceType
 from penstock.node.api.broker_loggers import change_loggers
 from penstock.node.api.commands import handed_on
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import ALTER_CLUSTER_CONFIGS, CLUSTER_NAME
+from penstock.node.serving.access import ALTER_CLUSTER_CONFIGS
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import Each
+from penstock.protocol.acls import CLUSTER_NAME
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.incremental_alter_configs import (
     AlterableConfig,

@@ -13,9 +13,10 @@ from typing import Final
 
 from penstock.node.coordinators.producer_ids import Allocate
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import CLUSTER_NAME, IDEMPOTENT_WRITE, WRITE_TOPIC, WRITE_TRANSACTION
+from penstock.node.serving.access import IDEMPOTENT_WRITE, WRITE_TOPIC, WRITE_TRANSACTION
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import Whole
+from penstock.protocol.acls import CLUSTER_NAME
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

@@ -17,10 +17,11 @@ from penstock.metadata.topic_names import topic_name_error
 from penstock.node.api.partition_views import ListenerView
 from penstock.node.controlling.topic_creation import create_missing
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import CREATE_IN_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC, NOT_ASKED, Resource
+from penstock.node.serving.access import CREATE_IN_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC, NOT_ASKED
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import OPERATIONS, Within
 from penstock.node.serving.slices import Steps
+from penstock.protocol.acls import Resource
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import Act, is_internal, refusal_of
 from penstock.protocol.messages.metadata import (

@@ -15,7 +15,7 @@ from penstock.node.api.commands import HANDED_ON
 from penstock.node.controlling.envelope import opened, unwrap, wrap
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
-from penstock.node.serving.session import ANONYMOUS, Principal
+from penstock.node.serving.session import NODE, Principal
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.create_topics import (
@@ -127,7 +127,7 @@ def test_who_asked_is_told() -> None:
     assert (told.api_key, told.api_version, told.session.listener) == (ApiKey.CREATE_TOPICS, 7, LISTENER)
     assert request == CREATE
     unknown, _ = opened(wrap(CREATE, 7), handlers, HANDED_ON, context(0, LISTENER))
-    assert (unknown.session.client_host, unknown.session.principal, unknown.client_id) == ("0.0.0.0", ANONYMOUS, None)
+    assert (unknown.session.client_host, unknown.session.principal, unknown.client_id) == ("0.0.0.0", NODE, None)
     outer = context(0, LISTENER)
     outer.session = outer.session.replace(principal=Principal("User", "node-1"))
     itself, _ = opened(wrap(CREATE, 7).replace(request_principal=None), handlers, HANDED_ON, outer)

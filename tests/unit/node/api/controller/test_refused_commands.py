@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -9,12 +10,15 @@ from tests.unit.node.api.asked import Recording
 from tests.unit.node.api.controller.quorum_of_core import LISTENER, Answering, CoreQuorum, controller_node
 from tests.unit.node.on_disk import topic_records
 
+from penstock.metadata.access_rules import AccessRules
 from penstock.node.api.controller.envelope import envelope
 from penstock.node.api.local_controller import answered_here
 from penstock.node.controlling.envelope import unwrap, wrap
+from penstock.node.quorum.standard_authorizer import StandardAuthorizer
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import Authorizer
-from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.handler import CONTROLLER_HANDLERS, RequestContext, load_handlers
+from penstock.node.serving.rules import judged
 from penstock.node.serving.session import Principal, Session
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_topics import (
@@ -25,6 +29,7 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
 from penstock.protocol.uuids import ZERO_UUID
@@ -126,6 +131,30 @@ async def test_what_is_handed_on_is_judged_by_who_asked() -> None:
     assert [topic.error_code for topic in answer.topics] == [NO_TOPIC, NO_TOPIC]
     assert {who for who, _ in authorizer.asked} == {"ada"}
     assert decided == []
+
+
+async def test_nor_is_one_that_asks_for_itself_in_an_envelope_which_no_client_can() -> None:
+    node, decided = controller()
+    authorizer = StandardAuthorizer(node.image, AccessRules(), ["NODES"])
+    node.authorizer = authorizer
+    wrapped = wrap(CREATE, 7)
+    sent = asking(authorizer, ApiKey.ENVELOPE, 0)
+    assert await dispatched(node, sent, wrapped) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert decided == []
+    from_a_node = RequestContext(ApiKey.ENVELOPE, 0, 1, "test", sent.session.replace(listener="NODES"), authorizer)
+    assert await dispatched(node, from_a_node, wrapped) == ErrorCode.NONE
+    assert decided == [CREATE]
+    by_ada = wrap(CREATE, 7, asking(authorizer, ApiKey.CREATE_TOPICS, 7))
+    assert await dispatched(node, from_a_node, by_ada) == ErrorCode.NONE
+    assert decided == [CREATE], "ada has no rights, whoever brings the envelope"
+
+
+async def dispatched(node: ControllerNode, context: RequestContext, request: EnvelopeRequest) -> int:
+    """The error of the envelope, judged by its rule."""
+    handler = load_handlers(CONTROLLER_HANDLERS)[ApiKey.ENVELOPE]
+    reply = judged(handler.rule, partial(handler.function, node, context), node, context, request)
+    response: EnvelopeResponse = await reply if hasattr(reply, "__await__") else reply
+    return response.error_code
 
 
 async def test_a_node_that_asks_for_itself_is_not_judged() -> None:

@@ -1,0 +1,238 @@
+"""Who may do what, decided from access rules as Kafka's StandardAuthorizer does.
+
+| in this order                                         | verdict                          |
+| ----------------------------------------------------- | -------------------------------- |
+| a super user                                          | allowed                          |
+| a rule that denies and matches                        | denied                           |
+| a rule that allows and matches                        | allowed                          |
+| no rule names the resource, for anybody               | `allow.everyone.if.no.acl.found` |
+| else                                                  | denied                           |
+
+A rule matches with its own principal or `User:*`, its host, network or `*`, and its operation or ALL. One that allows
+READ, WRITE, DELETE or ALTER allows DESCRIBE as well, ALTER_CONFIGS allows DESCRIBE_CONFIGS; a denial implies nothing.
+
+Rules lie by resource type, principal, pattern, name and host; what they say of one host is a mask. So a decision looks
+at names that begin as the asked one does, and not at rules.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+from uuid import UUID
+
+from penstock.metadata.acl_hosts import Address, Network, address_of, network_of
+from penstock.protocol.acls import (
+    EVERY_USER,
+    WILDCARD,
+    AclBinding,
+    Operation,
+    PatternType,
+    Permission,
+    Resource,
+    members,
+)
+
+KeyT = TypeVar("KeyT")
+
+_DENY_SHIFT: Final = 32
+_IMPLIED_BY: Final = {
+    Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
+    Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
+}
+_ALLOWS: Final[dict[Operation, int]] = {
+    operation: sum(1 << each for each in (Operation.ALL, operation, *_IMPLIED_BY.get(operation, ())))
+    for operation in Operation
+    if operation is not Operation.ALL
+}
+_SAYS: Final[dict[Operation, int]] = {operation: 1 << Operation.ALL | 1 << operation for operation in _ALLOWS}
+"""By an operation, the bits of rules about it: what allows, and what names it."""
+_HARDCODED: Final = "hardcode"
+"""Kafka asks for the resource of this name before it looks for any of a kind."""
+
+Masks = dict[str | Network, int]
+"""By the host of rules: a bit for each operation that is allowed, and one for each that is denied."""
+
+
+@dataclass(slots=True)
+class _Names:
+    """The rules of one principal on one type of resource."""
+
+    literal: defaultdict[str, Masks] = field(default_factory=lambda: defaultdict(dict))
+    prefixed: defaultdict[str, Masks] = field(default_factory=lambda: defaultdict(dict))
+    lengths: Counter[int] = field(default_factory=Counter)
+    """How many prefixes have which length."""
+
+    def at(self, pattern_type: int) -> defaultdict[str, Masks]:
+        return self.prefixed if pattern_type == PatternType.PREFIXED else self.literal
+
+    def matching(self, name: str) -> Iterator[Masks]:
+        literal, prefixed = self.literal, self.prefixed
+        if name in literal:
+            yield literal[name]
+        if WILDCARD in literal and name != WILDCARD:
+            yield literal[WILDCARD]
+        for length in self.lengths:
+            if (prefix := name[:length]) in prefixed and length <= len(name):
+                yield prefixed[prefix]
+
+
+class AccessRules:
+    """The rules in force. `super_users` are principals, as `User:admin`."""
+
+    def __init__(self, super_users: Collection[str] = (), *, allows_without_rules: bool = False) -> None:
+        self._super_users = frozenset(super_users)
+        self._allows_without_rules = allows_without_rules
+        self._rules: dict[UUID, AclBinding] = {}
+        self._copies: Counter[AclBinding] = Counter()
+        self._names: dict[tuple[int, str], _Names] = {}
+        self._everybodys: dict[int, _Names] = {}
+        """As above, of all principals together, with how many rules there are in place of masks."""
+        self._lengths: dict[int, Counter[int]] = {4: Counter(), 6: Counter()}
+        """By the version of IP, how long the networks are that rules name."""
+
+    def replace(self, rules: Mapping[UUID, AclBinding]) -> None:
+        """These are all; what is there already costs little."""
+        for rule_id in self._rules.keys() - rules.keys():
+            self.remove(rule_id)
+        for rule_id, rule in rules.items():
+            if self._rules.get(rule_id) != rule:
+                self.add(rule_id, rule)
+
+    def add(self, rule_id: UUID, rule: AclBinding) -> None:
+        self.remove(rule_id)
+        self._rules[rule_id] = rule
+        self._copies[rule] += 1
+        if self._copies[rule] > 1:
+            return
+        host, bit = _host_of(rule), _bit_of(rule)
+        if isinstance(host, tuple):
+            self._lengths[host[0]][host[1]] += 1
+        of_principal = self._names.setdefault((rule.resource_type, rule.principal), _Names())
+        masks = _put(of_principal, rule)
+        masks[host] = masks.get(host, 0) | bit
+        counts = _put(self._everybodys.setdefault(rule.resource_type, _Names()), rule)
+        counts[WILDCARD] = counts.get(WILDCARD, 0) + 1
+
+    def remove(self, rule_id: UUID) -> None:
+        """Without effect for a rule that is not there."""
+        rule = self._rules.pop(rule_id, None)
+        if rule is None:
+            return
+        self._copies[rule] -= 1
+        if self._copies[rule]:
+            return
+        del self._copies[rule]
+        host, owner = _host_of(rule), (rule.resource_type, rule.principal)
+        if isinstance(host, tuple):
+            _drop(self._lengths[host[0]], host[1])
+        masks = self._names[owner].at(rule.pattern_type)[rule.resource_name]
+        masks[host] &= ~_bit_of(rule)
+        if not masks[host]:
+            del masks[host]
+        _tidy(self._names, owner, rule)
+        counts = self._everybodys[rule.resource_type].at(rule.pattern_type)[rule.resource_name]
+        counts[WILDCARD] -= 1
+        if not counts[WILDCARD]:
+            del counts[WILDCARD]
+        _tidy(self._everybodys, rule.resource_type, rule)
+
+    def is_super(self, principal: str) -> bool:
+        return principal in self._super_users
+
+    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+        if principal in self._super_users:
+            return True
+        address = address_of(host)
+        said = 0
+        for names in self._of(principal, resource):
+            for masks in names.matching(name):
+                said |= self._said(masks, address)
+        if said >> _DENY_SHIFT & _SAYS[operation]:
+            return False
+        if said & _ALLOWS[operation]:
+            return True
+        return self._allows_without_rules and not self._has_rules(resource, name)
+
+    def allows_any(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+        """Whether that may be done with any one resource of a type; nothing is implied here, as in Kafka."""
+        if self.allows(principal, host, operation, resource, _HARDCODED):
+            return True
+        address, asked = address_of(host), _SAYS[operation]
+        owned = list(self._of(principal, resource))
+        literal, prefixed = _Said(set(), set()), _Said(set(), set())
+        for names in owned:
+            for said, by_name in ((literal, names.literal), (prefixed, names.prefixed)):
+                for name, masks in by_name.items():
+                    mask = self._said(masks, address)
+                    if mask >> _DENY_SHIFT & asked:
+                        said.denied.add(name)
+                    if mask & asked:
+                        said.allowed.add(name)
+        if WILDCARD in literal.denied:
+            return False
+        lengths = {len(name) for name in prefixed.denied}
+        return WILDCARD in literal.allowed or any(
+            all(name[:length] not in prefixed.denied for length in lengths if length <= len(name))
+            for name in (*(literal.allowed - literal.denied), *prefixed.allowed)
+        )
+
+    def _of(self, principal: str, resource: Resource) -> Iterator[_Names]:
+        for owner in dict.fromkeys((principal, EVERY_USER)):
+            names = self._names.get((resource, owner))
+            if names is not None:
+                yield names
+
+    def _said(self, masks: Masks, address: Address) -> int:
+        said = masks.get(WILDCARD, 0) | masks.get(address.text, 0)
+        for length in self._lengths.get(address.version, ()):
+            said |= masks.get(address.in_network(length), 0)
+        return said
+
+    def _has_rules(self, resource: Resource, name: str) -> bool:
+        names = self._everybodys.get(resource)
+        return names is not None and any(names.matching(name))
+
+
+@dataclass(slots=True)
+class _Said:
+    """Names that rules allow something for, and deny it."""
+
+    allowed: set[str]
+    denied: set[str]
+
+
+def _host_of(rule: AclBinding) -> str | Network:
+    return network_of(rule.host) or address_of(rule.host).text
+
+
+def _bit_of(rule: AclBinding) -> int:
+    """A code that Kafka has no word for is no operation; what does not allow denies."""
+    operation = rule.operation if rule.operation in members(Operation) else Operation.UNKNOWN
+    return 1 << operation + (0 if rule.permission_type == Permission.ALLOW else _DENY_SHIFT)
+
+
+def _put(names: _Names, rule: AclBinding) -> Masks:
+    by_name = names.at(rule.pattern_type)
+    if rule.pattern_type == PatternType.PREFIXED and rule.resource_name not in by_name:
+        names.lengths[len(rule.resource_name)] += 1
+    return by_name[rule.resource_name]
+
+
+def _tidy(table: dict[KeyT, _Names], key: KeyT, rule: AclBinding) -> None:
+    """Forget a name of which no rule speaks any more, so that nothing looks for it."""
+    names = table[key]
+    by_name = names.at(rule.pattern_type)
+    if by_name[rule.resource_name]:
+        return
+    del by_name[rule.resource_name]
+    if rule.pattern_type == PatternType.PREFIXED:
+        _drop(names.lengths, len(rule.resource_name))
+    if not names.literal and not names.prefixed:
+        del table[key]
+
+
+def _drop(counts: Counter[int], key: int) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]

@@ -1,0 +1,94 @@
+"""The authorizer by the access rules in the metadata, under the name of Kafka's: `StandardAuthorizer`.
+
+Decisions are kept until a rule changes. Until the rules are here, only super users and nodes are let through; all
+others are told that this is not the active controller, so that they try again.
+
+A node is known by the listener that it comes by, where the configuration says that only nodes reach that; a node that
+asks for itself in an envelope is known by `NODE`. Nothing else is a node without the right to CLUSTER_ACTION.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
+
+from penstock.metadata.access_rules import AccessRules
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.configs.protection import parse_super_users
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import MetadataRecord
+from penstock.metadata.security import binding_of
+from penstock.metadata.security_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from penstock.node.quorum.metadata_log import MetadataLog
+from penstock.node.serving.access import Right
+from penstock.node.serving.session import NODE, Session
+from penstock.protocol.acls import Operation
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+VERDICTS_KEPT: Final = 50_000
+Question = tuple[str, str, str, int, int, str | None]
+
+
+class StandardAuthorizer:
+    """`node_listeners` are those that only nodes can reach; `has_begun` says whether this node has all metadata."""
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        rules: AccessRules,
+        node_listeners: Collection[str] = (),
+        has_begun: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._image = image
+        self._rules = rules
+        self._node_listeners = frozenset(node_listeners)
+        self._verdicts: dict[Question, bool] = {}
+        self._has_begun = has_begun
+
+    def reload(self) -> None:
+        """The image is another one."""
+        records = self._image.security.access_rules
+        self._rules.replace({rule_id: binding_of(record) for rule_id, record in records.items()})
+        self._verdicts.clear()
+
+    def on_records(self, records: Iterable[MetadataRecord]) -> None:
+        """Committed ones; the image has them."""
+        for record in records:
+            if isinstance(record, AccessControlEntryRecord):
+                self._rules.add(record.id, binding_of(record))
+                self._verdicts.clear()
+            elif isinstance(record, RemoveAccessControlEntryRecord):
+                self._rules.remove(record.id)
+                self._verdicts.clear()
+
+    def allows(self, session: Session, right: Right, name: str | None) -> bool:
+        principal = session.principal
+        question = principal.kind, principal.name, session.client_host, right.operation, right.resource, name
+        verdict = self._verdicts.get(question)
+        if verdict is None or session.listener in self._node_listeners:
+            return self._decided(session, right, name, question)
+        return verdict
+
+    def _decided(self, session: Session, right: Right, name: str | None, question: Question) -> bool:
+        if session.principal == NODE:
+            return True
+        if right.operation is Operation.CLUSTER_ACTION and session.listener in self._node_listeners:
+            return True
+        principal, host = str(session.principal), session.client_host
+        if not self._has_begun() and not self._rules.is_super(principal):
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "the access rules have not been read yet")
+        if name is None:
+            verdict = self._rules.allows_any(principal, host, right.operation, right.resource)
+        else:
+            verdict = self._rules.allows(principal, host, right.operation, right.resource, name)
+        if len(self._verdicts) >= VERDICTS_KEPT:
+            self._verdicts.clear()
+        self._verdicts[question] = verdict
+        return verdict
+
+
+def standard_authorizer(config: BrokerConfig, log: MetadataLog, has_begun: Callable[[], bool]) -> StandardAuthorizer:
+    """It follows the committed rules."""
+    super_users = parse_super_users(config.super_users)
+    rules = AccessRules(super_users, allows_without_rules=config.allow_everyone_if_no_acl_found)
+    authorizer = StandardAuthorizer(log.image, rules, config.node_listeners, has_begun)
+    log.add_listener(authorizer.on_records, authorizer.reload)
+    return authorizer

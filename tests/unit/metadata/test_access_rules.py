@@ -1,0 +1,119 @@
+"""How hosts in access rules are read, and which rules a filter finds."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from penstock.metadata.access_rules import AccessRules
+from penstock.metadata.acl_hosts import network_of
+from penstock.protocol.acls import AclBinding, AclFilter, Operation, PatternType, Permission, Resource
+
+
+def rule(
+    host: str = "*", permission: int = Permission.ALLOW, operation: int = Operation.READ, **fields: Any
+) -> AclBinding:
+    made = AclBinding(Resource.TOPIC, "flights", PatternType.LITERAL, "User:ada", host, operation, permission)
+    return made._replace(**fields)
+
+
+def may_read(host: str, *there: AclBinding) -> bool:
+    rules = AccessRules()
+    for number, each in enumerate(there):
+        rules.add(UUID(int=number), each)
+    return rules.allows("User:ada", host, Operation.READ, Resource.TOPIC, "flights")
+
+
+@pytest.mark.parametrize(
+    ("network", "host", "expected"),
+    [
+        ("10.0.0.0/8", "10.255.255.255", True),
+        ("10.0.0.0/8", "11.0.0.0", False),
+        ("10.0.0.0/8", "::ffff:10.1.2.3", True),
+        ("010.000.0.0/8", "10.1.2.3", True),
+        ("10.1.2.3/+24", "10.1.2.200", True),
+        ("0.0.0.0/0", "8.8.8.8", True),
+        ("0.0.0.0/0", "2001:db8::1", False),
+        ("2001:DB8:0:0::/32", "2001:db8::1", True),
+        ("2001:db8::/32", "2001:db9::1", False),
+        ("fe80::/10", "fe80::1%eth0", True),
+        ("::/0", "10.1.2.3", False),
+    ],
+)
+def test_a_denied_network_is_never_compared_as_a_text(network: str, host: str, expected: bool) -> None:
+    assert may_read(host, rule(network)) is expected
+    assert may_read(host, rule(), rule(network, Permission.DENY)) is not expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "10.0.0.0/33",
+        "10.0.0.0/255.0.0.0",
+        "10.0.0/8",
+        "x/8",
+        "10.0.0.0/",
+        "::ffff:10.0.0.0/104",
+        "::/129",
+        "1.2.3.999/8",
+    ],
+)
+def test_what_is_no_network(text: str) -> None:
+    assert network_of(text) is None
+    assert not may_read("10.0.0.1", rule(text))
+
+
+def test_addresses_are_compared_as_addresses() -> None:
+    assert may_read("::1", rule("0:0:0:0:0:0:0:1"))
+    assert may_read("::ffff:10.0.0.1", rule("10.0.0.1"))
+    assert may_read("fe80::1%eth0", rule("fe80::1"))
+    assert not may_read("10.0.0.1", rule("example.org"))
+
+
+def test_what_has_no_word_in_kafka_allows_nothing_and_denies_by_everything() -> None:
+    assert not may_read("10.0.0.1", rule(operation=77))
+    assert not may_read("10.0.0.1", rule(operation=-1))
+    assert may_read("10.0.0.1", rule(), rule(operation=45, permission=Permission.DENY))
+    assert not may_read("10.0.0.1", rule(), rule(permission=9)), "what does not allow denies"
+
+
+def test_of_two_copies_one_may_go() -> None:
+    rules = AccessRules()
+    for number in (1, 2):
+        rules.add(UUID(int=number), rule())
+    rules.remove(UUID(int=1))
+    assert rules.allows("User:ada", "h", Operation.READ, Resource.TOPIC, "flights")
+    rules.replace({})
+    assert not rules.allows("User:ada", "h", Operation.READ, Resource.TOPIC, "flights")
+
+
+PREFIXED = rule(resource_name="fl", pattern_type=PatternType.PREFIXED)
+EVERY = rule(resource_name="*")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (AclFilter(), [rule(), PREFIXED, EVERY]),
+        (AclFilter(resource_name="flights", pattern_type=PatternType.MATCH), [rule(), PREFIXED, EVERY]),
+        (AclFilter(resource_name="gates", pattern_type=PatternType.MATCH), [EVERY]),
+        (AclFilter(resource_name="fl"), [PREFIXED]),
+        (AclFilter(resource_name="fl", pattern_type=PatternType.LITERAL), []),
+        (AclFilter(pattern_type=PatternType.PREFIXED), [PREFIXED]),
+        (AclFilter(resource_type=Resource.GROUP), []),
+        (AclFilter(principal="User:bob"), []),
+        (AclFilter(principal="User:ada", host="*", operation=Operation.READ), [rule(), PREFIXED, EVERY]),
+        (AclFilter(permission_type=Permission.DENY), []),
+        (AclFilter(host="10.0.0.1"), []),
+    ],
+)
+def test_filters_find_what_kafkas_find(wanted: AclFilter, found: list[AclBinding]) -> None:
+    assert [one for one in (rule(), PREFIXED, EVERY) if wanted.matches(one)] == found
+
+
+@pytest.mark.parametrize("field", ["resource_type", "pattern_type", "operation", "permission_type"])
+def test_a_filter_of_a_later_release_is_unknown(field: str) -> None:
+    assert not AclFilter().is_unknown
+    for code in (0, 99):
+        changed: dict[str, Any] = {field: code}
+        assert AclFilter()._replace(**changed).is_unknown

@@ -1,0 +1,103 @@
+"""The authorizer of a node follows the committed rules, and knows a node from a client."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from penstock.metadata.access_rules import AccessRules
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import MetadataRecord
+from penstock.metadata.security_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from penstock.node.quorum.standard_authorizer import StandardAuthorizer
+from penstock.node.serving.access import CLUSTER_ACTION, DESCRIBE_CLUSTER, READ_TOPIC, WRITE_TOPIC
+from penstock.node.serving.session import NODE, Principal, Session
+from penstock.protocol.acls import CLUSTER_NAME, Operation, PatternType, Permission, Resource
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+ADA = Session("10.0.0.1", 1, "PLAINTEXT", 1, Principal("User", "ada"))
+ROOT = ADA.replace(principal=Principal("User", "root"))
+ALLOWED = AccessControlEntryRecord(
+    id=UUID(int=1),
+    resource_type=Resource.TOPIC,
+    resource_name="flights",
+    pattern_type=PatternType.LITERAL,
+    principal="User:ada",
+    host="*",
+    operation=Operation.READ,
+    permission_type=Permission.ALLOW,
+)
+DENIED = ALLOWED.replace(id=UUID(int=2), host="10.0.0.0/8", permission_type=Permission.DENY)
+
+
+class Followed:
+    """An authorizer, and the image that it follows."""
+
+    def __init__(self, *node_listeners: str, has_begun: bool = True) -> None:
+        self.image = ClusterImage()
+        self.has_begun = has_begun
+        rules = AccessRules({"User:root"})
+        self.authorizer = StandardAuthorizer(self.image, rules, node_listeners, lambda: self.has_begun)
+
+    def commit(self, *records: MetadataRecord) -> None:
+        for record in records:
+            self.image.apply(record)
+        self.authorizer.on_records(records)
+
+    def may_read(self, session: Session = ADA, name: str | None = "flights") -> bool:
+        return self.authorizer.allows(session, READ_TOPIC, name)
+
+
+def test_a_verdict_lasts_until_a_rule_changes() -> None:
+    node = Followed()
+    verdicts = [node.may_read()]
+    for record in (ALLOWED, DENIED, RemoveAccessControlEntryRecord(id=DENIED.id)):
+        node.commit(record)
+        verdicts += [node.may_read(), node.may_read()]
+    node.commit(RemoveAccessControlEntryRecord(id=ALLOWED.id))
+    assert [*verdicts, node.may_read()] == [False, True, True, False, False, True, True, False]
+
+
+def test_another_image_brings_its_rules() -> None:
+    node = Followed()
+    node.image.apply(ALLOWED)
+    assert not node.may_read()
+    node.authorizer.reload()
+    assert node.may_read()
+
+
+def test_any_one_of_a_kind_will_do() -> None:
+    node = Followed()
+    assert not node.may_read(name=None)
+    node.commit(ALLOWED)
+    assert node.may_read(name=None)
+    assert not node.authorizer.allows(ADA, WRITE_TOPIC, None)
+
+
+def test_before_the_rules_are_here_only_super_users_are_let_in() -> None:
+    node = Followed(has_begun=False)
+    assert node.may_read(ROOT)
+    with pytest.raises(KafkaError) as raised:
+        node.may_read()
+    assert raised.value.code == ErrorCode.NOT_CONTROLLER
+    node.has_begun = True
+    assert not node.may_read()
+
+
+def test_a_node_is_known_by_a_listener_that_only_nodes_reach() -> None:
+    node = Followed("NODES", has_begun=False)
+    from_a_node = ADA.replace(listener="NODES")
+    assert node.authorizer.allows(from_a_node, CLUSTER_ACTION, CLUSTER_NAME)
+    node.has_begun = True
+    assert not node.authorizer.allows(ADA, CLUSTER_ACTION, CLUSTER_NAME), "what the node may is not the client's"
+    assert not node.authorizer.allows(from_a_node, DESCRIBE_CLUSTER, CLUSTER_NAME), "nor is it all"
+    assert node.authorizer.allows(from_a_node.replace(principal=NODE), DESCRIBE_CLUSTER, CLUSTER_NAME)
+
+
+def test_no_more_verdicts_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.node.quorum.standard_authorizer.VERDICTS_KEPT", 3)
+    node = Followed()
+    node.commit(ALLOWED)
+    assert [node.may_read(name=f"t{number}") for number in range(9)] == [False] * 9
+    assert node.may_read()
