@@ -180,6 +180,35 @@ def test_new_logs_go_where_the_fewest_are_and_not_where_none_are_wanted(
     world.directories.close()
 
 
+@pytest.mark.parametrize(
+    ("is_new", "preferred", "assigned", "expected"),
+    [
+        (True, None, None, "a"),
+        (True, "b", None, "b"),
+        (False, "b", None, "a"),
+        (True, None, "b", "b"),
+        (False, None, "b", "b"),
+        (True, "a", "b", "a"),
+        (False, "a", "b", "b"),
+        (True, "elsewhere", None, "a"),
+    ],
+)
+def test_a_log_lies_where_it_was_wanted_while_it_is_new_or_where_the_metadata_say(
+    tmp_path: Path, is_new: bool, preferred: str | None, assigned: str | None, expected: str
+) -> None:
+    world = World(tmp_path)
+    directories = world.directories
+    directories.begin()
+    ids = {one.path[-1]: one.directory_id for one in directories.roots.for_data}
+    if preferred is not None:
+        directories.preferred[KEY] = f"{world.disk.root}{preferred}"
+    log = directories.create(
+        *KEY, TOPIC_ID, CONFIG, is_new=is_new, assigned=None if assigned is None else ids[assigned]
+    )
+    assert (log.parent[-1], directories.preferred) == (expected, {})
+    directories.abandon()
+
+
 @pytest.mark.parametrize("name", ["recovery-point", "log-start", "cleaner"])
 def test_what_checkpoints_say_of_a_log_that_is_gone_is_forgotten_when_one_of_its_name_comes(
     tmp_path: Path, name: str
