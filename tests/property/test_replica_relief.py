@@ -119,7 +119,7 @@ def test_what_finds_no_room_is_told() -> None:
 
 def test_what_is_empty_or_lies_there_no_more_frees_nothing() -> None:
     replicas: Replicas = {("a", 0): [1], ("b", 0): [1], ("c", 0): [2]}
-    disks = {1: disk(0, a=0, b=900, c=300, d=300), 2: disk(300)}
+    disks = {1: disk(0, a=0, b=900, c=300, d=300), 2: disk(900)}
     assert relieve(replicas, disks, {1: None, 2: None}, most=MOST) == Relief({}, [Overfull(1, "/d", 200)])
 
 

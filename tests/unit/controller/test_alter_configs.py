@@ -121,4 +121,4 @@ def test_what_may_be_kept_may_not_be_set_anew() -> None:
     controller.apply([ConfigRecord(resource_type=4, resource_name="1", name=key, value="required")])
     other = ("log.retention.ms", SET, "5")
     assert alter(controller, BROKER, other) == (OK, {key: "required", "log.retention.ms": "5"})
-    assert alter(controller, (4, ""), (key, SET, "required")) == (REQUEST, {})
+    assert alter(controller_with(), BROKER, (key, SET, "required")) == (REQUEST, {})
