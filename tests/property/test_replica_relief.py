@@ -115,3 +115,22 @@ def test_what_finds_no_room_is_told() -> None:
     disks = {1: disk(0, a=700, b=60), 2: disk(300)}
     plan = relieve(replicas, disks, {1: None, 2: None}, most=MOST)
     assert plan == Relief({("b", 0): [2]}, [Overfull(1, "/d", 140)])
+
+
+def test_what_is_empty_or_lies_there_no_more_frees_nothing() -> None:
+    replicas: Replicas = {("a", 0): [1], ("b", 0): [1], ("c", 0): [2]}
+    disks = {1: disk(0, a=0, b=900, c=300, d=300), 2: disk(900)}
+    assert relieve(replicas, disks, {1: None, 2: None}, most=MOST) == Relief({}, [Overfull(1, "/d", 200)])
+
+
+def test_the_fullest_disk_by_its_size_comes_first_and_what_has_just_enough_room_takes() -> None:
+    replicas: Replicas = {("a", 0): [1], ("b", 0): [2]}
+    small = [Disk("/d", 100, 0, {("a", 0): 60})]
+    large = [Disk("/d", 1000, 100, {("b", 0): 150})]
+    disks = {1: small, 2: large, 3: disk(260)}
+    assert relieve(replicas, disks, NO_RACKS, most=MOST) == Relief({("a", 0): [3]}, [Overfull(2, "/d", 100)])
+    for usable, targets in ((349, {}), (350, {("b", 0): [3]})):
+        assert relieve({("b", 0): [2]}, {2: large, 3: disk(usable)}, NO_RACKS, most=MOST).targets == targets
+    assert relieve({("b", 0): [2]}, {2: [large[0].replace(usable_bytes=200)], 3: disk(900)}, NO_RACKS, most=MOST) == (
+        Relief({}, [])
+    )

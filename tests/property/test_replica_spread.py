@@ -109,6 +109,19 @@ def test_two_replicas_are_exchanged_where_no_move_helps() -> None:
     assert found.left == []
 
 
+def test_of_exchanges_the_one_that_copies_least_is_made_where_every_move_would_go_too_far() -> None:
+    replicas = named([[1], [1], [2], [2]])
+    carried = {("t", index): Carried(size, 0.0) for index, size in enumerate((100, 60, 80, 40))}
+    found = spread(replicas, carried, dict.fromkeys((1, 2)))
+    assert found == Spread({("t", 1): [2], ("t", 3): [1]}, [])
+    assert spread(replicas, carried, dict.fromkeys((1, 2)), closed=[1]).targets == {}, "each takes one"
+    fixed = spread(replicas, carried, dict.fromkeys((1, 2)), fixed=[("t", 3)])
+    assert fixed.targets == {("t", 0): [2], ("t", 2): [1]}
+    there = named([[1, 3], [1, 2], [2, 1], [2, 3]])
+    moved = there | spread(there, carried, dict.fromkeys((1, 2, 3))).targets
+    assert all(len(set(nodes)) == 2 for nodes in moved.values())
+
+
 def test_what_stays_uneven_is_told_with_the_reason() -> None:
     replicas = named([[1], [2], [2]])
     carried = {("t", index): Carried(size, 0.0) for index, size in enumerate((100, 40, 40))}

@@ -113,3 +113,12 @@ def test_an_unclean_election_is_due_when_what_allows_it_changes(key: str, is_due
     again = controller_with()
     alter(again, TOPIC, (key, DELETE, None))
     assert not again.state.unclean_is_due, "nothing has changed"
+
+
+def test_what_may_be_kept_may_not_be_set_anew() -> None:
+    controller = controller_with()
+    key = "ssl.client.auth"
+    controller.apply([ConfigRecord(resource_type=4, resource_name="1", name=key, value="required")])
+    other = ("log.retention.ms", SET, "5")
+    assert alter(controller, BROKER, other) == (OK, {key: "required", "log.retention.ms": "5"})
+    assert alter(controller_with(), BROKER, (key, SET, "required")) == (REQUEST, {})

@@ -31,6 +31,12 @@ def test_what_was_never_reached_proves_nothing() -> None:
     assert not probe.has_ended
 
 
+def test_what_does_not_answer_is_tried_again_seldom() -> None:
+    probe = Probe(500)
+    probe.unanswered()
+    assert probe.pause_s == SLOW_S
+
+
 @pytest.mark.parametrize("between", [Probe.connected, Probe.unanswered])
 def test_refusals_count_in_a_row(between: "object") -> None:
     probe = reached()

@@ -5,6 +5,7 @@ from tests.unit.log.logs import NOW, all_batches, append, batch, batches_of, ope
 
 from penstock.log.config import LogConfig
 from penstock.log.disk import OpenFile
+from penstock.log.segment import Segment
 from penstock.protocol.batch import read_header
 from penstock.protocol.errors import ErrorCode, KafkaError
 
@@ -150,3 +151,13 @@ def test_a_place_to_go_on_gives_what_a_look_into_the_file_gives(
         return log.read(3, max_bytes, upper_offset=upper_offset).read()
 
     assert read(True) == read(False)
+
+
+def test_only_a_segment_of_the_log_is_in_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, batch(1))
+    other = Segment(log._open_files, str(tmp_path), log.segments.active.base_offset, 0)
+    assert log.segments.active in log.segments
+    assert other not in log.segments
+    strangers: list[object] = ["a word", None]
+    assert not any(one in log.segments for one in strangers)

@@ -329,3 +329,19 @@ def test_the_rolls_of_a_topic_are_spread_by_rolling_some_earlier(tmp_path: Path)
     assert not aged[0]
     assert aged[-1], "never later than without the jitter"
     assert 0 < aged.index(True) < 5_000
+
+
+@pytest.mark.parametrize(("few", "little", "is_work"), [(3, 0, False), (2, 0, True), (3, -1, True), (100, 100, False)])
+def test_few_and_small_records_are_looked_at_at_once(
+    monkeypatch: pytest.MonkeyPatch, few: int, little: int, is_work: bool
+) -> None:
+    sent = batch(3)
+    monkeypatch.setattr(record_checks, "FEW_RECORDS", few)
+    monkeypatch.setattr(record_checks, "LITTLE_BYTES", len(sent) + little)
+    header, config = read_header(sent), LogConfig(validates_records=True)
+    if not is_work:
+        assert record_checks.look_at_few_records(sent, header, config, NOW, "t")[0] == sent
+        return
+    with pytest.raises(record_checks.UnlookedError) as unlooked:
+        record_checks.look_at_few_records(sent, header, config, NOW, "t")
+    assert unlooked.value.look() == sent

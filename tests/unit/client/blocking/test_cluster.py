@@ -152,7 +152,14 @@ def test_a_topic_of_which_nothing_is_told_is_unknown(fake: FakeCluster, cluster:
         response.topics = []
         return response
 
-    fake.scripts[ApiKey.METADATA] = [nothing, nothing]
+    def unknown(_: Message) -> Message:
+        response = fake.metadata()
+        response.topics = [MetadataResponseTopic(name="u", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+        return response
+
+    fake.scripts[ApiKey.METADATA] = [unknown, nothing, nothing]
+    with pytest.raises(UnknownTopicError):
+        cluster.partitions_of(["u"])
     with pytest.raises(UnknownTopicError):
         cluster.partitions_of(["u"])
     assert cluster.partitions_there(["u"]) == {}

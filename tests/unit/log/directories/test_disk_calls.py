@@ -144,6 +144,83 @@ def test_a_swap_names_the_original_away_before_the_copy_and_each_durably(world: 
     ]
 
 
+@pytest.mark.parametrize("how", ["delete", "swap"])
+def test_files_are_closed_before_their_directory_is_renamed(
+    world: World, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """A thread that flushes the log must not take its files for lost."""
+    log, was_loaded = world.log, list[bool]()
+    if how == "swap":
+        append(future := world.future(), batch(5))
+        future.close(durable=True)
+    rename = RecordedDisk.rename
+
+    def noting(disk: RecordedDisk, source: str, target: str) -> None:
+        was_loaded.append(log.is_loaded)
+        rename(disk, source, target)
+
+    monkeypatch.setattr(RecordedDisk, "rename", noting)
+    assert log.is_loaded
+    world.directories.delete(log, NOW) if how == "delete" else world.directories.swap(log, NOW)
+    assert not any(was_loaded)
+    assert was_loaded
+
+
+@pytest.mark.parametrize(
+    ("cordoned", "expected"), [((), "abab"), (("a",), "bbbb"), (("b",), "aaaa"), (("a", "b"), "abab"), (("*",), "abab")]
+)
+def test_new_logs_go_where_the_fewest_are_and_not_where_none_are_wanted(
+    tmp_path: Path, cordoned: tuple[str, ...], expected: str
+) -> None:
+    world = World(tmp_path)
+    world.directories.begin()
+    world.directories.roots.cordon([it if it == "*" else f"{world.disk.root}{it}" for it in cordoned])
+    parents = [world.directories.create("t", index, TOPIC_ID, CONFIG).parent[-1] for index in range(4)]
+    assert "".join(parents) == expected
+    world.directories.close()
+
+
+@pytest.mark.parametrize(
+    ("is_new", "preferred", "assigned", "expected"),
+    [
+        (True, None, None, "a"),
+        (True, "b", None, "b"),
+        (False, "b", None, "a"),
+        (True, None, "b", "b"),
+        (False, None, "b", "b"),
+        (True, "a", "b", "a"),
+        (False, "a", "b", "b"),
+        (True, "elsewhere", None, "a"),
+    ],
+)
+def test_a_log_lies_where_it_was_wanted_while_it_is_new_or_where_the_metadata_say(
+    tmp_path: Path, is_new: bool, preferred: str | None, assigned: str | None, expected: str
+) -> None:
+    world = World(tmp_path)
+    directories = world.directories
+    directories.begin()
+    ids = {one.path[-1]: one.directory_id for one in directories.roots.for_data}
+    if preferred is not None:
+        directories.preferred[KEY] = f"{world.disk.root}{preferred}"
+    log = directories.create(
+        *KEY, TOPIC_ID, CONFIG, is_new=is_new, assigned=None if assigned is None else ids[assigned]
+    )
+    assert (log.parent[-1], directories.preferred) == (expected, {})
+    directories.abandon()
+
+
+@pytest.mark.parametrize("name", ["recovery-point", "log-start", "cleaner"])
+def test_what_checkpoints_say_of_a_log_that_is_gone_is_forgotten_when_one_of_its_name_comes(
+    tmp_path: Path, name: str
+) -> None:
+    checkpoint = tmp_path / "a" / f"{name}-offset-checkpoint"
+    checkpoint.parent.mkdir()
+    checkpoint.write_text("0\n1\nt 0 4\n")
+    world = World(tmp_path).with_log()
+    assert "t 0" not in checkpoint.read_text()
+    world.directories.abandon()
+
+
 def test_a_copy_is_dropped_or_set_aside(world: World) -> None:
     world.future()
     assert world.did(lambda: world.directories.drop_future(KEY, NOW)) == ["rename b/t-0.#-future as b/t-0.#-delete"]

@@ -14,6 +14,7 @@ from penstock.log.partition_log import PartitionLog
 from penstock.log.retention import SEGMENTS_AT_ONCE
 from penstock.metadata.image import ResourceType
 from penstock.metadata.records import ConfigRecord, RemoveTopicRecord
+from penstock.node.partitions.upkeep import UpkeepIntervals
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 RETENTION_MS = 10_000
@@ -114,6 +115,28 @@ async def test_it_works_in_the_background_and_stops(node: Node) -> None:
     await node.upkeep.stop()
     assert node.directories.checkpoints.high_watermarks(node.directories.logs) == {("orders", 0): 1}
     assert node.now_ms == NOW_MS
+
+
+@pytest.mark.parametrize(
+    ("interval", "name"),
+    [
+        ("high_watermark_checkpoint_ms", CHECKPOINT),
+        ("recovery_point_checkpoint_ms", "recovery-point-offset-checkpoint"),
+    ],
+)
+async def test_each_checkpoint_is_written_at_its_own_interval(
+    node: Node, tmp_path: Path, interval: str, name: str
+) -> None:
+    never = 10**9
+    intervals = UpkeepIntervals(high_watermark_checkpoint_ms=never, recovery_point_checkpoint_ms=never)
+    node.upkeep._intervals = intervals.replace(**{interval: 1})
+    node.produce(b"a")
+    node.partition().log.flush()
+    node.upkeep.start()
+    async with asyncio.timeout(30):
+        while "orders 0 1" not in (path.read_text() if (path := tmp_path / name).exists() else ""):
+            await asyncio.sleep(0)
+    await node.upkeep._tasks.stop()
 
 
 def test_high_watermarks_that_could_not_be_written_are_written_later(

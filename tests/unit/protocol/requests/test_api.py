@@ -83,6 +83,11 @@ def test_versions_agree_at_the_edges(served: tuple[int, int], newest: int | None
     assert api_of(ApiKey.METADATA).agreed_version(served, newest) == agreed
 
 
+@pytest.mark.parametrize("key", OwnApiKey, ids=lambda key: key.name)
+def test_an_answer_of_our_own_refuses_nothing_unless_it_is_told_to(key: OwnApiKey) -> None:
+    assert api_of(key).response_class.__fields__["error_code"].new_default() == 0
+
+
 def test_an_unknown_key() -> None:
     assert not is_flexible(9999, 3)
     with pytest.raises(ValueError, match="9999"):

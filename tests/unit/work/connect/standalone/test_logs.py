@@ -1,12 +1,13 @@
-"""The file of offsets that a standalone worker keeps."""
+"""What a standalone worker remembers: a file of offsets, and the rest in its memory."""
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
 from penstock.work.connect.runtime.source_offsets import SourceOffsets
-from penstock.work.connect.standalone.logs import FileLog, FileLogError
+from penstock.work.connect.standalone.logs import FileLog, FileLogError, MemoryLog
 
 
 async def opened(path: Path) -> SourceOffsets:
@@ -57,3 +58,21 @@ async def test_a_file_of_somebody_else(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(FileLogError, match="cannot be read as a file of offsets"):
         await opened(path)
+
+
+async def test_memory_tells_of_each_record_at_once_and_that_some_were_read_once() -> None:
+    records: list[tuple[bytes, bytes | None, int]] = []
+    read: list[int] = []
+    log = MemoryLog(lambda *record: records.append(record), lambda: read.append(len(records)))
+    await log.start()
+    await log.read_to_end()
+    assert read == [], "there was nothing"
+    for value in (b"1", None):
+        await log.put(b"k", value)
+    assert (records, read) == ([(b"k", b"1", 0), (b"k", None, 0)], [])
+    await asyncio.sleep(0)
+    assert read == [2]
+    await log.put(b"k", b"2")
+    await log.read_to_end()
+    await asyncio.sleep(0)
+    assert read == [2, 3], "not twice"
