@@ -156,7 +156,7 @@ class Dispatcher:
                 # What is done in slices keeps its order: what comes behind it waits. It ends, client or not, and has
                 # the frame's memory, or a copy of it, until then.
                 whole = asyncio.ensure_future(reply)
-                self.memory.charge(whole, len(frame), lambda: None)
+                self.memory.charge(whole, len(frame))
                 whole.add_done_callback(self.memory.give)
                 whole.add_done_callback(_heard)
                 return Waiting(served.in_order, context, asyncio.shield(whole))
