@@ -31,7 +31,7 @@ from typing import Any, cast
 
 from penstock.node.serving.connections import Connections
 from penstock.node.serving.dispatch import OnAnswer, Waiting, log_request, request_log
-from penstock.node.serving.frames import FREE_BYTES, FULL_BUFFERS, READ_BYTES, Peer
+from penstock.node.serving.frames import FREE_BYTES, FULL_BUFFERS, READ_BYTES, SHORT_BYTES, Peer
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.late_answer import LateAnswer, Slot
 from penstock.node.serving.outgoing import CHUNK_BYTES, FileCutError, Outgoing, ResponsePart, peer_of
@@ -115,7 +115,7 @@ class Connection(asyncio.BufferedProtocol):
         """Where the next bytes go: a frame that is not whole yet, else the shared buffer, little where others wait."""
         if self._frame is not None and self._filled < self._frame_size:
             return self._frame[self._filled : self._room]
-        return self._buffers.shared[:FREE_BYTES] if self._memory.is_short else self._buffers.shared
+        return self._buffers.shared[:SHORT_BYTES] if self._memory.is_short else self._buffers.shared
 
     def buffer_updated(self, nbytes: int) -> None:
         now_s = self._connections.touch(self)
@@ -132,7 +132,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._keep(self._buffers.shared[:nbytes])
         self._proceed()
-        if nbytes >= FREE_BYTES and nbytes in FULL_BUFFERS:
+        if nbytes >= SHORT_BYTES and nbytes in FULL_BUFFERS:
             self._end_turn()
 
     def pause_writing(self) -> None:

@@ -26,7 +26,9 @@ _SMALLEST_POOLED_BYTES = 64 * 1024
 
 FREE_BYTES = 64 * 1024
 """What a connection may have without asking for room."""
-FULL_BUFFERS = (FREE_BYTES, SHARED_BYTES)
+SHORT_BYTES = 16 * 1024
+"""So much is read first where others wait for room: it may have to be kept until there is some for the rest."""
+FULL_BUFFERS = (SHORT_BYTES, SHARED_BYTES)
 """Whoever has sent so much at once may have sent more."""
 STILL_S = 1.0
 """How long a peer may neither send nor read anything while others wait for the room that it has."""

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.node.served_node import serving
 
 from penstock.node.serving import frames
-from penstock.node.serving.frames import FREE_BYTES, READ_BYTES, SHARED_BYTES, STILL_S, Peer, RequestMemory
+from penstock.node.serving.frames import READ_BYTES, SHARED_BYTES, SHORT_BYTES, STILL_S, Peer, RequestMemory
 from penstock.node.serving.handler import Handler
 from penstock.node.serving.rules import NOTHING
 from penstock.node.serving.slices import UNDER_WAY_AT_ONCE, Slices
@@ -81,7 +81,7 @@ async def test_where_something_waits_for_room_little_is_taken_in_advance(patienc
         assert await third.lives()
         second.writer.write(LARGE[:100])
         assert await third.lives()
-        assert FREE_BYTES in first_reads()
+        assert SHORT_BYTES in first_reads()
         assert SHARED_BYTES not in first_reads()
         first.writer.close()
         second.writer.write(LARGE[100:])

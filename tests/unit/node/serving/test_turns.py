@@ -8,7 +8,7 @@ import pytest
 from tests.unit.node.served_node import serving
 
 from penstock.node.serving.connection import TURN_S, Connection
-from penstock.node.serving.frames import FREE_BYTES, READ_BYTES, SHARED_BYTES, RequestMemory
+from penstock.node.serving.frames import READ_BYTES, SHARED_BYTES, SHORT_BYTES, RequestMemory
 from penstock.node.serving.handler import Handler, RequestContext
 from penstock.node.serving.rules import NOTHING
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -54,7 +54,7 @@ def _make_short(memory: RequestMemory) -> None:
     [
         ([LONG_FRAME[:100], LONG_FRAME[100:]], False),
         ([SMALL_FRAME * (SHARED_BYTES // len(SMALL_FRAME))], False),
-        ([SMALL_FRAME * (FREE_BYTES // len(SMALL_FRAME))], True),
+        ([SMALL_FRAME * (SHORT_BYTES // len(SMALL_FRAME))], True),
     ],
     ids=["the rest of a frame", "many small frames", "fewer, as others wait for memory"],
 )
