@@ -7,7 +7,7 @@ again. A frame is handled within one call, so no handler keeps a slice of a buff
 import asyncio
 import mmap
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager
 from heapq import heappop, heappush
 from itertools import count
@@ -83,6 +83,7 @@ class RequestMemory:
         "_bytes",
         "_held",
         "_hosts",
+        "_late_work",
         "_most",
         "_new",
         "_numbers",
@@ -101,6 +102,8 @@ class RequestMemory:
         """The frame that need not find room."""
         self._wishes: dict[Hashable, _Wish] = {}
         self._work: list[_Wish] = []
+        self._late_work: _Wish | None = None
+        """It waited already when we looked last."""
         self._begun: list[_Wish] = []
         self._new: dict[str, list[_Wish]] = {}
         """Heaps; those of new frames by their hosts. What is in `wishes` no more, or anew, counts for nothing."""
@@ -224,6 +227,17 @@ class RequestMemory:
         if not self._hosts[host]:
             del self._hosts[host]
 
+    def _in_the_way_of(self, work: _Wish) -> Iterator[Peer]:
+        """Of frames that wait for room themselves, those that lack most."""
+        need = self._bytes + work.size - self._most
+        begun = [wish for wish in self._wishes.values() if wish.peer is not None and wish.key in self._held]
+        for wish in sorted(begun, reverse=True):
+            if need <= 0:
+                return
+            need -= self._held[wish.key].size
+            if wish.peer is not None:
+                yield wish.peer
+
     def _watch(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(STILL_S, self._look)
 
@@ -238,6 +252,10 @@ class RequestMemory:
                 is_still = far == share.far and share.since_s <= now_s - STILL_S
                 if is_still or share.since_s <= now_s - PATIENCE_S:
                     late.append(share.peer)
+        work = self._first(self._work)
+        if work is not None and work is self._late_work:
+            late += self._in_the_way_of(work)
+        self._late_work = work
         for peer in late:
             peer.take_away()
         self._watch()

@@ -263,6 +263,22 @@ def test_half_frames_of_the_same_host_hold_a_shorter_one_up_for_moments() -> Non
     on_virtual_time(run)
 
 
+def test_a_request_that_is_here_waits_for_no_frame_that_waits_itself() -> None:
+    async def run() -> None:
+        crowd = Crowd(10)
+        for size in (1, 2):
+            for number in range(10):
+                crowd.more[f"half {number}"] = None
+                crowd.take(f"half {number}", size, rest=90 - number)
+        assert not crowd.memory.take("work", 5, lambda: crowd.came.append("work"))
+        await asyncio.sleep(2.5 * STILL_S)
+        assert crowd.came[0] == "work"
+        assert "half 1" in crowd.lost
+        assert "half 9" not in crowd.lost
+
+    on_virtual_time(run)
+
+
 def test_who_has_sent_more_than_there_is_room_for_does_not_stand_still() -> None:
     async def run() -> None:
         crowd = Crowd(10)
