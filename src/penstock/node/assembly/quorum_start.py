@@ -64,6 +64,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+CONTROLLERS_PART = 4
+"""Of `queued.max.request.bytes` the controller's listener has a fourth part for itself."""
+
 
 class QuorumParts:
     """The parts of a node that take part in the quorum. Making it starts nothing.
@@ -119,7 +122,7 @@ class QuorumParts:
                 quorum=self.quorum,
                 handlers=load_handlers(CONTROLLER_HANDLERS) if listeners else {},
                 hand_over=partial(_hand_over, self.quorum, self.controller),
-                slices=Slices(config.queued_max_request_bytes),
+                slices=Slices(config.queued_max_request_bytes // CONTROLLERS_PART),
                 metrics=self.context.metrics,
                 now_ms=environment.now_ms,
             )

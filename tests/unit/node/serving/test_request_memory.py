@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import suppress
 from random import Random
 from typing import Any, cast
@@ -12,6 +12,7 @@ import pytest
 from tests.unit.node.served_node import serving
 
 from penstock.node.serving import frames
+from penstock.node.serving.dispatch import ANSWER_BYTES
 from penstock.node.serving.frames import READ_BYTES, SHARED_BYTES, SHORT_BYTES, STILL_S, Peer, RequestMemory
 from penstock.node.serving.handler import Handler
 from penstock.node.serving.rules import NOTHING
@@ -350,6 +351,32 @@ async def test_a_few_long_answers_are_under_way_at_once() -> None:
     await asyncio.gather(*(slices.answer(steps(number)) for number in range(20)))  # type: ignore[arg-type]
     assert most == UNDER_WAY_AT_ONCE
     assert ended == set(range(20))
+
+
+async def test_a_long_answer_begins_where_there_is_room_for_it(patience: None) -> None:
+    """Else a hundred that nobody reads begin while one byte is free."""
+    goes_on, begun = asyncio.Event(), list[int]()
+
+    def steps(*asked: Any) -> Generator[Any, Any, ListGroupsResponse]:
+        for _ in range(10):
+            yield None
+        begun.append(1)
+        yield goes_on.wait()
+        return ListGroupsResponse()
+
+    handler = Handler(ApiKey.LIST_GROUPS, 0, 0, steps, NOTHING)
+    async with serving(handler, settings={"queued.max.request.bytes": str(ANSWER_BYTES * 2)}) as node:
+        clients = [await node.connect() for _ in range(4)]
+        for client in clients:
+            client.send(ListGroupsRequest(), 0)
+        other = await node.connect()
+        for _ in range(20):
+            assert await other.lives()
+        assert len(begun) == 2
+        goes_on.set()
+        for client in clients:
+            await client.receive(ApiKey.LIST_GROUPS, 0)
+        assert len(begun) == 4
 
 
 async def test_a_long_answer_may_wait_for_another() -> None:
