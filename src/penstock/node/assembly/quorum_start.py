@@ -65,6 +65,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+CONTROLLERS_PART = 4
+"""Of `queued.max.request.bytes` the controller's listener has a fourth part for itself."""
+
 
 class QuorumParts:
     """The parts of a node that take part in the quorum. Making it starts nothing.
@@ -135,7 +138,7 @@ class QuorumParts:
             handlers=load_handlers(CONTROLLER_HANDLERS) if self._listeners else {},
             authorizer=self.authorizer,
             hand_over=partial(_hand_over, self.quorum, controller),
-            slices=Slices(config.queued_max_request_bytes),
+            slices=Slices(config.queued_max_request_bytes // CONTROLLERS_PART),
             metrics=self.context.metrics,
             now_ms=self.context.environment.now_ms,
         )

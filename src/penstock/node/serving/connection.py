@@ -5,11 +5,10 @@ Frames that are whole in it are handled there, without a copy. Of a frame that i
 into a buffer of the frame's own size, and the rest is received straight into that.
 
 A connection is *held* while it must not take another request: one waits that is not pipelined, or one is next that is
-not, behind others that wait; too many wait; the peer does not read what it was sent; or its turn is over: a peer that
-has sent thousands of requests at once, or filled a buffer, behind which uvloop would read on from the same socket at
-once, lets the other connections do something in between. Bytes that arrive meanwhile are kept in `_backlog` up to a
-limit, then reading stops and TCP holds the peer back. So a connection's memory is bounded by its limits and one
-response; and what the large frames and answers of all connections take together, by `RequestMemory`.
+not, behind others that wait; too many wait; the peer does not read; or its turn is over: a peer that has sent thousands
+of requests, or filled a buffer, behind which uvloop would read on at once, lets other connections do something first.
+Bytes that arrive meanwhile are kept in `_backlog` up to a limit, then reading stops and TCP holds the peer back. So a
+connection's memory is bounded by its limits and one response; that of all together by `RequestMemory`.
 
 A fetch that waits for records is answered soon when the peer asks something else behind it: it can hear of that only
 then. Only another fetch waits for its turn, else a client that sends several ahead would poll all the time.
@@ -18,7 +17,7 @@ then. Only another fetch waits for its turn, else a client that sends several ah
 | --------- | --------------------------------------------------------- | ------------------------------------------- |
 | reading   | connection_made, or the last cause to hold being gone     | a cause to hold                             |
 | held      | a waiting request, `MAX_WAITING`, unsent bytes, `TURN_S`, | its response, resume_writing, the next turn |
-|           | a large frame for which there is no memory                | others giving back theirs                   |
+|           | a large frame, or a piece of it, that finds no memory     | others giving back theirs                   |
 | closed    | the peer leaves, garbage, a handler's exception, idle     | -                                           |
 """
 
@@ -32,17 +31,16 @@ from typing import Any, cast
 
 from penstock.node.serving.connections import Connections
 from penstock.node.serving.dispatch import OnAnswer, Waiting, log_request, request_log
-from penstock.node.serving.frames import FREE_BYTES, FULL_BUFFERS, READ_BYTES
+from penstock.node.serving.frames import FREE_BYTES, FULL_BUFFERS, READ_BYTES, SHORT_BYTES, Peer
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.late_answer import LateAnswer, Slot
-from penstock.node.serving.outgoing import CHUNK_BYTES, FileCutError, Outgoing, ResponsePart
+from penstock.node.serving.outgoing import CHUNK_BYTES, FileCutError, Outgoing, ResponsePart, peer_of
 from penstock.node.serving.parts import is_long
 from penstock.node.serving.session import Session
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.requests.api import ApiKey
 
 logger = logging.getLogger(__name__)
-DEBUG = logging.DEBUG
 
 MAX_WAITING = 128
 """Requests of one connection that may wait for their answer at once."""
@@ -75,6 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         "_out",
         "_proceeds_later",
         "_reading_paused",
+        "_room",
         "_transport",
         "_turn_is_over",
         "_waiting",
@@ -91,7 +90,7 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog = b""
         self._frame: memoryview | None = None
         self._frame_size = 0
-        self._filled = 0
+        self._filled = self._room = 0
         self._out = Outgoing()
         self._waiting: deque[Slot] | None = None
         self._held_by_request = False
@@ -113,11 +112,10 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=0)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go: the frame that is not whole yet, else the shared buffer."""
+        """Where the next bytes go: a frame that is not whole yet, else the shared buffer, little where others wait."""
         if self._frame is not None and self._filled < self._frame_size:
-            return self._frame[self._filled : min(self._frame_size, self._filled + READ_BYTES)]
-        # Where others wait for room, what comes may have to be kept until there is some for the rest of it.
-        return self._buffers.shared[:FREE_BYTES] if self._memory.waiting else self._buffers.shared
+            return self._frame[self._filled : self._room]
+        return self._buffers.shared[:SHORT_BYTES] if self._memory.is_short else self._buffers.shared
 
     def buffer_updated(self, nbytes: int) -> None:
         now_s = self._connections.touch(self)
@@ -128,19 +126,21 @@ class Connection(asyncio.BufferedProtocol):
                 self._take(self._buffers.shared, nbytes, now_s)
         elif self._filled < self._frame_size:
             self._filled += nbytes
+            if self._filled == self._room < self._frame_size:
+                self._has_memory(self._frame_size, self._filled)
+                self._end_turn()
         else:
             self._keep(self._buffers.shared[:nbytes])
         self._proceed()
-        if nbytes >= FREE_BYTES and nbytes in FULL_BUFFERS:
+        if nbytes >= SHORT_BYTES and nbytes in FULL_BUFFERS:
             self._end_turn()
 
     def pause_writing(self) -> None:
         """The peer does not read: take no more requests from it."""
-        self._out.is_blocked = True
         assert self._transport is not None
-        unsent = self._out.memory_bytes + self._transport.get_write_buffer_size()
-        if unsent > FREE_BYTES:
-            self._memory.charge(self._out, unsent, partial(self._too_slow, "does not read its answer"))
+        self._out.is_blocked = True
+        if (unsent := self._out.unsent_bytes(self._transport)) > FREE_BYTES:
+            self._memory.charge(self._out, unsent, self._peer("does not read its answer"))
 
     def resume_writing(self) -> None:
         self._out.is_blocked = False
@@ -204,7 +204,7 @@ class Connection(asyncio.BufferedProtocol):
         """Handle the whole frames in `received[:end]` as far as this turn goes, keep the rest."""
         position, turn_ends_s = 0, now_s + TURN_S
         clock_s, max_frame_bytes, out = self._connections.clock_s, self._buffers.max_frame_bytes, self._out
-        is_logged = request_log.isEnabledFor(DEBUG)
+        is_logged = request_log.isEnabledFor(logging.DEBUG)
         while end - position >= 4:
             (size,) = _unpack_length(received, position)
             if not 0 < size <= max_frame_bytes:
@@ -212,7 +212,7 @@ class Connection(asyncio.BufferedProtocol):
                 return
             begin = position + 4
             if begin + size > end:
-                if self._has_memory(size):
+                if self._has_memory(size, end - begin):
                     self._start_frame(received[begin:end], size)
                     return
                 break
@@ -240,14 +240,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _next_turn(self) -> None:
         self._turn_is_over = False
-        if not self._closed:
-            self._proceed()
+        self._proceed_now()
 
     def _keep(self, rest: memoryview) -> None:
         """Keep bytes for later: the connection is held, or they are less than a frame's length."""
-        if self._closed:
-            return
-        self._backlog += rest
+        self._backlog = b"" if self._closed else self._backlog + bytes(rest)
         if len(self._backlog) > MAX_BACKLOG_BYTES and self._held:
             self._pause_reading()
 
@@ -257,19 +254,24 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
             self._reading_paused = True
 
-    def _has_memory(self, size: int) -> bool:
-        """Whether a frame may be received; if not, the connection is held until it may."""
+    def _has_memory(self, size: int, filled: int) -> bool:
+        """Whether a frame may be received, or received on; if not, the connection is held until it may."""
+        self._room = min(size, filled + READ_BYTES)
         if size > FREE_BYTES:
-            slow = partial(self._too_slow, "does not send its request to the end")
-            self._lacks_memory = not self._memory.take(self, size, self._memory_came, slow)
+            peer = self._peer("does not send its request to the end")
+            self._lacks_memory = not self._memory.take(self, self._room, self._memory_came, peer, size - filled)
             if self._lacks_memory:
                 self._pause_reading()
         return not self._lacks_memory
 
     def _memory_came(self) -> None:
         self._lacks_memory = False
-        if not self._closed:
-            self._proceed()
+        self._proceed_now()
+
+    def _peer(self, fault: str) -> Peer:
+        assert self.session is not None
+        assert self._transport is not None
+        return peer_of(self.session, self._transport, self._out, lambda: self._filled, partial(self._too_slow, fault))
 
     def _too_slow(self, what: str) -> None:
         reason = f"the peer {what}, and others wait for the memory: queued.max.request.bytes is all held"
@@ -278,8 +280,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _start_frame(self, beginning: memoryview, size: int) -> None:
         self._frame = self._buffers.take(size)
-        self._frame_size = size
-        self._filled = len(beginning)
+        self._frame_size, self._filled = size, len(beginning)
         self._frame[: self._filled] = beginning
 
     def _give_back_frame(self) -> None:
@@ -301,7 +302,7 @@ class Connection(asyncio.BufferedProtocol):
             elif self._filled < self._frame_size or (self._waiting and not self._may_come(self._frame)):
                 break
             else:
-                self._handle(self._frame[: self._frame_size], request_log.isEnabledFor(DEBUG))
+                self._handle(self._frame[: self._frame_size], request_log.isEnabledFor(logging.DEBUG))
                 self._give_back_frame()
                 self._end_turn()
         if self._held_by_request and self._backlog:
@@ -391,8 +392,8 @@ class Connection(asyncio.BufferedProtocol):
     def _told(self, slot: Slot, parts: list[ResponsePart]) -> None:
         """A request that waited has its answer: send it, with those behind it that are ready.
 
-        This may happen in the middle of what another connection has asked for, so no request is taken here. Where more
-        requests wait, the same event may bring their answers, and all are written at once.
+        Another connection may be in the middle of something, so no request is taken here. The answers of more requests
+        that wait may come with the same event, and all are written at once.
         """
         if self._closed:
             return

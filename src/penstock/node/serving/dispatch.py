@@ -37,6 +37,8 @@ REPEATED_BYTES = 512
 REQUESTS_KEPT = 4096
 OBJECTS_PER_BYTE = 10
 """How much more the objects of a request take than its bytes, and its answer with them."""
+ANSWER_BYTES = 1024 * 1024
+"""What a long answer to a small request is taken to need; its size is known when it is made."""
 
 
 OnAnswer = Callable[[list[ResponsePart]], None]
@@ -156,7 +158,7 @@ class Dispatcher:
                 # What is done in slices keeps its order: what comes behind it waits. It ends, client or not, and has
                 # the frame's memory, or a copy of it, until then.
                 whole = asyncio.ensure_future(reply)
-                self.memory.charge(whole, len(frame), lambda: None)
+                self.memory.charge(whole, len(frame))
                 whole.add_done_callback(self.memory.give)
                 whole.add_done_callback(_heard)
                 return Waiting(served.in_order, context, asyncio.shield(whole))
@@ -192,7 +194,7 @@ class Dispatcher:
     async def _answer_long(
         self, handler: Handler, context: RequestContext, reply: Awaitable[Any]
     ) -> list[ResponsePart]:
-        async with self._node.slices.memory.lent(0):
+        async with self._node.slices.memory.lent(ANSWER_BYTES):
             return await self.encode_apart(handler, context, reply)
 
     async def encode_apart(self, handler: Handler, context: RequestContext, reply: Any) -> list[ResponsePart]:

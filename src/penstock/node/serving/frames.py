@@ -6,15 +6,19 @@ again. A frame is handled within one call, so no handler keeps a slice of a buff
 
 import asyncio
 import mmap
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager
+from heapq import heappop, heappush
+from itertools import count
+from typing import NamedTuple
 
 from penstock.protocol.value import Value
 
 SHARED_BYTES = 256 * 1024
 POOLED_FRAME_BYTES = 2 * 1024 * 1024
 """Larger frames get memory of their own that is not kept."""
-READ_BYTES = POOLED_FRAME_BYTES
+READ_BYTES = 512 * 1024
 """So much of a frame is taken from the system at a time, which may have 6 MB of it and more."""
 MAX_POOLED_BUFFERS = 2
 _SMALLEST_POOLED_BYTES = 64 * 1024
@@ -22,68 +26,133 @@ _SMALLEST_POOLED_BYTES = 64 * 1024
 
 FREE_BYTES = 64 * 1024
 """What a connection may have without asking for room."""
-FULL_BUFFERS = (FREE_BYTES, SHARED_BYTES, READ_BYTES)
+SHORT_BYTES = 16 * 1024
+"""So much is read first where others wait for room: it may have to be kept until there is some for the rest."""
+FULL_BUFFERS = (SHORT_BYTES, SHARED_BYTES)
 """Whoever has sent so much at once may have sent more."""
+STILL_S = 1.0
+"""How long a peer may neither send nor read anything while others wait for the room that it has."""
 PATIENCE_S = 10.0
-"""How long a peer may take to send a frame, or to read an answer, while something else waits for their memory."""
+"""How long it may take over a piece of a frame, or an answer, while others wait."""
 
 
-class _Share(Value):
+class Peer(Value):
+    """Whose frame or answer it is."""
+
+    host: str
+    how_far: Callable[[], int]
+    """Another number as soon as a byte was sent, or read."""
+    has_more: Callable[[], bool]
+    """Whether bytes of it wait here that were not taken in for want of room."""
+    take_away: Callable[[], object]
+
+
+class _Share:
+    __slots__ = ("far", "peer", "since_s", "size")
+
+    def __init__(self, peer: Peer | None) -> None:
+        self.peer = peer
+        self.size = 0
+        self.since_s = 0.0
+        self.far = 0
+
+
+class _Wish(NamedTuple):
+    """For room; the one with the least rest first, in their order."""
+
+    rest: int
+    number: int
+    key: Hashable
     size: int
     go_on: Callable[[], object]
-    take_away: Callable[[], object]
-    since_s: float
+    peer: Peer | None
 
 
 class RequestMemory:
     """`queued.max.request.bytes`: what frames that arrive, requests that are answered and answers that leave may take.
 
-    What finds no room waits, first come, first served. Alone, each may have more than there is. Where something waits,
-    whoever has held his share for `PATIENCE_S` loses it: a peer that does not send, or does not read, keeps nobody
-    else out.
+    A frame takes room as it comes, for what is there and one more read, whatever length it claims. Requests that are
+    here as a whole go first; then the frame that lacks least, of new ones that of the host that holds least. Alone,
+    each may have more than there is; and one frame at a time always may, so that they do not wait for each other.
+    Where something waits, a peer that stands still loses what it has.
     """
 
-    __slots__ = ("_bytes", "_held", "_most", "_timer", "waiting")
+    __slots__ = (
+        "_begun",
+        "_beyond",
+        "_bytes",
+        "_held",
+        "_hosts",
+        "_late_work",
+        "_most",
+        "_new",
+        "_numbers",
+        "_timer",
+        "_wishes",
+        "_work",
+    )
 
     def __init__(self, most: int = -1) -> None:
         """-1: no limit."""
         self._most = most
         self._bytes = 0
         self._held: dict[Hashable, _Share] = {}
-        self.waiting: dict[Hashable, _Share] = {}
+        self._hosts: Counter[str] = Counter()
+        self._beyond: Hashable = None
+        """The frame that need not find room."""
+        self._wishes: dict[Hashable, _Wish] = {}
+        self._work: list[_Wish] = []
+        self._late_work: _Wish | None = None
+        """It waited already when we looked last."""
+        self._begun: list[_Wish] = []
+        self._new: dict[str, list[_Wish]] = {}
+        """Heaps; those of new frames by their hosts. What is in `wishes` no more, or anew, counts for nothing."""
+        self._numbers = count()
         self._timer: asyncio.TimerHandle | None = None
 
-    def take(
-        self, key: Hashable, size: int, go_on: Callable[[], object], take_away: Callable[[], object] = lambda: None
-    ) -> bool:
-        """Whether the key holds so much now; if not, `go_on` is called when it does."""
-        if key in self._held:
-            return True
-        share = _Share(size, go_on, take_away, asyncio.get_running_loop().time())
-        if self.waiting or not self._has_room(size):
-            self.waiting[key] = share
-            self._watch(PATIENCE_S)
-            return False
-        self._hold(key, share)
-        return True
+    @property
+    def is_short(self) -> bool:
+        return bool(self._wishes)
 
-    def charge(self, key: Hashable, size: int, take_away: Callable[[], object]) -> None:
+    def take(
+        self, key: Hashable, size: int, go_on: Callable[[], object], peer: Peer | None = None, rest: int = 0
+    ) -> bool:
+        """Whether the key has so much in all now; if not, `go_on` is called when it has.
+
+        `rest` is what the frame of a peer lacks. Without a peer it is work on a request that is here as a whole.
+        """
+        share = self._held.get(key)
+        if share is not None and (share.size >= size or key is self._beyond):
+            self._hold(key, max(size, share.size), peer)
+            return True
+        self._wishes[key] = wish = _Wish(rest, next(self._numbers), key, size, go_on, peer)
+        if peer is None:
+            queue = self._work
+        else:
+            queue = self._begun if share is not None else self._new.setdefault(peer.host, [])
+        heappush(queue, wish)
+        self._grant(key)
+        if key in self._wishes and self._timer is None:
+            self._watch()
+        return key not in self._wishes
+
+    def charge(self, key: Hashable, size: int, peer: Peer | None = None) -> None:
         """This is there already, room or not."""
         if key not in self._held:
-            self._hold(key, _Share(size, take_away, take_away, asyncio.get_running_loop().time()))
+            self._hold(key, size, peer)
 
     def give(self, key: Hashable) -> None:
         """The key holds nothing any more, and waits for nothing."""
-        self.waiting.pop(key, None)
+        self._wishes.pop(key, None)
         share = self._held.pop(key, None)
         if share is not None:
             self._bytes -= share.size
-        while self.waiting and self._has_room(next(iter(self.waiting.values())).size):
-            key, share = next(iter(self.waiting.items()))
-            del self.waiting[key]
-            loop = asyncio.get_running_loop()
-            self._hold(key, share.replace(since_s=loop.time()))
-            loop.call_soon(share.go_on)
+            if share.peer is not None:
+                self._count(share.peer.host, -share.size)
+        if key is self._beyond:
+            frame = self._frame()
+            self._beyond = frame.key if frame is not None else None
+        self._grant()
 
     @asynccontextmanager
     async def lent(self, size: int) -> AsyncIterator[None]:
@@ -96,24 +165,100 @@ class RequestMemory:
         finally:
             self.give(has_room)
 
-    def _has_room(self, size: int) -> bool:
-        return self._most < 0 or not self._bytes or self._bytes + size <= self._most
+    def _grant(self, asks: Hashable = None) -> None:
+        """Who asks just now is not called."""
+        while self._wishes and (wish := self._next()) is not None:
+            del self._wishes[wish.key]
+            self._hold(wish.key, wish.size, wish.peer)
+            if wish.key is not asks:
+                asyncio.get_running_loop().call_soon(wish.go_on)
+        if not self._wishes:
+            self._work.clear()
+            self._begun.clear()
+            self._new.clear()
 
-    def _hold(self, key: Hashable, share: _Share) -> None:
-        self._held[key] = share
-        self._bytes += share.size
+    def _next(self) -> _Wish | None:
+        frame = self._frame()
+        best = self._first(self._work) or frame
+        if best is not None and self._has_room(best):
+            return best
+        if frame is not None and self._beyond is None:
+            frame = self._first(self._begun)
+            self._beyond = frame.key if frame is not None else None
+        return frame if frame is not None and frame.key is self._beyond else None
 
-    def _watch(self, in_s: float) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(in_s, self._look)
+    def _frame(self) -> _Wish | None:
+        """That lacks least; where work waits, none begins."""
+        begun = self._first(self._begun)
+        new = None if self._first(self._work) else self._first_new()
+        return min((wish for wish in (begun, new) if wish is not None), default=None)
+
+    def _first(self, queue: list[_Wish]) -> _Wish | None:
+        while queue and self._wishes.get(queue[0].key) is not queue[0]:
+            heappop(queue)
+        return queue[0] if queue else None
+
+    def _first_new(self) -> _Wish | None:
+        while self._new:
+            host = min(self._new, key=self._hosts.__getitem__)
+            first = self._first(self._new[host])
+            if first is not None:
+                return first
+            del self._new[host]
+        return None
+
+    def _has_room(self, wish: _Wish) -> bool:
+        share = self._held.get(wish.key)
+        more = wish.size - (share.size if share is not None else 0)
+        return self._most < 0 or not self._bytes or self._bytes + more <= self._most
+
+    def _hold(self, key: Hashable, size: int, peer: Peer | None) -> None:
+        share = self._held.get(key)
+        if share is None:
+            share = self._held[key] = _Share(peer)
+        self._bytes += size - share.size
+        if peer is not None:
+            self._count(peer.host, size - share.size)
+        share.size, share.since_s = size, asyncio.get_running_loop().time()
+        share.far = -1 if peer is None else peer.how_far()
+
+    def _count(self, host: str, size: int) -> None:
+        self._hosts[host] += size
+        if not self._hosts[host]:
+            del self._hosts[host]
+
+    def _in_the_way_of(self, work: _Wish) -> Iterator[Peer]:
+        """Of frames that wait for room themselves, those that lack most."""
+        need = self._bytes + work.size - self._most
+        begun = [wish for wish in self._wishes.values() if wish.peer is not None and wish.key in self._held]
+        for wish in sorted(begun, reverse=True):
+            if need <= 0:
+                return
+            need -= self._held[wish.key].size
+            if wish.peer is not None:
+                yield wish.peer
+
+    def _watch(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(STILL_S, self._look)
 
     def _look(self) -> None:
         self._timer = None
-        if self.waiting:
-            late_s = asyncio.get_running_loop().time() - PATIENCE_S
-            for share in [one for one in self._held.values() if one.since_s <= late_s]:
-                share.take_away()
-            self._watch(1.0)
+        if not self.is_short:
+            return
+        now_s, late = asyncio.get_running_loop().time(), list[Peer]()
+        for key, share in self._held.items():
+            if share.peer is not None and not (key in self._wishes and share.peer.has_more()):
+                far, share.far = share.far, share.peer.how_far()
+                is_still = far == share.far and share.since_s <= now_s - STILL_S
+                if is_still or share.since_s <= now_s - PATIENCE_S:
+                    late.append(share.peer)
+        work = self._first(self._work)
+        if work is not None and work is self._late_work:
+            late += self._in_the_way_of(work)
+        self._late_work = work
+        for peer in late:
+            peer.take_away()
+        self._watch()
 
 
 class FrameBuffers:

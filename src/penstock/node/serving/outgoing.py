@@ -9,9 +9,15 @@ see the bytes, so there, and where the system cannot, they are read.
 """
 
 import asyncio
+import fcntl
 import os
+import termios
+from collections.abc import Callable
+from functools import partial
 
 from penstock.log.log_slice import LogSlice
+from penstock.node.serving.frames import Peer
+from penstock.node.serving.session import Session
 
 CHUNK_BYTES = 256 * 1024
 SENT_BY_SYSTEM_BYTES = 64 * 1024
@@ -46,10 +52,9 @@ class Outgoing:
     def __bool__(self) -> bool:
         return bool(self._parts)
 
-    @property
-    def memory_bytes(self) -> int:
-        """What is queued in memory, and not in files; beside those there is little."""
-        return 0 if self._files else self.queued_bytes
+    def unsent_bytes(self, transport: asyncio.Transport) -> int:
+        """What is in memory, and not in files; beside those there is little."""
+        return transport.get_write_buffer_size() + (0 if self._files else self.queued_bytes)
 
     def add(self, parts: list[ResponsePart]) -> None:
         self._parts += parts
@@ -138,6 +143,30 @@ class Outgoing:
 def is_large(part: ResponsePart) -> bool:
     """Whether the system sends it straight from the file."""
     return type(part) is LogSlice and part.length >= SENT_BY_SYSTEM_BYTES
+
+
+def peer_of(
+    session: Session,
+    transport: asyncio.Transport,
+    out: Outgoing,
+    filled: Callable[[], int],
+    take_away: Callable[[], object],
+) -> Peer:
+    """`filled` says how much of its frame is here."""
+    return Peer(
+        session.client_host,
+        lambda: filled() - out.unsent_bytes(transport),
+        partial(_has_arrived, transport),
+        take_away,
+    )
+
+
+def _has_arrived(transport: asyncio.Transport) -> bool:
+    """Whether the system has bytes that were not taken from it."""
+    socket = transport.get_extra_info("socket")
+    if socket is None or socket.fileno() < 0:
+        return False
+    return any(fcntl.ioctl(socket.fileno(), termios.FIONREAD, bytes(4)))
 
 
 def socket_of(transport: asyncio.Transport) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import suppress
 from random import Random
 from typing import Any, cast
@@ -12,7 +12,8 @@ import pytest
 from tests.unit.node.served_node import serving
 
 from penstock.node.serving import frames
-from penstock.node.serving.frames import FREE_BYTES, SHARED_BYTES, RequestMemory
+from penstock.node.serving.dispatch import ANSWER_BYTES
+from penstock.node.serving.frames import READ_BYTES, SHARED_BYTES, SHORT_BYTES, STILL_S, Peer, RequestMemory
 from penstock.node.serving.handler import Handler
 from penstock.node.serving.rules import NOTHING
 from penstock.node.serving.slices import UNDER_WAY_AT_ONCE, Slices
@@ -23,7 +24,8 @@ from penstock.protocol.requests.framing import encode_request
 from penstock.testing.simulator.loop import VirtualLoop
 
 MEGABYTE = 1 << 20
-LIMIT = {"queued.max.request.bytes": str(MEGABYTE)}
+LIMIT = {"queued.max.request.bytes": str(READ_BYTES)}
+"""As much as a frame takes that has begun."""
 LARGE = encode_request(
     HeartbeatRequest(group_id="g" * 30_000, member_id="m" * 30_000, group_instance_id="i" * 30_000), 4, 7, "c"
 )
@@ -37,8 +39,13 @@ HEARTBEAT = Handler(ApiKey.HEARTBEAT, 4, 4, answers_shortly, NOTHING)
 
 
 @pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "STILL_S", 1000.0)
+
+
+@pytest.fixture
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(frames, "STILL_S", 0.0)
 
 
 def announced(size: int) -> bytes:
@@ -46,7 +53,7 @@ def announced(size: int) -> bytes:
     return size.to_bytes(4, "big") + LARGE[4:100]
 
 
-async def test_a_large_request_waits_until_there_is_memory_for_it_and_a_small_one_does_not() -> None:
+async def test_a_large_request_waits_until_there_is_memory_for_it_and_a_small_one_does_not(patience: None) -> None:
     async with serving(HEARTBEAT, settings=LIMIT) as node:
         first, second, third = [await node.connect() for _ in range(3)]
         first.writer.write(announced(MEGABYTE))
@@ -61,7 +68,7 @@ async def test_a_large_request_waits_until_there_is_memory_for_it_and_a_small_on
         assert (await answer)[0] == 7
 
 
-async def test_where_something_waits_for_room_little_is_taken_in_advance() -> None:
+async def test_where_something_waits_for_room_little_is_taken_in_advance(patience: None) -> None:
     """Five hundred peers that begin large frames hold five hundred first reads."""
     async with serving(HEARTBEAT, settings=LIMIT) as node:
         first, second, third = [await node.connect() for _ in range(3)]
@@ -75,7 +82,7 @@ async def test_where_something_waits_for_room_little_is_taken_in_advance() -> No
         assert await third.lives()
         second.writer.write(LARGE[:100])
         assert await third.lives()
-        assert FREE_BYTES in first_reads()
+        assert SHORT_BYTES in first_reads()
         assert SHARED_BYTES not in first_reads()
         first.writer.close()
         second.writer.write(LARGE[100:])
@@ -83,7 +90,7 @@ async def test_where_something_waits_for_room_little_is_taken_in_advance() -> No
         assert SHARED_BYTES in first_reads()
 
 
-async def test_a_frame_that_is_answered_in_slices_is_there_until_it_is() -> None:
+async def test_a_frame_that_is_answered_in_slices_is_there_until_it_is(patience: None) -> None:
     goes_on = asyncio.Event()
 
     async def answers_later(*_: Any) -> list[bytes]:
@@ -134,7 +141,7 @@ async def test_who_does_not_read_on_loses_the_memory_that_another_waits_for(no_p
             await first.reader.readexactly(64 * MEGABYTE)
 
 
-async def test_alone_a_request_may_have_more_than_there_is() -> None:
+async def test_alone_a_request_may_have_more_than_there_is(patience: None) -> None:
     async with serving(HEARTBEAT, settings={"queued.max.request.bytes": "10"}) as node:
         client, other = [await node.connect() for _ in range(2)]
         for _ in range(3):
@@ -144,35 +151,187 @@ async def test_alone_a_request_may_have_more_than_there_is() -> None:
             assert (await client.receive(ApiKey.HEARTBEAT, 4))[0] == 7
 
 
-def test_first_come_first_served() -> None:
-    async def run() -> list[str]:
-        memory, came = RequestMemory(10), []
-        assert memory.take("a", 6, lambda: None)
-        assert not memory.take("b", 5, lambda: came.append("b"))
-        assert not memory.take("c", 1, lambda: came.append("c"))
-        memory.give("b")  # it does not want it any more
-        assert memory.take("a", 6, lambda: None)
-        await asyncio.sleep(1)
-        return came
+class Crowd:
+    """What peers send, and who got room or lost it."""
 
-    assert VirtualLoop(Random(1)).run_until_complete(run()) == ["c"]
+    def __init__(self, limit: int) -> None:
+        self.memory = RequestMemory(limit)
+        self.far: dict[str, int] = {}
+        self.more: dict[str, None] = {}
+        self.came: list[str] = []
+        self.lost: list[str] = []
+
+    def take(self, key: str, size: int, host: str = "h", rest: int = 1) -> bool:
+        peer = Peer(host, lambda: self.far.get(key, 0), lambda: key in self.more, lambda: self._lose(key))
+        return self.memory.take(key, size, lambda: self.came.append(key), peer, rest)
+
+    def _lose(self, key: str) -> None:
+        self.lost.append(key)
+        self.memory.give(key)
+
+
+def on_virtual_time(run: Callable[[], Awaitable[None]]) -> None:
+    VirtualLoop(Random(1)).run_until_complete(run())
+
+
+def test_first_come_first_served() -> None:
+    async def run() -> None:
+        crowd = Crowd(10)
+        assert crowd.take("a", 6)
+        assert not crowd.take("b", 5)
+        assert not crowd.take("c", 1)
+        crowd.memory.give("b")  # it does not want it any more
+        assert crowd.take("a", 6)
+        await asyncio.sleep(1)
+        assert crowd.came == ["c"]
+
+    on_virtual_time(run)
+
+
+def test_work_goes_first_then_the_frame_that_lacks_least() -> None:
+    async def run() -> None:
+        crowd = Crowd(10)
+        assert crowd.take("a", 4)
+        assert crowd.take("b", 5, rest=4)
+        assert not crowd.take("long", 2, rest=90)
+        assert not crowd.take("short", 2, rest=2)
+        assert not crowd.memory.take("work", 2, lambda: crowd.came.append("work"))
+        assert crowd.take("b", 6, rest=3), "one frame that has begun does not wait for room"
+        crowd.memory.give("a")
+        await asyncio.sleep(0)
+        assert crowd.came == ["work", "short"]
+        crowd.memory.give("work")
+        await asyncio.sleep(0)
+        assert crowd.came == ["work", "short", "long"]
+
+    on_virtual_time(run)
+
+
+def test_frames_that_have_begun_do_not_wait_for_each_other() -> None:
+    """One of them has what it needs, that which lacks least first; so work that needs all comes as well."""
+
+    async def run() -> None:
+        crowd = Crowd(10)
+        assert crowd.take("a", 4, rest=90)
+        assert crowd.take("b", 6, rest=80)
+        assert not crowd.memory.take("work", 10, lambda: crowd.came.append("work"))
+        assert crowd.take("b", 7, rest=75)
+        assert not crowd.take("a", 5, rest=89)
+        assert crowd.take("b", 86)
+        crowd.memory.give("b")
+        await asyncio.sleep(0)
+        assert crowd.came == ["a"]
+        assert crowd.take("a", 94)
+        crowd.memory.give("a")
+        await asyncio.sleep(0)
+        assert crowd.came == ["a", "work"]
+
+    on_virtual_time(run)
+
+
+def test_a_host_with_very_many_frames_does_not_keep_another_one_out() -> None:
+    async def run() -> None:
+        crowd = Crowd(10)
+        for number in range(500):
+            crowd.take(f"half {number}", 1, "crowd")
+        assert not crowd.take("mine", 3, "another")
+        await asyncio.sleep(STILL_S + 0.1)
+        assert crowd.came[0] == "mine"
+        assert len(crowd.lost) == 10
+
+    on_virtual_time(run)
+
+
+def test_half_frames_of_the_same_host_hold_a_shorter_one_up_for_moments() -> None:
+    """Each has sent more than there is room for, and nothing more when there is."""
+
+    async def run() -> None:
+        crowd = Crowd(100)
+        for number in range(500):
+            key = f"half {number}"
+            crowd.more[key] = None
+            if crowd.take(key, 1, rest=90):
+                crowd.take(key, 2, rest=89)
+        came = asyncio.Event()
+        peer = Peer("h", lambda: -1, lambda: True, lambda: crowd.lost.append("mine"))
+        for size in range(1, 50):
+            if not crowd.memory.take("mine", size, came.set, peer, 50 - size):
+                await came.wait()
+                came.clear()
+        assert asyncio.get_running_loop().time() < 4 * STILL_S
+        assert "mine" not in crowd.lost
+
+    on_virtual_time(run)
+
+
+def test_a_request_that_is_here_waits_for_no_frame_that_waits_itself() -> None:
+    async def run() -> None:
+        crowd = Crowd(10)
+        for size in (1, 2):
+            for number in range(10):
+                crowd.more[f"half {number}"] = None
+                crowd.take(f"half {number}", size, rest=90 - number)
+        assert not crowd.memory.take("work", 5, lambda: crowd.came.append("work"))
+        await asyncio.sleep(2.5 * STILL_S)
+        assert crowd.came[0] == "work"
+        assert "half 1" in crowd.lost
+        assert "half 9" not in crowd.lost
+
+    on_virtual_time(run)
+
+
+def test_who_has_sent_more_than_there_is_room_for_does_not_stand_still() -> None:
+    async def run() -> None:
+        crowd = Crowd(10)
+        for key, size in (("slow", 4), ("a", 3), ("b", 3)):
+            assert crowd.take(key, size)
+        assert crowd.take("slow", 5)
+        assert not crowd.take("a", 4)
+        assert not crowd.take("b", 4)
+        crowd.more["a"] = None
+        for second in range(6):
+            crowd.far["slow"] = second + 1
+            await asyncio.sleep(1)
+        assert crowd.lost == ["b"]
+        assert crowd.came == ["a"]
+
+    on_virtual_time(run)
+
+
+def test_who_moves_loses_nothing_until_a_piece_takes_too_long() -> None:
+    async def run() -> None:
+        crowd = Crowd(10)
+        assert crowd.take("slow", 4)
+        assert crowd.take("still", 6)
+        assert not crowd.take("waits", 10)
+        for second in range(9):
+            crowd.far["slow"] = second + 1
+            await asyncio.sleep(1)
+        assert crowd.lost == ["still"]
+        assert crowd.take("slow", 5)
+        for second in range(9):
+            crowd.far["slow"] = second + 100
+            await asyncio.sleep(1)
+        assert crowd.lost == ["still"]
+        for second in range(3):
+            crowd.far["slow"] = second + 200
+            await asyncio.sleep(1)
+        assert crowd.lost == ["still", "slow"]
+
+    on_virtual_time(run)
 
 
 def test_nothing_is_taken_away_where_nothing_waits() -> None:
-    lost: list[str] = []
-
     async def run() -> None:
-        memory = RequestMemory(10)
-        memory.take("a", 10, lambda: None, lambda: lost.append("a"))
+        crowd = Crowd(10)
+        crowd.take("a", 10)
         await asyncio.sleep(1000)
-        assert not lost
-        async with asyncio.timeout(1000):
-            memory.take("b", 1, lambda: None)
-            while not lost:
-                await asyncio.sleep(1)
+        assert not crowd.lost
+        crowd.take("b", 1)
+        await asyncio.sleep(2)
+        assert crowd.lost == ["a"]
 
-    VirtualLoop(Random(1)).run_until_complete(run())
-    assert lost == ["a"]
+    on_virtual_time(run)
 
 
 async def test_a_few_long_answers_are_under_way_at_once() -> None:
@@ -192,6 +351,32 @@ async def test_a_few_long_answers_are_under_way_at_once() -> None:
     await asyncio.gather(*(slices.answer(steps(number)) for number in range(20)))  # type: ignore[arg-type]
     assert most == UNDER_WAY_AT_ONCE
     assert ended == set(range(20))
+
+
+async def test_a_long_answer_begins_where_there_is_room_for_it(patience: None) -> None:
+    """Else a hundred that nobody reads begin while one byte is free."""
+    goes_on, begun = asyncio.Event(), list[int]()
+
+    def steps(*asked: Any) -> Generator[Any, Any, ListGroupsResponse]:
+        for _ in range(10):
+            yield None
+        begun.append(1)
+        yield goes_on.wait()
+        return ListGroupsResponse()
+
+    handler = Handler(ApiKey.LIST_GROUPS, 0, 0, steps, NOTHING)
+    async with serving(handler, settings={"queued.max.request.bytes": str(ANSWER_BYTES * 2)}) as node:
+        clients = [await node.connect() for _ in range(4)]
+        for client in clients:
+            client.send(ListGroupsRequest(), 0)
+        other = await node.connect()
+        for _ in range(20):
+            assert await other.lives()
+        assert len(begun) == 2
+        goes_on.set()
+        for client in clients:
+            await client.receive(ApiKey.LIST_GROUPS, 0)
+        assert len(begun) == 4
 
 
 async def test_a_long_answer_may_wait_for_another() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.node.served_node import serving
 
 from penstock.node.serving.connection import TURN_S, Connection
-from penstock.node.serving.frames import READ_BYTES, SHARED_BYTES
+from penstock.node.serving.frames import READ_BYTES, SHARED_BYTES, SHORT_BYTES, RequestMemory
 from penstock.node.serving.handler import Handler, RequestContext
 from penstock.node.serving.rules import NOTHING
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -43,14 +43,27 @@ SMALL_FRAME = encode_request(HeartbeatRequest(), 4, 1, "t" * 233)
 LONG_FRAME = encode_request(HeartbeatRequest(group_id="n" * 30_000), 4, 1, "test")
 
 
+def _make_short(memory: RequestMemory) -> None:
+    memory.take("all", 10, print)
+    memory.take("more", 10, print)
+    assert memory.is_short
+
+
 @pytest.mark.parametrize(
-    "pieces",
-    [[LONG_FRAME[:100], LONG_FRAME[100:]], [SMALL_FRAME * (SHARED_BYTES // len(SMALL_FRAME))]],
-    ids=["the rest of a frame", "many small frames"],
+    ("pieces", "is_short"),
+    [
+        ([LONG_FRAME[:100], LONG_FRAME[100:]], False),
+        ([SMALL_FRAME * (SHARED_BYTES // len(SMALL_FRAME))], False),
+        ([SMALL_FRAME * (SHORT_BYTES // len(SMALL_FRAME))], True),
+    ],
+    ids=["the rest of a frame", "many small frames", "fewer, as others wait for memory"],
 )
-async def test_a_buffer_that_was_filled_ends_the_turn(pieces: list[bytes]) -> None:
+async def test_a_buffer_that_was_filled_ends_the_turn(pieces: list[bytes], is_short: bool) -> None:
     """Else uvloop would read on from this socket, up to 32 times, before any other has its turn."""
-    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, lambda *_: HeartbeatResponse(), NOTHING)) as node:
+    handler = Handler(ApiKey.HEARTBEAT, 0, 4, lambda *_: HeartbeatResponse(), NOTHING)
+    async with serving(handler, settings={"queued.max.request.bytes": "10"}) as node:
+        if is_short:
+            _make_short(node.connections.memory)
         client = await node.connect()
         assert await client.lives()
         (connection,) = node.connections.active
@@ -76,6 +89,7 @@ async def test_a_very_large_frame_is_received_in_turns() -> None:
         client.writer.write((90 << 20).to_bytes(4, "big") + bytes(SHARED_BYTES))
         assert await (await node.connect()).lives()
         (connection,) = [one for one in node.connections.active if isinstance(one, Connection) and one._frame]
-        assert len(connection.get_buffer(-1)) <= READ_BYTES
-        connection.buffer_updated(READ_BYTES)
+        room = len(connection.get_buffer(-1))
+        assert room <= READ_BYTES
+        connection.buffer_updated(room)
         assert connection._held, "the others have their turn"
