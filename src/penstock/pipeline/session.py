@@ -41,6 +41,7 @@ QUIET_LOGGERS = (
     "org.apache.spark.scheduler.TaskSetManager",
     "org.apache.spark.scheduler.TaskSchedulerImpl",
     "org.apache.spark.api.python",
+    "org.apache.spark.sql.connect.utils",  # it is raised at the other end, and closing a session is such an error
     "org.apache.spark.util.Utils",
 )
 SHELL_LOGGER = "org.apache.spark.api.python.PythonGatewayServer"
