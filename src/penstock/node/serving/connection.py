@@ -204,6 +204,7 @@ class Connection(asyncio.BufferedProtocol):
         """Handle the whole frames in `received[:end]` as far as this turn goes, keep the rest."""
         position, turn_ends_s = 0, now_s + TURN_S
         clock_s, max_frame_bytes, out = self._connections.clock_s, self._buffers.max_frame_bytes, self._out
+        is_logged = request_log.isEnabledFor(DEBUG)
         while end - position >= 4:
             (size,) = _unpack_length(received, position)
             if not 0 < size <= max_frame_bytes:
@@ -219,7 +220,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._waiting and not self._may_come(frame):
                 break
             position = begin + size
-            goes_on = self._handle(frame)
+            goes_on = self._handle(frame, is_logged)
             if out.queued_bytes >= CHUNK_BYTES:
                 self._write()  # If the peer does not read, this holds the connection, before answers pile up.
                 goes_on = False
@@ -300,7 +301,7 @@ class Connection(asyncio.BufferedProtocol):
             elif self._filled < self._frame_size or (self._waiting and not self._may_come(self._frame)):
                 break
             else:
-                self._handle(self._frame[: self._frame_size])
+                self._handle(self._frame[: self._frame_size], request_log.isEnabledFor(DEBUG))
                 self._give_back_frame()
                 self._end_turn()
         if self._held_by_request and self._backlog:
@@ -333,13 +334,11 @@ class Connection(asyncio.BufferedProtocol):
         cut_short, last.cut_short = last.cut_short, None
         cut_short()
 
-    def _handle(self, frame: memoryview) -> bool:
+    def _handle(self, frame: memoryview, is_logged: bool) -> bool:
         """Answer a request or let it wait; returns whether it is clear that nothing holds the connection."""
         assert self.session is not None
         try:
-            on_answer: OnAnswer | None = None
-            if request_log.isEnabledFor(DEBUG):
-                on_answer = log_request(frame, self.session, self._connections.clock_s)
+            on_answer = log_request(frame, self.session, self._connections.clock_s) if is_logged else None
             reply = self._connections.dispatcher.dispatch(frame, self.session)
         except Exception as error:
             self._fail(error)

@@ -16,7 +16,7 @@ from typing import NoReturn
 from uuid import UUID
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 
 from penstock.client.blocking import BlockingCluster, TopicPartition
 from penstock.client.blocking.offsets import commit_offsets
@@ -25,6 +25,7 @@ from penstock.pipeline.datasource.cluster_offsets import SourceCluster
 from penstock.pipeline.datasource.offset_ranges import Offsets, lag, ranges_between, take_fraction
 from penstock.pipeline.datasource.range_reader import read_ranges
 from penstock.pipeline.datasource.record_sizes import RecordSizes
+from penstock.pipeline.datasource.small_batches import RowsWithPlan, SmallBatches
 from penstock.pipeline.datasource.stream_position import (
     FROM,
     PositionJson,
@@ -45,7 +46,10 @@ JUST_NOW_MS = 100
 """Spark asks a query that has nothing to do again after ten. Where more passes it was at work, perhaps for another
 source, which would have to wait as well.
 """
-FIRST_LOOK_MS, LONGEST_LOOK_MS = 5, 50
+FIRST_LOOK_MS, LONGEST_LOOK_MS, LOOKS_SHARE = 5, 20, 10
+"""Between two looks for data; a look that takes long, as there are many partitions, is followed by a pause that is ten
+times as long.
+"""
 
 
 class Listing(Value):
@@ -53,13 +57,14 @@ class Listing(Value):
     topic_ids: Mapping[str, UUID]
 
 
-class PenstockStreamReader(DataSourceStreamReader):
+class PenstockStreamReader(RowsWithPlan):
     """Planned on the driver, read on the executors."""
 
     def __init__(self, source: SourceOptions) -> None:
         self._source = source
         self._opened: BlockingCluster | None = None
         self._sizes = RecordSizes(source)
+        self._small_batches = SmallBatches(source)
         self._latest = StreamPosition({})
         self._first: StreamPosition | None = None
         self._ended: PositionJson = {}
@@ -102,7 +107,8 @@ class PenstockStreamReader(DataSourceStreamReader):
                 seen.report_losses(begin, until)
             ranges = ranges_between(seen.starts(begin, until), until.offsets, until.topic_ids)
             kept = seen.without_lost(seen.still_there(ranges)) if ranges else []
-            return tasks_of(self._source, kept)
+            self._rows = self._small_batches.rows(self._cluster, kept)
+            return tasks_of(self._source, kept) if self._rows is None else [RangePartition(tuple(kept))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, RangePartition):
@@ -152,6 +158,7 @@ class PenstockStreamReader(DataSourceStreamReader):
         listing = self._listing(is_restart=is_restart)
         deadline_ms, pause_ms = _now_ms() + IDLE_WAIT_MS, float(FIRST_LOOK_MS)
         while True:
+            looked_ms = _now_ms()
             ends = self._seen.latest(listing.partitions, begin.carried(listing.topic_ids))
             self._latest = StreamPosition(ends, listing.topic_ids)
             if self._is_enough(begin, takes_all):
@@ -163,7 +170,7 @@ class PenstockStreamReader(DataSourceStreamReader):
                 return None
             if _now_ms() >= deadline_ms:
                 return None
-            time.sleep(pause_ms / 1000)
+            time.sleep(pause_between_looks(pause_ms, _now_ms() - looked_ms) / 1000)
             pause_ms = min(pause_ms * 1.5, LONGEST_LOOK_MS)
 
     def _is_enough(self, begin: StreamPosition, takes_all: bool) -> bool:
@@ -221,6 +228,10 @@ class RefusedStreamReader(PenstockStreamReader):
 
     def stop(self) -> None:
         """Nothing was opened that could be closed."""
+
+
+def pause_between_looks(shortest_ms: float, look_ms: int) -> float:
+    return min(max(shortest_ms, LOOKS_SHARE * look_ms), IDLE_WAIT_MS)
 
 
 def _now_ms() -> int:

@@ -1,7 +1,9 @@
 """From a pipeline's declaration to Spark's frames and writers."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 
 from pyspark.errors import PySparkException
@@ -11,6 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.running.judged import RAW, RAW_KEY, WHY, judged
+from penstock.pipeline.running.jvm import names_of_reads
 from penstock.pipeline.running.typed_sinks import typed_key, typed_value
 from penstock.pipeline.spec.pipeline import (
     AVAILABLE_NOW,
@@ -26,6 +29,7 @@ from penstock.pipeline.spec.user_code import first_line
 
 Raw = Callable[[str, SourceSpec], DataFrame]
 """Makes the frame of a source, by its name, before anything is parsed."""
+SOURCE_EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 IN_SQL = re.compile(r"line (\d+),? pos (\d+)")
 RECORD_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
 WRITTEN_BESIDE_VALUE = ("key", "topic", "partition", "headers")
@@ -33,7 +37,31 @@ WRITTEN_BESIDE_VALUE = ("key", "topic", "partition", "headers")
 
 
 def stream_of(session: SparkSession) -> Raw:
-    return lambda _, source: session.readStream.format(source.format).options(**source.options).load()
+    """Within `named_sources`."""
+    return lambda name, source: session.readStream.format(source.format).name(name).options(**source.options).load()
+
+
+@contextmanager
+def named_sources(session: SparkSession) -> Iterator[None]:
+    """What is made and started meanwhile keeps offsets by the names of sources: without names Spark counts them, and a
+    source that is added takes the offsets of another one.
+    """
+    before = str(session.conf.get(SOURCE_EVOLUTION))
+    session.conf.set(SOURCE_EVOLUTION, "true")
+    try:
+        yield
+    finally:
+        session.conf.set(SOURCE_EVOLUTION, before)
+
+
+def check_reads(frame: DataFrame) -> None:
+    """PipelineError where a source is read twice; without a JVM (Spark Connect) Spark refuses it when it starts."""
+    for name, count in Counter(names_of_reads(frame)).items():
+        if count > 1:
+            raise PipelineError(
+                f"source {name} is read twice in one query, and each read needs a name, by which the checkpoint knows "
+                "it: say it twice in sources, with two names."
+            )
 
 
 def rows_of(frame: DataFrame, source: SourceSpec) -> DataFrame:

@@ -53,3 +53,13 @@ def check_as_stream(session: SparkSession, frame: DataFrame, mode: str) -> None:
         output_mode = getattr(spark.streaming.OutputMode, mode.capitalize())()
         checker = spark.catalyst.analysis.UnsupportedOperationChecker
         checker.checkForStreaming(frame._jdf.queryExecution().analyzed(), output_mode)
+
+
+def names_of_reads(frame: DataFrame) -> list[str]:
+    """The name of each stream that a frame reads, as often as it reads it; none without a JVM."""
+    if not hasattr(frame, "_jdf"):
+        return []
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    all_of_them = map(leaves.apply, range(leaves.size()))
+    streams = [leaf for leaf in all_of_them if "StreamingRelation" in leaf.getClass().getName()]
+    return [leaf.sourceIdentifyingName().toString().removeprefix("name=").strip('"') for leaf in streams]

@@ -15,7 +15,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.pipeline.errors import PipelineError, message_in
 from penstock.pipeline.running.checkpoints import checkpoints_of
-from penstock.pipeline.running.frames import frames_of_sinks, sink_writer, stream_of
+from penstock.pipeline.running.draining import drain
+from penstock.pipeline.running.frames import check_reads, frames_of_sinks, named_sources, sink_writer, stream_of
 from penstock.pipeline.running.jvm import file_lister
 from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
 from penstock.pipeline.running.settings import misspelt_settings
@@ -45,6 +46,8 @@ def run_pipeline(
 ) -> PipelineResult:
     """Run until all queries end by themselves (trigger available-now or once), `stop` is set or Ctrl-C comes.
 
+    Where `stop` is set the batches under way end first; an exception, such as that of Ctrl-C, interrupts them.
+
     Without a `session` one is made for `master`. PipelineError says in a sentence what is wrong; its cause is Spark's
     own exception.
     """
@@ -56,13 +59,15 @@ def run_pipeline(
             for problem in misspelt_settings(session, spec.spark):
                 raise PipelineError(problem)
             checkpoints = checkpoints_of(spec, file_lister(session))
-            for sink, frame in frames_of_sinks(session, spec, stream_of(session), registers=True):
-                queries.append(sink_writer(frame, spec, sink, checkpoints[sink.name]).start())
+            with named_sources(session):
+                for sink, frame in frames_of_sinks(session, spec, stream_of(session), registers=True):
+                    check_reads(frame)
+                    queries.append(sink_writer(frame, spec, sink, checkpoints[sink.name]).start())
             run = _Run(queries, on_progress)
             while run.is_active() and not stop.is_set():
                 run.report()
                 stop.wait(LOOK_EVERY_S)
-            run.stop_all()
+            drain(queries)
             run.report()
             if not stop.is_set():
                 run.raise_failure()
@@ -92,11 +97,6 @@ class _Run:
                 self._rows[batch.query] += batch.input_rows
                 if self._on_progress is not None:
                     self._on_progress(batch)
-
-    def stop_all(self) -> None:
-        """A batch in progress is done again at the next start."""
-        for query in self._queries.values():
-            query.stop()
 
     def raise_failure(self) -> None:
         for query in self._queries.values():

@@ -32,7 +32,7 @@ PARTS = ("name", "source", "sources", "tables", "sql", "sink", "trigger", "check
 TYPED = (JSON_SCHEMA, AVRO, PROTOBUF)
 VALUES = ("json", *TYPED)
 PARTS_OF_RECORDS: Final = ("value", "key")
-IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 INTERVAL: Final = re.compile(r"(interval\s+)?[\d.]+\s*[a-z]", re.IGNORECASE)
 """How Spark's intervals begin; the rest of one is Spark's to judge."""
 SPARKS: Final = "spark."

@@ -126,7 +126,7 @@ class _Request:
             self._refusal = _refusal(context, transactional_id, self._acks)
         self._answers: Answers = []
         self._pending: list[Pending | Held] = []
-        self._refusals = Refusals(broker, context)
+        self._refusals: Refusals | None = None
         self._failure: str | None = None
         self.unlooked: list[tuple[str | UUID, int, Callable[[], memoryview], list[bytes]]] = []
         """Batches whose records a thread must look at before they are appended, and where their answers go."""
@@ -137,11 +137,12 @@ class _Request:
         """The lease and the time are those of now: much may have been done in between."""
         broker, context, acks = self._broker, self._context, self._acks
         version, is_late, now_ms, pending = context.api_version, broker.lease.is_over, broker.now_ms(), self._pending
+        refusal, asks_rights = self._refusal, context.authorizer is not ALLOW_ALL
         for topic, asked in topics:
             done: list[bytes] = [] if answers is None else answers
             if answers is None:
                 self._answers.append((topic, done))
-            unwritable = self._refusal or _unwritable(broker, context, topic)
+            unwritable = (refusal or _unwritable(broker, context, topic)) if asks_rights else refusal
             for index, batch in asked:
                 try:
                     partition = _partition(broker, context, topic, index, unwritable, is_late)
@@ -152,7 +153,7 @@ class _Request:
                         pending.append(held)
                         continue
                     self._failure = self._failure or _failure(topic, index, error)
-                    done.append(self._refusals.encode(topic, index, error))
+                    done.append(self.refusals.encode(topic, index, error))
                     continue
                 except UnlookedError as unlooked:
                     self.unlooked.append((topic, index, unlooked.look, done))
@@ -171,7 +172,7 @@ class _Request:
                 self.append([(topic, [(index, (yield look))])], LOOKED_AT, answers)
             except KafkaError as error:
                 self._failure = self._failure or _failure(topic, index, error)
-                answers.append((yield partial(self._refusals.encode, topic, index, error)))
+                answers.append((yield partial(self.refusals.encode, topic, index, error)))
             yield None
         if self.is_done:
             return [(yield self.encoded)]
@@ -180,11 +181,18 @@ class _Request:
 
     def answer(self) -> list[bytes] | LateAnswer[list[bytes]] | None:
         if self._acks == 0:
-            _let_go(self._refusals, self._timeout_ms, self._pending, self._failure)
+            _let_go(self.refusals, self._timeout_ms, self._pending, self._failure)
             return None
         if self._pending:
-            return Replicating(self._refusals, self._timeout_ms, self._answers, self._pending)
+            return Replicating(self.refusals, self._timeout_ms, self._answers, self._pending)
         return [self.encoded()]
+
+    @property
+    def refusals(self) -> Refusals:
+        """Made when it is first asked for: most requests need none."""
+        if self._refusals is None:
+            self._refusals = Refusals(self._broker, self._context)
+        return self._refusals
 
     @property
     def is_done(self) -> bool:
@@ -193,7 +201,7 @@ class _Request:
 
     def encoded(self) -> bytes:
         if self._failure is not None:
-            return self._refusals.response(self._answers)
+            return self.refusals.response(self._answers)
         return encode_produce_response(self._answers, self._context.api_version, self._context.correlation_id)
 
 
@@ -211,8 +219,6 @@ def _refusal(context: RequestContext, transactional_id: str | None, acks: int) -
 
 def _unwritable(broker: Broker, context: RequestContext, topic: str | UUID) -> KafkaError | None:
     """The refusal where the client may not write to a topic; a missing topic is refused elsewhere."""
-    if context.authorizer is ALLOW_ALL:
-        return None
     name = broker.topic_name(topic)
     return None if name is None or context.allows(WRITE_TOPIC, name) else WRITE_TOPIC.refused()
 
