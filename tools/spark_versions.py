@@ -123,11 +123,8 @@ def by_connect(environment: Environment, servers: str, topic: str, folder: Path)
 
 
 def declared(environment: Environment, servers: str, topic: str, folder: Path) -> dict[str, float]:
-    """Spark's command exits with an error in 4.3.0 although the run is complete (SPARK-59135): rows count."""
-    spec = folder / "spark-pipeline.yml"
-    libraries = [{"glob": {"include": "declared.py"}}]
-    spec.write_text(json.dumps({"name": topic, "storage": (folder / "storage").as_uri(), "libraries": libraries}))
-    (folder / "declared.py").write_text(DECLARED.format(servers=servers, topic=topic))
+    """By Spark's command, which in 4.3.0 exits with an error although the run is complete (SPARK-59135): rows count."""
+    spec = _declare(servers, topic, folder)
     begin = time.monotonic()
     try:
         environment.run("spark-pipelines", "run", "--spec", str(spec))
@@ -138,24 +135,41 @@ def declared(environment: Environment, servers: str, topic: str, folder: Path) -
     return {"all": time.monotonic() - begin}
 
 
+def declared_by_ours(environment: Environment, servers: str, topic: str, folder: Path) -> dict[str, float]:
+    begin = time.monotonic()
+    environment.run("penstock", "pipeline", "run", str(_declare(servers, topic, folder)), "--json")
+    assert _records(servers, f"{topic}-out") == ROWS
+    return {"all": time.monotonic() - begin}
+
+
+def _declare(servers: str, topic: str, folder: Path) -> Path:
+    spec = folder / "spark-pipeline.yml"
+    libraries = [{"glob": {"include": "declared.py"}}]
+    spec.write_text(json.dumps({"name": topic, "storage": (folder / "storage").as_uri(), "libraries": libraries}))
+    (folder / "declared.py").write_text(DECLARED.format(servers=servers, topic=topic))
+    return spec
+
+
 WAYS: Final[dict[str, Try]] = {
     "a program": by_python,
     "spark-submit": by_submit,
     "Spark Connect": by_connect,
     "spark-pipelines": declared,
+    "penstock pipeline run": declared_by_ours,
 }
+DECLARATIVE: Final = (declared, declared_by_ours)
 
 
 def tried(environment: Environment, servers: str) -> list[str]:
     """A row of the table."""
     row = [environment.version, environment.make()]
     for number, (way, run) in enumerate(WAYS.items()):
-        if run is declared and environment.version.startswith(WITHOUT_PIPELINES):
+        if run in DECLARATIVE and environment.version.startswith(WITHOUT_PIPELINES):
             row.append("has none")
             continue
         topic = f"t{environment.version}-{number}".replace(".", "-")
         with tempfile.TemporaryDirectory() as folder:
-            if run is declared:
+            if run in DECLARATIVE:
                 _write(environment, servers, topic)
             seconds = run(environment, servers, topic, Path(folder))
         print(f"Spark {environment.version}, {way}: {seconds}", file=sys.stderr)

@@ -23,6 +23,9 @@ MEASURED: dict[str, dict[str, str]] = {
         ("penstock.pipeline.running.backfill", "penstock.pipeline.running.check", "penstock.pipeline.running.run"),
         "120 to 160, and Spark's own start has begun by then",
     ),
+    "penstock/cli/work/pipeline_declared.py": {
+        "penstock.pipeline.running.spark_pipelines": "120, for PySpark comes with it, which may not be installed"
+    },
     "penstock/cli/records/progress.py": dict.fromkeys(
         ("penstock.cli.terminal.console", "rich.progress"), "37; only on a terminal"
     ),

@@ -7,7 +7,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 PIPELINE = SOURCE / "penstock" / "pipeline"
 SINCE_4_0 = {
-    "pyspark": {"__version__"},
+    "pyspark": {"__version__", "daemon"},
     "pyspark.cloudpickle": {"register_pickle_by_value"},
     "pyspark.errors": {"PySparkException"},
     "pyspark.sql": {"Column", "DataFrame", "SparkSession", "functions"},
@@ -21,6 +21,7 @@ SINCE_4_0 = {
         "InputPartition",
         "WriterCommitMessage",
     },
+    "pyspark.sql.datasource_internal": {"_SimpleStreamReaderWrapper"},
     "pyspark.sql.pandas.types": {"to_arrow_type"},
     "pyspark.sql.streaming.listener": {"SourceProgress", "StreamingQueryProgress"},
     "pyspark.sql.streaming.query": {"StreamingQuery"},

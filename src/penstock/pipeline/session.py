@@ -14,13 +14,14 @@ import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+REMOTE = "sc://"
 OLDEST_JAVA = 17
 VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 UNWANTED_MODULE = "--add-modules=jdk.incubator.vector"
@@ -40,6 +41,7 @@ QUIET_LOGGERS = (
     "org.apache.spark.scheduler.TaskSetManager",
     "org.apache.spark.scheduler.TaskSchedulerImpl",
     "org.apache.spark.api.python",
+    "org.apache.spark.sql.connect.utils",  # it is raised at the other end, and closing a session is such an error
     "org.apache.spark.util.Utils",
 )
 SHELL_LOGGER = "org.apache.spark.api.python.PythonGatewayServer"
@@ -70,23 +72,41 @@ def spark_session(
 ) -> "SparkSession":
     """Started if there is none yet; 5 to 7 s the first time. `config` goes before the defaults here.
 
-    With a `log_file` all output of Java and the workers goes there. PipelineError where PySpark or Java is missing.
+    With a `log_file` all output of Java and the workers goes there. A `master` sc://host:port is a server of Spark
+    Connect, which has Java and all that. PipelineError where PySpark or Java is missing.
     """
     if find_spec("pyspark") is None:
         raise PipelineError("Spark is not installed; install it with: pip install 'penstock[spark]'")
-    is_local = master.startswith("local")
-    prepare_environment(is_local=is_local)
-    if log_file is not None:
-        log_file.parent.mkdir(parents=True, exist_ok=True)
-        os.environ[LOG_FILE_VARIABLE] = str(log_file.resolve())
+    is_local, is_remote = master.startswith("local"), master.startswith(REMOTE)
+    if not is_remote:
+        prepare_environment(is_local=is_local)
+    _log_to(log_file)
     from pyspark.sql import SparkSession
 
     for name in ERROR_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    builder = SparkSession.builder.appName(app_name).master(master)
-    for key, value in (_defaults() | dict(config or {})).items():
+    builder: Any = SparkSession.builder.appName(app_name)
+    builder = builder.remote(master) if is_remote else builder.master(master)
+    for key, value in (({} if is_remote else _defaults()) | dict(config or {})).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session: SparkSession = builder.getOrCreate()
+    return session
+
+
+def prepare_connect(master: str, settings: Mapping[str, str], log_file: Path | None) -> None:
+    """For a session that others make: of Spark Connect, by a server in this process unless `master` is an sc://…"""
+    os.environ["SPARK_REMOTE"] = master
+    _log_to(log_file)
+    if not master.startswith(REMOTE):
+        prepare_environment()
+        given = [f"--conf {shlex.quote(f'{key}={value}')}" for key, value in (_defaults() | dict(settings)).items()]
+        os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join([*given, "pyspark-shell"])
+
+
+def _log_to(log_file: Path | None) -> None:
+    if log_file is not None:
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        os.environ[LOG_FILE_VARIABLE] = str(log_file.resolve())
 
 
 def prepare_environment(*, is_local: bool = True) -> None:

@@ -14,9 +14,11 @@ from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import argument, declared, option
 from penstock.cli.terminal.times import parse_datetime_ms
 from penstock.cli.work import pipeline_jobs
+from penstock.cli.work.pipeline_declared import check_declared, refuse, run_declared
 from penstock.cli.work.pipeline_view import JsonView, PipelineView
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.session import cache_directory, spark_session
+from penstock.pipeline.spec.declarative import is_declarative
 from penstock.pipeline.spec.files import SessionSpec, load_spec, load_yaml, session_spec
 from penstock.pipeline.spec.pipeline import AVAILABLE_NOW, PipelineSpec
 
@@ -56,12 +58,18 @@ def run(
 
     FILE is YAML or Python; - is YAML on the standard input. With --from it is run as a batch over what came in that
     time (2026-01-31T12:00:00, in UTC): a topic gets it once more, a sink of files a directory of its own beside the
-    other, PATH.backfill/FROM_TO.
+    other, PATH.backfill/FROM_TO. A spark-pipeline.yml is run by Spark, once.
     """
     times = _times(start, end)
+    if is_declarative(file):
+        options = {"sink": sinks, "bootstrap_server": bootstrap_server, "checkpoint": checkpoint, "from": start}
+        refuse(**options, name=name)
+        with in_words(PipelineError):
+            run_declared(file, master, _settings(conf), as_json=as_json)
+        return
     with in_words(PipelineError):
         known, load = _reading(file, name)
-        settings = dict(known.spark) | dict(_key_and_value(item) for item in conf)
+        settings = dict(known.spark) | _settings(conf)
 
         def spec() -> PipelineSpec:
             loaded = load().only(sinks)
@@ -84,18 +92,7 @@ def check(file: Path = argument(exists=False), conf: tuple[str, ...] = CONF) -> 
     It is parsed and planned, and nothing is read or written: no cluster is asked, no topic looked for.
     """
     try:
-        known, load = _reading(file, None)
-        if file.suffix != ".py":
-            load()  # what is wrong with YAML is said without Spark
-        settings = dict(known.spark) | dict(_key_and_value(item) for item in conf)
-        log_file = cache_directory() / "logs" / "check.log"
-        session = spark_session(known.name, master="local[1]", config=settings, log_file=log_file)
-        from penstock.pipeline.running.check import problems_of
-
-        try:
-            problems = problems_of(session, load())
-        finally:
-            session.stop()
+        problems = _problems(file, _settings(conf))
     except PipelineError as error:
         problems = str(error).splitlines()
     for problem in problems:
@@ -103,6 +100,24 @@ def check(file: Path = argument(exists=False), conf: tuple[str, ...] = CONF) -> 
     if problems:
         raise SystemExit(1)
     say(f"{file} is good")
+
+
+def _problems(file: Path, given: Mapping[str, str]) -> list[str]:
+    """PipelineError for those that are told before Spark starts."""
+    if is_declarative(file):
+        check_declared(file, given)
+        return []
+    known, load = _reading(file, None)
+    if file.suffix != ".py":
+        load()  # what is wrong with YAML is said without Spark
+    log_file = cache_directory() / "logs" / "check.log"
+    session = spark_session(known.name, master="local[1]", config={**known.spark, **given}, log_file=log_file)
+    from penstock.pipeline.running.check import problems_of
+
+    try:
+        return problems_of(session, load())
+    finally:
+        session.stop()
 
 
 def _times(start: str | None, end: str | None) -> tuple[int, int | None] | None:
@@ -120,6 +135,10 @@ def _reading(file: Path, name: str | None) -> tuple[SessionSpec, Callable[[], Pi
         spec = load_yaml(sys.stdin.read(), name or "pipeline")
         return SessionSpec(spec.name, spec.spark), lambda: spec
     return session_spec(file), lambda: load_spec(file)
+
+
+def _settings(conf: tuple[str, ...]) -> dict[str, str]:
+    return dict(_key_and_value(item) for item in conf)
 
 
 def _key_and_value(item: str) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from penstock.cli.terminal.session import run_with_admin
 from penstock.cli.work.connect_client import ConnectClient, WorkerAt, change_command, check_class, listed
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.connector import sinks_of
+from penstock.pipeline.spec.declarative import declarative_spec, is_declarative
 from penstock.pipeline.spec.files import load_yaml, session_spec, text_in
 from penstock.pipeline.spec.pipeline import BOOTSTRAP, PENSTOCK, PipelineSpec
 from penstock.work.connect.config import ConfigError
@@ -47,8 +48,9 @@ def submit(
 ) -> None:
     """Let workers run the pipeline in FILE, each of its sinks as a task.
 
-    YAML goes to the workers as it is; a Python file must be where all workers find it by this name. Topics that YAML
-    reads and that are not there are told, if this machine reaches the cluster.
+    YAML goes to the workers as it is; a Python file, or a spark-pipeline.yml of Spark's own kind, must be where all
+    workers find it by this name. Topics that YAML reads and that are not there are told, if this machine reaches the
+    cluster.
     """
     with in_words(PipelineError, ConfigError):
         config, spec = _config(file, name)
@@ -71,7 +73,9 @@ def submit(
 
 def _config(file: Path, name: str | None) -> tuple[dict[str, str], PipelineSpec]:
     """Also returns what is known of the pipeline here: of Python, which is not run, no sources."""
-    if file.suffix == ".py":
+    if is_declarative(file):
+        spec, what = PipelineSpec(declarative_spec(file).name, {}, ()), {"pipeline.file": str(file.resolve())}
+    elif file.suffix == ".py":
         spec, what = PipelineSpec(session_spec(file).name, {}, ()), {"pipeline.file": str(file.resolve())}
     else:
         text = text_in(file)

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Final
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.child import GuardedProcess
 from penstock.pipeline.jobs.report import JobReport
+from penstock.pipeline.spec.declarative import declarative_spec, is_declarative
 from penstock.pipeline.spec.files import declared_in, load_yaml
 from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask
 from penstock.work.connect.config import ConfigError, ConfigKey, parse, with_prefix
@@ -92,17 +93,35 @@ def sinks_of(config: Mapping[str, str]) -> list[str]:
     text, file, root = settings["pipeline"], settings["pipeline.file"], settings["checkpoint.root"]
     if (text is None) == (file is None):
         raise ConfigError({"pipeline": ["a pipeline needs either pipeline or pipeline.file"]})
+    if file is not None and is_declarative(Path(file)):
+        return _declarative_sinks(Path(file), settings)
     try:
         declared = load_yaml(text, config["name"]) if text is not None else declared_in(Path(file))
     except PipelineError as error:
         raise ConfigError({"pipeline" if text is not None else "pipeline.file": [str(error)]}) from None
-    place = root or declared.checkpoint
+    who = "checkpoint.root (--checkpoint-root) or the pipeline's checkpoint"
+    _check_place(root or declared.checkpoint, "checkpoint.root", who)
+    return [sink.name for sink in declared.sinks]
+
+
+def _declarative_sinks(file: Path, settings: Mapping[str, Any]) -> list[str]:
+    """Spark runs all of it as one task, which has the pipeline's name."""
+    for key in ("checkpoint.root", "bootstrap.servers"):
+        if settings[key]:
+            raise ConfigError({key: [f"{key} is not for a pipeline that Spark runs: its own files say it"]})
+    try:
+        spec = declarative_spec(file)
+    except PipelineError as error:
+        raise ConfigError({"pipeline.file": [str(error)]}) from None
+    _check_place(spec.storage, "pipeline.file", "the pipeline's storage")
+    return [spec.name]
+
+
+def _check_place(place: str, key: str, who: str) -> None:
     if not (place.startswith("/") or "://" in place):
         said = f"is {place}" if place else "is not set"
         where = "checkpoints must be where all workers see them, at /… or scheme://…"
-        who = "checkpoint.root (--checkpoint-root) or the pipeline's checkpoint"
-        raise ConfigError({"checkpoint.root": [f"{where}: {who} {said}"]})
-    return [sink.name for sink in declared.sinks]
+        raise ConfigError({key: [f"{where}: {who} {said}"]})
 
 
 def child_command(config: Mapping[str, str]) -> list[str]:
@@ -110,7 +129,7 @@ def child_command(config: Mapping[str, str]) -> list[str]:
     file = "-" if settings["pipeline"] is not None else settings["pipeline.file"]
     command = [sys.executable, "-m", "penstock", "pipeline", "run", file, "--json", "--master", settings["master"]]
     command += ["--name", config["name"]] if file == "-" else []
-    for sink in json.loads(config[SINKS]):
+    for sink in () if is_declarative(Path(file)) else json.loads(config[SINKS]):
         command += ["--sink", sink]
     if settings["checkpoint.root"]:
         command += ["--checkpoint", f"{settings['checkpoint.root'].rstrip('/')}/{config['name']}"]

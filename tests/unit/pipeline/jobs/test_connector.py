@@ -71,6 +71,24 @@ def test_a_python_file_says_its_sinks_without_being_run(tmp_path: Path) -> None:
         sinks_of(config)
 
 
+def test_a_declarative_pipeline_is_one_task_that_spark_runs(tmp_path: Path) -> None:
+    file = tmp_path / "spark-pipeline.yml"
+    file.write_text("name: graph\nstorage: s3://bucket/graph\nlibraries: [{glob: {include: a.py}}]\n")
+    config = {"name": "job", "connector.class": "x", "pipeline.file": str(file)}
+    assert sinks_of(config) == ["graph"]
+    command = child_command(config | {"pipeline.sinks": '["graph"]', "spark.sql.ansi.enabled": "true"})
+    assert command[3:] == [
+        "pipeline", "run", str(file), "--json", "--master", "local[*]", "--conf", "spark.sql.ansi.enabled=true"
+    ]  # fmt: skip
+    for key in ("checkpoint.root", "bootstrap.servers"):
+        with pytest.raises(ConfigError, match=f"{key}.*is not for a pipeline that Spark runs"):
+            sinks_of(config | {key: "/elsewhere"})
+    for text, why in [("name: graph", "has a storage"), ("[]", "has a name"), ("name: a\nstorage: b", "storage is b")]:
+        file.write_text(text)
+        with pytest.raises(ConfigError, match=why):
+            sinks_of(config)
+
+
 def test_a_report_adds_up_what_it_is_told() -> None:
     report = JobReport(("one",))
     report.event({"event": "running"})
