@@ -49,6 +49,9 @@ def run(
         "once more what came from then on, as a batch, without checkpoints", "--from", metavar="TIME"
     ),
     end: str | None = option("with --from: only what came before", "--to", metavar="TIME"),
+    deployed: str | None = option(
+        "take the latest schemas of a registry anew if those of the checkpoint were taken before", metavar="TIME"
+    ),
     as_json: bool = option("print each batch as a line of JSON", "--json"),
 ) -> None:
     """Run the pipeline in FILE until it is done or Ctrl-C; the next run goes on from the checkpoint. The batch that is
@@ -59,6 +62,8 @@ def run(
     other, PATH.backfill/FROM_TO.
     """
     times = _times(start, end)
+    with wrong_usage(ValueError):
+        deployed_ms = -1 if deployed is None else parse_datetime_ms(deployed)
     with in_words(PipelineError):
         known, load = _reading(file, name)
         settings = dict(known.spark) | dict(_key_and_value(item) for item in conf)
@@ -73,7 +78,7 @@ def run(
 
         log_file = None if as_json else cache_directory() / "logs" / f"{known.name}.log"
         view = JsonView() if log_file is None else PipelineView(known.name, log_file)
-        _run(known.name, master, settings, spec, view, log_file, times)
+        _run(known.name, master, settings, spec, view, log_file, times, deployed_ms)
 
 
 @command.command()
@@ -137,6 +142,7 @@ def _run(
     view: View,
     log_file: Path | None,
     times: tuple[int, int | None] | None,
+    deployed_ms: int,
 ) -> None:
     """Start Spark first: Python code may need it to say the pipeline."""
     with view:
@@ -159,7 +165,7 @@ def _run(
             if times is not None:
                 view.filled(run_backfill(loaded, *times, session=session))
                 return
-            result = run_pipeline(loaded, view.batch_ended, session=session, stop=stop)
+            result = run_pipeline(loaded, view.batch_ended, session=session, stop=stop, deployed_ms=deployed_ms)
         except PipelineError as error:
             keep_in_log(error, log_file)
             view.failed(str(error))

@@ -1,0 +1,57 @@
+"""Small text files beside checkpoints, on every file system that Spark writes to."""
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from penstock.pipeline.running.checkpoints import file_lister
+
+
+class TextFiles:
+    """A session of Spark Connect sees no files, and makes none."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self.names = file_lister(session)
+        self._session = session
+
+    @property
+    def has_some(self) -> bool:
+        return getattr(self._session, "_jvm", None) is not None
+
+    def read(self, path: str) -> str:
+        java, files, place = self._at(path)
+        stream = files.open(place)
+        try:
+            text: str = java.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+            return text
+        finally:
+            stream.close()
+
+    def create(self, path: str, text: str) -> bool:
+        """As a whole; False if somebody else has made it already."""
+        java, files, place = self._at(path)
+        draft = java.org.apache.hadoop.fs.Path(f"{path}.{java.java.util.UUID.randomUUID()}")
+        stream = files.create(draft)
+        stream.write(bytearray(text.encode()))
+        stream.close()
+        options = getattr(java.org.apache.hadoop.fs, "Options$Rename")
+        without = self._session.sparkContext._gateway.new_array(options, 1)  # type: ignore[union-attr]
+        without[0] = options.valueOf("NONE")
+        context = java.org.apache.hadoop.fs.FileContext.getFileContext(files.getUri(), self._configuration)
+        try:
+            context.rename(draft, place, without)
+        except Exception:
+            if not files.exists(place):
+                raise
+            files.delete(draft, False)
+            return False
+        return True
+
+    @property
+    def _configuration(self) -> Any:
+        return self._session._jsparkSession.sessionState().newHadoopConf()
+
+    def _at(self, path: str) -> tuple[Any, Any, Any]:
+        java = self._session._jvm
+        place = java.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
+        return java, place.getFileSystem(self._configuration), place
