@@ -23,6 +23,10 @@ MEASURED: dict[str, dict[str, str]] = {
         ("penstock.pipeline.running.backfill", "penstock.pipeline.running.check", "penstock.pipeline.running.run"),
         "120 to 160, and Spark's own start has begun by then",
     ),
+    "penstock/cli/work/pipeline_stored.py": dict.fromkeys(
+        ("penstock.pipeline.running.run", "penstock.pipeline.running.stored"),
+        "120 to 160, and Spark's own start has begun by then",
+    ),
     "penstock/cli/records/progress.py": dict.fromkeys(
         ("penstock.cli.terminal.console", "rich.progress"), "37; only on a terminal"
     ),

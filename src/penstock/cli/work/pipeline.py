@@ -13,7 +13,7 @@ from penstock.cli.terminal.failures import in_words, wrong_usage
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import argument, declared, option
 from penstock.cli.terminal.times import parse_datetime_ms
-from penstock.cli.work import pipeline_jobs
+from penstock.cli.work import pipeline_jobs, pipeline_stored
 from penstock.cli.work.pipeline_view import JsonView, PipelineView
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.session import cache_directory, spark_session
@@ -30,7 +30,7 @@ def command() -> None:
     """Run pipelines on Spark: here (run), or as jobs on workers (submit)."""
 
 
-for one in pipeline_jobs.COMMANDS:
+for one in (*pipeline_jobs.COMMANDS, *pipeline_stored.COMMANDS):
     command.add_command(one)
 
 

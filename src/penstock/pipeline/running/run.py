@@ -20,6 +20,7 @@ from penstock.pipeline.running.frames import check_reads, frames_of_sinks, named
 from penstock.pipeline.running.pinned_schemas import NEVER_MS, with_pinned_schemas
 from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
 from penstock.pipeline.running.settings import misspelt_settings
+from penstock.pipeline.running.stored import check_partitions
 from penstock.pipeline.running.text_files import TextFiles
 from penstock.pipeline.session import spark_session
 from penstock.pipeline.spec.pipeline import PipelineSpec
@@ -62,6 +63,7 @@ def run_pipeline(
             for problem in misspelt_settings(session, spec.spark):
                 raise PipelineError(problem)
             checkpoints = checkpoints_of(spec, file_lister(session))
+            check_partitions(session, spec)
             spec = with_pinned_schemas(spec, TextFiles(session), deployed_ms)
             with named_sources(session):
                 for sink, frame in frames_of_sinks(session, spec, stream_of(session)):

@@ -27,23 +27,23 @@ class TextFiles:
         finally:
             stream.close()
 
-    def create(self, path: str, text: str) -> bool:
-        """As a whole; False if somebody else has made it already."""
+    def create(self, path: str, text: str, *, overwrites: bool = False) -> bool:
+        """As a whole; False if it is there already."""
         java, files, place = self._at(path)
         draft = java.org.apache.hadoop.fs.Path(f"{path}.{java.java.util.UUID.randomUUID()}")
         stream = files.create(draft)
         stream.write(bytearray(text.encode()))
         stream.close()
         options = getattr(java.org.apache.hadoop.fs, "Options$Rename")
-        without = self._session.sparkContext._gateway.new_array(options, 1)  # type: ignore[union-attr]
-        without[0] = options.valueOf("NONE")
+        how = self._session.sparkContext._gateway.new_array(options, 1)  # type: ignore[union-attr]
+        how[0] = options.valueOf("OVERWRITE" if overwrites else "NONE")
         context = java.org.apache.hadoop.fs.FileContext.getFileContext(files.getUri(), self._configuration)
         try:
-            context.rename(draft, place, without)
+            context.rename(draft, place, how)
         except Exception:
-            if not files.exists(place):
-                raise
             files.delete(draft, False)
+            if overwrites or not files.exists(place):
+                raise
             return False
         return True
 
