@@ -158,7 +158,7 @@ def _run(
             stop.set()
 
         signal.signal(signal.SIGINT, end)
-        signal.signal(signal.SIGTERM, end)
+        signal.signal(signal.SIGTERM, lambda *_: stop.set())
         try:
             loaded = spec()
             view.running()

@@ -63,7 +63,7 @@ def _write(frame: DataFrame, sink: SinkSpec, start_ms: int, end_ms: int | None) 
     options = {
         name: value for name, value in sink.options.items() if name.lower() not in ("path", "checkpointlocation")
     }
-    writer = frame.write.format(sink.format).options(**options)
+    writer = frame.write.format(sink.format).options(**options).partitionBy(*sink.partitioned_by)
     if path is None:
         writer.mode("append").save()
         return sink.name

@@ -170,13 +170,12 @@ def frames_of_sinks(
 
 def sink_frame(frame: DataFrame, sink: SinkSpec) -> DataFrame:
     """For a topic: the key column, and a value: the frame's own, else all other columns as JSON."""
+    for column in (*sink.partitioned_by, *filter(None, [sink.key])):
+        if column not in frame.columns:
+            raise PipelineError(f"Sink {sink.name}: there is no column {column}; there are {', '.join(frame.columns)}.")
     if sink.format != PENSTOCK:
         return frame
     if sink.key is not None:
-        if sink.key not in frame.columns:
-            raise PipelineError(
-                f"Sink {sink.name}: there is no column {sink.key}; there are {', '.join(frame.columns)}."
-            )
         frame = frame.withColumn("key", sf.col(sink.key).cast("string"))
     if "value" in frame.columns:
         return frame
@@ -203,6 +202,8 @@ def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec, checkpoint
     writer = frame.writeStream.queryName(spec.query_name(sink)).outputMode(sink.mode)
     writer = writer.foreachBatch(function_of(sink)) if sink.format == FOREACH_BATCH else writer.format(sink.format)
     writer = writer.options(**sink.options).option("checkpointLocation", checkpoint)
+    if sink.partitioned_by:  # a function for batches takes none, not even an empty list
+        writer = writer.partitionBy(*sink.partitioned_by)
     if spec.trigger is None:
         return writer
     if spec.trigger == AVAILABLE_NOW:
