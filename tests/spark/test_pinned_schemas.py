@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.running.jvm import TextFiles
 from penstock.pipeline.running.pinned_schemas import FOLDER, with_pinned_schemas
-from penstock.pipeline.running.text_files import TextFiles
 from penstock.pipeline.spec.parts import pipeline_spec
 from penstock.pipeline.spec.pipeline import PipelineSpec
 from penstock.testing.typed_rows import MemoryRegistry

@@ -11,9 +11,9 @@ from pyspark.sql import functions as sf
 
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.running.frames import Raw, frames_of_sinks
+from penstock.pipeline.running.jvm import TextFiles
 from penstock.pipeline.running.pinned_schemas import with_pinned_schemas
 from penstock.pipeline.running.run import in_a_sentence
-from penstock.pipeline.running.text_files import TextFiles
 from penstock.pipeline.spec.pipeline import FOREACH_BATCH, PENSTOCK, PipelineSpec, SinkSpec, SourceSpec
 
 POSITIONS = ("starting", "ending")
@@ -30,7 +30,7 @@ def run_backfill(
     places: dict[str, str] = {}
     with in_a_sentence(spec.file):
         spec = with_pinned_schemas(spec, TextFiles(session))
-        for sink, frame in frames_of_sinks(session, spec, _batch_of(session, start_ms, end_ms)):
+        for sink, frame in frames_of_sinks(session, spec, _batch_of(session, start_ms, end_ms), registers=True):
             places[spec.query_name(sink)] = _write(frame, sink, start_ms, end_ms)
     return places
 

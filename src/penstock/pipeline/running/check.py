@@ -20,6 +20,7 @@ from penstock.pipeline.running.frames import (
     stream_of,
     table_of,
 )
+from penstock.pipeline.running.jvm import check_as_stream
 from penstock.pipeline.running.run import plain_message
 from penstock.pipeline.running.settings import misspelt_settings
 from penstock.pipeline.spec.pipeline import PENSTOCK, PipelineSpec, SinkSpec, SourceSpec
@@ -82,11 +83,7 @@ class _Check:
         if not frame.isStreaming:
             raise PipelineError("what goes there is no stream: only tables are read.")
         check_reads(frame)
-        java = self._session._jvm.org.apache.spark.sql  # type: ignore[union-attr]
-        mode = getattr(java.streaming.OutputMode, sink.mode.capitalize())()
-        java.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(
-            frame._jdf.queryExecution().analyzed(), mode
-        )
+        check_as_stream(self._session, frame, sink.mode)
 
     def _stream(self, name: str, source: SourceSpec) -> DataFrame:
         """A stream with the source's columns; without rows, for a topic."""

@@ -12,7 +12,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.running.judged import RAW, WHY, judged
+from penstock.pipeline.running.judged import RAW, RAW_KEY, WHY, judged
+from penstock.pipeline.running.jvm import names_of_reads
+from penstock.pipeline.running.typed_sinks import typed_key, typed_value
 from penstock.pipeline.spec.pipeline import (
     AVAILABLE_NOW,
     FOREACH_BATCH,
@@ -54,19 +56,12 @@ def named_sources(session: SparkSession) -> Iterator[None]:
 
 def check_reads(frame: DataFrame) -> None:
     """PipelineError where a source is read twice; without a JVM (Spark Connect) Spark refuses it when it starts."""
-    if not hasattr(frame, "_jdf"):
-        return
-    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
-    streams = [
-        leaf for leaf in map(leaves.apply, range(leaves.size())) if "StreamingRelation" in leaf.getClass().getName()
-    ]
-    names = Counter(leaf.sourceIdentifyingName().toString() for leaf in streams)
-    for name in (name for name, count in names.items() if count > 1):
-        said = name.removeprefix("name=").strip('"')
-        raise PipelineError(
-            f"source {said} is read twice in one query, and each read needs a name, by which the checkpoint knows it: "
-            "say it twice in sources, with two names."
-        )
+    for name, count in Counter(names_of_reads(frame)).items():
+        if count > 1:
+            raise PipelineError(
+                f"source {name} is read twice in one query, and each read needs a name, by which the checkpoint knows "
+                "it: say it twice in sources, with two names."
+            )
 
 
 def rows_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
@@ -76,22 +71,23 @@ def rows_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
     """
     parsed = _parsed(frame, source)
     if parsed is not None:
-        fields = parsed.select("value.*").columns
+        has_fields = source.json is not None or source.typed is not None
+        content = ["value.*"] if has_fields else ["value"]
+        fields = parsed.select(*content).columns
         beside = [column for column in RECORD_COLUMNS if column in frame.columns and column not in fields]
-        columns = [
-            sf.col("key").cast("string").alias("key") if column == "key" else sf.col(column) for column in beside
-        ]
-        frame = parsed.select("value.*", *columns)
+        text = sf.col("key").cast("string").alias("key")
+        columns = [text if column == "key" and source.typed_key is None else sf.col(column) for column in beside]
+        frame = parsed.select(*content, *columns)
     if source.watermark is not None:
         frame = frame.withWatermark(*source.watermark)
     return frame
 
 
 def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame | None:
-    """The value is a struct; bad ones are left out if they go elsewhere. None where the source does not declare it."""
-    if source.json is not None and source.dead_letter is None:
+    """With typed values and keys; bad ones are left out if they go elsewhere. None where neither is declared."""
+    if source.json is not None and source.dead_letter is None and source.typed_key is None:
         return frame.withColumn("value", sf.from_json(sf.col("value").cast("string"), source.json))
-    if source.json is None and source.typed is None:
+    if source.json is None and source.typed is None and source.typed_key is None:
         return None
     all_of_them = judged(frame, source)
     return all_of_them if source.dead_letter is None else all_of_them.where(sf.col(WHY).isNull())
@@ -109,7 +105,8 @@ def dead_letters(frame: DataFrame, source: SourceSpec) -> DataFrame:
         for name, text in said.items()
     ]
     bad = judged(frame, source).where(sf.col(WHY).isNotNull())
-    key = [sf.col("key")] if "key" in frame.columns else []
+    raw_key = "key" if source.typed_key is None else RAW_KEY
+    key = [sf.col(raw_key).alias("key")] if "key" in frame.columns else []
     return bad.select(*key, sf.col(RAW).alias("value"), sf.array(*headers).alias("headers"))
 
 
@@ -156,7 +153,12 @@ def table_of(session: SparkSession, table: TableSpec) -> DataFrame:
 
 
 def frames_of_sinks(
-    session: SparkSession, spec: PipelineSpec, raw: Raw, tables: Mapping[str, DataFrame] | None = None
+    session: SparkSession,
+    spec: PipelineSpec,
+    raw: Raw,
+    tables: Mapping[str, DataFrame] | None = None,
+    *,
+    registers: bool = False,
 ) -> Iterator[tuple[SinkSpec, DataFrame]]:
     main: DataFrame | None = None
     for sink in spec.running:
@@ -165,22 +167,30 @@ def frames_of_sinks(
             yield sink, dead_letters(raw(sink.dead_letter_of, source), source)
         else:
             main = transformed(session, spec, raw, tables) if main is None else main
-            yield sink, sink_frame(main, sink)
+            yield sink, sink_frame(main, sink, registers=registers)
 
 
-def sink_frame(frame: DataFrame, sink: SinkSpec) -> DataFrame:
-    """For a topic: the key column, and a value: the frame's own, else all other columns as JSON."""
+def sink_frame(frame: DataFrame, sink: SinkSpec, *, registers: bool = False) -> DataFrame:
+    """For a topic: the key column, and a value: of a schema, the frame's own, or all other columns as JSON.
+
+    With `registers` schemas are registered; else of a registry only what is there is asked.
+    """
     for column in (*sink.partitioned_by, *filter(None, [sink.key])):
         if column not in frame.columns:
             raise PipelineError(f"Sink {sink.name}: there is no column {column}; there are {', '.join(frame.columns)}.")
     if sink.format != PENSTOCK:
         return frame
     if sink.key is not None:
-        frame = frame.withColumn("key", sf.col(sink.key).cast("string"))
-    if "value" in frame.columns:
-        return frame
+        key = sf.col(sink.key)
+        frame = frame.withColumn("key", key if sink.typed_key is not None else key.cast("string"))
     beside = [column for column in WRITTEN_BESIDE_VALUE if column in frame.columns]
     content = [column for column in frame.columns if column not in beside]
+    if sink.typed_key is not None:
+        frame = frame.withColumn("key", typed_key(frame, sink, sink.typed_key, registers=registers))
+    if sink.typed is not None:
+        return frame.select(*beside, typed_value(frame, sink, sink.typed, content, registers=registers).alias("value"))
+    if "value" in frame.columns:
+        return frame
     return frame.select(*beside, sf.to_json(sf.struct(*content)).alias("value"))
 
 

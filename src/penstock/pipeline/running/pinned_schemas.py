@@ -7,13 +7,13 @@ what the registry says then must fit.
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.running.text_files import TextFiles
-from penstock.pipeline.spec.pipeline import PipelineSpec, SourceSpec
+from penstock.pipeline.running.jvm import TextFiles
+from penstock.pipeline.spec.pipeline import PipelineSpec, SinkSpec, SourceSpec
 from penstock.pipeline.values.kinds import TypedValues
 from penstock.pipeline.values.schemas import latest_id
 from penstock.pipeline.values.typed_values import columns_and_schema
@@ -24,6 +24,9 @@ FOLDER: Final = "#schemas"
 NEVER_MS: Final = -1
 
 
+Part = TypeVar("Part", SourceSpec, SinkSpec)
+
+
 class Pins(Value):
     deployed_ms: int = NEVER_MS
     ids: Mapping[str, int] = fresh(dict)
@@ -31,7 +34,9 @@ class Pins(Value):
 
 def with_pinned_schemas(spec: PipelineSpec, files: TextFiles, deployed_ms: int = NEVER_MS) -> PipelineSpec:
     """Nothing is latest afterwards; PipelineError where what is latest now does not fit."""
-    latest = {one.typed.subject: one.typed for one in spec.sources.values() if one.typed and one.typed.is_latest}
+    parts: list[SourceSpec | SinkSpec] = [*spec.sources.values(), *spec.sinks]
+    typed = [one for part in parts for one in (part.typed, part.typed_key) if one is not None]
+    latest = {one.subject: one for one in typed if one.is_latest}
     if not latest or not files.has_some:
         return spec
     folder = f"{spec.checkpoint_root}/{FOLDER}"
@@ -50,13 +55,14 @@ def with_pinned_schemas(spec: PipelineSpec, files: TextFiles, deployed_ms: int =
 
 
 def _pinned(spec: PipelineSpec, ids: Mapping[str, int]) -> PipelineSpec:
-    def pinned(source: SourceSpec) -> SourceSpec:
-        typed = source.typed
-        if typed is None or not typed.is_latest:
-            return source
-        return source.replace(typed=typed.replace(number=ids[typed.subject]))
+    def number(typed: TypedValues | None) -> TypedValues | None:
+        return typed if typed is None or not typed.is_latest else typed.replace(number=ids[typed.subject])
 
-    return spec.replace(sources={name: pinned(source) for name, source in spec.sources.items()})
+    def pinned(part: Part) -> Part:
+        return part.replace(typed=number(part.typed), typed_key=number(part.typed_key))
+
+    sources = {name: pinned(source) for name, source in spec.sources.items()}
+    return spec.replace(sources=sources, sinks=tuple(map(pinned, spec.sinks)))
 
 
 def _check_fit(typed: TypedValues, before: int, now: int) -> None:
@@ -71,9 +77,8 @@ def _check_fit(typed: TypedValues, before: int, now: int) -> None:
         )
 
 
-def _columns(typed: TypedValues) -> StructType:
-    columns: Any = StructType.fromDDL(columns_and_schema(typed)[0])
-    return columns  # type: ignore[no-any-return]
+def _columns(typed: TypedValues) -> DataType:
+    return DataType.fromDDL(columns_and_schema(typed)[0])
 
 
 def _changes(before: DataType, now: DataType, way: str = "") -> Iterator[str]:

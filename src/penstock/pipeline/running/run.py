@@ -14,14 +14,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.pipeline.errors import PipelineError, message_in
-from penstock.pipeline.running.checkpoints import checkpoints_of, file_lister
+from penstock.pipeline.running.checkpoints import checkpoints_of
 from penstock.pipeline.running.draining import drain
 from penstock.pipeline.running.frames import check_reads, frames_of_sinks, named_sources, sink_writer, stream_of
+from penstock.pipeline.running.jvm import TextFiles, file_lister
 from penstock.pipeline.running.pinned_schemas import NEVER_MS, with_pinned_schemas
 from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
 from penstock.pipeline.running.settings import misspelt_settings
 from penstock.pipeline.running.stored import check_partitions
-from penstock.pipeline.running.text_files import TextFiles
 from penstock.pipeline.session import spark_session
 from penstock.pipeline.spec.pipeline import PipelineSpec
 from penstock.pipeline.spec.user_code import described, first_line
@@ -66,7 +66,7 @@ def run_pipeline(
             check_partitions(session, spec)
             spec = with_pinned_schemas(spec, TextFiles(session), deployed_ms)
             with named_sources(session):
-                for sink, frame in frames_of_sinks(session, spec, stream_of(session)):
+                for sink, frame in frames_of_sinks(session, spec, stream_of(session), registers=True):
                     check_reads(frame)
                     queries.append(sink_writer(frame, spec, sink, checkpoints[sink.name]).start())
             run = _Run(queries, on_progress)

@@ -12,7 +12,7 @@ from penstock.pipeline.datasource.stream_position import StreamPosition, from_js
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options.source import source_options
 from penstock.pipeline.options.table import read_options
-from penstock.pipeline.running.text_files import TextFiles
+from penstock.pipeline.running.jvm import TextFiles
 from penstock.pipeline.session import PARTITIONS
 from penstock.pipeline.spec.pipeline import PENSTOCK, PipelineSpec, SinkSpec, SourceSpec
 from penstock.protocol.value import Value

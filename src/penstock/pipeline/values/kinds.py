@@ -1,4 +1,4 @@
-"""What a source says of its values when they are of a schema."""
+"""What a source or a sink says of its values, or keys, when they are of a schema."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ class TypedValues(Value):
     the registry, else the latest of `subject`.
 
     `references` are other schemas that one of JSON Schema refers to, by their names in it. With a `registry` each value
-    has the id of its own schema before it.
+    has the id of its own schema before it; `number` is that of what is written.
     """
 
     kind: str

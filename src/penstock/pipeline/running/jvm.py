@@ -1,0 +1,118 @@
+"""What only the JVM of a session can say. A session of Spark Connect has none here: then less is checked beforehand."""
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+ListFiles = Callable[[str], Collection[str]]
+"""The names in a directory, none where there is no such directory."""
+
+
+def _jvm_of(session: SparkSession) -> Any:
+    """None where there is none."""
+    return getattr(session, "_jvm", None)
+
+
+def file_lister(session: SparkSession) -> ListFiles:
+    """Lists as Spark does, on any file system; without a JVM only on the local one."""
+    jvm = _jvm_of(session)
+    if jvm is None:
+        return local_files
+    paths = jvm.org.apache.hadoop.fs
+    configuration = session._jsparkSession.sessionState().newHadoopConf()
+
+    def names(path: str) -> list[str]:
+        place = paths.Path(path)
+        files = place.getFileSystem(configuration)
+        return [status.getPath().getName() for status in files.listStatus(place)] if files.exists(place) else []
+
+    return names
+
+
+def local_files(path: str) -> list[str]:
+    folder = Path(path.removeprefix("file://"))
+    return [item.name for item in folder.iterdir()] if folder.is_dir() else []
+
+
+def known_settings(session: SparkSession) -> set[str]:
+    """Of Spark's own; none without a JVM."""
+    jvm = _jvm_of(session)
+    if jvm is None:
+        return set()
+    entries = getattr(jvm.org.apache.spark.internal.config, "ConfigEntry$").__getattr__("MODULE$")
+    return set(jvm.java.lang.String.join("\n", entries.knownConfigs().keySet()).split("\n"))
+
+
+def check_as_stream(session: SparkSession, frame: DataFrame, mode: str) -> None:
+    """Spark's own error where it cannot run the frame as a stream; without a JVM the start of a query tells."""
+    jvm = _jvm_of(session)
+    if jvm is not None:
+        spark = jvm.org.apache.spark.sql
+        output_mode = getattr(spark.streaming.OutputMode, mode.capitalize())()
+        checker = spark.catalyst.analysis.UnsupportedOperationChecker
+        checker.checkForStreaming(frame._jdf.queryExecution().analyzed(), output_mode)
+
+
+def names_of_reads(frame: DataFrame) -> list[str]:
+    """The name of each stream that a frame reads, as often as it reads it; none without a JVM."""
+    if not hasattr(frame, "_jdf"):
+        return []
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    all_of_them = map(leaves.apply, range(leaves.size()))
+    streams = [leaf for leaf in all_of_them if "StreamingRelation" in leaf.getClass().getName()]
+    return [leaf.sourceIdentifyingName().toString().removeprefix("name=").strip('"') for leaf in streams]
+
+
+class TextFiles:
+    """Small ones beside checkpoints, on every file system that Spark writes to.
+
+    A session of Spark Connect sees no files, and makes none.
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        self.names = file_lister(session)
+        self._session = session
+
+    @property
+    def has_some(self) -> bool:
+        return _jvm_of(self._session) is not None
+
+    def read(self, path: str) -> str:
+        java, files, place = self._at(path)
+        stream = files.open(place)
+        try:
+            text: str = java.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+            return text
+        finally:
+            stream.close()
+
+    def create(self, path: str, text: str, *, overwrites: bool = False) -> bool:
+        """As a whole; False if it is there already."""
+        java, files, place = self._at(path)
+        draft = java.org.apache.hadoop.fs.Path(f"{path}.{java.java.util.UUID.randomUUID()}")
+        stream = files.create(draft)
+        stream.write(bytearray(text.encode()))
+        stream.close()
+        options = getattr(java.org.apache.hadoop.fs, "Options$Rename")
+        how = self._session.sparkContext._gateway.new_array(options, 1)  # type: ignore[union-attr]
+        how[0] = options.valueOf("OVERWRITE" if overwrites else "NONE")
+        context = java.org.apache.hadoop.fs.FileContext.getFileContext(files.getUri(), self._configuration)
+        try:
+            context.rename(draft, place, how)
+        except Exception:
+            files.delete(draft, False)
+            if overwrites or not files.exists(place):
+                raise
+            return False
+        return True
+
+    @property
+    def _configuration(self) -> Any:
+        return self._session._jsparkSession.sessionState().newHadoopConf()
+
+    def _at(self, path: str) -> tuple[Any, Any, Any]:
+        java = _jvm_of(self._session)
+        place = java.org.apache.hadoop.fs.Path(path)
+        return java, place.getFileSystem(self._configuration), place
