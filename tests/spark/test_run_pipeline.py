@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from tests.spark.topics import batch_frame, filled_topic, new_topic, numbered, write
 
+from penstock.pipeline.committed_files import committed_files
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.running.jvm import local_files
 from penstock.pipeline.running.progress import BatchProgress
@@ -43,7 +44,10 @@ def test_sql_from_a_topic_to_a_topic_and_to_parquet(spark: SparkSession, servers
                 "json": "carrier STRING, delay INT",
             },
             "sql": "SELECT carrier, delay * 2 AS twice FROM source WHERE delay > 14",
-            "sink": [{"topic": target, "key": "carrier"}, {"format": "parquet", "path": str(tmp_path / "rows")}],
+            "sink": [
+                {"topic": target, "key": "carrier"},
+                {"format": "parquet", "path": str(tmp_path / "rows"), "partitionBy": "carrier"},
+            ],
             "trigger": "available-now",
             "checkpoint": str(tmp_path / "checkpoint"),
         },
@@ -55,6 +59,7 @@ def test_sql_from_a_topic_to_a_topic_and_to_parquet(spark: SparkSession, servers
         (b"AA", twice) for twice in range(30, 40, 2)
     ]
     assert spark.read.parquet(str(tmp_path / "rows")).count() == 5
+    assert {file.parent.name for file in committed_files(tmp_path / "rows")} == {"carrier=AA"}
     assert result.input_rows == {f"delays: {target}": 20, "delays: rows": 20}
     assert not result.was_stopped
     assert {batch.query: batch.lag for batch in seen} == dict.fromkeys(result.input_rows, 0)
@@ -122,8 +127,10 @@ def test_what_is_wrong_comes_as_a_sentence(spark: SparkSession, servers: str, tm
     with pytest.raises(PipelineError, match=r'^Pipeline unknown: format\("penstock"\) has no option'):
         pipeline_spec("unknown", unknown)
     keyed = parts | {"sink": {"topic": "a", "bootstrap.servers": servers, "key": "carrier"}}
-    with pytest.raises(PipelineError, match="there is no column carrier"):
-        run_pipeline(pipeline_spec("keyed", keyed), session=spark)
+    files = parts | {"sink": {"format": "csv", "path": str(tmp_path / "files"), "partitionBy": "topic, carrier"}}
+    for wrong in (keyed, files):
+        with pytest.raises(PipelineError, match="there is no column carrier"):
+            run_pipeline(pipeline_spec("wrong", wrong), session=spark)
     with pytest.raises(PipelineError, match="UNRESOLVED_COLUMN"):
         run_pipeline(pipeline_spec("sql", parts | {"sql": "SELECT nothing FROM source"}), session=spark)
 

@@ -13,7 +13,7 @@ from penstock.cli.terminal.failures import in_words, wrong_usage
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import argument, declared, option
 from penstock.cli.terminal.times import parse_datetime_ms
-from penstock.cli.work import pipeline_jobs
+from penstock.cli.work import pipeline_jobs, pipeline_stored
 from penstock.cli.work.pipeline_declared import check_declared, refuse, run_declared
 from penstock.cli.work.pipeline_view import JsonView, PipelineView
 from penstock.pipeline.errors import PipelineError
@@ -32,7 +32,7 @@ def command() -> None:
     """Run pipelines on Spark: here (run), or as jobs on workers (submit)."""
 
 
-for one in pipeline_jobs.COMMANDS:
+for one in (*pipeline_jobs.COMMANDS, *pipeline_stored.COMMANDS):
     command.add_command(one)
 
 
@@ -51,6 +51,9 @@ def run(
         "once more what came from then on, as a batch, without checkpoints", "--from", metavar="TIME"
     ),
     end: str | None = option("with --from: only what came before", "--to", metavar="TIME"),
+    deployed: str | None = option(
+        "take the latest schemas of a registry anew if those of the checkpoint were taken before", metavar="TIME"
+    ),
     as_json: bool = option("print each batch as a line of JSON", "--json"),
 ) -> None:
     """Run the pipeline in FILE until it is done or Ctrl-C; the next run goes on from the checkpoint. The batch that is
@@ -67,6 +70,8 @@ def run(
         with in_words(PipelineError):
             run_declared(file, master, _settings(conf), as_json=as_json)
         return
+    with wrong_usage(ValueError):
+        deployed_ms = -1 if deployed is None else parse_datetime_ms(deployed)
     with in_words(PipelineError):
         known, load = _reading(file, name)
         settings = dict(known.spark) | _settings(conf)
@@ -81,7 +86,7 @@ def run(
 
         log_file = None if as_json else cache_directory() / "logs" / f"{known.name}.log"
         view = JsonView() if log_file is None else PipelineView(known.name, log_file)
-        _run(known.name, master, settings, spec, view, log_file, times)
+        _run(known.name, master, settings, spec, view, log_file, times, deployed_ms)
 
 
 @command.command()
@@ -156,6 +161,7 @@ def _run(
     view: View,
     log_file: Path | None,
     times: tuple[int, int | None] | None,
+    deployed_ms: int,
 ) -> None:
     """Start Spark first: Python code may need it to say the pipeline."""
     with view:
@@ -171,14 +177,14 @@ def _run(
             stop.set()
 
         signal.signal(signal.SIGINT, end)
-        signal.signal(signal.SIGTERM, end)
+        signal.signal(signal.SIGTERM, lambda *_: stop.set())
         try:
             loaded = spec()
             view.running()
             if times is not None:
                 view.filled(run_backfill(loaded, *times, session=session))
                 return
-            result = run_pipeline(loaded, view.batch_ended, session=session, stop=stop)
+            result = run_pipeline(loaded, view.batch_ended, session=session, stop=stop, deployed_ms=deployed_ms)
         except PipelineError as error:
             keep_in_log(error, log_file)
             view.failed(str(error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,9 @@ def submit(
         config |= {"checkpoint.root": checkpoint_root} if checkpoint_root else {}
         config |= {"master": master} if master else {}
         config |= {"bootstrap.servers": bootstrap_server} if bootstrap_server else {}
-        config |= dict(_setting(item) for item in conf)
+        config |= dict(_setting(item) for item in conf) | {
+            "deployed": datetime.now(UTC).isoformat(timespec="milliseconds")
+        }
         sinks = len(sinks_of(config))
         config["tasks.max"] = str(tasks_max or sinks)
         config |= {} if restarts_max is None else {"task.restarts.max": str(restarts_max)}

@@ -71,6 +71,12 @@ class SourceCluster:
 
     # Boundaries
 
+    def first_position(self) -> StreamPosition:
+        """Where a stream begins that has no checkpoint."""
+        partitions = self.partitions()
+        topic_ids = self.topic_ids(partitions)
+        return StreamPosition(self.at_boundary(partitions, self._source.starting, is_start=True), topic_ids)
+
     def at_boundary(self, partitions: list[TopicPartition], where: Boundary, *, is_start: bool) -> Offsets:
         if isinstance(where, AtOffsets):
             return self._at_offsets(partitions, where, is_start)

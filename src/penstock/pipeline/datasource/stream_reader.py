@@ -126,11 +126,7 @@ class PenstockStreamReader(RowsWithPlan):
 
     def _first_position(self) -> StreamPosition:
         if self._first is None:
-            partitions = self._seen.partitions()
-            topic_ids = self._seen.topic_ids(partitions)
-            self._first = StreamPosition(
-                self._seen.at_boundary(partitions, self._source.starting, is_start=True), topic_ids
-            )
+            self._first = self._seen.first_position()
         return self._first
 
     def _listing(self, *, is_restart: bool) -> Listing:

@@ -37,6 +37,7 @@ KEYS: Final = (
     ConfigKey("checkpoint.root", documentation="a directory that all workers see: it has a checkpoint for each sink"),
     ConfigKey("master", default="local[*]", documentation="where Spark runs"),
     ConfigKey("bootstrap.servers", documentation="the cluster, instead of what the pipeline says"),
+    ConfigKey("deployed", documentation="a time: the latest schemas that were taken before are taken anew"),
 )
 
 
@@ -135,6 +136,8 @@ def child_command(config: Mapping[str, str]) -> list[str]:
         command += ["--checkpoint", f"{settings['checkpoint.root'].rstrip('/')}/{config['name']}"]
     if settings["bootstrap.servers"]:
         command += ["--bootstrap-server", settings["bootstrap.servers"]]
+    if settings["deployed"]:
+        command += ["--deployed", settings["deployed"]]
     for key, value in with_prefix(config, "spark.").items():
         command += ["--conf", f"spark.{key}={value}"]
     return command

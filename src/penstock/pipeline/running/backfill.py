@@ -11,6 +11,8 @@ from pyspark.sql import functions as sf
 
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.running.frames import Raw, frames_of_sinks
+from penstock.pipeline.running.jvm import TextFiles
+from penstock.pipeline.running.pinned_schemas import with_pinned_schemas
 from penstock.pipeline.running.run import in_a_sentence
 from penstock.pipeline.spec.pipeline import FOREACH_BATCH, PENSTOCK, PipelineSpec, SinkSpec, SourceSpec
 
@@ -27,6 +29,7 @@ def run_backfill(
         raise PipelineError("There is nothing in this time: it ends before it begins.")
     places: dict[str, str] = {}
     with in_a_sentence(spec.file):
+        spec = with_pinned_schemas(spec, TextFiles(session))
         for sink, frame in frames_of_sinks(session, spec, _batch_of(session, start_ms, end_ms), registers=True):
             places[spec.query_name(sink)] = _write(frame, sink, start_ms, end_ms)
     return places
@@ -60,7 +63,7 @@ def _write(frame: DataFrame, sink: SinkSpec, start_ms: int, end_ms: int | None) 
     options = {
         name: value for name, value in sink.options.items() if name.lower() not in ("path", "checkpointlocation")
     }
-    writer = frame.write.format(sink.format).options(**options)
+    writer = frame.write.format(sink.format).options(**options).partitionBy(*sink.partitioned_by)
     if path is None:
         writer.mode("append").save()
         return sink.name

@@ -1,7 +1,8 @@
 """Lets queries end between two batches. Spark itself only knows `stop`, which interrupts the batch under way.
 
 A query looks before each batch whether it is still to run, at a state that `stop` sets first. Here that state is set
-alone, and the rest of `stop` follows when the last batch is over.
+alone, and the rest of `stop` follows when the last batch is over. One that was planned at that moment and had not begun
+does not begin: the next start does it.
 """
 
 import time

@@ -143,13 +143,12 @@ def sink_frame(frame: DataFrame, sink: SinkSpec, *, registers: bool = False) -> 
 
     With `registers` schemas are registered; else of a registry only what is there is asked.
     """
+    for column in (*sink.partitioned_by, *filter(None, [sink.key])):
+        if column not in frame.columns:
+            raise PipelineError(f"Sink {sink.name}: there is no column {column}; there are {', '.join(frame.columns)}.")
     if sink.format != PENSTOCK:
         return frame
     if sink.key is not None:
-        if sink.key not in frame.columns:
-            raise PipelineError(
-                f"Sink {sink.name}: there is no column {sink.key}; there are {', '.join(frame.columns)}."
-            )
         key = sf.col(sink.key)
         frame = frame.withColumn("key", key if sink.typed_key is not None else key.cast("string"))
     beside = [column for column in WRITTEN_BESIDE_VALUE if column in frame.columns]
@@ -171,6 +170,8 @@ def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec, checkpoint
     else:
         writer = writer.format(sink.format)
     writer = writer.options(**sink.options).option("checkpointLocation", checkpoint)
+    if sink.partitioned_by:  # a function for batches takes none, not even an empty list
+        writer = writer.partitionBy(*sink.partitioned_by)
     if spec.trigger is None:
         return writer
     if spec.trigger == AVAILABLE_NOW:

@@ -63,3 +63,56 @@ def names_of_reads(frame: DataFrame) -> list[str]:
     all_of_them = map(leaves.apply, range(leaves.size()))
     streams = [leaf for leaf in all_of_them if "StreamingRelation" in leaf.getClass().getName()]
     return [leaf.sourceIdentifyingName().toString().removeprefix("name=").strip('"') for leaf in streams]
+
+
+class TextFiles:
+    """Small ones beside checkpoints, on every file system that Spark writes to.
+
+    A session of Spark Connect sees no files, and makes none.
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        self.names = file_lister(session)
+        self._session = session
+
+    @property
+    def has_some(self) -> bool:
+        return _jvm_of(self._session) is not None
+
+    def read(self, path: str) -> str:
+        java, files, place = self._at(path)
+        stream = files.open(place)
+        try:
+            text: str = java.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+            return text
+        finally:
+            stream.close()
+
+    def create(self, path: str, text: str, *, overwrites: bool = False) -> bool:
+        """As a whole; False if it is there already."""
+        java, files, place = self._at(path)
+        draft = java.org.apache.hadoop.fs.Path(f"{path}.{java.java.util.UUID.randomUUID()}")
+        stream = files.create(draft)
+        stream.write(bytearray(text.encode()))
+        stream.close()
+        options = getattr(java.org.apache.hadoop.fs, "Options$Rename")
+        how = self._session.sparkContext._gateway.new_array(options, 1)  # type: ignore[union-attr]
+        how[0] = options.valueOf("OVERWRITE" if overwrites else "NONE")
+        context = java.org.apache.hadoop.fs.FileContext.getFileContext(files.getUri(), self._configuration)
+        try:
+            context.rename(draft, place, how)
+        except Exception:
+            files.delete(draft, False)
+            if overwrites or not files.exists(place):
+                raise
+            return False
+        return True
+
+    @property
+    def _configuration(self) -> Any:
+        return self._session._jsparkSession.sessionState().newHadoopConf()
+
+    def _at(self, path: str) -> tuple[Any, Any, Any]:
+        java = _jvm_of(self._session)
+        place = java.org.apache.hadoop.fs.Path(path)
+        return java, place.getFileSystem(self._configuration), place

@@ -17,9 +17,11 @@ from penstock.pipeline.errors import PipelineError, message_in
 from penstock.pipeline.running.checkpoints import checkpoints_of
 from penstock.pipeline.running.draining import drain
 from penstock.pipeline.running.frames import check_reads, frames_of_sinks, named_sources, sink_writer, stream_of
-from penstock.pipeline.running.jvm import file_lister
+from penstock.pipeline.running.jvm import TextFiles, file_lister
+from penstock.pipeline.running.pinned_schemas import NEVER_MS, with_pinned_schemas
 from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
 from penstock.pipeline.running.settings import misspelt_settings
+from penstock.pipeline.running.stored import check_partitions
 from penstock.pipeline.session import spark_session
 from penstock.pipeline.spec.pipeline import PipelineSpec
 from penstock.pipeline.spec.user_code import described, first_line
@@ -43,9 +45,11 @@ def run_pipeline(
     master: str = "local[*]",
     log_file: Path | None = None,
     stop: threading.Event | None = None,
+    deployed_ms: int = NEVER_MS,
 ) -> PipelineResult:
     """Run until all queries end by themselves (trigger available-now or once), `stop` is set or Ctrl-C comes.
 
+    `latest` of a schema registry is what the checkpoint says, or is taken anew if that is older than `deployed_ms`.
     Where `stop` is set the batches under way end first; an exception, such as that of Ctrl-C, interrupts them.
 
     Without a `session` one is made for `master`. PipelineError says in a sentence what is wrong; its cause is Spark's
@@ -59,6 +63,8 @@ def run_pipeline(
             for problem in misspelt_settings(session, spec.spark):
                 raise PipelineError(problem)
             checkpoints = checkpoints_of(spec, file_lister(session))
+            check_partitions(session, spec)
+            spec = with_pinned_schemas(spec, TextFiles(session), deployed_ms)
             with named_sources(session):
                 for sink, frame in frames_of_sinks(session, spec, stream_of(session), registers=True):
                     check_reads(frame)

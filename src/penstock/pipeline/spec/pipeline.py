@@ -16,8 +16,9 @@
 Besides options a source knows `format` (penstock), `json` (the fields of the values, as DDL), `json_schema`, `avro` or
 `protobuf` (with `message`), of which the last three know `schema.registry.url`, `subject` and `basic.auth.user.info`;
 `watermark` ("column, delay") and `dead_letter` (the topic for values that are none); a sink knows `format` (penstock,
-or foreachBatch with `function`), `mode` (append, update, complete) and `key` (the column that is the key). Sources and
-tables are views in SQL, and arguments of the function by their names.
+or foreachBatch with `function`), `mode` (append, update, complete), `key` (the column that is the key) and
+`partitionBy` (columns whose values are directories). Sources and tables are views in SQL, and arguments of the function
+by their names.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -95,6 +96,11 @@ class SinkSpec(Value):
     def name(self) -> str:
         """The topic, the last part of the path, or the format."""
         return self.options.get("topic") or Path(self.options.get("path", self.format)).name
+
+    @property
+    def partitioned_by(self) -> list[str]:
+        """The columns whose values are directories."""
+        return [column.strip() for column in (self.option("partitionBy") or "").split(",") if column.strip()]
 
     def option(self, name: str) -> str | None:
         """Without regard to case."""

@@ -11,7 +11,8 @@ AVRO, PROTOBUF, JSON_SCHEMA = "avro", "protobuf", "json_schema"
 
 
 class TypedValues(Value):
-    """Values of a schema: `schema` is JSON, or Protobuf's set of descriptors; None is the latest of `subject`.
+    """Values of a schema: `schema` is JSON, or Protobuf's set of descriptors; None is the one with the id `number` in
+    the registry, else the latest of `subject`.
 
     `references` are other schemas that one of JSON Schema refers to, by their names in it. With a `registry` each value
     has the id of its own schema before it; `number` is that of what is written.
@@ -24,3 +25,7 @@ class TypedValues(Value):
     subject: str = ""
     references: tuple[tuple[str, bytes], ...] = ()
     number: int | None = None
+
+    @property
+    def is_latest(self) -> bool:
+        return self.schema is None and self.number is None

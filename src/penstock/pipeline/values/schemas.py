@@ -1,7 +1,8 @@
 """Schemas of values: from the options of a source, of files and registries to columns and readers."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,14 +54,18 @@ def typed_values(kind: str, options: dict[str, str], part: str = VALUE) -> Typed
 
 
 def settled(typed: TypedValues) -> TypedValues:
-    """With the latest schema of the subject if there is none; PipelineError."""
+    """With the schema of the registry if there is none; PipelineError."""
     if typed.schema is not None:
         return typed
     assert typed.registry is not None
     subject, registry = typed.subject, typed.registry
-    try:
-        answer = registry.version(subject, LATEST, SERIALIZED if typed.kind == PROTOBUF else "")
-        typed = typed.replace(number=answer.get("id"))
+    form = SERIALIZED if typed.kind == PROTOBUF else ""
+    with _told(typed):
+        if typed.number is None:
+            answer = registry.version(subject, LATEST, form)
+            typed = typed.replace(number=answer.get("id"))
+        else:
+            answer = registry.schema(typed.number, form)
         if typed.kind == AVRO:
             return typed.replace(schema=json.dumps(avro_of(registry, answer, subject)).encode())
         if typed.kind == PROTOBUF:
@@ -68,8 +73,22 @@ def settled(typed: TypedValues) -> TypedValues:
         others = references_of(registry, answer)
         references = tuple((name, json_of(other, name)) for name, other in others.items())
         return typed.replace(schema=json_of(answer, subject), references=references)
+
+
+def latest_id(typed: TypedValues) -> int:
+    """In the registry, of its subject; PipelineError."""
+    assert typed.registry is not None
+    with _told(typed):
+        number: int = typed.registry.version(typed.subject)["id"]
+    return number
+
+
+@contextmanager
+def _told(typed: TypedValues) -> Iterator[None]:
+    try:
+        yield
     except (ConversionError, RetriableError) as error:
-        raise PipelineError(f"{subject}: {error}") from error
+        raise PipelineError(f"{typed.subject}: {error}") from error
 
 
 def columns_of(typed: TypedValues) -> str:

@@ -205,6 +205,13 @@ def test_a_time_that_is_none(runs: list[Run], arguments: list[str]) -> None:
     assert runs == []
 
 
+def test_a_reset_to_a_time_that_is_none(tmp_path: Path) -> None:
+    file = tmp_path / "delays.yaml"
+    file.write_text(YAML)
+    result = CliRunner().invoke(pipeline.command, ["reset", str(file), "--to", "yesterday"])
+    assert (result.exit_code, "'yesterday' is no moment" in result.output) == (1, True)
+
+
 def test_sinks_and_a_time_are_chosen_and_yaml_comes_on_the_standard_input(runs: list[Run]) -> None:
     two = "source: {subscribe: a}\nsink: [{topic: one}, {topic: two}]\n"
     result = CliRunner().invoke(pipeline.command, ["run", "-", "--name", "job", "--sink", "two"], input=two)

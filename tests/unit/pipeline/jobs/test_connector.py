@@ -32,9 +32,11 @@ def test_each_sink_is_a_task_or_several_are_one(most: int, sinks: list[list[str]
 
 def test_the_command_runs_its_sinks_only(tmp_path: Path) -> None:
     config = {**CONFIG, SINKS: '["one"]', "master": "local[1]", "spark.a": "b", "bootstrap.servers": "x:1"}
+    config["deployed"] = "2026-01-01T00:00:00"
     assert child_command(config) == [
         *(sys.executable, "-m", "penstock", "pipeline", "run", "-", "--json", "--master", "local[1]", "--name", "job"),
-        *("--sink", "one", "--checkpoint", "/shared/job", "--bootstrap-server", "x:1", "--conf", "spark.a=b"),
+        *("--sink", "one", "--checkpoint", "/shared/job", "--bootstrap-server", "x:1"),
+        *("--deployed", "2026-01-01T00:00:00", "--conf", "spark.a=b"),
     ]
     file = tmp_path / "job.py"
     file.write_text(
