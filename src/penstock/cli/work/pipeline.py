@@ -49,6 +49,7 @@ def run(
         "once more what came from then on, as a batch, without checkpoints", "--from", metavar="TIME"
     ),
     end: str | None = option("with --from: only what came before", "--to", metavar="TIME"),
+    keep_going: bool = option("a sink that fails is begun again while others go on, and does not end them"),
     as_json: bool = option("print each batch as a line of JSON", "--json"),
 ) -> None:
     """Run the pipeline in FILE until it is done or Ctrl-C; the next run goes on from the checkpoint.
@@ -72,7 +73,7 @@ def run(
 
         log_file = None if as_json else cache_directory() / "logs" / f"{known.name}.log"
         view = JsonView() if log_file is None else PipelineView(known.name, log_file)
-        _run(known.name, master, settings, spec, view, log_file, times)
+        _run(known.name, master, settings, spec, view, log_file, times, keep_going=keep_going)
 
 
 @command.command()
@@ -136,6 +137,8 @@ def _run(
     view: View,
     log_file: Path | None,
     times: tuple[int, int | None] | None,
+    *,
+    keep_going: bool,
 ) -> None:
     """Start Spark first: Python code may need it to say the pipeline."""
     with view:
@@ -152,7 +155,8 @@ def _run(
             if times is not None:
                 view.filled(run_backfill(loaded, *times, session=session))
                 return
-            result = run_pipeline(loaded, view.batch_ended, session=session, stop=stop)
+            failing = view.failing if keep_going else None
+            result = run_pipeline(loaded, view.batch_ended, failing, session=session, stop=stop)
         except PipelineError as error:
             keep_in_log(error, log_file)
             view.failed(str(error))

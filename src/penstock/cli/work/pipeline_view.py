@@ -55,6 +55,9 @@ class PipelineView:
                 " ".join(f"{name} {cell}" for name, cell in zip(COLUMNS, self._cells(batch), strict=True))
             )
 
+    def failing(self, query: str, why: str) -> None:
+        self._console.print(f"{query} failed, and is begun again: {why}", soft_wrap=True)
+
     def failed(self, why: str) -> None:
         """Names the log file if it has more to say; the command itself says why."""
         if self._log_file.is_file() and self._log_file.stat().st_size:
@@ -117,6 +120,9 @@ class JsonView:
             lag=batch.lag,
             lags=batch.lags,
         )
+
+    def failing(self, query: str, why: str) -> None:
+        self._say("failing", query=query, error=why)
 
     def failed(self, why: str) -> None:
         self._say("failed", error=why)

@@ -27,8 +27,14 @@ WRITTEN_BESIDE_VALUE = ("key", "topic", "partition", "headers")
 """Columns that are not part of the value made of all other columns; `timestamp` may be one of the user's own."""
 
 
-def stream_of(session: SparkSession) -> Raw:
-    return lambda _, source: session.readStream.format(source.format).options(**source.options).load()
+def stream_of(session: SparkSession, shared_fetches: str | None = None) -> Raw:
+    shared = {} if shared_fetches is None else {"sharedFetches": shared_fetches}
+
+    def read(_: str, source: SourceSpec) -> DataFrame:
+        options = {**shared, **source.options} if source.format == PENSTOCK else source.options
+        return session.readStream.format(source.format).options(**options).load()
+
+    return read
 
 
 def rows_of(frame: DataFrame, source: SourceSpec) -> DataFrame:

@@ -33,7 +33,8 @@ def test_each_sink_is_a_task_or_several_are_one(most: int, sinks: list[list[str]
 def test_the_command_runs_its_sinks_only(tmp_path: Path) -> None:
     config = {**CONFIG, SINKS: '["one"]', "master": "local[1]", "spark.a": "b", "bootstrap.servers": "x:1"}
     assert child_command(config) == [
-        *(sys.executable, "-m", "penstock", "pipeline", "run", "-", "--json", "--master", "local[1]", "--name", "job"),
+        *(sys.executable, "-m", "penstock", "pipeline", "run", "-", "--json", "--master", "local[1]"),
+        *("--keep-going", "--name", "job"),
         *("--sink", "one", "--checkpoint", "/shared/job", "--bootstrap-server", "x:1", "--conf", "spark.a=b"),
     ]
     file = tmp_path / "job.py"
@@ -113,6 +114,8 @@ def test_its_figures_are_those_of_the_last_batch_and_of_all() -> None:
     assert page(report.metrics()).splitlines() == [
         "# TYPE penstock_pipeline_batches_total counter",
         'penstock_pipeline_batches_total{query="job: one"} 2',
+        "# TYPE penstock_pipeline_failing gauge",
+        'penstock_pipeline_failing{query="job: one"} 0',
         "# TYPE penstock_pipeline_input_rows_total counter",
         'penstock_pipeline_input_rows_total{query="job: one"} 20',
         "# TYPE penstock_pipeline_lag_records gauge",
