@@ -9,7 +9,7 @@ MINUTES ?= 10
 SEED   ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-work test check format bench slices versus drills kafka mutants planted docs kcat clean
+.PHONY: help install demo demo-work test check format bench slices versus drills kafka spark-versions mutants planted docs kcat clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -63,6 +63,9 @@ kafka: $(STAMP) ## hand in hand with Apache Kafka: one directory, one quorum (Ma
 
 drills: $(STAMP) ## kill, pause and overload three real nodes, fill one with partitions (80 minutes; DRILLS=… picks some): bench/results/drills.json
 	$(BIN)/python -m bench.drills $(DRILLS)
+
+spark-versions: $(STAMP) ## try the data source in fresh environments of Spark 4.0 to 4.3, Connect, spark-submit, spark-pipelines (VERSIONS=… picks some)
+	nice -n 10 $(BIN)/python -m tools.spark_versions $(VERSIONS)
 
 mutants: $(STAMP) ## plant some hundred bugs for MINUTES minutes and list those that no test notices (SINCE=… where code changed: docs/mutants.md)
 	$(BIN)/python -m tools.mutants --minutes $(MINUTES) --seed $(SEED) $(if $(SINCE),--since $(SINCE) --page docs/mutants.md,)

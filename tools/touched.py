@@ -23,6 +23,11 @@ class Touched:
         self._of_project = of_project
         self._by_function: dict[Function, list[str]] = {}
         self._took_s: dict[str, float] = {}
+        self._failed: set[str] = set()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed.add(report.nodeid)
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
@@ -47,17 +52,21 @@ class Touched:
         """Write down what was seen, for `Tests`."""
         modules = [name for name in sys.modules if name.split(".")[0] not in self._of_project]
         functions = [(*function, tests) for function, tests in self._by_function.items()]
-        path.write_text(json.dumps({"took_s": self._took_s, "functions": functions, "modules": modules}))
+        seen = {"took_s": self._took_s, "failed": sorted(self._failed), "functions": functions, "modules": modules}
+        path.write_text(json.dumps(seen))
 
 
 class Tests:
-    """Which tests to ask about a line of the code, the quickest first."""
+    """Which tests to ask about a line of the code, the quickest first: none that `failed` as they were watched."""
 
     def __init__(self, path: Path) -> None:
         seen = json.loads(path.read_text())
         self.modules: list[str] = seen["modules"]
-        self.took_s: dict[str, float] = seen["took_s"]
-        self._by_function: dict[Function, list[str]] = {(file, line): tests for file, line, tests in seen["functions"]}
+        self.failed: list[str] = seen["failed"]
+        self.took_s: dict[str, float] = {name: took for name, took in seen["took_s"].items() if name not in self.failed}
+        self._by_function: dict[Function, list[str]] = {
+            (file, line): [name for name in tests if name in self.took_s] for file, line, tests in seen["functions"]
+        }
 
     def of(self, path: Path, line: int) -> list[str]:
         """The tests that call the function in which the line lies; none when it lies in no function."""

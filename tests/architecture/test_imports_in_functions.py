@@ -88,6 +88,7 @@ MEASURED: dict[str, dict[str, str]] = {
             "penstock.pipeline.datasource.batch_reader",
             "penstock.pipeline.options.source",
             "penstock.pipeline.datasource.stream_reader",
+            "penstock.pipeline.datasource.limited_reader",
         ),
         "30 to 390; Spark imports the file in each session and worker, whatever they read",
     ),

@@ -1,6 +1,9 @@
 import json
+import sys
+from collections.abc import Iterator
 from datetime import datetime
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -123,3 +126,13 @@ def test_patterns_find_what_java_itself_finds(spark: SparkSession) -> None:
     for java in PATTERNS:
         found = tuple(name for name in NAMES if compile_in_java(java).matcher(name).find())
         assert (java, found) == (java, PATTERNS[java])
+
+
+def test_workers_are_forked_from_a_daemon_that_has_imported(spark: SparkSession) -> None:
+    def main_module(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"name": [str(sys.modules["__main__"].__spec__), *sys.path]})
+
+    (daemon, *places) = [row.name for row in spark.range(1).mapInArrow(main_module, "name string").collect()]
+    assert "penstock.pipeline.warm_workers" in daemon
+    assert not [place for place in places if place.endswith("pyspark.zip")]

@@ -387,3 +387,35 @@ def test_a_mistake_in_sql_within_python(spark: SparkSession, tmp_path: Path) -> 
 
 def test_the_examples_are_good(spark: SparkSession) -> None:
     assert problems_of(spark, load_spec(Path("examples/flights/delays.yaml"))) == []
+
+
+def test_values_and_keys_go_out_by_schemas(spark: SparkSession) -> None:
+    key = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
+    fields = [{"name": "id", "type": "long"}, {"name": "of", "type": {"type": "map", "values": "string"}}]
+    value = {"type": "record", "name": "Value", "fields": fields}
+    rules = {"properties": {"id": {"type": "integer"}}, "required": ["id"]}
+    registry = {"schema.registry.url": "http://nowhere.invalid"}
+    parts = {
+        "source": {"subscribe": "t", "key_avro": "latest", "json": "name STRING", "dead_letter": "dead"} | registry,
+        "sql": "SELECT key.id, map('name', name) AS of, CAST(key.id AS INT) AS key FROM source",
+        "sink": [
+            {"topic": "avro", "avro": json.dumps(value), "key_avro": json.dumps(key)} | registry,
+            {"topic": "pairs", "avro": json.dumps(value), "key": "id", "key_avro": "string"} | registry,
+            {"topic": "json", "json_schema": json.dumps(rules)} | registry,
+        ],
+    }
+    with pytest.raises(PipelineError, match="key_avro of pairs: string cannot be read"):
+        pipeline_spec("typed", parts)
+    sinks = parts["sink"]
+    assert isinstance(sinks, list)
+    sinks[1]["key_avro"] = '{"type": "string"}'
+    rows = {"source": [Message({"name": "a"}, key={"id": 7}), Message({"name": "b"}, key=b"{broken")]}
+    spec, schemas = pipeline_spec("typed", parts), {"t-key": key}
+    with pytest.raises(PipelineError, match="pairs: its key is bigint, and its schema wants string"):
+        outcome(spec, rows, schemas=schemas, session=spark)
+    with pytest.raises(PipelineError, match="json: column of is no field of its schema, which has id"):
+        outcome(spec.only(["json"]), rows, schemas=schemas, session=spark)
+    out = outcome(spec.only(["avro", "dead"]), rows, schemas=schemas, session=spark)
+    assert out["avro"] == [{"key": {"id": 7}, "value": {"id": 7, "of": {"name": "a"}}}]
+    (dead,) = out["dead"]
+    assert (dead["key"], dead["value"]) == ("{broken", {"name": "b"})

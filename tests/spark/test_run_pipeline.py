@@ -9,11 +9,14 @@ from pyspark.sql import functions as sf
 from tests.spark.topics import batch_frame, filled_topic, new_topic, numbered, write
 
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.running import sink_query
+from penstock.pipeline.running.jvm import local_files
 from penstock.pipeline.running.progress import BatchProgress
 from penstock.pipeline.running.run import run_pipeline
 from penstock.pipeline.spec.files import load_spec
 from penstock.pipeline.spec.parts import pipeline_spec
 from penstock.protocol.records import Record
+from penstock.testing.quorum_view import wait_until
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -86,6 +89,29 @@ def test_a_function_runs_until_it_is_told_to_stop(spark: SparkSession, servers: 
     assert spark.read.parquet(str(tmp_path / "rows")).count() == 5
 
 
+STOP = threading.Event()
+
+
+def stop_within(frame: DataFrame, number: int) -> None:
+    """Told to stop while it is at work, the batch goes on until nothing more can come of the query."""
+    STOP.set()
+    wait_until(lambda: not frame.sparkSession.streams.active or None, 60, "the query's state")
+    frame.count()
+
+
+def test_the_batch_that_is_under_way_ends_before_the_pipeline_stops(spark: SparkSession, tmp_path: Path) -> None:
+    parts = {
+        "source": {"format": "rate", "rowsPerSecond": 100},
+        "sink": {"format": "foreachBatch", "function": f"{__name__}:stop_within"},
+        "checkpoint": str(tmp_path),
+    }
+    STOP.clear()
+    assert run_pipeline(pipeline_spec("slow", parts), session=spark, stop=STOP).was_stopped
+    done = {part: local_files(f"{tmp_path}/foreachBatch/{part}") for part in ("offsets", "commits")}
+    assert "0" in done["offsets"]
+    assert sorted(done["offsets"]) == sorted(done["commits"])
+
+
 def test_what_is_wrong_comes_as_a_sentence(spark: SparkSession, servers: str, tmp_path: Path) -> None:
     parts = {
         "source": {"bootstrap.servers": servers, "subscribe": "nowhere"},
@@ -140,6 +166,7 @@ def test_a_sink_that_fails_is_begun_again_and_the_other_goes_on(
 ) -> None:
     source, folder = filled_topic(servers, [5]), tmp_path / "broken"
     monkeypatch.setenv(FOLDER, str(folder))
+    monkeypatch.setattr(sink_query, "LONGEST_PAUSE_S", sink_query.FIRST_PAUSE_S)
     function = {"format": "foreachBatch", "path": str(folder), "function": f"{__name__}:into_a_folder"}
     parts = {
         "source": {"bootstrap.servers": servers, "subscribe": source, "startingOffsets": "earliest"},
@@ -172,6 +199,28 @@ def test_a_sink_that_fails_is_begun_again_and_the_other_goes_on(
         ["v5", "v6"],
     ]
     assert spark.read.parquet(str(tmp_path / "good")).count() == 7
+
+
+def test_a_source_that_is_added_takes_no_offsets_of_another(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    """Without names Spark counts them, and `early` would go on where `late` was."""
+    topics = {name: filled_topic(servers, [5]) for name in ("late", "early")}
+
+    def run(*names: str, sql: str = "") -> int:
+        source = {"bootstrap.servers": servers, "startingOffsets": "earliest"}
+        parts = {
+            "sources": {name: source | {"subscribe": topics[name]} for name in names},
+            "sql": sql or " UNION ALL ".join(f"SELECT value FROM {name}" for name in names),
+            "sink": {"format": "parquet", "path": str(tmp_path / "rows")},
+            "trigger": "available-now",
+            "checkpoint": str(tmp_path / "checkpoint"),
+        }
+        return sum(run_pipeline(pipeline_spec("more", parts), session=spark).input_rows.values())
+
+    assert run("late") == 5
+    write(servers, topics["late"], 0, numbered(range(5, 7)))
+    assert run("early", "late") == 7
+    with pytest.raises(PipelineError, match=r"^source late is read twice in one query, .* with two names\."):
+        run("late", sql="SELECT value FROM late UNION ALL SELECT key FROM late")
 
 
 USER_CODE = """

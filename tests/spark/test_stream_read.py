@@ -95,7 +95,7 @@ def test_a_query_that_is_stopped_in_mid_batch_misses_and_repeats_nothing(
     spark: SparkSession, servers: str, tmp_path: Path
 ) -> None:
     topic = filled_topic(servers, [200, 200])
-    frame = stream_frame(spark, servers, topic, {"maxOffsetsPerTrigger": "100"})
+    frame = stream_frame(spark, servers, topic, {"maxOffsetsPerTrigger": "100", "minPartitions": "2"})
     reached, hold = str(tmp_path / "reached"), str(tmp_path / "hold")
     os.mkfifo(reached)
     os.mkfifo(hold)

@@ -1,18 +1,25 @@
 """The reader of a stream as Spark calls it, on a cluster whose topics come and go, without Spark."""
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
+from pyspark.sql.types import StructType
 from tests.spark.query import Query, delete_records, named
 from tests.spark.topics import KEEP, cluster_at, filled_topic, new_topic, numbered, write
 
 from penstock.client.blocking.offsets import committed_offsets
-from penstock.pipeline.datasource import stream_reader
+from penstock.pipeline.datasource import entry, small_batches, stream_reader
+from penstock.pipeline.datasource.columns import READ_COLUMN_TYPES
+from penstock.pipeline.datasource.entry import PenstockDataSource
+from penstock.pipeline.datasource.stream_reader import PenstockStreamReader
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.options.source import source_options
+from penstock.pipeline.options.table import read_options
 
 
 @pytest.fixture
@@ -56,10 +63,12 @@ def at_first_pause(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callab
 
 def test_a_query_that_works_for_another_source_is_not_held_up(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_reader, "JUST_NOW_MS", 0)
-    monkeypatch.setattr(time, "sleep", None)
     query = Query(servers, subscribe=filled_topic(servers, [2]))
     assert query.next() == named(range(2))
+    here, paused = threading.get_ident(), []
+    monkeypatch.setattr(time, "sleep", lambda _: paused.append(threading.get_ident()))
     assert query.next() == []
+    assert here not in paused
 
 
 BY_NAME_OR_PATTERN = pytest.mark.parametrize("by", ["subscribe", "subscribePattern"])
@@ -270,3 +279,100 @@ def test_what_is_there_at_the_start_of_an_available_now_query_is_all_it_reads(se
     write(servers, topic, 0, numbered(range(10, 13)))
     assert query.next() == named(range(4, 6))
     assert not query.plan()
+
+
+def test_the_rows_of_a_small_batch_come_with_its_plan(servers: str) -> None:
+    """Once: Spark keeps them for what asks for the batch again. Then the reader is its own kind again."""
+    topic = filled_topic(servers, [3, 0, 4])
+    query = Query(servers, subscribe=topic)
+    for count in (7, 2):
+        assert query.plan()
+        parts, rows = query.parts_and_rows()
+        assert rows is not None
+        assert (len(parts), sum(batch.num_rows for batch in rows)) == (1, count)
+        assert isinstance(query.reader, stream_reader.PenstockStreamReader)
+        assert query.reader.getCache({}, {}) is None
+        assert len(query.run()) == count
+        write(servers, topic, 1, numbered(range(20, 22)))
+    assert query.next() == named(range(20, 22))
+    assert not query.plan()
+
+
+@pytest.mark.parametrize(("limit", "tasks"), [("MOST_OFFSETS", 1), ("MOST_BYTES", 1)])
+def test_tasks_read_the_rows_of_a_batch_that_is_not_small(
+    servers: str, monkeypatch: pytest.MonkeyPatch, limit: str, tasks: int
+) -> None:
+    topic = filled_topic(servers, [3, 4])
+    monkeypatch.setattr(small_batches, limit, 6)
+    query = Query(servers, subscribe=topic)
+    assert query.plan()
+    parts, rows = query.parts_and_rows()
+    assert (len(parts), rows) == (tasks, None)
+    assert query.run() == named(range(7))
+    write(servers, topic, 0, numbered([7]))
+    assert query.plan()
+    assert (query.parts_and_rows()[1] is None) == (limit == "MOST_BYTES")  # not soon again
+
+
+@pytest.mark.parametrize(
+    ("option", "size", "tasks"),
+    [("minPartitions", "2", 2), ("maxRecordsPerPartition", "1", 7), ("maxPartitionsPerTask", "1", 2)],
+)
+def test_tasks_of_a_size_that_was_asked_for_read_their_rows(servers: str, option: str, size: str, tasks: int) -> None:
+    query = Query(servers, subscribe=filled_topic(servers, [3, 4]), **{option: size})
+    assert query.plan()
+    parts, rows = query.parts_and_rows()
+    assert (len(parts), rows) == (tasks, None)
+
+
+def cut_off(*_: object) -> Iterator[object]:
+    raise ConnectionResetError
+    yield
+
+
+def test_rows_that_cannot_be_read_with_the_plan_are_left_to_tasks(
+    servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = Query(servers, subscribe=filled_topic(servers, [3]))
+    assert query.plan()
+    with monkeypatch.context() as patch:
+        patch.setattr(small_batches, "read_ranges_from", cut_off)
+        assert query.parts_and_rows()[1] is None
+    assert query.run() == named(range(3))
+
+
+@pytest.mark.parametrize(("look_ms", "pause_ms"), [(0, 5.0), (1, 10.0), (30, 300.0), (90, 500.0)])
+def test_looks_for_data_take_a_tenth_of_the_time_at_most(look_ms: int, pause_ms: float) -> None:
+    assert stream_reader.pause_between_looks(5.0, look_ms) == pause_ms
+
+
+def test_a_spark_that_tells_no_beginning_gets_all_that_is_there(servers: str) -> None:
+    topic = filled_topic(servers, [3])
+    query = Query(servers, subscribe=topic)
+
+    def reader() -> PenstockStreamReader:
+        return PenstockStreamReader(source_options(read_options(query.options), streaming=True))
+
+    first = reader()
+    query.planned = json.dumps(first.latestOffset())
+    assert query.run() == named(range(3))
+    assert json.dumps(first.latestOffset()) == query.done  # as text: Spark makes no batch of it
+    write(servers, topic, 0, numbered(range(3, 5)))
+    query.planned = json.dumps(first.latestOffset())
+    assert query.run() == named(range(3, 5))
+    write(servers, topic, 0, numbered(range(5, 9)))
+    query.planned = json.dumps(reader().latestOffset())  # goes on from a checkpoint
+    assert query.run() == named(range(5, 9))
+
+
+def test_a_spark_that_tells_no_beginning_refuses_limits(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"bootstrap.servers": servers, "subscribe": "t", "maxOffsetsPerTrigger": "4"}
+    monkeypatch.setattr(entry, "ADMISSION_CONTROL", "pyspark.not_there_yet")
+    source = PenstockDataSource(options)
+    schema = StructType()
+    for name, kind in READ_COLUMN_TYPES[:-1]:
+        schema = schema.add(name, {"int": "integer", "bigint": "long"}.get(kind, kind))
+    with pytest.raises(PipelineError, match=r"Option maxOffsetsPerTrigger needs Spark 4\.2 or newer, and this is"):
+        source.streamReader(schema).initialOffset()
+    del options["maxOffsetsPerTrigger"]
+    assert type(PenstockDataSource(options).streamReader(schema)) is PenstockStreamReader

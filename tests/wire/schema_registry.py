@@ -16,13 +16,15 @@ MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 class SchemaRegistry:
     """Subjects have versions; the same schema has the same id everywhere. `asked` are the requests so far.
 
-    `serialized` is what schemas of Protobuf are in that form, by the text that they are registered with.
+    `serialized` is what schemas of Protobuf are in that form, by the text that they are registered with, unless that
+    is this form. Into `incompatible` subjects no new schema fits.
     """
 
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.authorization: str | None = None
         self.statuses: list[int] = []
+        self.incompatible: set[str] = set()
         self.serialized: dict[str, str] = {}
         self.schemas: dict[int, dict[str, Any]] = {}
         self.subjects: dict[str, list[int]] = {}
@@ -31,6 +33,7 @@ class SchemaRegistry:
         app.router.add_post("/subjects/{subject}/versions", self._register)
         app.router.add_post("/subjects/{subject}", self._look_up)
         app.router.add_get("/subjects/{subject}/versions/{version}", self._version)
+        app.router.add_post("/compatibility/subjects/{subject}/versions/{version}", self._compatibility)
         app.middlewares.append(self._watch)
         self.server = TestServer(app)
 
@@ -39,7 +42,9 @@ class SchemaRegistry:
         return str(self.server.make_url("/")).rstrip("/")
 
     def register(self, subject: str, schema: Any, **more: Any) -> int:
-        document = {"schema": json.dumps(schema), **more}
+        return self._number(subject, {"schema": json.dumps(schema), **more})
+
+    def _number(self, subject: str, document: dict[str, Any]) -> int:
         number = next((known for known, one in self.schemas.items() if one == document), len(self.schemas) + 100_000)
         self.schemas[number] = document
         versions = self.subjects.setdefault(subject, [])
@@ -65,19 +70,27 @@ class SchemaRegistry:
     def _in_form(self, request: web.Request, document: dict[str, Any]) -> dict[str, Any]:
         if request.query.get("format") != "serialized":
             return document
-        return document | {"schema": self.serialized[json.loads(document["schema"])]}
+        text = document["schema"]
+        return document | {"schema": self.serialized[json.loads(text)] if text.startswith('"') else text}
 
     async def _register(self, request: web.Request) -> web.Response:
         assert request.content_type == MEDIA_TYPE
-        document = await request.json()
-        schema = json.loads(document.pop("schema"))
-        return _json({"id": self.register(request.match_info["subject"], schema, **document)})
+        subject = request.match_info["subject"]
+        if subject in self.incompatible:
+            return _json({"error_code": 409, "message": "Schema being registered is incompatible"}, 409)
+        return _json({"id": self._number(subject, await request.json())})
+
+    async def _compatibility(self, request: web.Request) -> web.Response:
+        subject = request.match_info["subject"]
+        if subject not in self.subjects:
+            return _json({"error_code": 40401, "message": "Subject not found"}, 404)
+        return _json({"is_compatible": subject not in self.incompatible})
 
     async def _look_up(self, request: web.Request) -> web.Response:
         document = await request.json()
-        for number in self.subjects.get(request.match_info["subject"], ()):
+        for version, number in enumerate(self.subjects.get(request.match_info["subject"], ()), 1):
             if self.schemas[number]["schema"] == document["schema"]:
-                return _json({"id": number, **document})
+                return _json({"id": number, "version": version, **document})
         return _json({"error_code": 40403, "message": "Schema not found"}, 404)
 
     async def _version(self, request: web.Request) -> web.Response:

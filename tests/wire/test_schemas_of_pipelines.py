@@ -4,16 +4,26 @@ import base64
 import json
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
 from tests.unit.pipeline.values.descriptors import FIELD, field
 from tests.unit.pipeline.values.test_avro import encoded
 from tests.wire.schema_registry import SchemaRegistry, served
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.values.schemas import Reader, columns_of, reader_of, settled, typed_values
+from penstock.pipeline.values.schemas import (
+    Reader,
+    columns_of,
+    fitting,
+    reader_of,
+    registered,
+    settled,
+    typed_values,
+    writer_of,
+)
 from penstock.work.connect.converters import ConversionError
 from penstock.work.connect.registry import RegistryError
 
@@ -105,7 +115,7 @@ def file_of(name: str, *messages: DescriptorProto, imports: str = "") -> FileDes
     )
 
 
-def registered(registry: SchemaRegistry, subject: str, file: FileDescriptorProto, **more: Any) -> int:
+def registered_file(registry: SchemaRegistry, subject: str, file: FileDescriptorProto, **more: Any) -> int:
     registry.serialized[subject] = base64.b64encode(file.SerializeToString()).decode()
     return registry.register(subject, subject, schemaType="PROTOBUF", **more)
 
@@ -115,10 +125,10 @@ def test_messages_of_protobuf_are_known_by_the_indexes_before_them(registry: Sch
     order = DescriptorProto(name="Order", field=[field("to", 1, FIELD.TYPE_MESSAGE, ".shop.Place")])
     line = order.nested_type.add(name="Line")
     line.field.append(field("article", 1, FIELD.TYPE_STRING))
-    registered(registry, "places", file_of("place.proto", place))
+    registered_file(registry, "places", file_of("place.proto", place))
     references = [{"name": "place.proto", "subject": "places", "version": 1}]
     orders = file_of("default", order, DescriptorProto(name="Other"), imports="place.proto")
-    number = registered(registry, "deliveries-value", orders, references=references)
+    number = registered_file(registry, "deliveries-value", orders, references=references)
 
     columns, read = reads({"protobuf": "latest", "subscribe": "deliveries"}, registry)
     assert columns == "`to` STRUCT<`city`: STRING>"
@@ -167,3 +177,38 @@ def test_json_schema_and_what_it_refers_to_come_from_the_registry(registry: Sche
             read(bad)
     with pytest.raises(PipelineError, match="orders-value: orders-value is no JSON Schema"):
         reads({"json_schema": "latest", "subscribe": "orders"}, registry)
+
+
+def test_a_schema_is_registered_and_one_that_does_not_fit_is_refused(registry: SchemaRegistry) -> None:
+    options = {"avro": json.dumps(NEW), "topic": "out", "schema.registry.url": registry.url}
+    known = registered(typed_values("avro", options))
+    assert registry.subjects["out-value"] == [known.number]
+    data = writer_of(known)({"id": 1, "note": "b"})
+    assert (data[:5], reader_of(known)(data)) == (head(known.number or 0), {"id": 1, "note": "b"})
+    registry.incompatible.add("out-value")
+    other = typed_values("avro", {**options, "avro": json.dumps(OLD)})
+    with pytest.raises(PipelineError, match=r"out-value cannot be registered: .*409"):
+        registered(other)
+    asked = len(registry.asked)
+    with pytest.raises(PipelineError, match="out-value cannot be registered: it is incompatible"):
+        fitting(other)
+    assert registry.asked[asked:] == ["POST /compatibility/subjects/out-value/versions/latest"]
+    assert fitting(other.replace(subject="new-value")).number is None
+    with pytest.raises(PipelineError, match="give the topic, or the subject"):
+        registered(other.replace(subject="-value"))
+
+
+def test_what_a_file_of_protobuf_imports_is_registered_before_it(registry: SchemaRegistry, tmp_path: Path) -> None:
+    place = DescriptorProto(name="Place", field=[field("city", 1, FIELD.TYPE_STRING)])
+    order = DescriptorProto(name="Order", field=[field("to", 1, FIELD.TYPE_MESSAGE, ".shop.Place")])
+    files = [file_of("to/place.proto", place), file_of("to/order.proto", order, imports="to/place.proto")]
+    path = tmp_path / "orders.desc"
+    path.write_bytes(FileDescriptorSet(file=files).SerializeToString())
+    options = {"protobuf": str(path), "subject": "sent-value", "schema.registry.url": registry.url}
+    data = writer_of(registered(typed_values("protobuf", options)))({"to": {"city": "Rome"}})
+    (number,) = registry.subjects["sent-value"]
+    assert data == head(number) + b"\0\x0a\x06\x0a\x04Rome"
+    reference = {"name": "to/place.proto", "subject": "to/place.proto", "version": 1}
+    assert registry.schemas[number]["references"] == [reference]
+    columns, read = reads({"protobuf": "latest", "subject": "sent-value"}, registry)
+    assert (columns, read(data)) == ("`to` STRUCT<`city`: STRING>", {"to": {"city": "Rome"}})

@@ -204,20 +204,16 @@ class ClusterClient:
         try:
             return await link.opened()
         except WrongNodeError as error:
-            if (
-                self._begins_anew and self._links.get(purpose) is link
-            ):  # else another task that waited for it has done this
+            if self._begins_anew:
                 self._begin_anew(str(error))
             raise
 
     def _begin_anew(self, why: str) -> None:
         """Forget the cluster: the next thing that is asked goes to a bootstrap server."""
-        links, seed = list(self._links.values()), self._seed
-        self._links.clear()
+        seed, self._seed = self._seed, None
         self._coordinators.clear()
-        self._seed = None
         self.metadata = self.metadata.without_nodes()
-        for link in links:
+        for link in self._links.values():
             link.give_up(f"the client begins anew, as {why}")
         if seed is not None:
             seed.abort(f"the client begins anew, as {why}")

@@ -5,6 +5,10 @@ Putting a deadline off, as each heartbeat does, is one assignment: the heap keep
 
 import heapq
 from collections.abc import Callable
+from typing import Final
+
+AT_ONCE: Final = 100
+"""Of thousands of members that fall silent together, so many are seen to before the event loop does something else."""
 
 
 class Timer:
@@ -29,16 +33,21 @@ class Timers:
             self._push(timer, deadline_ms)
 
     def next_ms(self) -> int | None:
-        while self._heap:
+        """At the latest: where very many deadlines were put off, an earlier time at which nothing is due."""
+        for _ in range(AT_ONCE):
+            if not self._heap:
+                return None
             timer = self._heap[0][2]
             if self._heap[0][0] == timer.queued_ms == timer.deadline_ms:
-                return timer.queued_ms
+                break
             self._settle_top()
-        return None
+        return self._heap[0][0] if self._heap else None
 
     def fire_due(self, now_ms: int) -> None:
-        """The earliest fires first; timers that this sets for now fire as well."""
-        while self._heap and self._heap[0][0] <= now_ms:
+        """The earliest fires first; timers that this sets for now fire as well. Beyond `AT_ONCE` they are due still."""
+        for _ in range(AT_ONCE):
+            if not self._heap or self._heap[0][0] > now_ms:
+                return
             timer = self._heap[0][2]
             if self._heap[0][0] == timer.queued_ms == timer.deadline_ms:
                 heapq.heappop(self._heap)

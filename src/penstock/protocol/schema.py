@@ -67,7 +67,7 @@ class Field:
 
     def holds(self, value: Any, version: int) -> bool:
         """Whether a value survives being written and read in this version."""
-        if not (self.is_in(version) or self.is_tagged_in(version)):
+        if not self.is_in(version):
             return bool(value == self.new_default())
         if value is None:
             return self.is_nullable_in(version)

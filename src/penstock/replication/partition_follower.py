@@ -28,15 +28,11 @@ class PartitionFollower:
         "leader_epoch",
         "leader_high_watermark",
         "leader_id",
-        "partition_epoch",
     )
 
-    def __init__(
-        self, leader_id: int, leader_epoch: int, partition_epoch: int, committed: Committed, *, is_in_sync: bool = False
-    ) -> None:
+    def __init__(self, leader_id: int, leader_epoch: int, committed: Committed, *, is_in_sync: bool = False) -> None:
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
-        self.partition_epoch = partition_epoch
         self.committed = committed
         self.leader_high_watermark = UNKNOWN
         self._is_in_sync = is_in_sync
@@ -56,8 +52,7 @@ class PartitionFollower:
             self._has_caught_up = True
         return self.committed.advance(min(leader_high_watermark, log_end_offset))
 
-    def on_metadata(self, partition_epoch: int, *, is_in_sync: bool) -> None:
-        self.partition_epoch = partition_epoch
+    def on_metadata(self, *, is_in_sync: bool) -> None:
         self._is_in_sync = is_in_sync
 
     def on_epoch_over(self) -> Sequence[Waiter]:

@@ -30,10 +30,10 @@ CREATE_TIME: Final = 0
 
 
 class Message(Value):
-    """A record of a topic with more than its value. An object or a list becomes JSON."""
+    """A record of a topic with more than its value. An object or a list becomes JSON, or what its schema says."""
 
     value: Any
-    key: str | bytes | None = None
+    key: Any = None
     timestamp_ms: int = 0
     headers: tuple[tuple[str, bytes], ...] = ()
 
@@ -72,22 +72,24 @@ def _outcome(
     session: "SparkSession", spec: PipelineSpec, rows: Rows, schemas: Mapping[str, Any]
 ) -> dict[str, list[dict[str, Any]]]:
     from penstock.pipeline.running.frames import frames_of_sinks
-    from penstock.testing.typed_rows import encoded, in_memory
+    from penstock.testing.typed_rows import decoded, encoded, in_memory
 
-    spec = spec.replace(sources=in_memory(spec.sources, schemas))
+    spec = in_memory(spec, schemas)
 
     def raw(name: str, source: SourceSpec) -> "DataFrame":
         given = rows.get(name, ())
         if source.format != PENSTOCK:
             return session.createDataFrame(list(given))
         messages = [one if isinstance(one, Message) else Message(one) for one in given]
-        values = encoded(name, source, [message.value for message in messages])
-        return _topic(session, source, [one.replace(value=value) for one, value in zip(messages, values, strict=True)])
+        values = encoded(name, source.typed, [message.value for message in messages])
+        keys = encoded(name, source.typed_key, [message.key for message in messages])
+        parts = zip(messages, keys, values, strict=True)
+        return _topic(session, source, [one.replace(key=key, value=value) for one, key, value in parts])
 
     tables = {name: session.createDataFrame(list(rows[name])) for name in spec.tables if name in rows}
     return {
         sink.name: [
-            _said(row.asDict(recursive=True)) if sink.format == PENSTOCK else row.asDict(recursive=True)
+            _said(decoded(sink, row.asDict(recursive=True))) if sink.format == PENSTOCK else row.asDict(recursive=True)
             for row in frame.collect()
         ]
         for sink, frame in frames_of_sinks(session, spec, raw, tables)

@@ -10,23 +10,21 @@ from pathlib import Path
 from typing import Any, Final
 
 import fastavro
-from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.spec.pipeline import SourceSpec
+from penstock.pipeline.spec.pipeline import PipelineSpec, SinkSpec
 from penstock.pipeline.values.kinds import AVRO, JSON_SCHEMA, PROTOBUF, TypedValues
 from penstock.pipeline.values.protobuf import message_type
-from penstock.pipeline.values.schemas import LATEST, settled
+from penstock.pipeline.values.protobuf_writing import indexes_of
+from penstock.pipeline.values.schemas import LATEST, reader_of, settled
 from penstock.protocol.value import Value
-from penstock.protocol.varint import encode_varint
-from penstock.work.connect.registry import HEAD, MAGIC, RegistryError
+from penstock.work.connect.registry import HEAD, MAGIC, UNKNOWN, RegistryError
 
 Encode = Callable[[Mapping[str, Any]], bytes]
 TYPES: Final = {AVRO: "AVRO", PROTOBUF: "PROTOBUF", JSON_SCHEMA: "JSON"}
-UNKNOWN: Final = 404
 
 
 class MemoryRegistry(Value):
@@ -45,18 +43,44 @@ class MemoryRegistry(Value):
                 return json.loads(document) | {"id": number}
         raise RegistryError(UNKNOWN, f"there is no subject {subject} in this test")
 
+    def id_of(self, subject: str, document: Mapping[str, Any], *, registers: bool) -> int:
+        return int(self.version(subject)["id"])
 
-def in_memory(sources: Mapping[str, SourceSpec], schemas: Mapping[str, Any]) -> dict[str, SourceSpec]:
-    """With registries in memory: of these schemas, which may refer to those before them, or of their own."""
-    subjects = {source.typed.subject for source in sources.values() if source.typed is not None}
+    def version_of(self, subject: str, document: Mapping[str, Any]) -> int:
+        return 1
+
+    def fits(self, subject: str, document: Mapping[str, Any]) -> bool:
+        return True
+
+
+def in_memory(spec: PipelineSpec, schemas: Mapping[str, Any]) -> PipelineSpec:
+    """With registries in memory: of these schemas, which may refer to those before them, or of their own.
+
+    What sinks write has nothing of a registry before it.
+    """
+    declared = [typed for source in spec.sources.values() for typed in (source.typed, source.typed_key)]
+    declared += [typed for sink in spec.sinks for typed in (sink.typed, sink.typed_key)]
+    subjects = {typed.subject for typed in declared if typed is not None}
     shared = {name: schema for name, schema in schemas.items() if name not in subjects}
-    return {name: _in_memory(source, schemas, shared) for name, source in sources.items()}
+
+    def known(typed: TypedValues | None) -> TypedValues | None:
+        return typed and _in_memory(typed, schemas, shared)
+
+    def alone(typed: TypedValues | None) -> TypedValues | None:
+        return typed and settled(_in_memory(typed, schemas, shared)).replace(registry=None, number=None)
+
+    return spec.replace(
+        sources={
+            name: source.replace(typed=known(source.typed), typed_key=known(source.typed_key))
+            for name, source in spec.sources.items()
+        },
+        sinks=tuple(sink.replace(typed=alone(sink.typed), typed_key=alone(sink.typed_key)) for sink in spec.sinks),
+    )
 
 
-def _in_memory(source: SourceSpec, schemas: Mapping[str, Any], shared: Mapping[str, Any]) -> SourceSpec:
-    typed = source.typed
-    if typed is None or typed.registry is None or (typed.schema is None and typed.subject not in schemas):
-        return source
+def _in_memory(typed: TypedValues, schemas: Mapping[str, Any], shared: Mapping[str, Any]) -> TypedValues:
+    if typed.registry is None or (typed.schema is None and typed.subject not in schemas):
+        return typed
     if typed.kind == PROTOBUF:
         given = schemas.get(typed.subject, typed.schema)
         known = _files(given if isinstance(given, bytes) else Path(given).read_bytes(), typed)
@@ -68,7 +92,7 @@ def _in_memory(source: SourceSpec, schemas: Mapping[str, Any], shared: Mapping[s
         references = [{"name": name, "subject": name, "version": 1} for name, _ in known[:place]]
         document = {"schemaType": TYPES[typed.kind], "schema": schema, "references": references}
         documents.append((subject, json.dumps(document)))
-    return source.replace(typed=typed.replace(registry=MemoryRegistry(tuple(documents))))
+    return typed.replace(registry=MemoryRegistry(tuple(documents)))
 
 
 def encoder_of(typed: TypedValues) -> Encode:
@@ -84,7 +108,7 @@ def encoder_of(typed: TypedValues) -> Encode:
     if typed.kind == JSON_SCHEMA:
         return lambda row: head + json.dumps(row, default=_plain).encode()
     kind = message_type(typed.schema, typed.message)
-    made, start = GetMessageClass(kind), head and head + _indexes(kind)
+    made, start = GetMessageClass(kind), head and head + indexes_of(kind)
     return lambda row: start + ParseDict(json.loads(json.dumps(row, default=_plain)), made()).SerializeToString()
 
 
@@ -116,18 +140,6 @@ def _files(schema: bytes, typed: TypedValues) -> list[tuple[str, str]]:
     ]
 
 
-def _indexes(kind: Descriptor) -> bytes:
-    """The message's place in its file, as Confluent's clients write it: a count and indexes, or 0 for the first."""
-    path: list[int] = []
-    at: Descriptor | None = kind
-    while at is not None:
-        outer = at.containing_type
-        siblings = at.file.message_types_by_name.values() if outer is None else outer.nested_types
-        path.insert(0, [one.full_name for one in siblings].index(at.full_name))
-        at = outer
-    return b"\0" if path == [0] else b"".join(encode_varint(number) for number in (len(path), *path))
-
-
 def _plain(value: Any) -> Any:
     """Values in the forms of Protobuf's JSON and JSON Schema, where JSON has none."""
     if isinstance(value, datetime):
@@ -143,11 +155,11 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{value!r} has no form in JSON")
 
 
-def encoded(name: str, source: SourceSpec, rows: list[Any]) -> list[Any]:
-    """A source's rows as values; objects are encoded, text and bytes stay. PipelineError."""
-    if source.typed is None or not any(isinstance(row, Mapping) for row in rows):
+def encoded(name: str, typed: TypedValues | None, rows: list[Any]) -> list[Any]:
+    """A source's rows as values, or their keys; objects are encoded, text and bytes stay. PipelineError."""
+    if typed is None or not any(isinstance(row, Mapping) for row in rows):
         return rows
-    encode = encoder_of(source.typed)
+    encode = encoder_of(typed)
     made = []
     for number, row in enumerate(rows):
         try:
@@ -157,3 +169,10 @@ def encoded(name: str, source: SourceSpec, rows: list[Any]) -> list[Any]:
                 f"Row {number} of {name} is no value of its schema: {error!r}. To send such a value give its bytes."
             ) from error
     return made
+
+
+def decoded(sink: SinkSpec, row: dict[str, Any]) -> dict[str, Any]:
+    """A row that a sink gets, with keys and values that are of a schema as objects again."""
+    typed = {"key": sink.typed_key, "value": sink.typed}
+    read = {part: reader_of(one) for part, one in typed.items() if one is not None and row[part] is not None}
+    return row | {part: reader(bytes(row[part])) for part, reader in read.items()}

@@ -104,6 +104,7 @@ class World:
         self.settings = GroupSettings(
             initial_rebalance_delay_ms=self.random.choice((0, 500, 3000)),
             max_size=self.random.choice((3, 100)),
+            members_at_once=self.random.choice((1, 100)),
             offsets_retention_ms=self.random.choice((60_000, 10_000_000)),
             offsets_retention_check_interval_ms=20_000,
         )
@@ -372,7 +373,7 @@ class World:
 
     def heal(self) -> None:
         """All processes are started anew and behave, and writes are committed: the groups become stable, with all."""
-        self.settings = GroupSettings(initial_rebalance_delay_ms=0)
+        self.settings = GroupSettings(initial_rebalance_delay_ms=0, members_at_once=self.settings.members_at_once)
         while self.under_way:
             self.settle(ErrorCode.NONE)
         self.start()
@@ -432,18 +433,18 @@ def check_group(group: ClassicGroup) -> None:
             support[name] = support.get(name, 0) + 1
     assert group.support == support
     assert (group.leader_id in group.members) if members else (group.leader_id is None)
+    has_more = group.join_timer is not None and group.join_timer.deadline_ms is not None
     if group.state in (GroupState.EMPTY, GroupState.DEAD):
         assert members == []
     if group.state is not GroupState.COMPLETING_REBALANCE:
         assert syncs == []
     if group.state is GroupState.COMPLETING_REBALANCE:
-        assert joins == []
+        assert joins == [] or has_more
         assert group.protocol_name is not None
         assert all(member.metadata(group.protocol_name) for member in members)
     if group.state is GroupState.STABLE:
-        assert all(member.instance_id for member in joins)  # static replacements that are being stored
+        assert has_more or all(member.instance_id for member in joins)  # static replacements that are being stored
     if group.state is GroupState.PREPARING_REBALANCE:
-        assert group.join_timer is not None
-        assert group.join_timer.deadline_ms is not None
+        assert has_more
     for member in members:
         assert member.session.deadline_ms is not None

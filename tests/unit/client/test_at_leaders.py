@@ -7,6 +7,9 @@ from tests.unit.client.fake_broker import fake_broker
 from tests.unit.client.fake_cluster import FakeCluster
 
 from penstock.client.admin import Admin
+from penstock.client.at_leaders import _Search, ask_leaders, ask_leaders_that_answer
+from penstock.client.cluster import ClusterClient
+from penstock.client.errors import ConnectionFailedError
 from penstock.client.settings import ClientSettings
 from penstock.client.values import OffsetAndTimestamp, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -89,6 +92,83 @@ async def test_a_refusal_that_passed_is_no_failure() -> None:
     assert found == {T0: FOUND}
     assert [str(partition) for partition in failures] == ["t-1"]
     assert asked_about(fake) == [[0, 1], [0, 1]]
+
+
+Told = tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaError]]
+NOTHING: dict[TopicPartition, int] = {}
+
+
+@pytest.mark.parametrize(
+    ("failure", "looks"),
+    [
+        (ConnectionFailedError("gone"), 2),
+        (KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER), 2),
+        (KafkaError(ErrorCode.FENCED_LEADER_EPOCH), 2),
+        (KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH), 2),
+        (KafkaError(ErrorCode.LEADER_NOT_AVAILABLE), 2),
+        (KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), 1),
+    ],
+)
+async def test_a_leader_that_fails_is_asked_again_for_all_its_partitions(failure: Exception, looks: int) -> None:
+    failures, asked = [failure], list[list[TopicPartition]]()
+
+    async def ask(node_id: int, wanted: Mapping[TopicPartition, int]) -> Told:
+        asked.append(list(wanted))
+        if failures:
+            raise failures.pop()
+        return {partition: value + 1 for partition, value in wanted.items()}, {}
+
+    fake = FakeCluster(partitions=2)
+    async with fake_broker(fake) as fake.broker, ClusterClient([fake.broker.address], SETTINGS) as cluster:
+        await cluster.topic("t")
+        known = len(fake.asked(ApiKey.METADATA))
+        search = _Search(cluster, {T0: 5, T1: 7}, ask)
+        assert await search.go_on() == {T0: failure, T1: failure}
+        assert len(fake.asked(ApiKey.METADATA)) - known == looks - 1
+        assert await search.go_on() == {}
+        assert (search.found, search.missing) == ({T0: 6, T1: 8}, {})
+    assert asked == [[T0, T1], [T0, T1]]
+
+
+async def test_leaders_that_fail_to_the_end_are_told_of_for_each_partition() -> None:
+    gone, refusal = ConnectionFailedError("gone"), KafkaError(PASSING)
+
+    async def ask(node_id: int, wanted: Mapping[TopicPartition, int]) -> Told:
+        if T0 in wanted:
+            return {T0: 1}, dict.fromkeys(set(wanted) - {T0}, refusal)
+        raise gone
+
+    fake = FakeCluster(partitions=3)
+    async with fake_broker(fake) as fake.broker, ClusterClient([fake.broker.address], SETTINGS) as cluster:
+        wanted = dict.fromkeys((T0, T1, T2), 0)
+        assert await ask_leaders_that_answer(cluster, wanted, ask, timeout_ms=5) == ({T0: 1}, {T1: gone, T2: gone})
+        assert await ask_leaders_that_answer(cluster, NOTHING, ask) == ({}, {})
+        assert await ask_leaders(cluster, NOTHING, ask) == {}
+
+
+async def test_a_fault_of_ones_own_is_no_refusal() -> None:
+    async def ask(node_id: int, wanted: Mapping[TopicPartition, int]) -> Told:
+        raise ZeroDivisionError
+
+    fake = FakeCluster()
+    async with fake_broker(fake) as fake.broker, ClusterClient([fake.broker.address], SETTINGS) as cluster:
+        with pytest.raises(ZeroDivisionError):
+            await ask_leaders(cluster, {T0: 0}, ask)
+
+
+async def test_what_will_not_pass_is_raised_rather_than_what_may() -> None:
+    final, passing = KafkaError(FINAL), KafkaError(PASSING)
+    asked = list[int]()
+
+    async def ask(node_id: int, wanted: Mapping[TopicPartition, int]) -> Told:
+        asked.append(len(wanted))
+        return {}, {T0: passing, T1: final}
+
+    fake = FakeCluster(partitions=2)
+    async with fake_broker(fake) as fake.broker, ClusterClient([fake.broker.address], SETTINGS) as cluster:
+        with pytest.raises(KafkaError) as raised:
+            await ask_leaders(cluster, {T0: 0, T1: 0}, ask)
+    assert (raised.value, asked) == (final, [2])
 
 
 async def test_a_deletion_tells_where_the_log_begins_then() -> None:

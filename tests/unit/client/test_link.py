@@ -90,6 +90,8 @@ async def test_a_node_that_is_down_fails_and_is_tried_again() -> None:
 
 
 async def test_a_close_ends_what_is_being_opened() -> None:
+    unexpected: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unexpected.append(context))
     link = Link(partial(connect, settings=ClientSettings()))
     async with Hanging() as hanging, asyncio.timeout(20):
         waiting = asyncio.ensure_future(link.opened(hanging.address))
@@ -98,3 +100,4 @@ async def test_a_close_ends_what_is_being_opened() -> None:
         with pytest.raises(ConnectionFailedError, match="the connection was closed"):
             await waiting
         await hanging.gone.wait()
+    assert not unexpected

@@ -10,9 +10,10 @@ from tests.unit.client.fake_broker import fake_broker
 from tests.unit.client.fake_cluster import NODE_ID, FakeCluster
 
 from penstock.client import connection as connection_module
+from penstock.client import reconnects as reconnects_module
 from penstock.client.cluster import ClusterClient
-from penstock.client.connection import connect
-from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError
+from penstock.client.connection import KnownNode, connect
+from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError, WrongNodeError
 from penstock.client.messages import metadata_request
 from penstock.client.names import CANONICAL_BOOTSTRAP, canonical, hosts_of
 from penstock.client.reconnects import Reconnects
@@ -21,6 +22,7 @@ from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.value import fresh
 
 HOUR_MS = 3_600_000
 
@@ -55,6 +57,44 @@ async def test_an_address_in_vain_is_left_alone_for_its_back_off() -> None:
 @pytest.mark.parametrize(("attempt", "full_ms"), [(0, 50), (1, 100), (4, 800), (5, 1_000), (99, 1_000)])
 def test_the_back_off_doubles_up_to_its_bound(attempt: int, full_ms: int) -> None:
     assert 0.8 * full_ms <= ClientSettings().reconnect_pause_ms(attempt) <= 1.2 * full_ms
+
+
+class Noting(ClientSettings, kw_only=True):
+    """Notes for which attempt in a row a pause is asked for."""
+
+    attempts: list[int] = fresh(list)
+
+    def reconnect_pause_ms(self, attempt: int) -> float:
+        self.attempts.append(attempt)
+        return 0.0
+
+
+async def test_only_failures_in_a_row_count_and_of_few_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Noting()
+    reconnects, address = Reconnects(settings), closed_port()
+
+    async def in_vain(one: Address) -> None:
+        with pytest.raises(ClusterUnreachableError):
+            await reconnects.connect(one)
+
+    for _ in range(3):
+        await in_vain(address)
+    fake = FakeCluster()
+    async with fake_broker(fake) as fake.broker:
+        server = await asyncio.start_server(fake.broker.serve, *address)
+        await (await reconnects.connect(address)).close()
+        fake.broker.node = ("another", NODE_ID)
+        with pytest.raises(WrongNodeError):
+            await reconnects.connect(address, KnownNode("fake", NODE_ID))
+        server.close()
+    for _ in range(2):
+        await in_vain(address)
+    assert settings.attempts == [0, 1, 2, 0, 1]
+    monkeypatch.setattr(reconnects_module, "MAX_REMEMBERED", 1)
+    other = closed_port()
+    for one in (other, other, address, other):
+        await in_vain(one)
+    assert settings.attempts[5:] == [0, 1, 0, 0], "of the one before nothing is remembered"
 
 
 async def test_a_connection_over_which_nothing_is_asked_ends() -> None:

@@ -20,6 +20,7 @@ from tests.unit.controller.cluster import (
 
 from penstock.controller.controller import Controller
 from penstock.controller.decision import Decision
+from penstock.metadata.features import METADATA_VERSION
 from penstock.metadata.records import (
     BrokerRegistrationChangeRecord,
     FeatureLevelRecord,
@@ -29,6 +30,7 @@ from penstock.metadata.records import (
     UnregisterControllerRecord,
 )
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.broker_registration import Feature as BrokerFeature
 from penstock.protocol.messages.controller_registration import ControllerRegistrationRequest, Feature
 from penstock.protocol.messages.controller_registration import Listener as ControllerListener
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
@@ -365,3 +367,47 @@ def test_which_controllers_are_not_unregistered(controller_id: int, level: int, 
     decision = controller.decide(UnregisterControllerRequest(controller_id=controller_id), 0)
     assert (decision.records, decision.reply.error_code) == ([], code)
     assert decision.reply.error_message
+
+
+@pytest.mark.parametrize(
+    ("feature", "level", "told", "code"),
+    [
+        (METADATA_VERSION, 33, (7, 33), ErrorCode.NONE),
+        (METADATA_VERSION, 33, (33, 40), ErrorCode.NONE),
+        (METADATA_VERSION, 33, (7, 32), ErrorCode.UNSUPPORTED_VERSION),
+        (METADATA_VERSION, 33, (34, 40), ErrorCode.UNSUPPORTED_VERSION),
+        (METADATA_VERSION, 33, None, ErrorCode.UNSUPPORTED_VERSION),
+        ("strange", 2, (0, 1), ErrorCode.UNSUPPORTED_VERSION),
+        ("strange", 2, (0, 2), ErrorCode.NONE),
+        ("strange", 2, None, ErrorCode.NONE),
+    ],
+)
+def test_a_broker_runs_at_the_levels_of_the_cluster(
+    feature: str, level: int, told: tuple[int, int] | None, code: ErrorCode
+) -> None:
+    controller = active_controller(1)
+    controller.apply([FeatureLevelRecord(name=feature, feature_level=level)])
+    command = registration(2, 50)
+    command.features = [one for one in command.features if one.name != feature]
+    if told is not None:
+        command.features.append(
+            BrokerFeature(name=feature, min_supported_version=told[0], max_supported_version=told[1])
+        )
+    assert carry_out(controller, command).error_code == code
+
+
+@pytest.mark.parametrize(
+    ("directories", "code"),
+    [
+        ([DISK_1], ErrorCode.INVALID_REGISTRATION),
+        ([DISK_2, DISK_2], ErrorCode.INVALID_REGISTRATION),
+        ([UUID(int=99)], ErrorCode.INVALID_REGISTRATION),
+        ([DISK_2, DISK_1], ErrorCode.INVALID_REGISTRATION),
+        ([UUID(int=100)], ErrorCode.NONE),
+        ([DISK_2], ErrorCode.NONE),
+        ([], ErrorCode.NONE),
+    ],
+)
+def test_directories_of_a_newcomer(directories: list[UUID], code: ErrorCode) -> None:
+    controller = active_controller(1, log_dirs=[DISK_1])
+    assert carry_out(controller, registration(2, 50, directories)).error_code == code

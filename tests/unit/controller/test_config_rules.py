@@ -61,3 +61,25 @@ def test_what_is_wrong_for_a_broker_is_an_invalid_request(
     with pytest.raises(KafkaError) as caught:
         DefinedConfigs({}).check(ClusterImage(), resource, {key: value})
     assert caught.value.code is code
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "text", "code"),
+    [
+        ("", "ssl.client.auth", "required", ErrorCode.INVALID_REQUEST),
+        ("1", "listener.name.x.ssl.client.auth", "required", ErrorCode.INVALID_REQUEST),
+        ("1", "ssl.client.auth", "none", None),
+        ("1", "ssl.client.auth", None, None),
+    ],
+)
+def test_what_asks_for_protection_is_not_set_anew_and_may_go(
+    name: str, key: str, text: str | None, code: ErrorCode | None
+) -> None:
+    resource = ConfigResource(ResourceType.BROKER, name)
+    changes = [("log.retention.ms", None), (key, text)]
+    if code is None:
+        DefinedConfigs({}).check_changes(resource, changes)
+    else:
+        with pytest.raises(KafkaError) as caught:
+            DefinedConfigs({}).check_changes(resource, changes)
+        assert caught.value.code is code

@@ -1,6 +1,6 @@
 import random
 
-from penstock.coordinator.timers import Timer, Timers
+from penstock.coordinator.timers import AT_ONCE, Timer, Timers
 
 
 def test_timers_fire_at_their_deadline_in_order() -> None:
@@ -54,6 +54,27 @@ def test_a_timer_may_set_itself_again() -> None:
     timers.fire_due(25)
     assert fired == [10, 25]
     assert timers.next_ms() == 35
+
+
+def test_of_very_many_some_fire_at_a_time() -> None:
+    timers, fired = Timers(), list[int]()
+    for number in range(3 * AT_ONCE):
+        timers.set(Timer(lambda _, number=number: fired.append(number)), 10)  # type: ignore[misc]
+    for turn in (1, 2, 3):
+        assert timers.next_ms() == 10
+        timers.fire_due(10)
+        assert fired == list(range(turn * AT_ONCE))
+    assert timers.next_ms() is None
+
+
+def test_that_very_many_are_put_off_is_found_out_some_at_a_time() -> None:
+    timers = Timers()
+    for timer in [Timer(print) for _ in range(3 * AT_ONCE)]:
+        timers.set(timer, 10)
+        timer.deadline_ms = 20
+    assert timers.next_ms() == 10
+    timers.fire_due(10)
+    assert timers.next_ms() == 20
 
 
 def test_against_a_naive_list() -> None:

@@ -32,6 +32,10 @@ class FailingFile(OpenFile):
         self._disk.ask("sync", self._path)
         super().sync()
 
+    def sync_file_system(self) -> None:
+        self._disk.ask("sync file system", self._path)
+        super().sync_file_system()
+
 
 class FailingDisk(Disk):
     """`fail("sync", "p1/", EIO)` lets the next sync of such a path fail; the one after succeeds."""

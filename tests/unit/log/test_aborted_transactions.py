@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 from tests.unit.log.logs import NOW, append, batch, open_log
+from tests.unit.log.recorded_disk import RecordedDisk
 from tests.unit.log.transactions import append_all, ended, written
 
 from penstock.client.consumer.fetched_records import FetchedRecords
@@ -143,3 +144,137 @@ def test_a_reader_sees_what_was_committed_and_nothing_else(tmp_path: Path, seed:
         seen += [record.offset for record in records.take(1_000)]
         position = records.next_offset
     assert seen == sorted(offset for offset in committed if begin <= offset < stable)
+
+
+class Model:
+    """The index as its sentences say it, beside one that is asked the same; the segments begin at `BASES`."""
+
+    BASES = (0, 10, 20, 30)
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.disk = RecordedDisk(path)
+        self.aborted = AbortedTransactions(self.disk, str(path))
+        self.known: list[AbortedTransaction] = []
+
+    def base_of(self, offset: int) -> int:
+        return max(base for base in self.BASES if base <= offset)
+
+    def note(self, entry: AbortedTransaction) -> None:
+        is_new = not self.known or entry.last_offset > self.known[-1].last_offset
+        self.known += [entry] * is_new
+        self.aborted.note(entry, self.base_of(entry.last_offset))
+        assert len(self.disk.take()) == is_new, "what is known is not written again"
+
+    def cut_to(self, end_offset: int) -> None:
+        kept = [one for one in self.known if one.last_offset < end_offset]
+        changes, self.known = len(kept) < len(self.known), kept
+        for base in self.BASES:
+            if base > end_offset:  # with their segments
+                (self.path / f"{base:020d}.txnindex").unlink(missing_ok=True)
+        self.aborted.cut_to(end_offset, self.base_of(end_offset))
+        assert len(self.disk.take()) == changes, "nothing is written where nothing goes"
+
+    def forget_below(self, start_offset: int) -> None:
+        self.known = [one for one in self.known if one.last_offset >= start_offset]
+        for base in self.BASES:
+            if base < start_offset:
+                (self.path / f"{base:020d}.txnindex").unlink(missing_ok=True)
+        self.aborted.forget_below(start_offset)
+
+    def reload(self) -> None:
+        self.aborted = AbortedTransactions(self.disk, str(self.path))
+        self.aborted.load(self.disk.names(str(self.path)))
+
+    def check(self) -> None:
+        assert len(self.aborted) == len(self.known)
+        for begin in range(41):
+            for end in range(begin + 1, 42):
+                told, needed = (
+                    self.aborted.between(begin, end),
+                    [one for one in self.known if _lies_in(one, begin, end)],
+                )
+                assert [one for one in told if _lies_in(one, begin, end)] == needed
+                assert all(one in self.known for one in told)
+            for producer_id in range(3):
+                its = [one for one in self.known if one.producer_id == producer_id]
+                covered = any(one.first_offset <= begin <= one.last_offset for one in its)
+                assert self.aborted.covers(producer_id, begin) == covered
+
+
+def _lies_in(one: AbortedTransaction, begin: int, end: int) -> bool:
+    return one.first_offset < end and begin <= one.last_offset
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_index_is_what_its_sentences_say_whatever_happens_to_it(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    model, begun, offset = Model(tmp_path), dict[int, int](), 0
+    while offset < 40:
+        producer_id = random.randrange(3)
+        first = begun.pop(producer_id, None)
+        if first is None:
+            begun[producer_id] = offset
+        elif random.random() < 0.8:
+            model.note(AbortedTransaction(producer_id, first, offset, min(begun.values(), default=offset + 1)))
+        offset += 1
+        if model.known and random.random() < 0.1:
+            model.note(model.known[random.randrange(len(model.known))])
+        if random.random() < 0.1:
+            model.check()
+            offset = random.randint(max(0, offset - 6), offset)
+            model.cut_to(offset)
+            begun = {it: at for it, at in begun.items() if at < offset}
+        if random.random() < 0.1:
+            model.reload()
+    model.check()
+    model.cut_to(model.known[-1].last_offset + 1)
+    model.forget_below(model.BASES[random.randrange(4)])
+    model.check()
+    model.reload()
+    model.check()
+    model.aborted.clear()
+    assert not model.aborted
+    assert not any(model.aborted.covers(it, at) for it in range(3) for at in range(40))
+
+
+def test_the_edges_of_what_is_cut_off_and_forgotten(tmp_path: Path) -> None:
+    one, two = AbortedTransaction(8, 1, 4, 2), AbortedTransaction(9, 5, 7, 8)
+    for end_offset, start_offset, left in (
+        (8, 4, [one, two]),
+        (7, 4, [one]),
+        (5, 4, [one]),
+        (4, 0, []),
+        (8, 5, [two]),
+        (8, 7, [two]),
+        (8, 8, []),
+    ):
+        aborted = AbortedTransactions(Disk(), str(tmp_path))
+        for entry in (one, two):
+            aborted.note(entry, 0)
+        aborted.cut_to(end_offset, 0)
+        aborted.forget_below(start_offset)
+        assert aborted.between(0, 10) == left
+        assert [aborted.covers(8, 4), aborted.covers(9, 7)] == [one in left, two in left]
+
+
+def test_a_batch_is_committed_unless_its_transaction_is_open_or_was_aborted(tmp_path: Path) -> None:
+    log = interleaved(tmp_path)
+    content = log.load()
+    headers = [header for _, header in log.segments.active.headers_from(0)]
+    found = {one.base_offset: content.is_committed(one) for one in headers if not one.is_control}
+    assert found == {0: True, 1: False, 2: True, 3: False, 5: True, 7: False, 8: False}
+
+
+@pytest.mark.parametrize("how", ["crash", "cut"])
+def test_producers_and_aborted_transactions_are_read_from_the_first_batch_on(tmp_path: Path, how: str) -> None:
+    log = open_log(tmp_path)
+    append_all(log, written(8, 0), ended(8, ABORT), written(9, 0))
+    if how == "cut":
+        log.truncate_to(2)
+    else:
+        log.abandon()
+        log = open_log(tmp_path, is_clean=False)
+    assert told(log) == (2, [AbortedTransaction(8, 0, 1, 2)])
+    producers = {one.producer_id: (one.last_sequence, one.last_offset) for one in log.producers}
+    assert producers == {8: (0, 0)} | ({9: (0, 2)} if how == "crash" else {})

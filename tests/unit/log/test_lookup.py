@@ -5,8 +5,7 @@ from tests.unit.log.logs import NOW, append, batch, open_log, run_through
 
 from penstock.log import lookup
 from penstock.log.config import LogConfig
-from penstock.log.lookup import TimestampOffset
-from penstock.log.partition_log import PartitionLog
+from penstock.log.lookup import Search, TimestampOffset
 from penstock.log.segment import Segment
 from penstock.protocol.compression import Compression
 from penstock.protocol.records import Record, encode_batch
@@ -46,9 +45,9 @@ def test_records_without_a_timestamp_are_not_found(tmp_path: Path) -> None:
     assert run_through(log.search_timestamp(0)) is None
 
 
-def steps(log: PartitionLog, timestamp_ms: int) -> tuple[list[str], TimestampOffset | None]:
+def steps(search: Search) -> tuple[list[str], TimestampOffset | None]:
     """What a search does on its way: a pause where others have their turn, work where a thread is to help."""
-    search, taken = log.search_timestamp(timestamp_ms), []
+    taken = []
     try:
         work = next(search)
         while True:
@@ -63,10 +62,12 @@ def test_a_search_pauses_after_so_many_batches(tmp_path: Path, monkeypatch: pyte
     log = open_log(tmp_path, LogConfig(index_interval_bytes=1 << 20))
     for _ in range(7):
         append(log, batch(2))
-    assert steps(log, NOW + 1) == ([], None), "the segment is too old"
+    assert steps(log.search_timestamp(NOW + 1)) == ([], None), "the segment is too old"
     times = [0] * 9 + [5]
     append(log, memoryview(encode_batch([Record(i, NOW + time, b"k", b"v") for i, time in enumerate(times)])))
-    assert steps(log, NOW + 1) == (["pause"] * 2, TimestampOffset(NOW + 5, 23, 0)), "behind 3 and 6 batches"
+    assert steps(log.search_timestamp(NOW + 1)) == (["pause"] * 2, TimestampOffset(NOW + 5, 23, 0)), (
+        "behind 3 and 6 batches"
+    )
 
 
 def test_a_search_asks_each_segment_once_and_pauses_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,9 +83,10 @@ def test_a_search_asks_each_segment_once_and_pauses_on_its_way(tmp_path: Path, m
     log = open_log(tmp_path, LogConfig(segment_bytes=len(batch(1))))
     for _ in range(60):
         append(log, batch(1))
-    assert steps(log, NOW + 1) == (["pause"] * 6, None)
+    assert steps(log.search_timestamp(NOW + 1)) == (["pause"] * 6, None)
+    assert steps(log.search_max_timestamp()) == (["pause"] * 6, TimestampOffset(NOW, 0, 0))
     assert not asked, "no search among all segments for each of them"
-    assert steps(log, NOW)[1] == TimestampOffset(NOW, 0, 0)
+    assert steps(log.search_timestamp(NOW))[1] == TimestampOffset(NOW, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,7 @@ def test_what_takes_long_to_unpack_is_work_for_a_thread(
     length = int.from_bytes(sent[8:12], "big")
     monkeypatch.setattr(lookup, "LOOKED_INTO_AT_ONCE_BYTES", length + (most == -1) - 1)
     append(log, sent)
-    assert steps(log, NOW) == (expected, TimestampOffset(NOW, 0, 0))
+    assert steps(log.search_timestamp(NOW)) == (expected, TimestampOffset(NOW, 0, 0))
 
 
 @pytest.mark.parametrize(("count", "offset"), [(3, 1), (4, 0)])

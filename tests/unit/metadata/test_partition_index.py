@@ -4,10 +4,13 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.partition_index import PartitionIndex, Partitions, each, taken_from
 from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from penstock.metadata.topics import UNASSIGNED_DIRECTORY, PartitionImage
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 
 DISKS = [UUID(int=1001), UUID(int=1002)]
 
@@ -55,6 +58,69 @@ def test_a_copy_goes_its_own_way() -> None:
     assert listed(index.in_sync(1)) == listed(index.in_sync(2)) == listed(index.led_by(1)) == [("flights", 0)]
     assert (index.leaderless, index.moved, index.reassigning) == ({}, {}, {})
     assert index.behind == {(3, UNASSIGNED_DIRECTORY): {"flights": 1}}
+
+
+TABLES = PartitionIndex.__slots__
+OTHER: dict[str, Any] = {
+    "leader": 2,
+    "leader_epoch": 5,
+    "partition_epoch": 9,
+    "replicas": (2, 1, 4),
+    "isr": (1, 2, 3),
+    "directories": (DISKS[1],) * 3,
+    "removing_replicas": (3,),
+    "adding_replicas": (4,),
+    "leader_recovery_state": 1,
+    "eligible_leader_replicas": (3,),
+    "last_known_elr": (3,),
+}
+
+
+def tables(index: PartitionIndex) -> dict[str, object]:
+    return {name: getattr(index, name) for name in TABLES}
+
+
+def holding(image: PartitionImage, *, topic: str = "flights", by_consensus: bool = False) -> PartitionIndex:
+    index = PartitionIndex()
+    index.changed(topic, 3, None, image, by_consensus=by_consensus)
+    return index
+
+
+@pytest.mark.parametrize("topic", ["flights", STORAGE_GROUPS])
+@pytest.mark.parametrize("by_consensus", [True, False])
+@pytest.mark.parametrize("name", OTHER)
+def test_each_field_that_changes_alone_changes_what_is_found(name: str, by_consensus: bool, topic: str) -> None:
+    before = partition(1, (1, 2), directories=(DISKS[0],) * 3)
+    after = before._replace(**{name: OTHER[name]})
+    for first, second in ((before, after), (after, before)):
+        index = holding(first, topic=topic, by_consensus=by_consensus)
+        index.changed(topic, 3, first, second, by_consensus=by_consensus)
+        assert tables(index) == tables(holding(second, topic=topic, by_consensus=by_consensus))
+
+
+@pytest.mark.parametrize("topic", ["flights", STORAGE_GROUPS])
+@pytest.mark.parametrize("by_consensus", [True, False])
+def test_what_a_group_replicates_is_behind_nowhere_and_prefers_no_replica(topic: str, by_consensus: bool) -> None:
+    index = holding(partition(2, (2,), eligible_leader_replicas=(1,)), topic=topic, by_consensus=by_consensus)
+    one = {topic: 0b1000}
+    has_preferred = not by_consensus or topic == STORAGE_GROUPS
+    assert (index.preferred(1), index.moved) == ((one, one) if has_preferred else ({}, {}))
+    assert index.preferred_brokers() == [1] * has_preferred
+    assert index.behind == ({} if by_consensus else {(it, UNASSIGNED_DIRECTORY): one for it in (1, 3)})
+    assert (index.eligible(1), index.eligible(2), index.led_by(2), index.led_by(1)) == (one, {}, one, {})
+
+
+@pytest.mark.parametrize("leader", [-1, 1, 2])
+def test_all_of_a_topic_goes_and_a_copy_keeps_it(leader: int) -> None:
+    full = partition(leader, (1, 2), eligible_leader_replicas=(3,), adding_replicas=(4,))
+    index = holding(full)
+    copy = index.copy()
+    assert tables(copy) == tables(index)
+    index.removed("flights")
+    assert tables(index) == tables(PartitionIndex())
+    assert tables(copy) == tables(holding(full))
+    copy.changed("flights", 3, full, partition(3, (3,)))
+    assert tables(copy) == tables(holding(partition(3, (3,))))
 
 
 def test_some_are_taken_before_the_others() -> None:

@@ -25,3 +25,22 @@ def test_the_session_is_found_without_pyspark() -> None:
     program = "import sys; from penstock.pipeline import spark_session; print('pyspark' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert shown.stdout == "False\n"
+
+
+def test_what_workers_import_before_they_are_forked_starts_no_thread() -> None:
+    program = (
+        "import sys, threading; from penstock.pipeline.warm_workers import import_all; import_all(); "
+        "print(threading.active_count(), *sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    count, *loaded = shown.stdout.split()
+    assert count == "1"
+    assert "pyspark.worker" in loaded
+    assert [name for name in loaded if name in ("pyarrow", "numba", "numpy", "pandas")] == []
+
+
+def test_a_missing_numba_is_told_with_its_cure() -> None:
+    program = "import sys; sys.modules['numba'] = None; import penstock.pipeline.arrow.decode"
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "penstock.PipelineError: Records are read and written with numba" in shown.stderr
+    assert "pip install 'penstock[connector]'" in shown.stderr

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from penstock.pipeline.errors import PipelineError
 @pytest.fixture(autouse=True)
 def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for name in ("JAVA_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP", session.LOG_FILE_VARIABLE):
+    spark = ("SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP")
+    for name in ("JAVA_HOME", session.LOG_FILE_VARIABLE, *spark):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
 
@@ -93,3 +95,29 @@ def test_what_the_user_has_set_stays_and_a_second_call_changes_nothing(monkeypat
     session.prepare_environment()
     assert (os.environ["PYSPARK_PYTHON"], os.environ["JAVA_HOME"]) == ("/my/python", home)
     assert os.environ["SPARK_LOCAL_IP"] == "127.0.0.1"
+
+
+def test_workers_start_without_sparks_zip_and_by_a_daemon_that_has_imported(tmp_path: Path) -> None:
+    python, launcher = tmp_path / "p y", tmp_path / "launcher"
+    python.write_text('#!/bin/sh\nprintf "%s\\n" "$PYTHONPATH" "$@"\n')
+    launcher.write_text(session.worker_launcher(str(python)))
+    for file in (python, launcher):
+        file.chmod(0o755)
+
+    def started(places: str, *arguments: str) -> list[str]:
+        run = [str(launcher), *arguments]
+        environment = os.environ | {"PYTHONPATH": places}
+        return subprocess.check_output(run, env=environment, text=True).splitlines()
+
+    zips = "/site/pyspark/python/lib/pyspark.zip:/site/pyspark/python/lib/py4j-1-src.zip"
+    daemon = ["-m", "penstock.pipeline.warm_workers", "pyspark.worker"]
+    assert started(f"{zips}:/a b:/c", "-m", "pyspark.daemon", "pyspark.worker") == ["/a b:/c", *daemon]
+    assert started(zips, "-m", "pyspark.worker", "a b") == ["", "-m", "pyspark.worker", "a b"]
+    assert started("/c/pyspark.zip", "x y") == ["/c/pyspark.zip", "x y"]
+
+
+def test_another_spark_than_that_of_this_python_keeps_its_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = session.python_of_workers()
+    assert session.SPARKS_DAEMON in ours.read_text()
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    assert session.python_of_workers() == Path(sys.executable)

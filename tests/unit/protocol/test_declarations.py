@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from tools.newer_messages import RENAMED
 
-from penstock.protocol.requests.api import ApiKey, api_of
+from penstock.metadata.records import MetadataRecord
+from penstock.protocol.requests.api import KEYS, ApiKey, api_of
 from penstock.protocol.schema import Field, Message, parse_versions
 
 RESOURCES = importlib.resources.files("kafka.protocol.schemas.resources")
@@ -118,3 +119,21 @@ def test_declared_as_kafka_does(name: str) -> None:
 
 def test_there_is_something_to_compare() -> None:
     assert len(NAMES) > 100
+
+
+def every_message() -> Iterator[type[Message]]:
+    waiting = [cls for api in map(api_of, KEYS) for cls in (api.request_class, api.response_class)]
+    waiting += MetadataRecord.__subclasses__()
+    while waiting:
+        cls = waiting.pop()
+        yield cls
+        waiting += [item.kind for item in cls.__fields__.values() if not isinstance(item.kind, str)]
+
+
+def test_a_field_is_tagged_or_null_only_in_versions_that_have_it() -> None:
+    for cls in every_message():
+        for name, item in cls.__fields__.items():
+            versions = [version for version in range(30) if item.is_in(version)]
+            tagged = [version for version in range(30) if item.is_tagged_in(version)]
+            assert set(tagged) <= set(versions), f"{cls.__name__}.{name}"
+            assert bool(tagged) == (item.tag is not None), f"{cls.__name__}.{name}"

@@ -1,4 +1,5 @@
 import contextlib
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -11,6 +12,8 @@ from penstock.protocol.records import (
     encode_batch,
     iterate_batches,
     iterate_records,
+    iterate_times,
+    iterate_unpacked,
     keys_and_values,
     unpack_records,
 )
@@ -112,6 +115,51 @@ def test_keys_and_values_of_damaged_records() -> None:
         keys_and_values(whole + b"x", header)
     with pytest.raises(DecodeError, match="declares 1000 records"):
         keys_and_values(whole, header._replace(record_count=1000))
+
+
+@pytest.mark.parametrize("by_broker", [False, True])
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
+def test_times_alone(codec: Compression, by_broker: bool) -> None:
+    """They are those of the records, from an offset that is not 0 on."""
+    data = bytearray(encode_batch(MANY, base_offset=10, compression=codec))
+    if by_broker:
+        data[22] |= 0x08  # the type of timestamp
+        write_crc(data, 0, len(data))
+    header = read_header(data)
+    assert header.is_log_append_time is by_broker
+    records = list(iterate_records(data, 0, header))
+    assert [record.offset for record in records] == [record.offset for record in MANY]
+    found = list(iterate_times(unpack_records(data, 0, header), header))
+    assert found == [(record.timestamp_ms, record.offset) for record in records]
+    assert (len({time for time, _ in found}) == 1) is by_broker
+
+
+def test_times_of_damaged_records() -> None:
+    data = encode_batch(RECORDS)
+    header = read_header(data)
+    whole = unpack_records(data, 0, header)
+    for at in range(len(whole)):
+        for damage in (0x01, 0x40, 0x80, 0xFF):
+            bent = bytearray(whole)
+            bent[at] ^= damage
+            with contextlib.suppress(DecodeError):
+                assert len(list(iterate_times(bytes(bent), header))) == len(RECORDS)
+        with pytest.raises(DecodeError):
+            list(iterate_times(whole[:at], header))
+    for count in (-1, 1000):
+        with pytest.raises(DecodeError, match=f"declares {count} records"):
+            list(iterate_times(whole, header._replace(record_count=count)))
+
+
+@pytest.mark.parametrize("read", [iterate_times, keys_and_values, iterate_unpacked])
+def test_as_many_records_may_be_declared_as_could_be_there(read: Callable[..., Iterable[object]]) -> None:
+    smallest = unpack_records(data := encode_batch([Record(0, 0, None, None)] * 5), 0, read_header(data))
+    header = read_header(data)
+    assert len(smallest) == 5 * 7
+    assert len(list(read(smallest, header))) == 5
+    with pytest.raises(DecodeError, match="declares 6 records in 35 bytes"):
+        list(read(smallest, header._replace(record_count=6)))
+    assert list(read(b"", header._replace(record_count=0))) == []
 
 
 def test_records_of_another_client() -> None:

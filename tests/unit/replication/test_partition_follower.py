@@ -10,7 +10,7 @@ def a_reader() -> None: ...
 
 
 def following(high_watermark: int = 0) -> PartitionFollower:
-    return PartitionFollower(2, 4, 0, Committed(high_watermark))
+    return PartitionFollower(2, 4, Committed(high_watermark))
 
 
 def test_the_high_watermark_is_the_leaders_as_far_as_the_log_goes() -> None:
@@ -43,11 +43,6 @@ def test_readers_are_due_when_it_moves_and_when_the_epoch_is_over() -> None:
     assert follower.on_epoch_over() == [a_reader]
 
 
-def test_a_follower_begins_with_what_the_metadata_says() -> None:
-    follower = PartitionFollower(2, 4, 3, Committed(0))
-    assert (follower.leader_id, follower.leader_epoch, follower.partition_epoch) == (2, 4, 3)
-
-
 def test_a_follower_may_be_held_back_until_it_has_had_all_that_was_committed() -> None:
     follower = following()
     assert follower.may_be_held_back, "this leader has told nothing yet"
@@ -60,9 +55,9 @@ def test_a_follower_may_be_held_back_until_it_has_had_all_that_was_committed() -
 
 
 def test_who_is_in_sync_is_not_held_back_whatever_the_leader_has_told() -> None:
-    follower = PartitionFollower(2, 4, 0, Committed(0), is_in_sync=True)
+    follower = PartitionFollower(2, 4, Committed(0), is_in_sync=True)
     assert not follower.may_be_held_back
-    follower.on_metadata(1, is_in_sync=False)
+    follower.on_metadata(is_in_sync=False)
     assert follower.may_be_held_back, "it has lagged for too long"
-    follower.on_metadata(2, is_in_sync=True)
+    follower.on_metadata(is_in_sync=True)
     assert not follower.may_be_held_back

@@ -49,6 +49,19 @@ def test_a_leader_starts_from_what_it_knew_as_far_as_its_log_goes() -> None:
     assert leading(ME, SECOND, end=10, high_watermark=12).high_watermark == 10
 
 
+def test_it_waits_for_who_is_in_sync_or_may_come_in_at_any_time() -> None:
+    fourth, fifth = 4, 5
+    leader = leading(ME, SECOND, replicas=(ME, SECOND, THIRD, fourth, fifth))
+    everybody = range(ME, fifth + 1)
+    assert [one for one in everybody if leader.waits_for(one)] == [ME, SECOND]
+    leader.on_proposed((ME, THIRD))
+    assert [one for one in everybody if leader.waits_for(one)] == [ME, SECOND, THIRD]
+    leader.on_joining((fourth,))
+    assert [one for one in everybody if leader.waits_for(one)] == [ME, SECOND, THIRD, fourth]
+    leader.on_metadata(1, leader.replicas, (ME, THIRD))
+    assert [one for one in everybody if leader.waits_for(one)] == [ME, THIRD, fourth]
+
+
 def test_a_replica_that_has_not_fetched_holds_the_high_watermark() -> None:
     leader = leading(ME, SECOND, THIRD, high_watermark=7)
     leader.on_appended(12)

@@ -33,7 +33,7 @@ USER = {
 
 def source_of(options: dict[str, Any], schemas: dict[str, Any] | None = None) -> SourceSpec:
     spec = pipeline_spec("p", {"source": {"subscribe": "users"} | options, "sink": {"topic": "t"}})
-    return in_memory(spec.sources, schemas or {})["source"]
+    return in_memory(spec, schemas or {}).sources["source"]
 
 
 def typed_of(source: SourceSpec) -> TypedValues:
@@ -42,7 +42,7 @@ def typed_of(source: SourceSpec) -> TypedValues:
 
 
 def through(source: SourceSpec, row: Any) -> Any:
-    (data,) = encoded("source", source, [row])
+    (data,) = encoded("source", source.typed, [row])
     return reader_of(typed_of(source))(data)
 
 
@@ -51,8 +51,8 @@ def test_rows_of_avro_and_what_their_schema_refers_to() -> None:
     row = {"id": "a", "home": {"name": "Rome"}, "at": AT, "price": Decimal("2.50")}
     assert through(source, row) == row | {"id": {"member1": "a"}}
     with pytest.raises(PipelineError, match=r"Row 1 of source is no value of its schema.*give its bytes"):
-        encoded("source", source, [row, {"id": 1}])
-    assert encoded("source", source, [b"{broken", "text", None]) == [b"{broken", "text", None]
+        encoded("source", source.typed, [row, {"id": 1}])
+    assert encoded("source", source.typed, [b"{broken", "text", None]) == [b"{broken", "text", None]
 
 
 def test_rows_of_a_schema_that_the_pipeline_has_itself() -> None:
@@ -76,7 +76,7 @@ def test_rows_of_protobuf(registry: dict[str, str], tmp_path: Path) -> None:
     latest = source_of({"protobuf": "latest", "message": "shop.Line"} | REGISTRY, {"users-value": orders_set()})
     assert through(latest, {"article": "b"}) == {"article": "b"}
     with pytest.raises(PipelineError, match="Row 0 of source"):
-        encoded("source", latest, [{"articel": "b"}])
+        encoded("source", latest.typed, [{"articel": "b"}])
 
 
 def test_rows_of_json_schema_may_break_its_rules() -> None:

@@ -70,6 +70,14 @@ def in_a_process_of_its_own(script: str) -> str:
     return subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
+FROM_TOOLS = """
+import os
+import sys
+from tools.mutants import verdict_of, watch
+from tools.planter import mutants_of
+"""
+
+
 def test_only_who_calls_what_was_changed_is_asked(tmp_path: Path) -> None:
     (tmp_path / "test_voters.py").write_text(
         "from penstock.raft.voters import Quorum, Voter, ReplicaKey\n"
@@ -81,8 +89,7 @@ def test_only_who_calls_what_was_changed_is_asked(tmp_path: Path) -> None:
         "    assert quorum().majority == 1\n"
     )
     told = in_a_process_of_its_own(
-        "from tools.mutants import verdict_of, watch\nfrom tools.planter import mutants_of\n"
-        f"tests = [{str(tmp_path)!r}]\n"
+        FROM_TOOLS + f"os.chdir({str(tmp_path)!r})\nsys.path.remove('')\ntests = ['.']\n"
         "seen = watch(tests, 'raft')\n"
         "found = [m for m in mutants_of('raft') if m.path.name == 'voters.py' and 'len(self.voters)' in m.what]\n"
         "for m in found:\n"
@@ -93,6 +100,35 @@ def test_only_who_calls_what_was_changed_is_asked(tmp_path: Path) -> None:
     assert asked
     assert set(asked) == {"['test_majority'] noticed"}
     assert last == "[] True False", "a line of no function is a matter for all tests"
+
+
+def test_a_test_that_fails_without_a_bug_is_named_and_not_asked(tmp_path: Path) -> None:
+    (tmp_path / "test_majority.py").write_text(
+        "from penstock.raft.voters import Quorum, Voter, ReplicaKey\n"
+        "def test_broken():\n"
+        "    assert Quorum.of([Voter(ReplicaKey(1))]).majority == 7\n"
+        "def test_weak():\n"
+        "    assert Quorum.of([Voter(ReplicaKey(1))]).majority\n"
+    )
+    told = in_a_process_of_its_own(
+        FROM_TOOLS + f"os.chdir({str(tmp_path)!r})\nsys.path.remove('')\ntests = ['.']\n"
+        "seen = watch(tests, 'raft')\n"
+        "found = next(m for m in mutants_of('raft') if m.path.name == 'voters.py' and 'len(self.voters)' in m.what)\n"
+        "at_import = next(m for m in mutants_of('raft') if not seen.of(m.path, m.line))\n"
+        "print(verdict_of(found, tests, seen), verdict_of(at_import, tests, seen))"
+    )
+    first, second = told.splitlines()
+    assert first.startswith("raft: fails without any bug, and is not asked: ")
+    assert first.endswith("test_majority.py::test_broken")
+    assert second == "survives survives"
+
+
+def test_tests_that_hang_are_not_waited_for_for_long(tmp_path: Path) -> None:
+    (tmp_path / "test_hang.py").write_text("import threading\ndef test_hang():\n    threading.Event().wait()\n")
+    told = in_a_process_of_its_own(
+        f"from tools import mutants\nmutants.IDLE_S = 0.5\nprint(mutants.run_tests([{str(tmp_path)!r}], None, 60))"
+    )
+    assert told.strip() == "takes too long"
 
 
 def test_a_planted_bug_is_seen_by_the_tests(tmp_path: Path) -> None:

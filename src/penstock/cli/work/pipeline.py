@@ -52,7 +52,8 @@ def run(
     keep_going: bool = option("a sink that fails is begun again while others go on, and does not end them"),
     as_json: bool = option("print each batch as a line of JSON", "--json"),
 ) -> None:
-    """Run the pipeline in FILE until it is done or Ctrl-C; the next run goes on from the checkpoint.
+    """Run the pipeline in FILE until it is done or Ctrl-C; the next run goes on from the checkpoint. The batch that is
+    under way ends first; a second Ctrl-C interrupts it, and the next run repeats it.
 
     FILE is YAML or Python; - is YAML on the standard input. With --from it is run as a batch over what came in that
     time (2026-01-31T12:00:00, in UTC): a topic gets it once more, a sink of files a directory of its own beside the
@@ -147,8 +148,14 @@ def _run(
         from penstock.pipeline.running.run import keep_in_log, run_pipeline
 
         stop = threading.Event()
-        signal.signal(signal.SIGINT, lambda *_: stop.set())
-        signal.signal(signal.SIGTERM, lambda *_: stop.set())
+
+        def end(*_: object) -> None:
+            if stop.is_set():
+                raise KeyboardInterrupt
+            stop.set()
+
+        signal.signal(signal.SIGINT, end)
+        signal.signal(signal.SIGTERM, end)
         try:
             loaded = spec()
             view.running()

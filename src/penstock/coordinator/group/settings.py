@@ -15,4 +15,5 @@ class GroupSettings(Value):
     offsets_retention_ms: int = 604_800_000  # offsets.retention.minutes
     offsets_retention_check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms
     write_timeout_ms: int = 5_000  # offsets.commit.timeout.ms: how long a write may take to be committed
+    members_at_once: int = 100  # how many of a large group are told, or let go, before the loop goes on
     history_length: int = 10  # how many past rebalances a group remembers

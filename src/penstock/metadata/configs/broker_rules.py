@@ -93,7 +93,8 @@ def added_listeners(file: Addresses, text: Callable[[str], str | None]) -> tuple
     pairs, listeners = text(MAP_KEY), text(LISTENERS_KEY) or ""
     protocols = dict.fromkeys(file.controller_listener_names, PLAINTEXT)
     protocols |= parse_protocol_map(MAP_KEY, tuple(pairs.split(",")) if pairs else ())
-    wanted = {one.name: one for one in parse_listeners(LISTENERS_KEY, tuple(listeners.split(",")), protocols)}
+    items = tuple(item.strip() for item in listeners.split(","))
+    wanted = {one.name: one for one in parse_listeners(LISTENERS_KEY, items, protocols)}
     for listener in (*file.listeners, *file.unopened):
         found = wanted.pop(listener.name, None)
         if found is None:

@@ -103,13 +103,14 @@ class CoordinatorHost(Generic[MachineT]):
 
     async def stop(self) -> None:
         self._is_running = False
-        tasks = [*self._loads.values(), *([self._creating] if self._creating is not None else [])]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        tasks = list(self._loads.values())
         for index in list(self._led):
             self._resign(index)
+        if self._creating is not None:
+            self._creating.cancel()
+            tasks.append(self._creating)
+        if tasks:
+            await asyncio.wait(tasks)
 
     def now_ms(self) -> int:
         """The wall clock as it was at the start, going on steadily: a change of the wall clock expires no session."""
@@ -167,8 +168,7 @@ class CoordinatorHost(Generic[MachineT]):
         if not self._loads or topic is None or not topic.partitions:
             return None
         hosted = self._led.get(coordinator_partition(key, len(topic.partitions)))
-        load = None if hosted is None else self._loads.get(hosted)
-        return None if load is None or load.done() else load
+        return None if hosted is None else self._loads.get(hosted)
 
     def coordinator(self, key: str, listener: str) -> tuple[int, Endpoint]:
         """Node id and address of the coordinator; KafkaError(COORDINATOR_NOT_AVAILABLE)."""

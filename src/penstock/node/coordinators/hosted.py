@@ -37,6 +37,9 @@ LOAD_SLICE_BYTES: Final = 128 * 1024
 LOAD_SLICE_RECORDS: Final = 200
 """What is read, and what is applied, at a time while loading: some milliseconds of work."""
 
+ANSWERS_AT_ONCE: Final = 100
+"""Each is encoded and written in the loop's next turn."""
+
 _NOTHING: Final = object()
 
 MachineT = TypeVar("MachineT", bound=PartitionMachine[Any])
@@ -83,6 +86,8 @@ class Hosted(Generic[MachineT]):
         self._loop = asyncio.get_running_loop()
         self._effects: deque[Effect] = deque()
         self._is_running = False
+        self._replies: deque[Reply] = deque()
+        self._answers_later = False
         self._under_way: deque[tuple[AppendResult, int]] = deque()
         """What was appended and is not committed, with the ids of the writes."""
         self._is_waiting = False
@@ -195,7 +200,7 @@ class Hosted(Generic[MachineT]):
         self.run(event(self._now_ms()))
 
     def run(self, effects: list[Effect]) -> None:
-        """Also carries out the effects that follow from them."""
+        """Also carries out the effects that follow from them. Answers leave in their order, some at a time."""
         self._effects += effects
         if self._is_running:
             return
@@ -205,12 +210,22 @@ class Hosted(Generic[MachineT]):
                 self._carry_out(self._effects.popleft())
         finally:
             self._is_running = False
+        if not self._answers_later:
+            self._answer()
         self._set_timer()
+
+    def _answer(self) -> None:
+        for _ in range(min(len(self._replies), ANSWERS_AT_ONCE)):
+            reply = self._replies.popleft()
+            assert isinstance(reply.token, Parked)
+            reply.token.answer(reply.response)
+        self._answers_later = bool(self._replies)
+        if self._answers_later:
+            self._loop.call_soon(self._answer)
 
     def _carry_out(self, effect: Effect) -> None:
         if isinstance(effect, Reply):
-            assert isinstance(effect.token, Parked)
-            effect.token.answer(effect.response)
+            self._replies.append(effect)
         elif isinstance(effect, Note):
             logger.info("%s", effect.line)
         elif self.is_over:

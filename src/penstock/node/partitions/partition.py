@@ -240,7 +240,7 @@ class Partition(ABC):
         elif self.follower is None or is_new_epoch:
             self._follow(node_id, image)
         else:
-            self.follower.on_metadata(image.partition_epoch, is_in_sync=node_id in image.isr)
+            self.follower.on_metadata(is_in_sync=node_id in image.isr)
 
     def _lead(self, node_id: int, image: PartitionImage, now_ms: int) -> None:
         log_end_offset = self.log.log_end_offset
@@ -268,7 +268,6 @@ class Partition(ABC):
         follower = PartitionFollower(
             image.leader,
             image.leader_epoch,
-            image.partition_epoch,
             self.committed,
             is_in_sync=node_id in image.isr,
         )

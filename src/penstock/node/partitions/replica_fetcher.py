@@ -278,7 +278,6 @@ class ReplicaFetcher:
         connection = await self._link.opened(address)
         if connection is not self._connection:
             self._session.reset()
-            self._connection = connection
         return connection
 
     def _ask(self, connection: Connection) -> None:

@@ -4,17 +4,26 @@ Kernels get read-only `uint8` arrays for what they read, so that each kernel is 
 Numba checks no bounds: callers of `copy_bytes` check both ranges before.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 
 from penstock.pipeline.arrow.record_spans import Integers
+from penstock.pipeline.errors import PipelineError
+
+try:
+    import numba
+    from llvmlite import ir
+    from numba.core import cgutils, types
+    from numba.extending import intrinsic
+except ImportError as error:
+    raise PipelineError(
+        f"Records are read and written with numba, which {sys.executable} cannot import ({error}); install it where "
+        "the driver and the executors run: pip install 'penstock[connector]'"
+    ) from error
 
 __all__ = ["Bytes", "Integer", "Integers", "Kernel", "Offsets", "compiled", "copy_bytes", "read_only_bytes"]
 

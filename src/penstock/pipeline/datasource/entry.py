@@ -4,8 +4,10 @@ Spark imports this in each session and worker that looks for data sources, so wh
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
 
+from pyspark import __version__
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -20,6 +22,10 @@ from penstock.pipeline.errors import PipelineError, plain_errors
 
 if TYPE_CHECKING:
     from penstock.pipeline.options.sink import SinkOptions
+
+ADMISSION_CONTROL: Final = "pyspark.sql.streaming.datasource"
+"""There from Spark 4.2 on."""
+LIMITS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger")
 
 
 class PenstockDataSource(DataSource):
@@ -65,9 +71,23 @@ class PenstockDataSource(DataSource):
 
         try:
             self._check_columns(schema)
-            return PenstockStreamReader(source_options(self._options, streaming=True))
+            source = source_options(self._options, streaming=True)
+            if find_spec(ADMISSION_CONTROL) is None:
+                self._check_without_limits()
+                return PenstockStreamReader(source.replace(max_bytes_per_trigger=0))
+            from penstock.pipeline.datasource.limited_reader import LimitedStreamReader
+
+            return LimitedStreamReader(source)
         except PipelineError as error:
             return RefusedStreamReader(str(error))
+
+    def _check_without_limits(self) -> None:
+        given = [option for option in LIMITS if self._options.text(option) is not None]
+        if given:
+            raise PipelineError(
+                f"Option {given[0]} needs Spark 4.2 or newer, and this is {__version__}: it does not tell sources "
+                "where a batch begins. Leave it out, and each batch takes all that is there."
+            )
 
     def _check_columns(self, schema: StructType) -> None:
         """PipelineError for columns of a user's own, which Spark passes instead of ours."""
@@ -79,19 +99,19 @@ class PenstockDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """It can only append."""
-        from penstock.pipeline.datasource.writer import PenstockBatchWriter
+        from penstock.pipeline.datasource.writer import PenstockWriter
 
         with plain_errors():
             if overwrite:
                 raise PipelineError('A topic cannot be overwritten; use mode("append").')
-            return PenstockBatchWriter(self._sink(schema))
+            return PenstockWriter(self._sink(schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         """In any output mode: each row becomes a record."""
-        from penstock.pipeline.datasource.writer import PenstockStreamWriter
+        from penstock.pipeline.datasource.writer import PenstockWriter
 
         with plain_errors():
-            return PenstockStreamWriter(self._sink(schema))
+            return PenstockWriter(self._sink(schema))
 
     def _sink(self, schema: StructType) -> "SinkOptions":
         from penstock.pipeline.datasource.writer import check_topic

@@ -11,6 +11,7 @@ Offsets = dict[TopicPartition, int]
 
 SMALL_OFFSETS = 10_000
 """Fewer offsets than this are read faster than Spark starts a task."""
+OFFSETS_WORTH_A_TASK = 256
 TASKS_UNSHARED = 32
 
 
@@ -64,13 +65,17 @@ def pack_ranges(
 ) -> list[tuple[OffsetRange, ...]]:
     """Tasks: a large range is one of its own, small ones share some, as a task costs Spark more than a small range.
 
-    Up to `TASKS_UNSHARED` tasks nothing is shared, so that a few partitions are processed in parallel.
+    Up to `TASKS_UNSHARED` tasks nothing is shared that is worth a task, so that a few partitions are processed in
+    parallel.
     """
     large = [(whole,) for whole in ranges if whole.size >= SMALL_OFFSETS]
     small = sorted((whole for whole in ranges if whole.size < SMALL_OFFSETS), key=lambda whole: -whole.size)
+    total = sum(whole.size for whole in small)
     tasks = max(
-        max(TASKS_UNSHARED, min_partitions or 0) - len(large),
-        -(-sum(whole.size for whole in small) // SMALL_OFFSETS),
+        1,
+        (min_partitions or 0) - len(large),
+        min(TASKS_UNSHARED - len(large), -(-total // OFFSETS_WORTH_A_TASK)),
+        -(-total // SMALL_OFFSETS),
         -(-len(small) // (max_per_task or len(small) or 1)),
     )
     shared = [tuple(sorted(small[first::tasks], key=_place)) for first in range(min(tasks, len(small)))]

@@ -40,8 +40,14 @@ OF_ANOTHER_TOPIC = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
 def read_ranges(source: SourceOptions, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch]:
     """The ranges in order, as Arrow record batches of about 4 MB."""
     with borrowed_cluster(source.settings) as cluster:
-        for wanted in ranges:
-            yield from _read_range(cluster, source, wanted)
+        yield from read_ranges_from(cluster, source, ranges)
+
+
+def read_ranges_from(
+    cluster: BlockingCluster, source: SourceOptions, ranges: Iterable[OffsetRange]
+) -> Iterator[pa.RecordBatch]:
+    for wanted in ranges:
+        yield from _read_range(cluster, source, wanted)
 
 
 def _read_range(cluster: BlockingCluster, source: SourceOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:

@@ -1,10 +1,12 @@
 """Streaming reads: `spark.readStream.format("penstock")`.
 
 On the driver one process per query calls, over and over: `latestOffset` (where does the next batch end?) and
-`partitions` (which ranges are that?). `latestOffset` is called after each finished batch with that batch's end: there
-the offsets of a named group are committed. When nothing is new, and the query is idle, it waits for a while itself, as
-Spark would ask 94 times a second. The reader is pickled for the executors before its first use, so it connects only
-when it is asked.
+`partitions` (which ranges are that?). `latestOffset` is called after each finished batch: there the offsets of a named
+group are committed. When nothing is new, and the query is idle, it waits for a while itself, as Spark would ask 94
+times a second. The reader is pickled for the executors before its first use, so it connects only when it is asked.
+
+This is the reader of Spark 4.0 and 4.1, which do not say where a batch begins, so that it cannot be limited: a batch
+takes all that is there. `limited_reader` is that of later ones.
 """
 
 import logging
@@ -14,14 +16,7 @@ from typing import NoReturn
 from uuid import UUID
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.datasource import InputPartition
 
 from penstock.client.blocking import BlockingCluster, TopicPartition
 from penstock.client.blocking.offsets import commit_offsets
@@ -30,6 +25,7 @@ from penstock.pipeline.datasource.cluster_offsets import SourceCluster
 from penstock.pipeline.datasource.offset_ranges import Offsets, lag, ranges_between, take_fraction
 from penstock.pipeline.datasource.range_reader import read_ranges
 from penstock.pipeline.datasource.record_sizes import RecordSizes
+from penstock.pipeline.datasource.small_batches import RowsWithPlan, SmallBatches
 from penstock.pipeline.datasource.stream_position import (
     FROM,
     PositionJson,
@@ -50,8 +46,10 @@ JUST_NOW_MS = 100
 """Spark asks a query that has nothing to do again after ten. Where more passes it was at work, perhaps for another
 source, which would have to wait as well.
 """
-FIRST_LOOK_MS, LONGEST_LOOK_MS = 5, 50
-NO_LIMIT = (1 << 63) - 1
+FIRST_LOOK_MS, LONGEST_LOOK_MS, LOOKS_SHARE = 5, 20, 10
+"""Between two looks for data; a look that takes long, as there are many partitions, is followed by a pause that is ten
+times as long.
+"""
 
 
 class Listing(Value):
@@ -59,17 +57,17 @@ class Listing(Value):
     topic_ids: Mapping[str, UUID]
 
 
-class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class PenstockStreamReader(RowsWithPlan):
     """Planned on the driver, read on the executors."""
 
     def __init__(self, source: SourceOptions) -> None:
         self._source = source
         self._opened: BlockingCluster | None = None
         self._sizes = RecordSizes(source)
+        self._small_batches = SmallBatches(source)
         self._latest = StreamPosition({})
         self._first: StreamPosition | None = None
-        self._is_available_now = False
-        self._available: StreamPosition | None = None
+        self._ended: PositionJson = {}
         self._committed: Offsets = {}
         self._last_batch_ms: int | None = None
         self._answered_ms = 0
@@ -92,36 +90,13 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         return {}
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """What Spark hands back with each call; `ReadAllAvailable` then comes from Trigger.Once alone."""
-        if self._source.max_offsets_per_trigger:
-            return ReadMaxRows(self._source.max_offsets_per_trigger)
-        return ReadMaxBytes(self._source.max_bytes_per_trigger or NO_LIMIT)
-
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """From now on the query ends at what is there when `latestOffset` is called next."""
-        self._is_available_now = True
-
-    def latestOffset(self, start: PositionJson, limit: ReadLimit) -> PositionJson:  # noqa: N802 - Spark's name
-        """Where the next batch ends; `start` itself where there is nothing to do."""
+    def latestOffset(self) -> PositionJson:  # type: ignore[override]  # noqa: N802 - Spark's name
+        """Where the next batch ends. The first call cannot know whether the query goes on from a checkpoint."""
         with plain_errors():
-            is_idle = _now_ms() - self._answered_ms < JUST_NOW_MS
-            begin = from_json(start) if start else self._first_position()
-            self._commit_to_group(begin)
-            takes_all = isinstance(limit, ReadAllAvailable)
-            end = self._end(begin, takes_all, waits=bool(start) and is_idle)
-            self._answered_ms = _now_ms()
-            if end is None:
-                return start or with_beginning(begin, begin)
-            self._seen.report_losses(begin, end)
-            if not takes_all:
-                end = end.replace(offsets=self._limited(self._seen.starts(begin, end), end.offsets))
-            self._last_batch_ms = _now_ms()
-            return to_json(end) if start else with_beginning(end, begin)
-
-    def reportLatestOffset(self) -> PositionJson | None:  # noqa: N802 - Spark's name
-        """The ends of the partitions, for the lag in the query's progress."""
-        return to_json(self._latest) if self._latest.offsets else None
+            if self._ended:
+                self._commit_to_group(from_json(self._ended))
+            self._ended = self._next_end(self._ended, takes_all=False)
+            return self._ended
 
     def partitions(self, start: PositionJson, end: PositionJson) -> Sequence[InputPartition]:
         """The ranges of a batch; also of one that was planned before the query was stopped."""
@@ -132,7 +107,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 seen.report_losses(begin, until)
             ranges = ranges_between(seen.starts(begin, until), until.offsets, until.topic_ids)
             kept = seen.without_lost(seen.still_there(ranges)) if ranges else []
-            return tasks_of(self._source, kept)
+            self._rows = self._small_batches.rows(self._cluster, kept)
+            return tasks_of(self._source, kept) if self._rows is None else [RangePartition(tuple(kept))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, RangePartition):
@@ -162,19 +138,27 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         partitions = self._seen.partitions(may_be_missing=is_restart and not self._source.fail_on_data_loss)
         return Listing(partitions, self._seen.topic_ids(partitions))
 
+    def _next_end(self, start: PositionJson, *, takes_all: bool) -> PositionJson:
+        """Where a batch ends that begins at `start`; `start` itself where there is nothing to do."""
+        is_idle = _now_ms() - self._answered_ms < JUST_NOW_MS
+        begin = from_json(start) if start else self._first_position()
+        end = self._end(begin, takes_all, waits=bool(start) and is_idle)
+        self._answered_ms = _now_ms()
+        if end is None:
+            return start or with_beginning(begin, begin)
+        self._seen.report_losses(begin, end)
+        if not takes_all:
+            end = end.replace(offsets=self._limited(self._seen.starts(begin, end), end.offsets))
+        self._last_batch_ms = _now_ms()
+        return to_json(end) if start else with_beginning(end, begin)
+
     def _end(self, begin: StreamPosition, takes_all: bool, *, waits: bool) -> StreamPosition | None:
         """The ends of all partitions; None if there is not enough to read."""
-        if not self._is_available_now:
-            return self._ends(begin, takes_all, waits=waits)
-        if self._available is None:
-            self._available = self._ends(begin, True, waits=False) or self._latest
-        return self._available
-
-    def _ends(self, begin: StreamPosition, takes_all: bool, *, waits: bool) -> StreamPosition | None:
         is_restart = bool(begin.offsets)
         listing = self._listing(is_restart=is_restart)
         deadline_ms, pause_ms = _now_ms() + IDLE_WAIT_MS, float(FIRST_LOOK_MS)
         while True:
+            looked_ms = _now_ms()
             ends = self._seen.latest(listing.partitions, begin.carried(listing.topic_ids))
             self._latest = StreamPosition(ends, listing.topic_ids)
             if self._is_enough(begin, takes_all):
@@ -186,7 +170,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return None
             if _now_ms() >= deadline_ms:
                 return None
-            time.sleep(pause_ms / 1000)
+            time.sleep(pause_between_looks(pause_ms, _now_ms() - looked_ms) / 1000)
             pause_ms = min(pause_ms * 1.5, LONGEST_LOOK_MS)
 
     def _is_enough(self, begin: StreamPosition, takes_all: bool) -> bool:
@@ -232,13 +216,22 @@ class RefusedStreamReader(PenstockStreamReader):
     def __init__(self, why: str) -> None:
         self._why = why
 
-    def getDefaultReadLimit(self) -> NoReturn:  # noqa: N802 - Spark's name
-        """Spark's first call: it raises what is wrong with the options."""
+    def initialOffset(self) -> NoReturn:  # noqa: N802 - Spark's name
+        self._refuse()
+
+    def latestOffset(self) -> NoReturn:  # type: ignore[override]  # noqa: N802 - Spark's name
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
         with plain_errors():
             raise PipelineError(self._why)
 
     def stop(self) -> None:
         """Nothing was opened that could be closed."""
+
+
+def pause_between_looks(shortest_ms: float, look_ms: int) -> float:
+    return min(max(shortest_ms, LOOKS_SHARE * look_ms), IDLE_WAIT_MS)
 
 
 def _now_ms() -> int:

@@ -14,7 +14,7 @@ from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
 from penstock.client.blocking import BlockingCluster, ClusterSettings
 from penstock.client.blocking.produce import BlockingProducer, ProducerIdentity, new_identity
@@ -37,24 +37,19 @@ class WrittenRecords(WriterCommitMessage):
     count: int
 
 
-class _Writer:
+class PenstockWriter(DataSourceArrowWriter, DataSourceStreamWriter):
+    """Of batches and of streams: Spark 4.0 hands Arrow to the former class alone, and the latter is a stream's."""
+
     def __init__(self, sink: SinkOptions) -> None:
         self._sink = sink
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return write_rows(self._sink, iterator)
 
-
-class PenstockBatchWriter(_Writer, DataSourceArrowWriter):
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int = 0) -> None:  # noqa: N803 - Spark's name
         """Nothing is left to do: the records are stored."""
 
-
-class PenstockStreamWriter(_Writer, DataSourceStreamArrowWriter):
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Nothing is left to do: the records are stored."""
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int = 0) -> None:  # noqa: N803 - Spark's name
         """Nothing can be undone: the records stay."""
 
 

@@ -18,8 +18,6 @@ from penstock.pipeline.jobs import guardian
 MARGIN_S: Final = 0.5
 """How long before another worker may have the task the process has ended."""
 LOOK_EVERY_S: Final = 0.05
-STOP_S: Final = 3.0
-"""How long it may take to end in good order; then it is killed."""
 LAST_LINES_S: Final = 1.0
 
 
@@ -77,11 +75,15 @@ class GuardedProcess:
             self._say({"until": until_s})
 
     async def stop(self) -> None:
-        """In good order if there is time. It has ended when this returns, cancelled or not."""
+        """In good order: it may take until somebody else may have the task, or until this is cancelled, for both
+        of which it is killed. It has ended when this returns.
+        """
         try:
             if self.is_alive and time.monotonic() < self._until_s():
                 self._say({"stop": True})
-                await self._ended(STOP_S)
+            while self.is_alive and time.monotonic() < self._until_s():
+                await asyncio.sleep(LOOK_EVERY_S)
+                self.renew()
         finally:
             self._kill()
         await self.last_words()
@@ -90,11 +92,6 @@ class GuardedProcess:
         """Wait until all output of an ended process was read; a process that outlives it may keep a pipe open."""
         deadline_s = time.monotonic() + LAST_LINES_S
         while any(reader.is_alive() for reader in self._readers) and time.monotonic() < deadline_s:
-            await asyncio.sleep(LOOK_EVERY_S)
-
-    async def _ended(self, limit_s: float) -> None:
-        deadline_s = min(time.monotonic() + limit_s, self._until_s())
-        while self.is_alive and time.monotonic() < deadline_s:
             await asyncio.sleep(LOOK_EVERY_S)
 
     def _kill(self) -> None:

@@ -22,8 +22,11 @@ from penstock.pipeline.spec.files import declared_in, load_yaml
 from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask
 from penstock.work.connect.config import ConfigError, ConfigKey, parse, with_prefix
 from penstock.work.connect.metrics import Metric
+from penstock.work.connect.runtime.kinds import SHUTDOWN
 
 LOOK_EVERY_S: Final = 0.25
+DRAIN_MS: Final = "30000"
+"""How long a process that is told to stop may take over its last batch."""
 SINKS: Final = "pipeline.sinks"
 """In a task's configuration: the names of its sinks, as JSON."""
 KEYS: Final = (
@@ -78,7 +81,8 @@ class PipelineConnector(SourceConnector):
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         count = min(max_tasks, len(self._sinks))
-        return [{**self.config, SINKS: json.dumps(self._sinks[number::count])} for number in range(count)]
+        config = {SHUTDOWN.name: DRAIN_MS, **self.config}
+        return [{**config, SINKS: json.dumps(self._sinks[number::count])} for number in range(count)]
 
 
 def sinks_of(config: Mapping[str, str]) -> list[str]:

@@ -50,12 +50,12 @@ SOURCE_OPTIONS = {
     "maxBytesPerTrigger": OptionText(
         "`512m`; none with `maxOffsetsPerTrigger`", "About how many bytes one micro-batch reads at most."
     ),
-    "minPartitions": OptionText("one per partition up to 32", "At least so many tasks; large ranges are cut."),
+    "minPartitions": OptionText("one for 256 records up to 32", "At least so many tasks; large ranges are cut."),
     "maxRecordsPerPartition": OptionText("no limit", "The most records of one task; larger ranges are cut."),
     "maxPartitionsPerTask": OptionText(
         "no limit",
-        "How many partitions may share a task. With more than 32 tasks those of less than 10,000 records do; "
-        "1 gives each partition a task, as Spark does.",
+        "How many partitions may share a task. Those of few records do, and with more than 32 tasks those of less than "
+        "10,000; 1 gives each partition a task, as Spark does.",
     ),
     "includeHeaders": OptionText("`false`", "Whether there is a column `headers`."),
     "commitOffsets": OptionText(

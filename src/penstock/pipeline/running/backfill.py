@@ -27,7 +27,7 @@ def run_backfill(
         raise PipelineError("There is nothing in this time: it ends before it begins.")
     places: dict[str, str] = {}
     with in_a_sentence(spec.file):
-        for sink, frame in frames_of_sinks(session, spec, _batch_of(session, start_ms, end_ms)):
+        for sink, frame in frames_of_sinks(session, spec, _batch_of(session, start_ms, end_ms), registers=True):
             places[spec.query_name(sink)] = _write(frame, sink, start_ms, end_ms)
     return places
 

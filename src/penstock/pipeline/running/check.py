@@ -10,13 +10,16 @@ from penstock.pipeline.datasource.written_columns import check_written_columns
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options.table import read_options
 from penstock.pipeline.running.frames import (
+    check_reads,
     dead_letters,
+    named_sources,
     rows_of,
     sink_frame,
     sink_writer,
     stream_of,
     table_of,
 )
+from penstock.pipeline.running.jvm import check_as_stream
 from penstock.pipeline.running.run import plain_message
 from penstock.pipeline.running.settings import misspelt_settings
 from penstock.pipeline.running.views import Views
@@ -29,8 +32,9 @@ def problems_of(session: SparkSession, spec: PipelineSpec) -> list[str]:
     told when the file was read.
     """
     check = _Check(session, spec)
-    check.sources()
-    check.sinks(check.views())
+    with named_sources(session):
+        check.sources()
+        check.sinks(check.views())
     return list(dict.fromkeys((*misspelt_settings(session, spec.spark), *check.problems)))
 
 
@@ -87,11 +91,8 @@ class _Check:
             check_written_columns(frame.schema, read_options(sink.options).text("topic"))
         if not frame.isStreaming:
             raise PipelineError("what goes there is no stream: only tables are read.")
-        java = self._session._jvm.org.apache.spark.sql  # type: ignore[union-attr]
-        mode = getattr(java.streaming.OutputMode, sink.mode.capitalize())()
-        java.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(
-            frame._jdf.queryExecution().analyzed(), mode
-        )
+        check_reads(frame)
+        check_as_stream(self._session, frame, sink.mode)
 
     def _stream(self, name: str, source: SourceSpec) -> DataFrame:
         """A stream with the source's columns; without rows, for a topic."""
@@ -99,7 +100,7 @@ class _Check:
             return stream_of(self._session)(name, source)
         has_headers = source.options.get("includeHeaders", "false").lower() == "true"
         columns = READ_COLUMN_TYPES if has_headers else READ_COLUMN_TYPES[:-1]
-        rate = self._session.readStream.format("rate").load()
+        rate = self._session.readStream.format("rate").name(name).load()
         return rate.selectExpr(*(f"CAST(NULL AS {kind}) AS `{column}`" for column, kind in columns))
 
     @contextmanager

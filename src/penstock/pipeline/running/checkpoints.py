@@ -6,17 +6,10 @@ Spark's file sinks skip every batch whose number is in the `_spark_metadata` of 
 counts from 0, so all that it reads first would be skipped: that is refused.
 """
 
-from collections.abc import Callable, Collection
-from pathlib import Path
-
-from pyspark.sql import SparkSession
-
 from penstock.pipeline.committed_files import BATCH_FILE, OUTPUT_LOG
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.running.jvm import ListFiles
 from penstock.pipeline.spec.pipeline import PipelineSpec, SinkSpec
-
-ListFiles = Callable[[str], Collection[str]]
-"""The names in a directory, none where there is no such directory."""
 
 
 def checkpoints_of(spec: PipelineSpec, list_files: ListFiles) -> dict[str, str]:
@@ -26,27 +19,6 @@ def checkpoints_of(spec: PipelineSpec, list_files: ListFiles) -> dict[str, str]:
         if not _batches(f"{places[sink.name]}/offsets", list_files):
             _check_output(spec, sink, list_files)
     return places
-
-
-def file_lister(session: SparkSession) -> ListFiles:
-    """Lists as Spark does, on any file system; a session of Spark Connect has only the local one."""
-    try:
-        paths = session._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
-        configuration = session._jsparkSession.sessionState().newHadoopConf()
-    except AttributeError:
-        return local_files
-
-    def names(path: str) -> list[str]:
-        place = paths.Path(path)
-        files = place.getFileSystem(configuration)
-        return [status.getPath().getName() for status in files.listStatus(place)] if files.exists(place) else []
-
-    return names
-
-
-def local_files(path: str) -> list[str]:
-    folder = Path(path.removeprefix("file://"))
-    return [item.name for item in folder.iterdir()] if folder.is_dir() else []
 
 
 def _batches(log: str, list_files: ListFiles) -> list[int]:

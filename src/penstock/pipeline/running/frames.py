@@ -1,13 +1,17 @@
 """From a pipeline's declaration to Spark's frames and writers."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.running.judged import RAW, WHY, judged
+from penstock.pipeline.running.judged import RAW, RAW_KEY, WHY, judged
+from penstock.pipeline.running.jvm import names_of_reads
+from penstock.pipeline.running.typed_sinks import typed_key, typed_value
 from penstock.pipeline.running.views import Views, function_named
 from penstock.pipeline.spec.pipeline import (
     AVAILABLE_NOW,
@@ -22,19 +26,44 @@ from penstock.pipeline.spec.pipeline import (
 
 Raw = Callable[[str, SourceSpec], DataFrame]
 """Makes the frame of a source, by its name, before anything is parsed."""
+SOURCE_EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 RECORD_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
 WRITTEN_BESIDE_VALUE = ("key", "topic", "partition", "headers")
 """Columns that are not part of the value made of all other columns; `timestamp` may be one of the user's own."""
 
 
 def stream_of(session: SparkSession, shared_fetches: str | None = None) -> Raw:
+    """Within `named_sources`."""
     shared = {} if shared_fetches is None else {"sharedFetches": shared_fetches}
 
-    def read(_: str, source: SourceSpec) -> DataFrame:
+    def read(name: str, source: SourceSpec) -> DataFrame:
         options = {**shared, **source.options} if source.format == PENSTOCK else source.options
-        return session.readStream.format(source.format).options(**options).load()
+        return session.readStream.format(source.format).name(name).options(**options).load()
 
     return read
+
+
+@contextmanager
+def named_sources(session: SparkSession) -> Iterator[None]:
+    """What is made and started meanwhile keeps offsets by the names of sources: without names Spark counts them, and a
+    source that is added takes the offsets of another one.
+    """
+    before = str(session.conf.get(SOURCE_EVOLUTION))
+    session.conf.set(SOURCE_EVOLUTION, "true")
+    try:
+        yield
+    finally:
+        session.conf.set(SOURCE_EVOLUTION, before)
+
+
+def check_reads(frame: DataFrame) -> None:
+    """PipelineError where a source is read twice; without a JVM (Spark Connect) Spark refuses it when it starts."""
+    for name, count in Counter(names_of_reads(frame)).items():
+        if count > 1:
+            raise PipelineError(
+                f"source {name} is read twice in one query, and each read needs a name, by which the checkpoint knows "
+                "it: say it twice in sources, with two names."
+            )
 
 
 def rows_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
@@ -44,22 +73,23 @@ def rows_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
     """
     parsed = _parsed(frame, source)
     if parsed is not None:
-        fields = parsed.select("value.*").columns
+        has_fields = source.json is not None or source.typed is not None
+        content = ["value.*"] if has_fields else ["value"]
+        fields = parsed.select(*content).columns
         beside = [column for column in RECORD_COLUMNS if column in frame.columns and column not in fields]
-        columns = [
-            sf.col("key").cast("string").alias("key") if column == "key" else sf.col(column) for column in beside
-        ]
-        frame = parsed.select("value.*", *columns)
+        text = sf.col("key").cast("string").alias("key")
+        columns = [text if column == "key" and source.typed_key is None else sf.col(column) for column in beside]
+        frame = parsed.select(*content, *columns)
     if source.watermark is not None:
         frame = frame.withWatermark(*source.watermark)
     return frame
 
 
 def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame | None:
-    """The value is a struct; bad ones are left out if they go elsewhere. None where the source does not declare it."""
-    if source.json is not None and source.dead_letter is None:
+    """With typed values and keys; bad ones are left out if they go elsewhere. None where neither is declared."""
+    if source.json is not None and source.dead_letter is None and source.typed_key is None:
         return frame.withColumn("value", sf.from_json(sf.col("value").cast("string"), source.json))
-    if source.json is None and source.typed is None:
+    if source.json is None and source.typed is None and source.typed_key is None:
         return None
     all_of_them = judged(frame, source)
     return all_of_them if source.dead_letter is None else all_of_them.where(sf.col(WHY).isNull())
@@ -77,7 +107,8 @@ def dead_letters(frame: DataFrame, source: SourceSpec) -> DataFrame:
         for name, text in said.items()
     ]
     bad = judged(frame, source).where(sf.col(WHY).isNotNull())
-    key = [sf.col("key")] if "key" in frame.columns else []
+    raw_key = "key" if source.typed_key is None else RAW_KEY
+    key = [sf.col(raw_key).alias("key")] if "key" in frame.columns else []
     return bad.select(*key, sf.col(RAW).alias("value"), sf.array(*headers).alias("headers"))
 
 
@@ -96,7 +127,12 @@ def table_of(session: SparkSession, table: TableSpec) -> DataFrame:
 
 
 def frames_of_sinks(
-    session: SparkSession, spec: PipelineSpec, raw: Raw, tables: Mapping[str, DataFrame] | None = None
+    session: SparkSession,
+    spec: PipelineSpec,
+    raw: Raw,
+    tables: Mapping[str, DataFrame] | None = None,
+    *,
+    registers: bool = False,
 ) -> Iterator[tuple[SinkSpec, DataFrame]]:
     views: Views | None = None
     for sink in spec.running:
@@ -105,11 +141,14 @@ def frames_of_sinks(
             yield sink, dead_letters(raw(sink.dead_letter_of, source), source)
         else:
             views = views or views_of(session, spec, raw, tables).with_steps()
-            yield sink, sink_frame(views.rows_for(sink), sink)
+            yield sink, sink_frame(views.rows_for(sink), sink, registers=registers)
 
 
-def sink_frame(frame: DataFrame, sink: SinkSpec) -> DataFrame:
-    """For a topic: the key column, and a value: the frame's own, else all other columns as JSON."""
+def sink_frame(frame: DataFrame, sink: SinkSpec, *, registers: bool = False) -> DataFrame:
+    """For a topic: the key column, and a value: of a schema, the frame's own, or all other columns as JSON.
+
+    With `registers` schemas are registered; else of a registry only what is there is asked.
+    """
     if sink.format != PENSTOCK:
         return frame
     if sink.key is not None:
@@ -117,11 +156,16 @@ def sink_frame(frame: DataFrame, sink: SinkSpec) -> DataFrame:
             raise PipelineError(
                 f"Sink {sink.name}: there is no column {sink.key}; there are {', '.join(frame.columns)}."
             )
-        frame = frame.withColumn("key", sf.col(sink.key).cast("string"))
-    if "value" in frame.columns:
-        return frame
+        key = sf.col(sink.key)
+        frame = frame.withColumn("key", key if sink.typed_key is not None else key.cast("string"))
     beside = [column for column in WRITTEN_BESIDE_VALUE if column in frame.columns]
     content = [column for column in frame.columns if column not in beside]
+    if sink.typed_key is not None:
+        frame = frame.withColumn("key", typed_key(frame, sink, sink.typed_key, registers=registers))
+    if sink.typed is not None:
+        return frame.select(*beside, typed_value(frame, sink, sink.typed, content, registers=registers).alias("value"))
+    if "value" in frame.columns:
+        return frame
     return frame.select(*beside, sf.to_json(sf.struct(*content)).alias("value"))
 
 

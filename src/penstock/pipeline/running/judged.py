@@ -1,4 +1,4 @@
-"""Values of a source as structs, and of bad ones the reason."""
+"""Values and keys of a source as its schemas say, and of bad ones the reason."""
 
 from typing import Final
 
@@ -7,42 +7,53 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.pipeline.spec.pipeline import SourceSpec
-from penstock.pipeline.values.kinds import JSON_SCHEMA
+from penstock.pipeline.values.kinds import JSON_SCHEMA, TypedValues
 from penstock.pipeline.values.typed_values import broken_rules, columns_and_schema, read_values
 from penstock.work.connect.registry import HEAD
 
 RAW: Final = "_penstock_raw"
+RAW_KEY: Final = "_penstock_raw_key"
 WHY: Final = "_penstock_why"
-"""Why a value is bad, else null: no value at all is a tombstone, and no mistake."""
+"""Why a value or a key is bad, else null: no value at all is a tombstone, and no mistake."""
 CORRUPT, READ = "_penstock_corrupt", "_penstock_read"
 
 
 def judged(frame: DataFrame, source: SourceSpec) -> DataFrame:
-    """Adds the value as a struct, null if it is bad; PipelineError where its schema is not available."""
-    frame = frame.withColumn(RAW, sf.col("value"))
-    if source.typed is None:
-        assert source.json is not None
-        return _from_json(frame, sf.col(RAW), source.json, f"the value is not of {source.json}")
-    columns, typed = columns_and_schema(source.typed)
+    """Adds the value as a struct, and a typed key, each null if it is bad; PipelineError where a schema is not
+    available.
+    """
+    frame = frame.withColumn(RAW, sf.col("value")).withColumn(WHY, sf.lit(None).cast("string"))
+    if source.typed_key is not None:
+        frame = _typed(frame.withColumn(RAW_KEY, sf.col("key")), "key", RAW_KEY, source.typed_key)
+    if source.typed is not None:
+        frame = _typed(frame, "value", RAW, source.typed)
+    elif source.json is not None:
+        said = f"the value is not of {source.json}"
+        frame = _from_json(frame, "value", RAW, sf.col(RAW), source.json, said)
+    return frame
+
+
+def _typed(frame: DataFrame, part: str, raw: str, declared: TypedValues) -> DataFrame:
+    columns, typed = columns_and_schema(declared)
     if typed.kind == JSON_SCHEMA:
-        frame = frame.withColumn(WHY, broken_rules(sf.col(RAW), typed))
-        text = sf.col(RAW) if typed.registry is None else sf.substr(sf.col(RAW), sf.lit(HEAD.size + 1))
+        frame = frame.withColumn(WHY, sf.coalesce(sf.col(WHY), broken_rules(sf.col(raw), typed)))
+        text = sf.col(raw) if typed.registry is None else sf.substr(sf.col(raw), sf.lit(HEAD.size + 1))
         good = sf.when(sf.col(WHY).isNull(), text)
-        return _from_json(frame, good, columns, f"the value does not fit into {columns}")
-    read = frame.withColumn(READ, read_values(sf.col(RAW), typed, columns))
+        return _from_json(frame, part, raw, good, columns, f"the {part} does not fit into {columns}")
+    read = frame.withColumn(READ, read_values(sf.col(raw), typed, columns))
     both = sf.col(READ)
-    return read.withColumn("value", both.getField("value")).withColumn(WHY, both.getField("why")).drop(READ)
+    why = sf.coalesce(sf.col(WHY), both.getField("why"))
+    return read.withColumn(part, both.getField("value")).withColumn(WHY, why).drop(READ)
 
 
-def _from_json(frame: DataFrame, text: Column, columns: str, said: str) -> DataFrame:
+def _from_json(frame: DataFrame, part: str, raw: str, text: Column, columns: str, said: str) -> DataFrame:
     """Parsed by Spark; `said` is the reason where Spark fails and no earlier one is known."""
     declared = StructType.fromDDL(columns)
     assert isinstance(declared, StructType)
     schema = StructType([*declared.fields, StructField(CORRUPT, StringType())])
     options = {"columnNameOfCorruptRecord": CORRUPT}
-    value = sf.col("value")
-    is_none = sf.col(RAW).isNotNull() & (value.isNull() | value.getField(CORRUPT).isNotNull())
-    known = [sf.col(WHY)] if WHY in frame.columns else []
-    read = frame.withColumn("value", sf.from_json(text.cast("string"), schema, options))
-    read = read.withColumn(WHY, sf.coalesce(*known, sf.when(is_none, sf.lit(said))))
-    return read.withColumn("value", sf.when(sf.col(WHY).isNull(), value.dropFields(CORRUPT)))
+    value = sf.col(part)
+    is_none = sf.col(raw).isNotNull() & (value.isNull() | value.getField(CORRUPT).isNotNull())
+    read = frame.withColumn(part, sf.from_json(text.cast("string"), schema, options))
+    read = read.withColumn(WHY, sf.coalesce(sf.col(WHY), sf.when(is_none, sf.lit(said))))
+    return read.withColumn(part, sf.when(sf.col(WHY).isNull(), value.dropFields(CORRUPT)))

@@ -14,8 +14,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.pipeline.errors import PipelineError, message_in
-from penstock.pipeline.running.checkpoints import checkpoints_of, file_lister
-from penstock.pipeline.running.frames import frames_of_sinks, sink_writer, stream_of
+from penstock.pipeline.running.checkpoints import checkpoints_of
+from penstock.pipeline.running.draining import drain
+from penstock.pipeline.running.frames import check_reads, frames_of_sinks, named_sources, sink_writer, stream_of
+from penstock.pipeline.running.jvm import file_lister
 from penstock.pipeline.running.progress import BatchProgress
 from penstock.pipeline.running.settings import misspelt_settings
 from penstock.pipeline.running.sink_query import SinkQuery
@@ -48,6 +50,8 @@ def run_pipeline(
 ) -> PipelineResult:
     """Run until all queries end by themselves (trigger available-now or once), `stop` is set or Ctrl-C comes.
 
+    Where `stop` is set the batches under way end first; an exception, such as that of Ctrl-C, interrupts them.
+
     With `on_failure` a query that fails is begun again, as long as another one is active; else all end with it.
     Without a `session` one is made for `master`. PipelineError says in a sentence what is wrong; its cause is Spark's
     own exception.
@@ -60,8 +64,9 @@ def run_pipeline(
             for problem in misspelt_settings(session, spec.spark):
                 raise PipelineError(problem)
             checkpoints = checkpoints_of(spec, file_lister(session))
-            with _shared_fetches(session, spec) as shared:
-                for sink, frame in frames_of_sinks(session, spec, stream_of(session, shared)):
+            with _shared_fetches(session, spec) as shared, named_sources(session):
+                for sink, frame in frames_of_sinks(session, spec, stream_of(session, shared), registers=True):
+                    check_reads(frame)
                     writer = sink_writer(frame, spec, sink, checkpoints[sink.name])
                     queries.append(SinkQuery(session, spec.query_name(sink), writer))
                     queries[-1].begin()
@@ -70,7 +75,7 @@ def run_pipeline(
                     run.report()
                     run.begin_again()
                     stop.wait(LOOK_EVERY_S)
-                run.stop_all()
+                drain([query.query for query in queries if query.query is not None])
                 run.report()
                 if not stop.is_set():
                     run.raise_failure()
@@ -127,12 +132,6 @@ class _Run:
                 self._rows[batch.query] += batch.input_rows
                 if self._on_progress is not None:
                     self._on_progress(batch)
-
-    def stop_all(self) -> None:
-        """A batch in progress is done again at the next start."""
-        for query in self._queries:
-            if query.query is not None:
-                query.query.stop()
 
     def raise_failure(self) -> None:
         for query in self._queries:

@@ -9,18 +9,17 @@ failing
 
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from penstock.pipeline.running.jvm import pool_of_its_own
 from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
 
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
-POOL: Final = "spark.scheduler.pool"
 
 
 class SinkQuery:
@@ -34,14 +33,8 @@ class SinkQuery:
         self._begin_at_s = 0.0
 
     def begin(self) -> None:
-        """In a pool of its own: with Spark's FAIR scheduler a large batch of another query leaves it its share."""
-        with suppress(AttributeError):  # Spark Connect has no pools
-            self._session.sparkContext.setLocalProperty(POOL, self.name)
-        try:
+        with pool_of_its_own(self._session, self.name):
             self.query = self._writer.start()
-        finally:
-            with suppress(AttributeError):
-                self._session.sparkContext.setLocalProperty(POOL, None)  # type: ignore[arg-type]
         self._feed, self._failure = ProgressFeed(self.query), None
 
     @property

@@ -34,7 +34,8 @@ PARTS = ("name", "source", "sources", "tables", "steps", "sql", "sink", "trigger
 TYPED = (JSON_SCHEMA, AVRO, PROTOBUF)
 VALUES = ("json", *TYPED)
 OF_A_STEP: Final = ("sql", "function", "from")
-IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+PARTS_OF_RECORDS: Final = ("value", "key")
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 INTERVAL: Final = re.compile(r"(interval\s+)?[\d.]+\s*[a-z]", re.IGNORECASE)
 """How Spark's intervals begin; the rest of one is Spark's to judge."""
 SPARKS: Final = "spark."
@@ -195,14 +196,15 @@ class _Reader:
                 f"source {name} has {' and '.join(given)}: one of them says what the values are.", *way, given[1]
             )
         topic = options.pop("dead_letter", None)
-        if topic is not None and not given:
+        if topic is not None and not given and not any(f"key_{kind}" in options for kind in TYPED):
             why = f"dead_letter of {name} is for values that are not of their json, which is missing."
             self._note(why, *way, "dead_letter")
-        typed = self._typed(name, options, way)
+        typed, typed_key = self._typed(name, options, way)
         source = SourceSpec(
             format=self._format(options, way, READ),
             json=options.pop("json", None),
             typed=typed,
+            typed_key=typed_key,
             dead_letter=topic,
             watermark=(column.strip(), delay.strip()) if watermark is not None else None,
             options=options,
@@ -211,16 +213,30 @@ class _Reader:
             self._check_options(options, way, is_sink=False)
         return source
 
-    def _typed(self, name: str, options: dict[str, str], way: Way) -> TypedValues | None:
-        kind = next((kind for kind in TYPED if kind in options), None)
-        if kind is None:
+    def _typed(self, name: str, options: dict[str, str], way: Way) -> tuple[TypedValues | None, TypedValues | None]:
+        """Of values and of keys. All that is said of schemas is taken out."""
+        is_typed = any(kind in options or f"key_{kind}" in options for kind in TYPED)
+        typed = [self._typed_part(name, options, way, part) for part in PARTS_OF_RECORDS]
+        if is_typed:
+            for option in ("schema.registry.url", "basic.auth.user.info"):
+                options.pop(option, None)
+        return typed[0], typed[1]
+
+    def _typed_part(self, name: str, options: dict[str, str], way: Way, part: str) -> TypedValues | None:
+        prefix = "" if part == "value" else f"{part}_"
+        given = [kind for kind in TYPED if f"{prefix}{kind}" in options]
+        if not given:
             return None
+        if prefix and len(given) > 1:
+            self._note(
+                f"{name} has {prefix}{given[0]} and {prefix}{given[1]}: one of them says what the keys are.", *way
+            )
         from penstock.pipeline.values.schemas import typed_values
 
         try:
-            return typed_values(kind, options)
+            return typed_values(given[0], options, part)
         except UnfitSchemaError as error:
-            self._note(f"{kind} of {name}: {error}", *way, kind)
+            self._note(f"{prefix}{given[0]} of {name}: {error}", *way, f"{prefix}{given[0]}")
             return None
 
     def _table(self, name: str, declared: object) -> TableSpec:
@@ -295,11 +311,13 @@ class _Reader:
         condition = None if where is None else SqlText(where, self._places.of_text((*way, "where")))
         if mode not in MODES:
             self._note(f"mode: {mode} must be {' or '.join(MODES)}.{nearest(mode.lower(), MODES)}", *way, "mode")
+        typed = typed_key = None
         if kind == PENSTOCK:
+            typed, typed_key = self._typed(options.get("topic", kind), options, way)
             self._check_options(options, way, is_sink=True)
             if servers is not None and not any(is_bootstrap(option) for option in options):
                 options[BOOTSTRAP] = servers
-        return SinkSpec(options, kind, mode, key, origin=origin, where=condition)
+        return SinkSpec(options, kind, mode, key, typed, typed_key, origin=origin, where=condition)
 
     def _format(self, options: dict[str, str], way: Way, known: Collection[str]) -> str:
         """Spark may know others, from packages; but what is nearly one of these is a slip."""

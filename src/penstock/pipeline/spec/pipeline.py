@@ -50,6 +50,7 @@ class SourceSpec(Value):
     format: str = PENSTOCK
     json: str | None = None
     typed: TypedValues | None = None
+    typed_key: TypedValues | None = None
     watermark: tuple[str, str] | None = None
     dead_letter: str | None = None
 
@@ -84,6 +85,8 @@ class SinkSpec(Value):
     format: str = PENSTOCK
     mode: str = "append"
     key: str | None = None
+    typed: TypedValues | None = None
+    typed_key: TypedValues | None = None
     dead_letter_of: str | None = None
     origin: str | None = None
     where: SqlText | None = None

@@ -13,7 +13,7 @@ from fastavro.read import SchemaResolutionError
 from fastavro.schema import SchemaParseException, UnknownType
 
 from penstock.pipeline.errors import UnfitSchemaError
-from penstock.pipeline.values.avro_unions import branches_of, member_structs
+from penstock.pipeline.values.avro_unions import branch_values, branches_of, member_structs
 from penstock.work.connect.avro import WRONG
 from penstock.work.connect.avro_schemas import full_name, kind_of
 from penstock.work.connect.converters import ConversionError
@@ -45,10 +45,21 @@ def avro_schema(text: bytes) -> Any:
 
 
 def avro_columns(schema: Any) -> str:
-    """The fields of a record as DDL; SchemaError."""
-    if kind_of(schema) != "record" or not schema["fields"]:
+    """The fields of a record as DDL, or another type; SchemaError."""
+    if kind_of(schema) != "record":
+        return _Columns().type_of(schema, "")
+    if not schema["fields"]:
         raise UnfitSchemaError("it must be of a record with fields.")
     return _Columns().fields(schema, " ", "")
+
+
+def avro_required(schema: Any) -> set[str]:
+    """The fields of a record that each value has to have."""
+    return {
+        field["name"]
+        for field in schema["fields"]
+        if "default" not in field and not (isinstance(field["type"], list) and "null" in field["type"])
+    }
 
 
 class AvroReader:
@@ -60,7 +71,7 @@ class AvroReader:
         self._registry = registry
         self._writers: dict[int, Any] = {}
 
-    def __call__(self, data: bytes) -> Mapping[str, Any]:
+    def __call__(self, data: bytes) -> Any:
         """ConversionError."""
         writer = self._schema if self._registry is None else self._writer(self._registry, data)
         stream = BytesIO(data if self._registry is None else data[HEAD.size :])
@@ -69,7 +80,7 @@ class AvroReader:
             value = fastavro.schemaless_reader(stream, writer, reader, return_named_type=self._members is not None)
         except (*WRONG, SchemaResolutionError) as error:
             raise ConversionError(str(error)) from error
-        if stream.tell() < len(stream.getbuffer()) or not isinstance(value, dict):
+        if stream.tell() < len(stream.getbuffer()):
             raise ConversionError("there are bytes behind it")
         return value if self._members is None else self._members(value)
 
@@ -79,6 +90,26 @@ class AvroReader:
             avro = avro_of(registry, registry.schema(number), f"schema {number}")
             self._writers[number] = fastavro.parse_schema(_without_others(avro))
         return self._writers[number]
+
+
+class AvroWriter:
+    """Values by this schema, behind `head`."""
+
+    def __init__(self, schema: Any, head: bytes) -> None:
+        self._schema = fastavro.parse_schema(schema)
+        self._branches = branch_values(schema)
+        self._head = head
+
+    def __call__(self, value: Any) -> bytes:
+        """ConversionError."""
+        stream = BytesIO()
+        stream.write(self._head)
+        try:
+            given = value if self._branches is None else self._branches(value)
+            fastavro.schemaless_writer(stream, self._schema, given, strict_allow_default=True)
+        except WRONG as error:
+            raise ConversionError(str(error) or type(error).__name__) from error
+        return stream.getvalue()
 
 
 class _Columns:
@@ -92,22 +123,24 @@ class _Columns:
         name = full_name(record, namespace)
         self._open.add(name)
         inner = name.rpartition(".")[0]
-        said = ", ".join(f"`{field['name']}`{between}{self._type(field['type'], inner)}" for field in record["fields"])
+        said = ", ".join(
+            f"`{field['name']}`{between}{self.type_of(field['type'], inner)}" for field in record["fields"]
+        )
         self._open.discard(name)
         return said
 
-    def _type(self, avro: Any, namespace: str) -> str:
+    def type_of(self, avro: Any, namespace: str) -> str:
         if isinstance(avro, list):
-            kinds = [self._type(one, namespace) for one in branches_of(avro)]
+            kinds = [self.type_of(one, namespace) for one in branches_of(avro)]
             members = ", ".join(f"`member{place}`: {kind}" for place, kind in enumerate(kinds))
             return kinds[0] if len(kinds) == 1 else f"STRUCT<{members}>"
         kind = kind_of(avro)
         if isinstance(kind, dict | list):
-            return self._type(kind, namespace)
+            return self.type_of(kind, namespace)
         if kind == "array":
-            return f"ARRAY<{self._type(avro['items'], namespace)}>"
+            return f"ARRAY<{self.type_of(avro['items'], namespace)}>"
         if kind == "map":
-            return f"MAP<STRING, {self._type(avro['values'], namespace)}>"
+            return f"MAP<STRING, {self.type_of(avro['values'], namespace)}>"
         if kind in ("record", "error"):
             said = f"STRUCT<{self.fields(avro, ': ', namespace)}>"
         elif kind in SIMPLE:

@@ -37,6 +37,13 @@ def member_structs(schema: Any) -> Convert | None:
     return convert if made.has_members else None
 
 
+def branch_values(schema: Any) -> Convert | None:
+    """The way back: such structs become values with the name of their type, as fastavro takes them."""
+    made = _ToBranches()
+    convert = made.of(schema, "")
+    return convert if made.has_members else None
+
+
 class _Converting:
     def __init__(self) -> None:
         self.has_members = False
@@ -64,7 +71,10 @@ class _Converting:
         name = full_name(avro, namespace)
         inner = name.rpartition(".")[0]
         fields = [(field["name"], self.of(field["type"], inner)) for field in avro["fields"]]
-        self._named[name] = "record", lambda row: {field: convert(row[field]) for field, convert in fields}
+        self._named[name] = (
+            "record",
+            lambda row: {field: convert(row[field]) for field, convert in fields if field in row},
+        )
         return self._named[name][1]
 
     def _known(self, name: str, namespace: str) -> tuple[str, Convert]:
@@ -76,6 +86,9 @@ class _Converting:
         if len(branches) == 1:
             return lambda value: None if value is None else converts[0](_nameless(value))
         self.has_members = True
+        return self._choice(branches, converts, namespace)
+
+    def _choice(self, branches: list[Any], converts: list[Convert], namespace: str) -> Convert:
         kinds = [self._kind(one, namespace) for one in branches]
         places = sorted(range(len(branches)), key=lambda place: ORDER.index(kinds[place]))
         by_type = {_python(branches[place], kinds[place]): place for place in places}
@@ -99,6 +112,27 @@ class _Converting:
     def _kind(self, avro: Any, namespace: str) -> str:
         kind = kind_of(avro)
         return self._kind(kind, namespace) if isinstance(kind, dict) else self._known(str(kind), namespace)[0]
+
+
+class _ToBranches(_Converting):
+    def _choice(self, branches: list[Any], converts: list[Convert], namespace: str) -> Convert:
+        names = [one if str(one) in PYTHON else _name(one, namespace) for one in map(_plain_kind, branches)]
+        members = [(f"member{place}", name, converts[place]) for place, name in enumerate(names)]
+
+        def convert(value: Any) -> Any:
+            if value is None:
+                return None
+            set_ones = [(name, into(value[member])) for member, name, into in members if value.get(member) is not None]
+            if len(set_ones) != 1:
+                raise ConversionError(f"{len(set_ones)} members of a union are set, and one has to be")
+            return set_ones[0]
+
+        return convert
+
+
+def _plain_kind(avro: Any) -> Any:
+    """The word of a type without a name."""
+    return avro["type"] if isinstance(avro, dict) and "name" not in avro else avro
 
 
 def _name(avro: Any, namespace: str) -> str:

@@ -58,6 +58,11 @@ class JsonSchema:
             raise UnfitSchemaError("it must be of an object with properties.")
         return _fields(schema, resolver, " ", "$", 0)
 
+    def required(self) -> set[str]:
+        """Properties that each object has to have."""
+        schema, _ = _resolved(self.document, self._registry.resolver(BASE), "$", 0)
+        return set(schema.get("required", ()))
+
     def check(self, value: Any) -> None:
         """ConversionError names the rules that a value breaks, each with its place."""
         if self._validator.is_valid(value):
@@ -94,6 +99,18 @@ class JsonReader:
             json_of(registry.schema(number), f"schema {number}")
             self._known.add(number)
         return data[HEAD.size :]
+
+
+class JsonWriter:
+    """Text of JSON behind `head`."""
+
+    def __init__(self, schema: JsonSchema, head: bytes) -> None:
+        self._schema, self._head = schema, head
+
+    def __call__(self, text: str) -> bytes:
+        """ConversionError names the broken rules."""
+        self._schema.check(DECODER.decode(text))
+        return self._head + text.encode()
 
 
 def json_of(answer: Mapping[str, Any], name: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What a source says of its values when they are of a schema."""
+"""What a source or a sink says of its values, or keys, when they are of a schema."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ class TypedValues(Value):
     """Values of a schema: `schema` is JSON, or Protobuf's set of descriptors; None is the latest of `subject`.
 
     `references` are other schemas that one of JSON Schema refers to, by their names in it. With a `registry` each value
-    has the id of its own schema before it.
+    has the id of its own schema before it; `number` is that of what is written.
     """
 
     kind: str
@@ -23,3 +23,4 @@ class TypedValues(Value):
     registry: "Schemas | None" = None
     subject: str = ""
     references: tuple[tuple[str, bytes], ...] = ()
+    number: int | None = None

@@ -1,4 +1,4 @@
-"""Values that are typed by a schema, in Spark: Python reads a column of bytes batch by batch, through Arrow.
+"""Values that are typed by a schema, in Spark: Python reads and writes a column of bytes batch by batch, through Arrow.
 
 Those of Avro and Protobuf become structs (Spark's own functions for it need jars from elsewhere); of those of JSON
 Schema the rules are looked at, for Spark reads JSON itself.
@@ -10,20 +10,26 @@ from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
+from pyspark import __version__
 from pyspark.sql import Column
-from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import DataType, StringType, StructType
+from pyspark.sql.types import BinaryType, DataType, StringType, StructType
 
 from penstock.pipeline.errors import PipelineError, UnfitSchemaError
 from penstock.pipeline.values.kinds import TypedValues
-from penstock.pipeline.values.schemas import Reader, columns_of, reader_of, settled
+from penstock.pipeline.values.schemas import Reader, Writer, columns_of, reader_of, settled, writer_of
 from penstock.work.connect.api import RetriableError
 from penstock.work.connect.converters import ConversionError
-from penstock.work.connect.registry import RegistryError
+from penstock.work.connect.registry import UNKNOWN, RegistryError
+
+try:
+    from pyspark.sql.pandas.functions import arrow_udf
+except ImportError as error:
+    raise PipelineError(
+        f"Values of Avro, Protobuf or JSON Schema need Spark 4.1 or newer, and this is {__version__}."
+    ) from error
 
 MOST_READERS: Final = 100
-UNKNOWN: Final = 404
 Read = tuple[Any, str | None]
 """A value, or why it is bad."""
 
@@ -39,8 +45,8 @@ def columns_and_schema(typed: TypedValues) -> tuple[str, TypedValues]:
 
 
 def read_values(values: Column, typed: TypedValues, columns: str) -> Column:
-    """A struct for each: the `value` with these columns, or `why` it is bad."""
-    kind = StructType().add("value", StructType.fromDDL(columns)).add("why", StringType())
+    """A struct for each: the `value` of this type, or `why` it is bad."""
+    kind = StructType().add("value", DataType.fromDDL(columns)).add("why", StringType())
     form = kind.json()
 
     def read(array: pa.Array) -> pa.Array:
@@ -59,10 +65,29 @@ def broken_rules(values: Column, typed: TypedValues) -> Column:
     return _over_arrow(check, StringType(), values)
 
 
+def write_values(values: Column, typed: TypedValues) -> Column:
+    """Bytes of structs, or for JSON Schema of texts of JSON; an unfit one fails the query."""
+
+    def write(array: pa.Array) -> pa.Array:
+        return written(array, typed)
+
+    return _over_arrow(write, BinaryType(), values)
+
+
 def _over_arrow(function: Callable[[pa.Array], pa.Array], kind: DataType, values: Column) -> Column:
     from_hints: Any = arrow_udf  # a type of function that is named, as PySpark's stubs want it, makes it warn
     column: Column = from_hints(function, kind).asNondeterministic()(values)
     return column
+
+
+def written(array: Any, typed: TypedValues) -> Any:
+    """PipelineError for a row that is no value of the schema."""
+    write = _writer(typed)
+    try:
+        rows = array.to_pylist(maps_as_pydicts="strict")
+        return pa.array([None if row is None else write(row) for row in rows], pa.binary())
+    except (ConversionError, ValueError) as error:
+        raise PipelineError(f"A row is no value of the schema of {typed.subject}: {error}.") from error
 
 
 def structs_of(array: Any, typed: TypedValues, form: str) -> Any:
@@ -85,6 +110,11 @@ def _all_read(array: Any, typed: TypedValues) -> Iterator[Read]:
 @lru_cache(MOST_READERS)
 def _reader(typed: TypedValues) -> Reader:
     return reader_of(typed)
+
+
+@lru_cache(MOST_READERS)
+def _writer(typed: TypedValues) -> Writer:
+    return writer_of(typed)
 
 
 @lru_cache(MOST_READERS)

@@ -104,7 +104,7 @@ class AvroConverter:
             key = subject, json.dumps(avro)
             if key not in self._ids:
                 registers = self._settings["auto.register.schemas"]
-                _keep(self._ids, key, self._registry.id_of(subject, avro, registers=registers))
+                _keep(self._ids, key, self._registry.id_of(subject, {"schema": json.dumps(avro)}, registers=registers))
             number = self._ids[key]
         made = HEAD.pack(MAGIC, number), _parsed(avro)
         _keep(self._written, topic, (schema, *made))

@@ -20,6 +20,7 @@ MAGIC: Final = 0
 HEAD: Final = struct.Struct(">bI")
 SERIALIZED: Final = "serialized"
 """Protobuf's schemas in this form are descriptors in base64, which need no compiler."""
+UNKNOWN: Final = 404
 TIMEOUT_S: Final = 30
 MEDIA_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 
@@ -41,6 +42,15 @@ class Schemas(Protocol):
     def version(self, subject: str, version: str = "latest", form: str = "") -> Any:
         """A version of a subject, with its id; RegistryError."""
 
+    def id_of(self, subject: str, document: Mapping[str, Any], *, registers: bool) -> int:
+        """The id of a schema (`schema`, `schemaType`, `references`), which is registered if it is unknown."""
+
+    def version_of(self, subject: str, document: Mapping[str, Any]) -> int:
+        """Of a schema that is registered there."""
+
+    def fits(self, subject: str, document: Mapping[str, Any]) -> bool:
+        """Whether it could be registered; also where there is no such subject yet."""
+
 
 class Registry(Value):
     """RetriableError if none of the addresses answers, else RegistryError."""
@@ -54,10 +64,21 @@ class Registry(Value):
     def version(self, subject: str, version: str = "latest", form: str = "") -> Any:
         return self._ask(f"/subjects/{quote(subject, '')}/versions/{version}{_query(form)}")
 
-    def id_of(self, subject: str, schema: Any, *, registers: bool) -> int:
-        """The id of an Avro schema, which is registered if it is unknown."""
+    def id_of(self, subject: str, document: Mapping[str, Any], *, registers: bool) -> int:
         path = f"/subjects/{quote(subject, '')}" + ("/versions" if registers else "")
-        return int(self._ask(path, {"schema": json.dumps(schema)})["id"])
+        return int(self._ask(path, document)["id"])
+
+    def version_of(self, subject: str, document: Mapping[str, Any]) -> int:
+        return int(self._ask(f"/subjects/{quote(subject, '')}", document)["version"])
+
+    def fits(self, subject: str, document: Mapping[str, Any]) -> bool:
+        try:
+            path = f"/compatibility/subjects/{quote(subject, '')}/versions/latest"
+            return bool(self._ask(path, document)["is_compatible"])
+        except RegistryError as error:
+            if error.status == UNKNOWN:
+                return True
+            raise
 
     def _ask(self, path: str, body: object = None) -> Any:
         data = None if body is None else json.dumps(body).encode()

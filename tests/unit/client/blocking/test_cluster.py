@@ -144,3 +144,38 @@ def test_an_error_that_this_client_does_not_know_is_one(fake: FakeCluster, clust
     with pytest.raises(KafkaError, match="offsets of t-0") as raised:
         list_offsets(cluster, {(TOPIC, 0): LATEST})
     assert raised.value.code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_a_topic_of_which_nothing_is_told_is_unknown(fake: FakeCluster, cluster: BlockingCluster) -> None:
+    def nothing(_: Message) -> Message:
+        response = fake.metadata()
+        response.topics = []
+        return response
+
+    fake.scripts[ApiKey.METADATA] = [nothing, nothing]
+    with pytest.raises(UnknownTopicError):
+        cluster.partitions_of(["u"])
+    assert cluster.partitions_there(["u"]) == {}
+
+
+def test_a_look_at_all_topics_forgets_those_that_are_gone_and_one_at_some_does_not(
+    fake: FakeCluster, cluster: BlockingCluster
+) -> None:
+    def only(*names: str) -> Script:
+        def answer(_: Message) -> Message:
+            response = fake.metadata()
+            (row,) = response.topics
+            response.topics = [row.replace(name=name) for name in names]
+            return response
+
+        return answer
+
+    fake.scripts[ApiKey.METADATA] = [only("a", "b"), only("c"), only("a")]
+    assert cluster.all_topics() == {"a": [0], "b": [0]}
+    asked = len(fake.asked(ApiKey.METADATA))
+    cluster.leader_of("b", 0)
+    assert len(fake.asked(ApiKey.METADATA)) == asked, "all have been looked up"
+    assert cluster.partitions_there(["c"]) == {"c": [0]}
+    assert set(cluster.metadata.topics) == {"a", "b", "c"}
+    assert cluster.all_topics() == {"a": [0]}
+    assert set(cluster.metadata.topics) == {"a"}

@@ -81,7 +81,7 @@ def test_what_is_no_partitioner_is_refused(name: str) -> None:
 
 def test_a_round_robin_takes_turns_by_topic_among_those_that_have_a_leader() -> None:
     rows = [
-        MetadataResponsePartition(partition_index=number, leader_id=leader) for number, leader in enumerate((1, -1, 1))
+        MetadataResponsePartition(partition_index=number, leader_id=leader) for number, leader in enumerate((0, -1, 1))
     ]
     topics = [MetadataResponseTopic(name=name, partitions=rows) for name in ("t", "u")]
     topics.append(MetadataResponseTopic(name="none", partitions=[rows[1]]))

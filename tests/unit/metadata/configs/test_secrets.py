@@ -7,9 +7,10 @@ import pytest
 from penstock.metadata.configs.broker import BROKER_CONFIGS
 from penstock.metadata.configs.definitions import ConfigError, parse_value
 from penstock.metadata.configs.resources import check_change, check_settings, definition_of, is_sensitive
-from penstock.metadata.configs.secrets import SECRET_FIELDS
-from penstock.metadata.records import MetadataRecord
+from penstock.metadata.configs.secrets import SECRET_FIELDS, secret_fields
+from penstock.metadata.records import ConfigRecord, MetadataRecord, TopicRecord
 from penstock.metadata.resources import ConfigResource, ResourceType
+from penstock.metadata.security_records import UserScramCredentialRecord
 
 NO_SECRET = {
     ("DelegationTokenRecord", "token_id"): "its name; what is secret is made of it and of the brokers' own key",
@@ -31,6 +32,14 @@ def test_what_looks_like_a_secret_is_one_or_has_a_reason() -> None:
     found = list(suspects())
     assert {(record.__name__, name) for record, name in found if record not in SECRET_FIELDS} == set(NO_SECRET)
     assert {record for record, _ in found} >= set(SECRET_FIELDS)
+
+
+def test_which_fields_of_a_record_are_secret() -> None:
+    sensitive = ConfigRecord(resource_type=4, resource_name="", name="ssl.keystore.password", value="x")
+    assert secret_fields(sensitive) == ("value",)
+    assert secret_fields(sensitive.replace(name="log.retention.ms")) == ()
+    assert secret_fields(UserScramCredentialRecord()) == ("salt", "stored_key", "server_key")
+    assert secret_fields(TopicRecord()) == ()
 
 
 SECRET = "sesame-open"

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -86,3 +87,63 @@ async def test_hosts_stand_beside_each_other(tmp_path: Path) -> None:
     assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     await coordinators.stop()
     partition.log.close()
+
+
+class NotingHost:
+    """Notes what it is told."""
+
+    def __init__(self, topic_name: str, key_type: int) -> None:
+        self.topic_name, self.key_type = topic_name, key_type
+        self.told: list[object] = []
+
+    def start(self) -> None:
+        self.told.append("start")
+
+    def on_metadata(self, records: object) -> None:
+        self.told.append(records)
+
+    def on_new_image(self) -> None:
+        self.told.append("new image")
+
+    def follow(self) -> None:
+        self.told.append("follow")
+
+    async def stop(self) -> None:
+        self.told.append("stop")
+
+    async def before_departure(self, partition: object) -> None:
+        self.told.append(("before", partition))
+
+    def departure_from(self, partition: object, connect: object) -> object:
+        self.told.append(("departure", partition, connect))
+        return "departure"
+
+
+class Place:
+    """As much of a partition as is looked at here."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+
+
+async def test_every_host_is_told_and_a_partition_is_a_matter_of_its_own() -> None:
+    hosts: Any = NotingHost("a", 0), NotingHost("b", 1)
+    coordinators = Coordinators(*hosts)
+    coordinators.start()
+    coordinators.on_metadata([])
+    coordinators.on_new_image()
+    coordinators.follow()
+    place, other, connect = cast("Any", Place("b")), cast("Any", Place("c")), cast("Any", object())
+    await coordinators.before_departure(place)
+    await coordinators.before_departure(other)
+    departure: object = coordinators.departure_from(place, connect)
+    assert (departure, coordinators.departure_from(other, connect)) == ("departure", None)
+    await coordinators.stop()
+    assert hosts[0].told == ["start", [], "new image", "follow", "stop"]
+    assert hosts[1].told == [
+        *hosts[0].told[:-1],
+        ("before", place),
+        ("departure", place, connect),
+        "stop",
+    ]
+    assert [coordinators.for_keys(it) for it in (0, 1, 2)] == [*hosts, None]

@@ -1,5 +1,6 @@
 """A small machine on a partition: how its records are read, and what becomes of a write that the log does not take."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,11 @@ from tests.unit.log.transactions import ended, written
 from tests.unit.node.group_node import GroupNode
 from tests.unit.node.idle_groups import no_errands
 
-from penstock.coordinator.effects import Append, Calculation, Cut, Errand
+from penstock.coordinator.effects import Append, Calculation, Cut, Errand, Reply
+from penstock.coordinator.timers import Timer
 from penstock.log.validation import AppendOrigin
 from penstock.metadata.image import ClusterImage, PartitionImage
-from penstock.node.coordinators.hosted import Hosted, Parked
+from penstock.node.coordinators.hosted import ANSWERS_AT_ONCE, Hosted, Parked
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.compression import Compression
@@ -120,3 +122,100 @@ async def test_a_log_that_is_cut_keeps_what_was_written_anew(tmp_path: Path) -> 
     assert (partition.log.log_start_offset, partition.log.log_end_offset) == (before, before + 2)
     again = await served(partition, Tally())
     assert again.machine.counts.of == {"a": 1, "b": 1}
+
+
+def with_follower(partition: Partition) -> IsrPartition:
+    """Broker 2 is in sync as well, so that nothing is committed that it has not fetched."""
+    assert isinstance(partition, IsrPartition)
+    partition.obey(1, PartitionImage(1, partition.leader_epoch, 9, (1, 2), (1, 2)), 0)
+    return partition
+
+
+async def test_a_write_is_answered_when_it_is_committed_and_no_sooner(tmp_path: Path) -> None:
+    partition = await led(tmp_path)
+    hosted = await served(partition, Tally())
+    replica = with_follower(partition)
+    first, second = (hosted.ask(hosted.machine.add, name, 1) for name in "ab")
+    gone = hosted.ask(hosted.machine.add, "c", 1)
+    assert all(isinstance(it, asyncio.Future) for it in (first, second, gone))
+    gone.cancel()
+    replica.on_fetched(2, 0, 9, 0)
+    assert not first.done()
+    replica.on_fetched(2, 1, 9, 0)
+    assert (first.result(), second.done()) == (1, False)
+    replica.on_fetched(2, 3, 9, 0)
+    assert second.result() == 1
+    assert not hosted._under_way
+    later = hosted.ask(hosted.machine.add, "a", 1)
+    hosted.resign()
+    assert later.result() is ErrorCode.NOT_COORDINATOR
+    assert not hosted.is_serving
+    replica.on_fetched(2, 4, 9, 0)
+
+
+@pytest.mark.parametrize(("committed", "asked", "begins"), [(2, 1, 1), (2, 2, 2), (2, 3, 2), (0, 3, 0)])
+async def test_a_log_is_cut_no_further_than_it_is_committed(
+    tmp_path: Path, committed: int, asked: int, begins: int
+) -> None:
+    partition = await led(tmp_path)
+    hosted = await served(partition, Tally())
+    replica = with_follower(partition)
+    for name in "abc":
+        hosted.ask(hosted.machine.add, name, 1)
+    replica.on_fetched(2, committed, 9, 0)
+    hosted.run([Cut(asked)])
+    assert partition.log.log_start_offset == begins
+    hosted.resign()
+
+
+async def test_the_alarm_is_set_while_it_serves_and_time_passes(tmp_path: Path) -> None:
+    partition = await led(tmp_path)
+    hosted = Hosted(partition, Tally(), lambda: 0, Compression.NONE, no_errands(ClusterImage()))
+    hosted.machine.agenda.timers.set(Timer(lambda now_ms: None), 5_000)
+    hosted.run([])
+    assert not hosted._alarm.is_set, "it does not serve yet"
+    await hosted.read()
+    await hosted.take_over()
+    assert hosted._alarm.is_set
+    hosted.pause()
+    assert (hosted.is_paused, hosted._alarm.is_set) == (True, False)
+    hosted.run([])
+    assert not hosted._alarm.is_set
+    hosted.go_on()
+    assert (hosted.is_paused, hosted._alarm.is_set) == (False, True)
+    hosted.resign()
+    assert not hosted._alarm.is_set
+
+
+async def test_it_serves_when_what_it_read_is_committed(tmp_path: Path) -> None:
+    partition = await led(tmp_path)
+    replica = with_follower(partition)
+    write(partition, (b"a", b"1"), (b"b", b"2"), compression=Compression.NONE)
+    hosted = Hosted(partition, Tally(), lambda: 0, Compression.NONE, no_errands(ClusterImage()))
+    await hosted.read()
+    taking_over = asyncio.ensure_future(hosted.take_over())
+    await asyncio.sleep(0)
+    assert not hosted.is_serving
+    replica.on_fetched(2, 2, 9, 0)
+    await taking_over
+    assert hosted.is_serving
+    hosted.resign()
+    for one in (hosted, Hosted(partition, Tally(), lambda: 0, Compression.NONE, no_errands(ClusterImage()))):
+        one.resign()
+        await one.take_over()
+        assert not one.is_serving
+
+
+async def test_very_many_answers_leave_in_their_order_some_in_each_turn_of_the_loop(tmp_path: Path) -> None:
+    hosted = await served(await led(tmp_path), Tally())
+    parked = [Parked() for _ in range(3 * ANSWERS_AT_ONCE)]
+    hosted.run([Reply(one, number) for number, one in enumerate(parked)])
+    assert [one.response for one in parked[:ANSWERS_AT_ONCE]] == list(range(ANSWERS_AT_ONCE))
+    later = hosted.ask(hosted.machine.add, "a", 1)
+    answered: list[int] = []
+    while len(answered) < 3:
+        answered.append(sum(isinstance(one.response, int) for one in parked) // ANSWERS_AT_ONCE)
+        assert not later.done()
+        await asyncio.sleep(0)
+    assert answered == [1, 2, 3]
+    assert await later == 1

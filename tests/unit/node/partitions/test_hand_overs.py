@@ -4,13 +4,14 @@ disk is full what it cannot write."""
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 from tests.unit.node.contexts import broker_context
 from tests.unit.node.on_disk import NODE_ID, Node, node_on
 
+from penstock.leadership.transfer import Answer
 from penstock.log.disk import Disk, OpenFile
 from penstock.metadata.records import (
     BrokerRegistrationChangeRecord,
@@ -171,6 +172,29 @@ def test_what_cannot_be_written_goes_to_a_replica_in_sync(node: Node, monkeypatc
     assert len(asked.requests) == 1, "until another append is refused"
 
 
+def test_who_hands_over_looks_at_once_when_something_cannot_be_written(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SOON_S", 0)
+    monkeypatch.setattr(module, "PAUSE_S", 1_000_000)
+    asked = Asked(node)
+    partition = node.partition("copied", 0)
+    partition.log.health.is_full = True
+
+    async def scene() -> None:
+        asked.hand_overs.start()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not asked.requests
+        asked.hand_overs.on_unwritable(partition)
+        while not asked.requests:
+            await asyncio.sleep(0)
+        await asked.hand_overs.stop()
+
+    asyncio.run(scene())
+    assert asked.handed == {0: 2}
+
+
 def test_a_directory_has_room_when_it_had_some_for_a_while(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     health = node.directories.roots.for_data[0].health
     asked, free = Asked(node), 0
@@ -187,3 +211,94 @@ def test_a_directory_has_room_when_it_had_some_for_a_while(node: Node, monkeypat
     free += 1
     give_up(asked)
     assert not health.is_full
+
+
+# what may be handed over, and what the controller says to it
+
+
+@pytest.mark.parametrize(
+    ("epoch", "successor", "change", "can"),
+    [
+        (0, 2, None, True),
+        (0, 3, None, True),
+        (1, 2, None, False),
+        (0, NODE_ID, None, False),
+        (0, 9, None, False),
+        (0, 2, {"isr": [NODE_ID, 3]}, False),
+        (0, 2, {"leader": 2}, False),
+        (1, 3, {"leader": NODE_ID}, True),
+    ],
+)
+def test_only_who_is_in_sync_gets_what_is_led_in_that_epoch(
+    node: Node, epoch: int, successor: int, change: dict[str, Any] | None, can: bool
+) -> None:
+    if change is not None:
+        node.commit(PartitionChangeRecord(partition_id=0, topic_id=ID, **change))
+    hand_overs, partition = Asked(node).hand_overs, node.partition("copied", 0)
+    assert hand_overs._can(partition, epoch, successor) is can
+    partition.hand_over = cast("Any", object())
+    assert not hand_overs._can(partition, epoch, successor), "it is handed over already"
+
+
+@pytest.mark.parametrize(
+    ("code", "answer"),
+    [
+        (ErrorCode.NONE, Answer.MADE),
+        *((code, Answer.UNKNOWN) for code in module.NOBODY_KNOWS),
+        *((code, Answer.CHANGED) for code in module.ELSEWHERE),
+        (ErrorCode.INVALID_REQUEST, Answer.REFUSED),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, Answer.REFUSED),
+    ],
+)
+@pytest.mark.parametrize("is_raised", [True, False])
+def test_what_the_answer_of_the_controller_means(node: Node, code: ErrorCode, answer: Answer, is_raised: bool) -> None:
+    asked = Asked(node)
+
+    def submit(request: Any, answer: Any, **_: Any) -> asyncio.Future[Any]:
+        asked.requests.append(request)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if is_raised and code:
+            future.set_exception(KafkaError(code))
+        else:
+            future.set_result(HandOverLeaderResponse(error_code=code))
+        return future
+
+    asked.submit = submit  # type: ignore[method-assign]
+    partition = node.partition("copied", 1)
+    assert asyncio.run(asked.hand_overs._asked(partition, 4, 3, True, 7)) is answer
+    (request,) = asked.requests
+    assert (request.topic_id, request.partition, request.successor) == (ID, 1, 3)
+    assert (request.leader_epoch, request.partition_epoch, request.has_no_room) == (4, 7, True)
+    assert (request.broker_id, request.is_stopping) == (NODE_ID, False)
+
+
+@pytest.mark.parametrize(
+    ("told", "handed"),
+    [
+        ({"partition": 1, "successor": 3}, {1: 3}),
+        ({"partition": 1, "successor": -1}, {}),
+        ({"partition": 7, "successor": 3}, {}),
+        ({"partition": 1, "successor": 3, "leader_epoch": 9}, {}),
+        ({"partition": 1, "successor": 3, "topic_id": UUID(int=9)}, {}),
+    ],
+)
+def test_what_the_controller_names_is_handed_over(node: Node, told: dict[str, Any], handed: dict[int, int]) -> None:
+    asked = Asked(node)
+    submit = asked.submit
+
+    def first(request: Any, answer: Any, **how: Any) -> asyncio.Future[Any]:
+        if request.successor >= 0:
+            return submit(request, answer, **how)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        future.set_result(HandOverLeaderResponse(topic_id=ID, leader_epoch=0).replace(**told))
+        return future
+
+    asked.submit = first  # type: ignore[method-assign]
+
+    async def scene() -> bool:
+        was_tried = await asked.hand_overs._hand_over()
+        await asked.hand_overs.stop()
+        return was_tried
+
+    assert asyncio.run(scene()) is bool(handed)
+    assert asked.handed == handed

@@ -10,12 +10,13 @@ from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node
 
 from penstock.metadata.records import (
     BrokerRegistrationChangeRecord,
+    MetadataRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
     TopicRecord,
 )
-from penstock.node.partitions.in_sync_replicas import InSyncReplicas
+from penstock.node.partitions.in_sync_replicas import SETTLED, InSyncReplicas
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.alter_partition import (
@@ -229,3 +230,70 @@ async def test_a_follower_that_has_everything_comes_in_when_its_broker_is_let_in
     led.commit(BrokerRegistrationChangeRecord(broker_id=THIRD, broker_epoch=OTHER_EPOCH + 1, fenced=-1))
     fetch(session_id, 2)
     assert led.proposed == (NODE_ID, THIRD)
+
+
+@pytest.mark.parametrize("epoch", [-1, 0, 1])
+@pytest.mark.parametrize(
+    "code",
+    [
+        *SETTLED,
+        ErrorCode.INELIGIBLE_REPLICA,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.STALE_BROKER_EPOCH,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    ],
+)
+async def test_what_each_answer_to_a_proposal_means(led: Led, code: ErrorCode, epoch: int) -> None:
+    """The partition epoch is 0: an answer without a change names it."""
+    led.fetch(OTHER)
+    partition, wanted = led.in_sync._proposed.pop((TOPIC_ID, 0))
+    is_refused = code is ErrorCode.INELIGIBLE_REPLICA or (code is ErrorCode.NONE and epoch == 0)
+    is_certain = is_refused or code in SETTLED
+    assert led.in_sync._answered(partition, wanted, code, epoch) is is_certain
+    assert led.proposed == (None if is_refused else (NODE_ID, OTHER))
+    assert bool(led.in_sync._proposed) is not is_certain, "it is asked again"
+    for old in (wanted.replace(leader_epoch=9), wanted.replace(partition_epoch=9), wanted.replace(isr=(NODE_ID,))):
+        led.in_sync._proposed.clear()
+        before = led.proposed
+        assert led.in_sync._answered(partition, old, code, epoch), "the metadata have told more meanwhile"
+        assert (led.proposed, led.in_sync._proposed) == (before, {})
+
+
+FENCED = BrokerRegistrationChangeRecord(broker_id=OTHER, broker_epoch=OTHER_EPOCH, fenced=1)
+GOING = BrokerRegistrationChangeRecord(broker_id=OTHER, broker_epoch=OTHER_EPOCH, in_controlled_shutdown=1)
+BACK = RegisterBrokerRecord(broker_id=OTHER, broker_epoch=OTHER_EPOCH + 2, fenced=False)
+OTHER_LEADS = PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=OTHER, isr=[NODE_ID, OTHER])
+IN_SYNC = PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=[NODE_ID, OTHER])
+
+
+@pytest.mark.parametrize(
+    ("record", "later_ms", "comes"),
+    [
+        (None, 0, True),
+        (None, 1, True),
+        (None, 2, False),
+        (FENCED, 0, False),
+        (GOING, 0, False),
+        (BACK, 0, False),
+        (IN_SYNC, 0, False),
+        (OTHER_LEADS, 0, False),
+    ],
+)
+async def test_a_follower_that_keeps_up_is_waited_for_as_long_as_it_may_come_in(
+    led: Led, record: MetadataRecord | None, later_ms: int, comes: bool
+) -> None:
+    led.produce(b"a")
+    led.orders.on_fetched(OTHER, 0, OTHER_EPOCH, led.now_ms)
+    leader = led.orders.leader
+    assert leader is not None
+    leader.followers[OTHER].last_caught_up_ms = led.now_ms
+    led.orders.on_fetched(OTHER, 0, OTHER_EPOCH, led.now_ms)
+    assert (leader.joining, led.proposed) == ((OTHER,), None)
+    if record is not None:
+        led.commit(record)
+    led.now_ms += later_ms
+    led.in_sync.look_at_joining()
+    assert leader.joining == ((OTHER,) if comes or record is OTHER_LEADS else ())
+    led.in_sync.look_at_joining()
+    assert bool(led.in_sync._joining) is comes

@@ -81,6 +81,7 @@ class Followed:
         self.partition: IsrPartition = node.partition()
         self.obey(4)
         self.leader = Leader()
+        self.address = ADDRESS
         self.fetcher = ReplicaFetcher(
             LEADER,
             Follower(
@@ -89,7 +90,7 @@ class Followed:
                 lease=node.context.lease,
                 config=node.broker.config,
                 settings=ClientSettings(now_ms=lambda: self.now_ms),
-                address_of=lambda _: ADDRESS,
+                address_of=lambda _: self.address,
             ),
         )
         self.fetcher._link = Link(self._connect)
@@ -230,6 +231,26 @@ async def test_very_much_is_appended_in_several_turns(followed: Followed, monkey
     assert [one.log.log_end_offset for one in (followed.partition, other)] == [1, 1]
 
 
+async def test_a_session_belongs_to_one_connection(followed: Followed) -> None:
+    def session() -> tuple[int, int]:
+        return followed.leader.asked[-1].session_id, followed.leader.asked[-1].session_epoch
+
+    assert session() == (0, 0)
+    await followed.take(batch(b"a"))
+    assert session() == (7, 1)
+    await followed.take(error=ErrorCode.OFFSET_OUT_OF_RANGE)
+    await followed.asked(3)
+    assert session() == (7, 2), "over the same connection it goes on"
+    elsewhere = Address("elsewhere", 9092)
+    followed.leader = Leader()
+    followed.leader.address = followed.address = elsewhere
+    (response,) = encode_fetch_response([], 17, 5, session_id=7)
+    assert isinstance(response, bytes)
+    followed.fetcher.take(memoryview(response)[4:])
+    await followed.asked(1)
+    assert session() == (7, 0), "it takes the place of the other one"
+
+
 async def test_a_leader_that_does_not_answer_in_time_is_asked_no_longer(tmp_path: Path) -> None:
     followed = Followed(tmp_path, {"replica.socket.timeout.ms": "1"})
     await followed.asked(1)
@@ -321,6 +342,7 @@ async def test_a_replica_in_sync_is_not_held_back_where_a_new_leader_has_told_no
     followed.obey(5)
     followed.fetcher.follow(followed.partition)
     assert fetches(followed)
+    assert not followed.fetcher._resting, "not even for a moment"
     followed.obey(6, is_in_sync=False)
     followed.fetcher.follow(followed.partition)
     assert not fetches(followed)

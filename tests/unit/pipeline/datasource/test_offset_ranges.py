@@ -3,6 +3,7 @@ from uuid import UUID
 import pytest
 
 from penstock.pipeline.datasource.offset_ranges import (
+    OFFSETS_WORTH_A_TASK,
     SMALL_OFFSETS,
     TASKS_UNSHARED,
     OffsetRange,
@@ -69,12 +70,17 @@ def test_many_small_ranges_share_tasks_and_each_is_read_once() -> None:
 
 
 def test_few_ranges_and_large_ones_have_a_task_each() -> None:
-    few = small_ranges(TASKS_UNSHARED)
+    few = small_ranges(TASKS_UNSHARED, OFFSETS_WORTH_A_TASK)
     assert pack_ranges(few, None, None) == [(whole,) for whole in few]
     large = small_ranges(100, SMALL_OFFSETS)
     assert pack_ranges(large, None, None) == [(whole,) for whole in large]
     mixed = [*large[:40], *(OffsetRange("b", partition, 5, 9) for partition in range(20))]
     assert [len(task) for task in pack_ranges(mixed, None, None)] == [1] * 40 + [20]
+
+
+@pytest.mark.parametrize(("size", "tasks"), [(1, 1), (21, 1), (22, 2), (OFFSETS_WORTH_A_TASK, 12), (9_999, 12)])
+def test_ranges_that_are_worth_no_task_share_one(size: int, tasks: int) -> None:
+    assert len(pack_ranges(small_ranges(12, size), None, None)) == tasks
 
 
 @pytest.mark.parametrize(("min_partitions", "max_per_task", "tasks"), [(50, None, 50), (None, 4, 50), (None, 1, 200)])

@@ -63,7 +63,6 @@ def is_alive(pid: int) -> bool:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that is busy with other things may take long over what takes no time."""
-    monkeypatch.setattr(child_module, "STOP_S", LIMIT_S)
     monkeypatch.setattr(child_module, "LAST_LINES_S", LIMIT_S)
 
 
@@ -120,6 +119,37 @@ async def test_what_belongs_to_others_is_killed_at_once() -> None:
     await stubborn.child.stop()
     assert not stubborn.child.is_alive
     await until(lambda: not is_alive(grandchild))
+
+
+SLOW = """
+import signal, sys
+signal.signal(signal.SIGTERM, lambda *_: print("draining", flush=True))
+print("begun", flush=True)
+signal.pause()
+signal.pause()
+"""
+
+
+async def test_one_that_ends_slowly_is_told_that_it_may_go_on_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Running(SLOW)
+    await until(lambda: slow.lines == ["begun"])
+    slow.until_s = time.monotonic() + MARGIN_S + LIMIT_S
+    told: list[float] = []
+    renew = slow.child.renew
+
+    def noted() -> None:
+        slow.until_s += 1
+        renew()
+        told.append(slow.until_s)
+
+    monkeypatch.setattr(slow.child, "renew", noted)
+    stopping = asyncio.create_task(slow.child.stop())
+    await until(lambda: slow.lines == ["begun", "draining"] and len(told) > 1)
+    assert slow.child.is_alive
+    stopping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopping
+    assert not slow.child.is_alive
 
 
 async def test_its_exit_code_and_last_words_are_known() -> None:

@@ -9,6 +9,7 @@ from penstock.protocol.requests.own_apis import (
     ResignControllerRequest,
     ResignControllerResponse,
 )
+from penstock.protocol.schema import parse_versions
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
@@ -58,6 +59,28 @@ def test_headers_of_responses() -> None:
 )
 def test_only_stable_versions(key: int, oldest: int, newest: int) -> None:
     assert api_of(key).versions == range(oldest, newest + 1)
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
+def test_what_the_table_says_of_an_api_its_classes_say_too(key: AnyApiKey) -> None:
+    api = api_of(key)
+    for cls in (api.request_class, api.response_class):
+        flexible = parse_versions(cls.__flexible__)
+        assert [is_flexible(key, version) for version in api.versions] == [it in flexible for it in api.versions]
+    assert not is_flexible(key, api.flexible_from - 1)
+    if isinstance(key, OwnApiKey):
+        assert api.versions == api.request_class.version_range() == api.response_class.version_range()
+    headers = [api.response_header_version(version) for version in api.versions]
+    expected = [int(is_flexible(key, version) and key is not ApiKey.API_VERSIONS) for version in api.versions]
+    assert headers == expected
+
+
+@pytest.mark.parametrize(
+    ("served", "newest", "agreed"),
+    [((3, 3), None, 3), ((4, 4), 3, None), ((0, 12), 13, 12), ((13, 13), 13, 13), ((0, 99), 99, 13), ((0, 0), 0, 0)],
+)
+def test_versions_agree_at_the_edges(served: tuple[int, int], newest: int | None, agreed: int | None) -> None:
+    assert api_of(ApiKey.METADATA).agreed_version(served, newest) == agreed
 
 
 def test_an_unknown_key() -> None:

@@ -245,6 +245,8 @@ class ClassicGroup(Group):
         """The vote: of the protocols that all support, the one that most members name first; None without members."""
         size = len(self.members)
         candidates = dict.fromkeys(name for name, count in self.support.items() if count == size)
+        if len(candidates) == 1:
+            return next(iter(candidates))
         votes: dict[str, int] = {}
         for member in self.members.values():
             choice = member.vote(candidates)

@@ -1,10 +1,18 @@
 """Why a group rebalanced: a short memory of its last rebalances, for people."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 ALSO_LENGTH: Final = 8
 """How many further causes a rebalance remembers."""
+NAMED: Final = 8
+
+
+def named(member_ids: Sequence[str]) -> str:
+    """A line names a few of very many."""
+    more = [f"{len(member_ids) - NAMED:,} more"] if len(member_ids) > NAMED else []
+    return ", ".join([*member_ids[:NAMED], *more])
 
 
 @dataclass(slots=True)
@@ -39,6 +47,6 @@ class Rebalance:
             result = self.outcome
         else:
             result = f"{self.outcome} after {self.length_ms} ms"
-        removed = f"; removed as too late: {', '.join(self.removed)}" if self.removed else ""
+        removed = f"; removed as too late: {named(self.removed)}" if self.removed else ""
         line = f"{result}: {'; '.join([self.cause, *self.also])}{removed}"
         return line if line.isprintable() else "".join(c if c.isprintable() else "?" for c in line)

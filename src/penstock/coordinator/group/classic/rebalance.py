@@ -12,15 +12,19 @@
 | no heartbeat for a session timeout | any | the member goes; as above |
 
 Static members (KIP-345) do not go as laggards: they have their session timeout to come back.
+
+Where thousands go, or are told, that is done for some at a time; the others follow by the group's timers.
 """
 
+from collections import deque
 from functools import partial
+from itertools import islice
 from typing import Final
 
 from penstock.coordinator.effects import Token
 from penstock.coordinator.group.classic.answers import join_error, sync_error
 from penstock.coordinator.group.classic.group import ClassicGroup, GroupState
-from penstock.coordinator.group.classic.history import ALSO_LENGTH, Rebalance
+from penstock.coordinator.group.classic.history import ALSO_LENGTH, Rebalance, named
 from penstock.coordinator.group.classic.member import Member
 from penstock.coordinator.group.records import GroupRecord
 from penstock.coordinator.group.table import GroupTable
@@ -30,6 +34,8 @@ from penstock.protocol.messages.join_group import JoinGroupResponse
 
 SENT_ON_MS: Final = 1_000
 """How long at least what was parked with another coordinator has to come."""
+SLICE_MS: Final = 1
+"""Between some of very many members and the next ones."""
 
 # -- phases -----------------------------------------------------------------------------------------------------------
 
@@ -120,10 +126,14 @@ def _complete_join(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
     assert group.rebalance is not None
     _stop_timers(group)
     group.initial_delay = False
-    laggards = [m for m in group.members.values() if m.join_token is None and m.instance_id is None]
+    absent = (m for m in group.members.values() if m.join_token is None and m.instance_id is None)
+    laggards = list(islice(absent, table.settings.members_at_once))
     for member in laggards:
         group.rebalance.removed.append(member.member_id)
         drop_member(table, group, member)
+    if len(laggards) == table.settings.members_at_once:
+        group.join_timer = table.start_timer(_complete_join, now_ms + SLICE_MS, table, group)
+        return
     if group.members and not group.elect_joined_leader():
         _wait_for_joins(table, group, now_ms)  # Only static members are left: their sessions end this wait.
         return
@@ -133,11 +143,23 @@ def _complete_join(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
         # Should this write fail, the log keeps the last generation, whose members expire after a restart.
         append_group(table, group, None, nothing, now_ms)
         return
-    for member in group.members.values():
-        group.unsynced[member.member_id] = None
-        answer_join(table, group, member, join_answer(group, member), now_ms)
-        member.touch(table.timers, now_ms)  # Also a static one that has not rejoined.
+    group.unsynced = dict.fromkeys(group.members)
     _wait_for_syncs(table, group, now_ms)
+    _answer_joins(table, group, deque((one, one.join_token) for one in group.members.values()), now_ms)
+
+
+def _answer_joins(
+    table: GroupTable, group: ClassicGroup, joined: deque[tuple[Member, Token | None]], now_ms: int
+) -> None:
+    """Of a large group some at a time. If it rebalances meanwhile, the others have joined that already."""
+    for _ in range(min(len(joined), table.settings.members_at_once)):
+        member, token = joined.popleft()
+        if token is not None and member.join_token is token:
+            answer_join(table, group, member, join_answer(group, member), now_ms)
+        elif group.members.get(member.member_id) is member:
+            member.touch(table.timers, now_ms)  # a static one that has not rejoined
+    if joined:
+        group.join_timer = table.start_timer(_answer_joins, now_ms + SLICE_MS, table, group, joined)
 
 
 def _wait_for_syncs(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
@@ -147,13 +169,22 @@ def _wait_for_syncs(table: GroupTable, group: ClassicGroup, now_ms: int) -> None
 
 def _pending_sync_expired(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
     """Members that joined and then never asked for their assignment are gone."""
-    absent = [group.members[member_id] for member_id in group.unsynced]
-    if not absent or group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
-        return
-    names = ", ".join(member.member_id for member in absent)
-    for member in absent:
-        drop_member(table, group, member)
-    begin(table, group, f"{names} did not ask for an assignment within the rebalance timeout", now_ms)
+    absent = list(group.unsynced)
+    if absent and group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+        begin(table, group, f"{named(absent)} did not ask for an assignment within the rebalance timeout", now_ms)
+        _drop_unsynced(table, group, now_ms)
+
+
+def _drop_unsynced(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
+    """Some at a time; one that has joined the rebalance that this has begun stays."""
+    for member_id in list(islice(group.unsynced, table.settings.members_at_once)):
+        del group.unsynced[member_id]
+        if group.members[member_id].join_token is None:
+            drop_member(table, group, group.members[member_id])
+    if group.unsynced:
+        group.sync_timer = table.start_timer(_drop_unsynced, now_ms + SLICE_MS, table, group)
+    else:
+        go_on(table, group, now_ms)
 
 
 def _stop_timers(group: ClassicGroup) -> None:

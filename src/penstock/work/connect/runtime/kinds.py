@@ -30,6 +30,13 @@ def _check_pattern(text: str) -> None:
 
 
 RESTARTS: Final = ConfigKey("task.restarts.max", "int", 5, "How often a task that fails is started again.", least=0)
+SHUTDOWN: Final = ConfigKey(
+    "task.shutdown.graceful.timeout.ms",
+    "long",
+    None,
+    "How long a task may take to end, not as the worker says.",
+    least=0,
+)
 RELOAD: Final = ConfigKey(
     "config.action.reload",
     default="restart",
@@ -53,6 +60,7 @@ KEYS: Final = (
     ConfigKey("transforms", "list", (), "The transforms that records go through, by names of one's own."),
     ConfigKey("predicates", "list", (), "What says to which records a transform applies, by names of one's own."),
     RESTARTS,
+    SHUTDOWN,
     RELOAD,
     *errors.KEYS,
 )

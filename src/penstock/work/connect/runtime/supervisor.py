@@ -90,7 +90,7 @@ class Supervisor(ABC, Generic[Running]):
         """Of the plugin, when that is known."""
         self.is_fenced = False
         self._name = name
-        self._patience_s = patience_s
+        self.patience_s = patience_s
         self._restarts = 0
         self._failures: deque[str] = deque(maxlen=KEPT_FAILURES)
         self._wanted: Goal | None = None
@@ -147,7 +147,7 @@ class Supervisor(ABC, Generic[Running]):
         if self._life is not None:
             self._stopping.set()
             self._life.cancel()
-            await asyncio.wait([self._life], timeout=self._patience_s)
+            await asyncio.wait([self._life], timeout=self.patience_s)
 
     async def _supervise(self) -> None:
         while True:
@@ -177,7 +177,7 @@ class Supervisor(ABC, Generic[Running]):
             return
         self.current = None
         self._stopping.set()
-        done, _ = await asyncio.wait([self._life], timeout=self._patience_s)
+        done, _ = await asyncio.wait([self._life], timeout=self.patience_s)
         if not done:
             logger.warning("%s did not end in time, and is left behind", self._name)
             self._life.cancel()

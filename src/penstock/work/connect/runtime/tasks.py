@@ -13,7 +13,7 @@ from penstock.work.connect.metrics import Metric
 from penstock.work.connect.plugins import PluginError, version_of
 from penstock.work.connect.providers import Resolved
 from penstock.work.connect.runtime.config_state import ConfigState
-from penstock.work.connect.runtime.kinds import KEYS, kind_of
+from penstock.work.connect.runtime.kinds import KEYS, SHUTDOWN, kind_of
 from penstock.work.connect.runtime.records import TASK, TaskId, parse_task
 from penstock.work.connect.runtime.running_tasks import (
     Environment,
@@ -77,6 +77,8 @@ class TaskSupervisor(Supervisor[RunningTask]):
         )
         kind = kind_of(config)
         self.version = version_of(kind)
+        patience_ms = setting.errors[SHUTDOWN.name]
+        self.patience_s = self._environment.shutdown_timeout_s if patience_ms is None else patience_ms / 1000
         task = kind.task_class()
         if isinstance(task, SourceTask):
             return RunningSource(setting, task, self, attempt)

@@ -17,6 +17,7 @@ from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupReq
 from penstock.protocol.work import PROTOCOL_TYPE
 
 MEMBERS = 2000
+AT_ONCE = GroupSettings().members_at_once
 
 
 def join_request(protocol_type: str = "consumer", rebalance_timeout_ms: int = 500_000) -> JoinGroupRequest:
@@ -35,7 +36,7 @@ def joined_shard(request: JoinGroupRequest | None = None) -> tuple[GroupShard, l
     request = request or join_request()
     for number in range(MEMBERS):
         assert shard.join(number, request, Caller("c", "/h", 3), 0) == []
-    effects = shard.wake(0)
+    effects = woken(shard, 0)
     answers = [effect.response for effect in effects if isinstance(effect, Reply)]
     beats = [
         HeartbeatRequest(group_id="crowd", member_id=answer.member_id, generation_id=1)
@@ -46,24 +47,34 @@ def joined_shard(request: JoinGroupRequest | None = None) -> tuple[GroupShard, l
     return shard, beats
 
 
+def woken(shard: GroupShard, now_ms: int) -> list[Effect]:
+    """All that is due then, and what follows from it within moments."""
+    effects: list[Effect] = []
+    while (due_ms := shard.next_deadline_ms()) is not None and due_ms <= now_ms + 100:
+        now_ms = max(now_ms, due_ms)
+        some = shard.wake(now_ms)
+        assert len(some) <= AT_ONCE + 2
+        effects += some
+    return effects
+
+
 def test_heartbeats_leave_the_heap_as_it_is() -> None:
     shard, beats = joined_shard()
     heap = shard._table.timers._heap
-    shard.wake(0)
     before = len(heap)
-    for now_ms in range(0, 60_000, 3000):
+    for now_ms in range(3000, 60_000, 3000):
         assert all(shard.heartbeat(beat, now_ms) is ErrorCode.NONE for beat in beats)
-        assert shard.wake(now_ms) == []
+        assert woken(shard, now_ms) == []
         assert len(heap) <= before
 
 
 def test_half_of_them_fall_silent_in_one_rebalance() -> None:
     shard, beats = joined_shard()
     effects: list[Effect] = []
-    for now_ms in range(0, 15_001, 3000):
+    for now_ms in range(3000, 15_001, 3000):
         for beat in beats[::2]:
             shard.heartbeat(beat, now_ms)
-        effects += shard.wake(now_ms)
+        effects += woken(shard, now_ms)
     (group,) = shard.classic_groups()
     assert sorted(group.members) == sorted(beat.member_id for beat in beats[::2])
     assert not [effect for effect in effects if isinstance(effect, Append)]
@@ -86,9 +97,63 @@ def test_that_all_stay_away_costs_no_look_at_all_for_each_of_them(protocol_type:
     before = sys.gettrace()
     sys.settrace(count)
     try:
-        shard.wake(5_001)
+        woken(shard, 5_001)
     finally:
         sys.settrace(before)
     (group,) = shard.classic_groups()
     assert (group.generation, len(group.members), group.leader_id) == (2, 1, next(iter(group.members)))
     assert lines < 200 * MEMBERS
+
+
+def test_a_large_generation_is_told_some_at_a_time_and_heartbeats_come_between() -> None:
+    shard = GroupShard(GroupSettings(initial_rebalance_delay_ms=0), random.Random(1))
+    shard.loaded(0)
+    request, caller = join_request(), Caller("c", "/h", 3)
+    for number in range(MEMBERS):
+        shard.join(number, request, caller, 0)
+    told = [reply.token for reply in told_in(shard.wake(0))]
+    (group,) = shard.classic_groups()
+    beat = HeartbeatRequest(group_id="crowd", member_id=next(iter(group.members)), generation_id=1)
+    while len(told) < MEMBERS:
+        assert shard.heartbeat(beat, 0) is ErrorCode.NONE
+        now_ms = shard.next_deadline_ms()
+        assert now_ms is not None
+        some = told_in(shard.wake(now_ms))
+        assert 0 < len(some) <= AT_ONCE
+        assert {reply.response.generation_id for reply in some} == {1}
+        told += [reply.token for reply in some]
+    assert told == list(range(MEMBERS))
+
+
+def test_those_who_are_not_told_have_joined_the_rebalance_that_comes_between() -> None:
+    shard = GroupShard(GroupSettings(initial_rebalance_delay_ms=0), random.Random(1))
+    shard.loaded(0)
+    request, caller = join_request(), Caller("c", "/h", 3)
+    for number in range(MEMBERS):
+        shard.join(number, request, caller, 0)
+    first = told_in(shard.wake(0))
+    assert told_in(shard.join("late", request, caller, 0)) == []
+    for reply in first:
+        again = join_request()
+        again.member_id = reply.response.member_id
+        told = told_in(shard.join(reply.token, again, caller, 1))
+    told += told_in(woken(shard, 1))
+    assert [reply.token for reply in told] == [*range(MEMBERS), "late"]
+    assert {reply.response.generation_id for reply in told} == {2}
+    (group,) = shard.classic_groups()
+    assert len(group.members) == MEMBERS + 1
+
+
+def test_those_who_ask_for_no_assignment_go_some_at_a_time_but_for_whom_joins_meanwhile() -> None:
+    shard, beats = joined_shard(join_request(rebalance_timeout_ms=5_000))
+    assert shard.wake(5_100)
+    again = join_request()
+    again.member_id = beats[-1].member_id
+    shard.join("back", again, Caller("c", "/h", 3), 5_100)
+    told = told_in(woken(shard, 5_100))
+    assert [(reply.token, reply.response.generation_id) for reply in told] == [("back", 2)]
+    assert len(shard.history("crowd")[-1].describe()) < 1_000
+
+
+def told_in(effects: list[Effect]) -> list[Any]:
+    return [effect for effect in effects if isinstance(effect, Reply)]

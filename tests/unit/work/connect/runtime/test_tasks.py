@@ -73,6 +73,9 @@ async def test_a_task_is_a_source_or_a_sink(kind: str, config: dict[str, str], r
             supervisor.make(settings, attempt)
     else:
         assert type(supervisor.make(settings, attempt)) is running
+        assert supervisor.patience_s == ENVIRONMENT.shutdown_timeout_s
+        supervisor.make({**settings, "task.shutdown.graceful.timeout.ms": "7000"}, attempt)
+        assert supervisor.patience_s == 7
     await supervisor.give_up()
     attempt.calls.close()
 

@@ -1,0 +1,37 @@
+"""Lets queries end between two batches. Spark itself only knows `stop`, which interrupts the batch under way.
+
+A query looks before each batch whether it is still to run, at a state that `stop` sets first. Here that state is set
+alone, and the rest of `stop` follows when the last batch is over.
+"""
+
+import time
+from collections.abc import Collection
+from typing import Any, Final
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+LOOK_EVERY_S: Final = 0.2
+
+
+def drain(queries: Collection[StreamingQuery]) -> None:
+    """They have stopped when this returns. Without a JVM (Spark Connect) they are stopped as Spark does it."""
+    under_way = {query: execution for query in queries if (execution := _execution(query)) is not None}
+    for execution in under_way.values():
+        kind = execution.getClass()
+        over = kind.getClassLoader().loadClass(f"{kind.getPackageName()}.TERMINATED$")
+        execution.state().set(over.getField("MODULE$").get(None))
+    while under_way:
+        time.sleep(LOOK_EVERY_S)  # what had seen the old state has begun its batch by then
+        under_way = {query: one for query, one in under_way.items() if _is_in_a_batch(query, one)}
+    for query in queries:
+        query.stop()
+
+
+def _execution(query: StreamingQuery) -> Any:
+    """What runs the query; None where there is none, or it has ended by itself."""
+    wrapped = getattr(query, "_jsq", None)
+    return wrapped.streamingQuery() if wrapped is not None and query.isActive else None
+
+
+def _is_in_a_batch(query: StreamingQuery, execution: Any) -> bool:
+    return bool(execution.queryExecutionThread().isAlive() and query.status["isTriggerActive"])

@@ -1,0 +1,81 @@
+"""What only the JVM of a session can say. A session of Spark Connect has none here: then less is checked beforehand."""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+ListFiles = Callable[[str], Collection[str]]
+"""The names in a directory, none where there is no such directory."""
+
+POOL: Final = "spark.scheduler.pool"
+
+
+def _jvm_of(session: SparkSession) -> Any:
+    """None where there is none."""
+    return getattr(session, "_jvm", None)
+
+
+def file_lister(session: SparkSession) -> ListFiles:
+    """Lists as Spark does, on any file system; without a JVM only on the local one."""
+    jvm = _jvm_of(session)
+    if jvm is None:
+        return local_files
+    paths = jvm.org.apache.hadoop.fs
+    configuration = session._jsparkSession.sessionState().newHadoopConf()
+
+    def names(path: str) -> list[str]:
+        place = paths.Path(path)
+        files = place.getFileSystem(configuration)
+        return [status.getPath().getName() for status in files.listStatus(place)] if files.exists(place) else []
+
+    return names
+
+
+def local_files(path: str) -> list[str]:
+    folder = Path(path.removeprefix("file://"))
+    return [item.name for item in folder.iterdir()] if folder.is_dir() else []
+
+
+def known_settings(session: SparkSession) -> set[str]:
+    """Of Spark's own; none without a JVM."""
+    jvm = _jvm_of(session)
+    if jvm is None:
+        return set()
+    entries = getattr(jvm.org.apache.spark.internal.config, "ConfigEntry$").__getattr__("MODULE$")
+    return set(jvm.java.lang.String.join("\n", entries.knownConfigs().keySet()).split("\n"))
+
+
+def check_as_stream(session: SparkSession, frame: DataFrame, mode: str) -> None:
+    """Spark's own error where it cannot run the frame as a stream; without a JVM the start of a query tells."""
+    jvm = _jvm_of(session)
+    if jvm is not None:
+        spark = jvm.org.apache.spark.sql
+        output_mode = getattr(spark.streaming.OutputMode, mode.capitalize())()
+        checker = spark.catalyst.analysis.UnsupportedOperationChecker
+        checker.checkForStreaming(frame._jdf.queryExecution().analyzed(), output_mode)
+
+
+def names_of_reads(frame: DataFrame) -> list[str]:
+    """The name of each stream that a frame reads, as often as it reads it; none without a JVM."""
+    if not hasattr(frame, "_jdf"):
+        return []
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    all_of_them = map(leaves.apply, range(leaves.size()))
+    streams = [leaf for leaf in all_of_them if "StreamingRelation" in leaf.getClass().getName()]
+    return [leaf.sourceIdentifyingName().toString().removeprefix("name=").strip('"') for leaf in streams]
+
+
+@contextmanager
+def pool_of_its_own(session: SparkSession, name: str) -> Iterator[None]:
+    """A query that starts meanwhile has its share of the cores beside others (Spark's FAIR scheduler)."""
+    context = None if _jvm_of(session) is None else session._jsparkSession.sparkContext()
+    if context is not None:
+        context.setLocalProperty(POOL, name)
+    try:
+        yield
+    finally:
+        if context is not None:
+            context.setLocalProperty(POOL, None)

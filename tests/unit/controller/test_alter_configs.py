@@ -1,0 +1,115 @@
+"""What single operations on configs make of what is set, and what they are refused for."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import pytest
+from tests.unit.controller.cluster import active_controller, carry_out, create
+
+from penstock.controller.controller import Controller
+from penstock.metadata.image import ConfigResource, ResourceType
+from penstock.metadata.records import ConfigRecord, FeatureLevelRecord
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+POLICY, RETENTION = "cleanup.policy", "retention.ms"
+TOPIC, BROKER, GROUP, METRICS, UNKNOWN = (2, "flights"), (4, "1"), (32, "g"), (16, "m"), (8, "1")
+OK, REQUEST, CONFIG = ErrorCode.NONE, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
+Asked = tuple[str, int, str | None]
+
+
+def controller_with(level: int = 33, present: Mapping[str, str] = MappingProxyType({})) -> Controller:
+    controller = active_controller()
+    carry_out(controller, create("flights"))
+    controller.apply([FeatureLevelRecord(name="metadata.version", feature_level=level)])
+    for key, value in present.items():
+        controller.apply([ConfigRecord(resource_type=2, resource_name="flights", name=key, value=value)])
+    return controller
+
+
+def alter(controller: Controller, resource: tuple[int, str], *asked: Asked) -> tuple[int, Mapping[str, str]]:
+    configs = [AlterableConfig(name=name, config_operation=how, value=value) for name, how, value in asked]
+    request = IncrementalAlterConfigsRequest(
+        resources=[AlterConfigsResource(resource_type=resource[0], resource_name=resource[1], configs=configs)]
+    )
+    reply = carry_out(controller, request)
+    known = resource[0] in {it.value for it in ResourceType}
+    found = controller.image.configs.get(ConfigResource(ResourceType(resource[0]), resource[1]), {}) if known else {}
+    return reply.responses[0].error_code, found
+
+
+@pytest.mark.parametrize(
+    ("present", "asked", "code", "after"),
+    [
+        ({}, [(RETENTION, SET, "5")], OK, {RETENTION: "5"}),
+        ({RETENTION: "5"}, [(RETENTION, SET, "5")], OK, {RETENTION: "5"}),
+        ({RETENTION: "5"}, [(RETENTION, DELETE, None)], OK, {}),
+        ({}, [(RETENTION, DELETE, None)], OK, {}),
+        ({}, [(POLICY, APPEND, "compact, delete")], OK, {POLICY: "delete,compact"}),
+        ({POLICY: "compact"}, [(POLICY, APPEND, "compact")], OK, {POLICY: "compact"}),
+        ({POLICY: "compact,delete"}, [(POLICY, SUBTRACT, "delete,x")], OK, {POLICY: "compact"}),
+        ({RETENTION: "5"}, [(RETENTION, DELETE, None), (POLICY, SET, "compact")], OK, {POLICY: "compact"}),
+        ({}, [(RETENTION, APPEND, "5")], CONFIG, {}),
+        ({}, [(RETENTION, SUBTRACT, "5")], CONFIG, {}),
+        ({}, [(RETENTION, SET, None)], REQUEST, {}),
+        ({}, [(POLICY, APPEND, None)], REQUEST, {}),
+        ({}, [(RETENTION, 4, "5")], REQUEST, {}),
+        ({}, [(RETENTION, -1, "5")], REQUEST, {}),
+        ({}, [("", SET, "5")], REQUEST, {}),
+        ({}, [(RETENTION, SET, "5"), (RETENTION, SET, "6")], REQUEST, {}),
+        ({}, [(RETENTION, DELETE, None), (RETENTION, SET, "6")], REQUEST, {}),
+        ({}, [(RETENTION, SET, "5"), ("no.such.key", SET, "6")], CONFIG, {}),
+        ({}, [("penstock.replication.mode", SET, "consensus")], CONFIG, {}),
+    ],
+)
+def test_operations(present: dict[str, str], asked: list[Asked], code: ErrorCode, after: dict[str, str]) -> None:
+    assert alter(controller_with(present=present), TOPIC, *asked) == (code, after)
+
+
+@pytest.mark.parametrize(
+    ("resource", "code"),
+    [
+        (TOPIC, OK),
+        ((2, "other"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ((2, ""), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, OK),
+        ((4, ""), OK),
+        ((4, "x"), REQUEST),
+        ((4, "2"), ErrorCode.BROKER_ID_NOT_REGISTERED),
+        (GROUP, OK),
+        ((32, ""), REQUEST),
+        (METRICS, OK),
+        ((16, ""), REQUEST),
+        (UNKNOWN, REQUEST),
+    ],
+)
+def test_resources(resource: tuple[int, str], code: ErrorCode) -> None:
+    assert alter(controller_with(), resource)[0] == code
+
+
+@pytest.mark.parametrize(
+    ("level", "key", "value", "code"),
+    [
+        (29, "cordoned.log.dirs", "*", CONFIG),
+        (29, "cordoned.log.dirs", "", OK),
+        (29, "log.retention.ms", "5", OK),
+        (30, "cordoned.log.dirs", "*", OK),
+    ],
+)
+def test_directories_are_cordoned_from_a_level_on(level: int, key: str, value: str, code: ErrorCode) -> None:
+    assert alter(controller_with(level), BROKER, (key, SET, value))[0] == code
+
+
+@pytest.mark.parametrize(("key", "is_due"), [("unclean.leader.election.enable", True), ("cleanup.policy", False)])
+def test_an_unclean_election_is_due_when_what_allows_it_changes(key: str, is_due: bool) -> None:
+    controller = controller_with()
+    alter(controller, TOPIC, (key, SET, "true" if is_due else "compact"))
+    assert controller.state.unclean_is_due is is_due
+    again = controller_with()
+    alter(again, TOPIC, (key, DELETE, None))
+    assert not again.state.unclean_is_due, "nothing has changed"

@@ -1,0 +1,211 @@
+"""What each operation on log directories asks of the disk, in order: what is replaced, renamed, removed, and synced."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.unit.log.directories.opened import CONFIG, TOPIC_ID
+from tests.unit.log.logs import NOW, append, batch
+from tests.unit.log.recorded_disk import RecordedDisk
+
+from penstock.log.directories import directory as directory_module
+from penstock.log.directories.directory import LogDirectories
+from penstock.log.partition_log import PartitionLog
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+KEY = ("t", 0)
+SEGMENT = re.compile(r"^(?!sync)\S.*/\d{20}\.")
+FIRST_CHECKPOINTS = [
+    f"replace durably {it}/{name}-offset-checkpoint" for it in ("a", "b") for name in ("recovery-point", "log-start")
+]
+
+
+class World:
+    """Two directories; t-0 lies in the first."""
+
+    def __init__(self, root: Path) -> None:
+        self.disk = RecordedDisk(root)
+        self.directories = self.opened()
+
+    def opened(self) -> LogDirectories:
+        paths = [f"{self.disk.root}{name}" for name in ("a", "b")]
+        self.directories = LogDirectories(paths, node_id=1, random=Random(1), disk=self.disk)
+        self.directories.open_all(lambda topic: CONFIG)
+        return self.directories
+
+    @property
+    def log(self) -> PartitionLog:
+        return self.directories.logs[KEY]
+
+    def with_log(self) -> "World":
+        self.directories.begin()
+        append(self.directories.create(*KEY, TOPIC_ID, CONFIG), batch(5))
+        return self
+
+    def future(self) -> PartitionLog:
+        return self.directories.create_future(self.log, f"{self.disk.root}b")
+
+    def did(self, work: Callable[[], object]) -> list[str]:
+        """The writes of segments and their indexes are left out."""
+        self.disk.take()
+        work()
+        done = [it for it in self.disk.take() if not SEGMENT.match(it)]
+        return [re.sub(r"\.[0-9a-f]{32}-", ".#-", re.sub(r"\b0{10,}", "", it)) for it in done]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path).with_log()
+
+
+def test_directories_and_logs_are_made_with_what_names_them(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    made = [[f"make {it}", f"replace durably {it}/meta.properties"] for it in ("a", "b")]
+    assert world.did(world.directories.begin) == [*made[0], *made[1]]
+    assert world.did(lambda: world.directories.create(*KEY, TOPIC_ID, CONFIG)) == [
+        "make a/t-0",
+        "replace a/t-0/partition.metadata",
+    ]
+    assert world.did(lambda: world.directories.create(*KEY, TOPIC_ID, CONFIG)) == []
+
+
+def test_checkpoints_are_written_of_all_directories_when_they_change(world: World) -> None:
+    checkpoints, logs = world.directories.checkpoints, world.directories.logs
+    assert world.did(lambda: checkpoints.write(logs)) == FIRST_CHECKPOINTS
+    assert world.did(lambda: checkpoints.write(logs)) == []
+    world.log.cleaned_to = 3
+    assert world.did(lambda: checkpoints.write(logs)) == ["replace durably a/cleaner-offset-checkpoint"]
+    world.log.cleaned_to = 4
+    assert world.did(lambda: checkpoints.write_cleaned_offsets(logs)) == ["replace durably a/cleaner-offset-checkpoint"]
+    world.log.advance_log_start(2)
+    assert world.did(lambda: checkpoints.write(logs)) == ["replace durably a/log-start-offset-checkpoint"]
+    world.log.flush()
+    assert world.did(lambda: checkpoints.write(logs)) == ["replace durably a/recovery-point-offset-checkpoint"]
+    marks = {KEY: 1, ("gone", 0): 2}
+    assert world.did(lambda: checkpoints.write_high_watermarks(logs, marks)) == [
+        f"replace durably {it}/replication-offset-checkpoint" for it in ("a", "b")
+    ]
+    assert checkpoints.high_watermarks(logs) == {KEY: 1}
+
+
+def test_a_deletion_renames_at_once_and_removes_after_the_delay(world: World) -> None:
+    log, directories = world.log, world.directories
+    assert world.did(lambda: directories.delete(log, NOW)) == ["rename a/t-0 as a/t-0.#-delete"]
+    assert log.is_deleted
+    assert directories.next_removal_ms() == NOW + CONFIG.file_delete_delay_ms
+    assert world.did(lambda: directories.remove_due(NOW + CONFIG.file_delete_delay_ms - 1)) == []
+    assert world.did(lambda: directories.remove_due(NOW + CONFIG.file_delete_delay_ms)) == [
+        "remove all of a/t-0.#-delete"
+    ]
+
+
+def test_what_no_topic_claimed_is_not_put_away(world: World) -> None:
+    world.log.owner = None
+    with pytest.raises(KafkaError, match="no topic has claimed it") as refusal:
+        world.directories.delete(world.log, NOW)
+    assert refusal.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
+    assert world.did(lambda: world.directories.set_aside(world.log)) == ["rename a/t-0 as a/t-0.#-stray"]
+    assert KEY not in world.directories.logs
+
+
+def test_a_copy_begins_where_its_original_does_and_durably(world: World) -> None:
+    world.log.advance_log_start(2)
+    assert world.did(world.future) == [
+        "make b/t-0.#-future",
+        "replace b/t-0.#-future/partition.metadata",
+        "sync directory b/t-0.#-future",
+        "sync directory b",
+    ]
+    future = world.directories.futures[KEY]
+    assert (future.log_start_offset, future.log_end_offset, future.topic_id) == (2, 2, TOPIC_ID)
+    assert future.is_trusted, "there is nothing to recover"
+
+
+def test_a_swap_names_the_original_away_before_the_copy_and_each_durably(world: World) -> None:
+    log, future = world.log, world.future()
+    log.flush()
+    world.directories.checkpoints.write(world.directories.logs)
+    append(future, batch(5))
+    future.close(durable=True)
+    assert world.did(lambda: world.directories.swap(log, NOW)) == [
+        "rename a/t-0 as a/t-0.#-delete",
+        "sync directory a",
+        "rename b/t-0.#-future as b/t-0",
+        "sync directory b",
+    ]
+    assert not world.directories.futures
+    assert world.directories.next_removal_ms() == NOW + CONFIG.file_delete_delay_ms
+    assert (log.parent, log.log_end_offset, log.recovery_point) == (f"{world.disk.root}b", 5, 5)
+    assert world.did(lambda: world.directories.checkpoints.write(world.directories.logs)) == [
+        "replace durably a/recovery-point-offset-checkpoint",
+        "replace durably b/recovery-point-offset-checkpoint",
+    ]
+
+
+def test_a_copy_is_dropped_or_set_aside(world: World) -> None:
+    world.future()
+    assert world.did(lambda: world.directories.drop_future(KEY, NOW)) == ["rename b/t-0.#-future as b/t-0.#-delete"]
+    assert not world.directories.futures
+    world.future()
+    assert world.did(lambda: world.directories.set_future_aside(KEY)) == ["rename b/t-0.#-future as b/t-0.#-stray"]
+    assert not world.directories.futures
+    future = world.future()
+    world.disk.fail("sync", "b/")
+    append(future, batch(1))
+    with pytest.raises(KafkaError):
+        future.flush()
+    assert world.did(lambda: world.directories.drop_future(KEY, NOW)) == []
+    assert not future.is_loaded, "its files are closed"
+
+
+@pytest.mark.parametrize("is_single", [True, False])
+def test_a_close_syncs_then_writes_checkpoints_and_marks_last(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_single: bool
+) -> None:
+    monkeypatch.setattr(directory_module, "MAX_SINGLE_SYNCS", int(is_single))
+    names = ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint", ".kafka_cleanshutdown")
+    first, second = ([f"replace durably {it}/{name}" for name in names] for it in ("a", "b"))
+    done = world.did(world.directories.close)
+    assert done[-6:] == [*first, *second]
+    assert all(it.startswith("sync") for it in done[:-6])
+    assert ("sync a/t-0/.log" in done, "sync file system a/.lock" in done) == (is_single, not is_single)
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_a_refused_start_leaves_clean_what_was_clean_and_is_trusted(
+    world: World, has_begun: bool, is_trusted: bool
+) -> None:
+    world.directories.close(broker_epoch=7)
+    directories = world.opened()
+    if has_begun:
+        directories.begin()
+    if not is_trusted:
+        world.log._unread.distrust()
+    done = world.did(directories.give_back)
+    marked = {it for it in done if it.endswith(".kafka_cleanshutdown")}
+    assert marked == {
+        f"replace durably {it}/.kafka_cleanshutdown" for it in ("a", "b") if has_begun and (is_trusted or it == "b")
+    }
+    assert has_begun or not done
+    again = world.opened().roots
+    is_clean = {one.path[-1]: (one.is_clean, one.clean_broker_epoch) for one in again.online}
+    whole = (True, 7)
+    assert is_clean == {"a": whole if is_trusted or not has_begun else (False, -1), "b": whole}
+
+
+def test_nothing_is_open_or_known_after_a_crash(world: World) -> None:
+    log, future = world.log, world.future()
+    assert world.did(world.directories.abandon) == []
+    assert (log.is_loaded, future.is_loaded) == (False, False)
+    assert (world.directories.logs, world.directories.futures) == ({}, {})
+    world.opened().abandon()
+
+
+def test_only_the_files_of_a_kind_are_discarded(world: World) -> None:
+    world.log.segments.active.save_indexes(is_final=True, durable=False)
+    kept = set(world.disk.names(world.log.directory))
+    world.directories.discard(world.log, ".timeindex")
+    assert kept - set(world.disk.names(world.log.directory)) == {f"{0:020}.timeindex"}

@@ -1,0 +1,242 @@
+"""What a replica of a storage group does by itself, by what it sees of its group and its driver."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from penstock.metadata.topics import PartitionImage, TopicImage
+from penstock.node.storage_groups.replica import GroupReplica
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.raft.describe import QuorumDescription, ReplicaDescription
+from penstock.raft.log_name import LogName
+from penstock.raft.requests import AddVoter, VoterChangeAnswer
+from penstock.raft.voters import Quorum, ReplicaKey, Voter
+from penstock.replication.storage_groups.entries import PartitionId
+
+ME, OTHER, THIRD = 1, 2, 3
+TOPIC_ID = UUID(int=10)
+ZERO, ONE, TWO = (PartitionId(TOPIC_ID, number) for number in range(3))
+
+
+def key(node_id: int) -> ReplicaKey:
+    return ReplicaKey(node_id, UUID(int=100 + node_id))
+
+
+class Group:
+    """As much of a group as a replica looks at."""
+
+    def __init__(self) -> None:
+        self.leads = True
+        self.proposer = SimpleNamespace(gives_way=False, epoch=5)
+        self.partitions: dict[PartitionId, Any] = {}
+        self.removed: dict[PartitionId, Any] = {}
+        self.bytes_since_snapshot = 0
+        self.snapshots: list[asyncio.Future[None]] = []
+        self.opened: list[tuple[PartitionId, str, int]] = []
+        self.closed: list[PartitionId] = []
+        self.stopped: list[bool] = []
+
+    def open(self, partition: PartitionId, topic: str, since: int) -> None:
+        self.opened.append((partition, topic, since))
+
+    def close(self, partition: PartitionId) -> None:
+        self.closed.append(partition)
+
+    def forget(self, partition: PartitionId) -> Any:
+        return self.partitions.pop(partition).log
+
+    async def stop(self, *, resign: bool) -> None:
+        self.stopped.append(resign)
+
+    async def snapshot(self) -> None:
+        done = asyncio.get_running_loop().create_future()
+        self.snapshots.append(done)
+        await done
+
+
+class Driver:
+    """As much of a driver as a replica looks at."""
+
+    def __init__(self) -> None:
+        self.is_running = True
+        self.high_watermark = 9
+        self.told = self.agreed = (ME, OTHER)
+        self.observers: tuple[ReplicaDescription, ...] = ()
+        self.epoch = 4
+        self.caught_up_ms = {ME: 500, OTHER: 450}
+        self.asked: list[tuple[object, asyncio.Future[Any]]] = []
+
+    def describe(self) -> QuorumDescription:
+        rows = tuple(ReplicaDescription(key(it), 7, 500, self.caught_up_ms.get(it, -1)) for it in self.told)
+        quorum = Quorum.of([Voter(key(it)) for it in self.told])
+        return QuorumDescription(ME, self.epoch, 7, rows, self.observers, quorum)
+
+    def quorum_at(self, offset: int) -> Quorum:
+        assert offset == self.high_watermark
+        return Quorum.of([Voter(key(it)) for it in self.agreed])
+
+    def request(self, change: object) -> asyncio.Future[Any]:
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.asked.append((change, done))
+        return done
+
+
+class World:
+    def __init__(self) -> None:
+        self.group, self.driver = Group(), Driver()
+        group: Any = self.group
+        log: Any = SimpleNamespace(parent="/a")
+        self.replica = GroupReplica(LogName("__storage_group", UUID(int=1), 3), "test", group, log, 100)
+        driver: Any = self.driver
+        self.replica._driver = driver
+
+
+@pytest.fixture
+async def world() -> World:
+    return World()
+
+
+async def test_a_snapshot_begins_when_enough_was_applied_and_none_is_under_way(world: World) -> None:
+    world.group.bytes_since_snapshot = 99
+    world.replica.keep_short()
+    await asyncio.sleep(0)
+    assert not world.group.snapshots
+    world.group.bytes_since_snapshot = 100
+    for _ in range(2):
+        world.replica.keep_short()
+        await asyncio.sleep(0)
+    assert len(world.group.snapshots) == 1
+    world.group.snapshots[0].set_result(None)
+    await world.replica._snapshots.settle()
+    world.replica.keep_short()
+    await asyncio.sleep(0)
+    assert len(world.group.snapshots) == 2
+    world.group.snapshots[1].set_result(None)
+
+
+@pytest.mark.parametrize("error", [KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room"), ValueError("a fault")])
+@pytest.mark.parametrize("is_running", [True, False])
+async def test_a_snapshot_that_fails_is_told_and_tried_again(
+    world: World, caplog: pytest.LogCaptureFixture, error: Exception, is_running: bool
+) -> None:
+    world.group.bytes_since_snapshot = 100
+    world.replica.keep_short()
+    await asyncio.sleep(0)
+    world.driver.is_running = is_running
+    world.group.snapshots[0].set_exception(error)
+    await world.replica._snapshots.settle()
+    assert ("is as long as it was" in caplog.text) is (is_running or isinstance(error, ValueError))
+    world.replica.keep_short()
+    await asyncio.sleep(0)
+    assert len(world.group.snapshots) == 2
+    world.group.snapshots[1].set_result(None)
+
+
+async def test_partitions_come_in_once_in_an_epoch_and_those_of_deleted_topics_leave(world: World) -> None:
+    topic = TopicImage("orders", TOPIC_ID, dict.fromkeys(range(2), PartitionImage(1, 0, 0, (1,), (1,))))
+    world.group.partitions[ONE] = SimpleNamespace()
+    world.group.removed[TWO] = SimpleNamespace()
+    for _ in range(2):
+        world.replica.sort_out([topic], 77)
+    assert world.group.opened == [(ZERO, "orders", 77)]
+    assert world.group.closed == [TWO, TWO]
+    world.group.partitions[ZERO] = world.group.partitions.pop(ONE)
+    world.replica.sort_out([topic], 78)
+    world.group.proposer.epoch = 6
+    world.group.partitions.clear()
+    world.replica.sort_out([topic], 79)
+    assert world.group.opened[1:] == [(ONE, "orders", 78), (ZERO, "orders", 79), (ONE, "orders", 79)]
+
+
+@pytest.mark.parametrize("why_not", ["runs", "leads", "gives way"])
+async def test_who_does_not_lead_lets_nothing_in(world: World, why_not: str) -> None:
+    assert world.replica.leads
+    world.driver.is_running = why_not != "runs"
+    world.group.leads = why_not != "leads"
+    world.group.proposer.gives_way = why_not == "gives way"
+    world.group.removed[TWO] = SimpleNamespace()
+    assert not world.replica.leads
+    world.replica.sort_out([TopicImage("orders", TOPIC_ID, {0: PartitionImage(1, 0, 0, (1,), (1,))})], 1)
+    assert (world.group.opened, world.group.closed) == ([], [])
+
+
+async def test_what_lies_where_and_what_is_forgotten(world: World) -> None:
+    logs = [SimpleNamespace(parent=path) for path in ("/b", "/c")]
+    world.group.partitions = {
+        ZERO: SimpleNamespace(log=logs[0]),
+        PartitionId(UUID(int=11), 0): SimpleNamespace(log=logs[1]),
+    }
+    assert [world.replica.lies_in(path) for path in ("/a", "/b", "/c", "/d")] == [True, True, True, False]
+    assert world.replica.logs() == [world.replica.own_log, *logs]
+    found: object = world.replica.forget(TOPIC_ID)
+    assert found == [logs[0]]
+    assert world.replica.number == 3
+
+
+async def test_one_change_of_the_voters_at_a_time(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    replica, driver = world.replica, world.driver
+    replica.change_voters([ME, OTHER], 100)
+    assert not driver.asked, "they are as they are wanted"
+    assert not replica.is_changing_voters
+    driver.observers = (ReplicaDescription(key(THIRD), 7, 500, 500),)
+    for _ in range(2):
+        replica.change_voters([ME, OTHER, THIRD], 100)
+    ((change, done),) = driver.asked
+    assert change == AddVoter(key(THIRD))
+    assert replica.is_changing_voters
+    done.set_result(VoterChangeAnswer(ErrorCode.REQUEST_TIMED_OUT, "later"))
+    await asyncio.sleep(0)
+    assert "not yet: node 3" in caplog.text
+    assert not replica.is_changing_voters
+    replica.change_voters([ME, OTHER, THIRD], 100)
+    driver.asked[1][1].set_result(VoterChangeAnswer(ErrorCode.NONE, ""))
+    await asyncio.sleep(0)
+    assert "gets a vote" in caplog.text
+    driver.told = (ME, OTHER, THIRD)
+    assert replica.voters == [key(ME), key(OTHER)]
+    assert replica.is_changing_voters, "a majority has not agreed yet"
+    driver.agreed = (THIRD, OTHER, ME)
+    assert not replica.is_changing_voters
+    replica.change_voters([ME, OTHER], 100)
+    driver.asked[2][1].cancel()
+    await asyncio.sleep(0)
+    replica.change_voters([ME, OTHER], 100)
+    driver.asked[3][1].set_exception(KafkaError(ErrorCode.NOT_CONTROLLER))
+    await asyncio.sleep(0)
+    assert not replica._changes
+
+
+async def test_who_was_caught_up_before_is_so_until_it_is_known_better(world: World) -> None:
+    live = [ME, OTHER]
+    assert world.replica.caught_up(10, live) == [ME]
+    assert world.replica.caught_up(50, live) == live
+    assert world.replica.caught_up(10, live, before=live) == live, "as of when this one took over"
+    world.driver.caught_up_ms[ME] = 511
+    assert world.replica.caught_up(10, live, before=live) == [ME]
+    world.driver.epoch = 6
+    assert world.replica.caught_up(10, live, before=live) == live
+    assert world.replica.caught_up(10, [ME], before=live) == [ME]
+
+
+@pytest.mark.parametrize("resign", [True, False])
+async def test_a_stop_ends_what_is_under_way(world: World, resign: bool) -> None:
+    loop = asyncio.get_running_loop()
+    world.replica.claiming = claiming = loop.create_future()
+    world.replica.leaving = leaving = loop.create_task(asyncio.sleep(100))
+    world.group.bytes_since_snapshot = 100
+    world.replica.keep_short()
+    stopping = asyncio.ensure_future(world.replica.stop(resign=resign))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert (claiming.cancelled(), leaving.cancelled(), stopping.done()) == (True, True, False)
+    world.group.snapshots[0].set_result(None)
+    await stopping
+    assert world.group.stopped == [resign]
+    world.replica._driver = None
+    assert not world.replica.is_running
+    await world.replica.stop()
+    assert world.group.stopped == [resign]
