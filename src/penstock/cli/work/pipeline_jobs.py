@@ -126,6 +126,7 @@ def status(at: WorkerAt, as_json: bool = JSON, name: str = argument()) -> None:
         return
     rows: list[list[Cell]] = []
     failing: list[str] = []
+    broken: list[str] = []
     for task in tasks:
         report = task["report"]
         queries = report.get("queries", {}) if task["state"] == "RUNNING" else {}
@@ -133,11 +134,14 @@ def status(at: WorkerAt, as_json: bool = JSON, name: str = argument()) -> None:
             query: dict[str, Any] = next((one for title, one in queries.items() if title.endswith(f": {sink}")), {})
             process = "failing" if "failing" in query else report.get("state", "?")
             rows.append([sink, task["state"], process, task["worker_id"], *_cells(query)])
+            broken += [
+                f"sink {sink}: {rows} rows broke the rule {rule}" for rule, rows in query.get("broken", {}).items()
+            ]
             failing += [f"sink {sink} is begun again after: {query['failing']}"] if "failing" in query else []
     columns = ("sink", "state", "process", "worker", "rows in", "rows out", "batches", "batch ms", "rows/s", "lag")
     print_table(columns, rows, empty=_without_tasks(found))
-    for one in failing:
-        say("", one)
+    for lines in filter(None, (broken, failing)):
+        say("", *lines)
     for task in tasks:
         if why := task.get("trace") or task["report"].get("unknown"):
             say("", f"task {task['id']}:", *why.split("\n"))

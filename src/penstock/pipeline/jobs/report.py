@@ -4,7 +4,7 @@ starting --running--> running --ended--> done
     +--------------------+------------failed--> failed
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -76,6 +76,8 @@ class JobReport:
                 "pipeline_rows_per_second": last.get("rows_per_second"),
             }
             figures += [Metric(figure, value, of) for figure, value in known.items() if value is not None]
+            for rule, rows in query.get("broken", {}).items():
+                figures.append(Metric("pipeline_broken_rows_total", rows, {**of, "rule": rule}))
             for partition, lag in (last.get("lags") or {}).items():
                 figures.append(Metric("pipeline_lag_records", lag, {**of, "partition": partition}))
         return figures
@@ -92,8 +94,10 @@ class JobReport:
         query = str(batch.get("query"))
         before = self._queries.get(query, {})
         known = {rows: batch[rows] for rows in ("input_rows", "output_rows") if batch.get(rows) is not None}
-        totals = {rows: count + (before.get(rows) or 0) for rows, count in known.items()}
+        totals: dict[str, Any] = {rows: count + (before.get(rows) or 0) for rows, count in known.items()}
         batches = before.get("batches", 0) + 1
+        broken = Counter(before.get("broken", {})) + Counter(batch.get("broken") or {})
+        totals |= {"broken": dict(broken)} if broken else {}
         before = {key: value for key, value in before.items() if key != "failing"}
         last = {key: value for key, value in batch.items() if key not in ("event", "query")}
         self._queries = {**self._queries, query: {**NOTHING_YET, **before, **totals, "batches": batches, "last": last}}

@@ -67,8 +67,12 @@ def test_a_sink_that_is_begun_again_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     assert [line.split()[2] for line in table.splitlines()[1:]] == ["running", "failing"]
     assert below == "sink in is begun again after: The disk is full.\n"
     assert Metric("pipeline_failing", 1, {"query": "orders: in"}) in report.metrics()
-    report.event({"event": "batch", "query": "orders: in", "input_rows": 2})
-    assert "failing" not in said(monkeypatch, Told(report.as_json(1)), "status", "orders")
+    for rows in (0, 2, 3):
+        report.event({"event": "batch", "query": "orders: in", "input_rows": 4, "broken": {"id > 0": rows, "b": 0}})
+    told = said(monkeypatch, Told(report.as_json(1)), "status", "orders")
+    assert "failing" not in told
+    assert told.endswith("\n\nsink in: 5 rows broke the rule id > 0\n")
+    assert Metric("pipeline_broken_rows_total", 5, {"query": "orders: in", "rule": "id > 0"}) in report.metrics()
 
 
 def test_logs_are_never_silent(monkeypatch: pytest.MonkeyPatch) -> None:
