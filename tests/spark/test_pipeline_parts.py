@@ -15,8 +15,8 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
-from pyspark.sql import DataFrame, SparkSession
-from tests.spark.topics import batch_frame, new_topic, write
+from pyspark.sql import SparkSession
+from tests.spark.topics import batch_frame, json_records, new_topic, write
 from tests.unit.pipeline.values.descriptors import events_file, orders_file
 from tests.wire.schema_registry import served
 
@@ -34,10 +34,6 @@ from penstock.testing.pipeline import Message, outcome
 pytestmark = pytest.mark.xdist_group("spark")
 EXAMPLES = Path("examples/pipelines")
 HOUR_MS = 3_600_000
-
-
-def json_records(*values: object) -> list[Record]:
-    return [Record(0, 0, b"k", value if isinstance(value, bytes) else json.dumps(value).encode()) for value in values]
 
 
 def moved(example: str, servers: str, names: Mapping[str, str], folder: Path) -> PipelineSpec:
@@ -325,53 +321,6 @@ def test_a_mistake_in_sql_is_told_at_its_place(spark: SparkSession, sql: str, pl
     text = f'source: {{bootstrap.servers: "nowhere:1", subscribe: clicks}}\nsink: {{format: noop}}\nsql: {sql}\n'
     (problem,) = problems_of(spark, load_yaml(text, "job", "job.yaml"))
     assert problem.startswith(f"sql: job.yaml, {place}: [{why}")
-
-
-STEPS = """
-source: {subscribe: flights, json: "carrier STRING, delay INT"}
-tables: {carriers: {format: csv, path: nowhere.csv}}
-steps:
-  late: SELECT * FROM source WHERE delay > 10
-  named: {function: "tests.spark.test_pipeline_parts:with_names", from: [late, carriers]}
-sql: SELECT name, delay FROM named WHERE delay < 100
-sink:
-  - {topic: all_late, from: late, key: carrier}
-  - {topic: quick}
-  - {format: parquet, path: ann, where: name = 'Ann'}
-"""
-
-
-def with_names(late: DataFrame, carriers: DataFrame) -> DataFrame:
-    return late.join(carriers, "carrier")
-
-
-def test_sinks_get_what_steps_make(spark: SparkSession) -> None:
-    rows: dict[str, list[object]] = {
-        "source": [*({"carrier": "A", "delay": 5 * 4**number} for number in range(4)), {"carrier": "B", "delay": 11}],
-        "carriers": [{"carrier": "A", "name": "Ann"}, {"carrier": "B", "name": "Bob"}],
-    }
-    out = outcome(load_yaml(STEPS, "steps"), rows, session=spark)
-    late = [(row["key"], row["value"]["delay"]) for row in out["all_late"]]
-    assert late == [("A", 20), ("A", 80), ("A", 320), ("B", 11)]
-    assert sorted(row["value"]["delay"] for row in out["quick"]) == [11, 20, 80]
-    assert sorted(row["delay"] for row in out["ann"]) == [20, 80]
-
-
-def test_mistakes_in_steps_are_told_at_their_place(spark: SparkSession, tmp_path: Path) -> None:
-    def problem(right: str, wrong: str) -> str:
-        (tmp_path / "carriers.csv").write_text("carrier,name\n")
-        text = STEPS.replace("nowhere.csv", f"{tmp_path}/carriers.csv, header: true").replace(right, wrong)
-        text = text.replace("subscribe", '"bootstrap.servers": "nowhere:1", subscribe')
-        (said,) = problems_of(spark, load_yaml(text, "job", "job.yaml")) or [""]
-        return said
-
-    assert problem("", "") == ""
-    assert problem("* FROM", "nothing FROM").startswith("step late: job.yaml, line 5, column 16: [UNRESOLVED_COLUMN")
-    assert problem("name = ", "nam = ").startswith("sink ann: job.yaml, line 11, column 41: [UNRESOLVED_COLUMN")
-    assert problem("with_names", "no").startswith("step named: There is no function tests.spark.test_pipeline_parts:no")
-    assert "function of step named must return a DataFrame, not bool." in problem(
-        "tests.spark.test_pipeline_parts:with_names", "operator:is_"
-    )
 
 
 def test_a_mistake_in_sql_within_python(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from tests.spark.topics import batch_frame, filled_topic, new_topic, numbered, w
 
 from penstock.pipeline.committed_files import committed_files
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.running import sink_query
 from penstock.pipeline.running.jvm import local_files
 from penstock.pipeline.running.progress import BatchProgress
 from penstock.pipeline.running.run import run_pipeline
@@ -155,6 +157,55 @@ def test_a_second_sink_loses_nothing_of_the_first(spark: SparkSession, servers: 
     (root / "first").rename(root / "lost")
     with pytest.raises(PipelineError, match=r"Sink first .* would start from nothing"):
         run("first", "second")
+
+
+FOLDER = "TEST_FOLDER"
+
+
+def into_a_folder(frame: DataFrame, batch: int) -> None:
+    """Fails as long as there is no such folder."""
+    rows = [f"{bytes(row.value).decode()}\n" for row in frame.collect()]
+    (Path(os.environ[FOLDER]) / str(batch)).write_text("".join(rows))
+
+
+def test_a_sink_that_fails_is_begun_again_and_the_other_goes_on(
+    spark: SparkSession, servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, folder = filled_topic(servers, [5]), tmp_path / "broken"
+    monkeypatch.setenv(FOLDER, str(folder))
+    monkeypatch.setattr(sink_query, "LONGEST_PAUSE_S", sink_query.FIRST_PAUSE_S)
+    function = {"format": "foreachBatch", "path": str(folder), "function": f"{__name__}:into_a_folder"}
+    parts = {
+        "source": {"bootstrap.servers": servers, "subscribe": source, "startingOffsets": "earliest"},
+        "sink": [function, {"format": "parquet", "path": str(tmp_path / "good")}],
+        "checkpoint": str(tmp_path / "checkpoints"),
+    }
+    said: list[str] = []
+    rows = {"rows: good": 0, "rows: broken": 0}
+    stop = threading.Event()
+
+    def look(batch: BatchProgress | None) -> None:
+        if batch is not None:
+            rows[batch.query] += batch.input_rows
+        if said and rows["rows: good"] == 5:
+            write(servers, source, 0, numbered(range(5, 7)))
+            rows["rows: good"] = 6  # one of the two that follow, so that they are written once
+        elif rows["rows: good"] == 8 and not folder.exists():
+            folder.mkdir()
+        if rows["rows: broken"] == 7:
+            stop.set()
+
+    def failed(query: str, why: str) -> None:
+        said.append(f"{query}: {why}")
+        look(None)
+
+    assert run_pipeline(pipeline_spec("rows", parts), look, failed, session=spark, stop=stop).was_stopped
+    assert all(one.startswith("rows: broken: ") and "No such file" in one for one in said), said
+    assert [file.read_text().split() for file in sorted(folder.iterdir())] == [
+        [f"v{number}" for number in range(5)],
+        ["v5", "v6"],
+    ]
+    assert spark.read.parquet(str(tmp_path / "good")).count() == 7
 
 
 def test_a_source_that_is_added_takes_no_offsets_of_another(spark: SparkSession, servers: str, tmp_path: Path) -> None:

@@ -51,6 +51,10 @@ def write(
     cluster.close()
 
 
+def json_records(*values: object) -> list[Record]:
+    return [Record(0, 0, b"k", value if isinstance(value, bytes) else json.dumps(value).encode()) for value in values]
+
+
 def numbered(numbers: Iterable[int]) -> list[Record]:
     """Records whose key and value say their number, a second apart."""
     return [Record(0, T0_MS + 1000 * number, b"k%d" % number, b"v%d" % number) for number in numbers]

@@ -54,6 +54,7 @@ def run(
     deployed: str | None = option(
         "take the latest schemas of a registry anew if those of the checkpoint were taken before", metavar="TIME"
     ),
+    keep_going: bool = option("a sink that fails is begun again while others go on, and does not end them"),
     as_json: bool = option("print each batch as a line of JSON", "--json"),
 ) -> None:
     """Run the pipeline in FILE until it is done or Ctrl-C; the next run goes on from the checkpoint. The batch that is
@@ -86,7 +87,7 @@ def run(
 
         log_file = None if as_json else cache_directory() / "logs" / f"{known.name}.log"
         view = JsonView() if log_file is None else PipelineView(known.name, log_file)
-        _run(known.name, master, settings, spec, view, log_file, times, deployed_ms)
+        _run(known.name, master, settings, spec, view, log_file, times, deployed_ms, keep_going=keep_going)
 
 
 @command.command()
@@ -162,6 +163,8 @@ def _run(
     log_file: Path | None,
     times: tuple[int, int | None] | None,
     deployed_ms: int,
+    *,
+    keep_going: bool,
 ) -> None:
     """Start Spark first: Python code may need it to say the pipeline."""
     with view:
@@ -184,7 +187,10 @@ def _run(
             if times is not None:
                 view.filled(run_backfill(loaded, *times, session=session))
                 return
-            result = run_pipeline(loaded, view.batch_ended, session=session, stop=stop, deployed_ms=deployed_ms)
+            failing = view.failing if keep_going else None
+            result = run_pipeline(
+                loaded, view.batch_ended, failing, session=session, stop=stop, deployed_ms=deployed_ms
+            )
         except PipelineError as error:
             keep_in_log(error, log_file)
             view.failed(str(error))

@@ -39,15 +39,15 @@ def submit(
     master: str | None = option("where Spark runs  [default: local[*]]"),
     bootstrap_server: str | None = option("host:port of the cluster, instead of what the file says"),
     conf: tuple[str, ...] = option("a setting of Spark", metavar="KEY=VALUE"),
-    tasks_max: int | None = option(
-        "how many tasks, each a process, its sinks share  [default: one for each]", type=click.IntRange(1)
+    tasks_max: int = option(
+        "how many tasks, each a process, its sinks share", default=1, show_default=True, type=click.IntRange(1)
     ),
     restarts_max: int | None = option(
         "how often a task that fails begins again by itself  [default: 5]", type=click.IntRange(0)
     ),
     replace: bool = option("one that is there goes on with this file"),
 ) -> None:
-    """Let workers run the pipeline in FILE, each of its sinks as a task.
+    """Let workers run the pipeline in FILE, all its sinks in one process, or in several (--tasks-max).
 
     YAML goes to the workers as it is; a Python file, or a spark-pipeline.yml of Spark's own kind, must be where all
     workers find it by this name. Topics that YAML reads and that are not there are told, if this machine reaches the
@@ -62,14 +62,14 @@ def submit(
             "deployed": datetime.now(UTC).isoformat(timespec="milliseconds")
         }
         sinks = len(sinks_of(config))
-        config["tasks.max"] = str(tasks_max or sinks)
+        config["tasks.max"] = str(tasks_max)
         config |= {} if restarts_max is None else {"task.restarts.max": str(restarts_max)}
     job = config["name"]
     if replace:
         at.client.ask("PUT", "connectors", job, "config", body=config)
     else:
         at.client.ask("POST", "connectors", body={"name": job, "config": config})
-    say(f"pipeline {job}: submitted, {min(tasks_max or sinks, sinks)} tasks")
+    say(f"pipeline {job}: submitted, {min(tasks_max, sinks)} tasks")
     for topic in _missing(spec if bootstrap_server is None else spec.with_bootstrap_servers(bootstrap_server)):
         say(f"topic {topic} does not exist: what reads it fails, and is tried again for a while", err=True)
 
@@ -132,14 +132,23 @@ def status(at: WorkerAt, as_json: bool = JSON, name: str = argument()) -> None:
         print_json({**found, "tasks": tasks})
         return
     rows: list[list[Cell]] = []
+    failing: list[str] = []
+    broken: list[str] = []
     for task in tasks:
         report = task["report"]
         queries = report.get("queries", {}) if task["state"] == "RUNNING" else {}
         for sink in report.get("sinks", ["?"]):
             query: dict[str, Any] = next((one for title, one in queries.items() if title.endswith(f": {sink}")), {})
-            rows.append([sink, task["state"], report.get("state", "?"), task["worker_id"], *_cells(query)])
+            process = "failing" if "failing" in query else report.get("state", "?")
+            rows.append([sink, task["state"], process, task["worker_id"], *_cells(query)])
+            broken += [
+                f"sink {sink}: {rows} rows broke the rule {rule}" for rule, rows in query.get("broken", {}).items()
+            ]
+            failing += [f"sink {sink} is begun again after: {query['failing']}"] if "failing" in query else []
     columns = ("sink", "state", "process", "worker", "rows in", "rows out", "batches", "batch ms", "rows/s", "lag")
     print_table(columns, rows, empty=_without_tasks(found))
+    for lines in filter(None, (broken, failing)):
+        say("", *lines)
     for task in tasks:
         if why := task.get("trace") or task["report"].get("unknown"):
             say("", f"task {task['id']}:", *why.split("\n"))

@@ -1,5 +1,6 @@
 """What a person sees while a pipeline runs: on a terminal a line per sink that changes in place, else plain lines."""
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ class PipelineView:
         self._console = LineConsole(highlight=False)
         self._state = "starting Spark …"
         self._rows: dict[str, int] = {}
+        self._broken: Counter[tuple[str, str]] = Counter()
         self._latest: dict[str, BatchProgress] = {}
         self._live = Live(get_renderable=self._render, console=self._console, transient=True, refresh_per_second=4)
 
@@ -50,10 +52,14 @@ class PipelineView:
     def batch_ended(self, batch: "BatchProgress") -> None:
         self._latest[batch.query] = batch
         self._rows[batch.query] = self._rows.get(batch.query, 0) + batch.input_rows
+        self._broken.update({(batch.query, rule): count for rule, count in batch.broken.items() if count})
         if not self._console.is_terminal:
             self._console.print(
                 " ".join(f"{name} {cell}" for name, cell in zip(COLUMNS, self._cells(batch), strict=True))
             )
+
+    def failing(self, query: str, why: str) -> None:
+        self._console.print(f"{query} failed, and is begun again: {why}", soft_wrap=True)
 
     def failed(self, why: str) -> None:
         """Names the log file if it has more to say; the command itself says why."""
@@ -66,6 +72,8 @@ class PipelineView:
         how = "stopped" if result.was_stopped else "done"
         for query, rows in result.input_rows.items():
             self._console.print(f"{query}: {how} after {rows:,} rows in {result.batches[query]} batches")
+        for (query, rule), count in self._broken.items():
+            self._console.print(f"{query}: {count:,} rows broke the rule {rule}", soft_wrap=True)
 
     def filled(self, places: Mapping[str, str]) -> None:
         for query, place in places.items():
@@ -116,7 +124,11 @@ class JsonView:
             rows_per_second=round(batch.rows_per_second, 1),
             lag=batch.lag,
             lags=batch.lags,
+            broken=dict(batch.broken),
         )
+
+    def failing(self, query: str, why: str) -> None:
+        self._say("failing", query=query, error=why)
 
     def failed(self, why: str) -> None:
         self._say("failed", error=why)

@@ -7,6 +7,7 @@ is due.
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -26,6 +27,7 @@ from penstock.pipeline.arrow.record_spans import AbortedFilter, LocatedBatch, wh
 from penstock.pipeline.datasource.cluster_cache import borrowed_cluster
 from penstock.pipeline.datasource.cluster_offsets import report_loss
 from penstock.pipeline.datasource.offset_ranges import OffsetRange
+from penstock.pipeline.datasource.shared_fetches import SharedFetches
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options.source import SourceOptions
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -72,22 +74,32 @@ class RangeFetcher:
         self._connection: BlockingConnection | None = None
         self._deadline_ms = 0
         self._pauses = Pauses()
+        self._shared: SharedFetches | None = None
+        if source.shared_fetches is not None and wanted.topic_id is not None:
+            self._shared = SharedFetches(
+                Path(source.shared_fetches), wanted.topic_id, wanted.partition, source.isolation
+            )
 
     def __iter__(self) -> Iterator[tuple[FetchedRecords, list[LocatedBatch]]]:
         self._made_progress()
         while self._position < self._wanted.end:
             try:
-                if self._connection is None:
-                    self._ask()
-                assert self._connection is not None
-                fetched = receive_fetch(self._connection)
-                self._connection = None
+                shared = self._shared
+                fetched = self._fetch() if shared is None else shared.fetched(self._position, self._fetch)
                 batches = self._accept(fetched)
             except (OSError, KafkaError) as error:
                 self._recover(error)
                 continue
             if batches:
                 yield fetched, batches
+
+    def _fetch(self) -> FetchedRecords:
+        if self._connection is None:
+            self._ask()
+        assert self._connection is not None
+        fetched = receive_fetch(self._connection)
+        self._connection = None
+        return fetched
 
     def _ask(self) -> None:
         connection = self._cluster.connection(self._cluster.leader_of(*self._partition))
@@ -126,7 +138,7 @@ class RangeFetcher:
             raise DecodeError(f"asked for offset {self._position}, the broker sent what lies before it")
         self._position = behind
         self._made_progress()
-        if self._position < self._wanted.end:
+        if self._position < self._wanted.end and self._shared is None:  # another may have asked for it already
             with suppress(OSError, KafkaError):  # this answer is good all the same; the next one tells what is wrong
                 self._ask()
         return batches

@@ -1,7 +1,6 @@
-"""`connector.class=penstock.pipeline`: the queries of a pipeline are tasks, each of which runs in a process of its own.
+"""`connector.class=penstock.pipeline`: the queries of a pipeline, in one process or shared by several tasks.
 
     connector.class=penstock.pipeline
-    tasks.max=2
     pipeline.file=/shared/delays.yaml
     checkpoint.root=/shared/checkpoints
 
@@ -73,7 +72,7 @@ class PipelineTask(SourceTask):
 
 
 class PipelineConnector(SourceConnector):
-    """As many tasks as there are sinks, or fewer with several sinks each."""
+    """One task with all sinks, or as many as are wanted, up to one for each."""
 
     config_keys = KEYS
     task_class: ClassVar[type[SourceTask]] = PipelineTask
@@ -129,6 +128,7 @@ def child_command(config: Mapping[str, str]) -> list[str]:
     settings = parse(KEYS, config)
     file = "-" if settings["pipeline"] is not None else settings["pipeline.file"]
     command = [sys.executable, "-m", "penstock", "pipeline", "run", file, "--json", "--master", settings["master"]]
+    command += ["--keep-going"]
     command += ["--name", config["name"]] if file == "-" else []
     for sink in () if is_declarative(Path(file)) else json.loads(config[SINKS]):
         command += ["--sink", sink]

@@ -4,7 +4,7 @@ starting --running--> running --ended--> done
     +--------------------+------------failed--> failed
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -13,6 +13,8 @@ from penstock.work.connect.metrics import Metric
 LINES: Final = 500
 LINE_LENGTH: Final = 2000
 TAIL: Final = 20
+NOTHING_YET: Final[Mapping[str, Any]] = {"input_rows": None, "output_rows": None, "batches": 0, "last": {}}
+"""Of a query."""
 
 
 class JobReport:
@@ -35,6 +37,10 @@ class JobReport:
                 self.state = "running"
             case "batch":
                 self._add(said)
+            case "failing":
+                query = str(said.get("query"))
+                known = {**NOTHING_YET, **self._queries.get(query, {})}
+                self._queries = {**self._queries, query: {**known, "failing": str(said.get("error", ""))}}
             case "failed":
                 self.state, self.error = "failed", str(said.get("error", ""))
             case "ended" if said.get("was_stopped"):
@@ -62,6 +68,7 @@ class JobReport:
             last: Mapping[str, Any] = query["last"]
             of = {"query": name}
             known = {
+                "pipeline_failing": int("failing" in query),
                 "pipeline_input_rows_total": query["input_rows"],
                 "pipeline_output_rows_total": query["output_rows"],
                 "pipeline_batches_total": query["batches"],
@@ -69,6 +76,8 @@ class JobReport:
                 "pipeline_rows_per_second": last.get("rows_per_second"),
             }
             figures += [Metric(figure, value, of) for figure, value in known.items() if value is not None]
+            for rule, rows in query.get("broken", {}).items():
+                figures.append(Metric("pipeline_broken_rows_total", rows, {**of, "rule": rule}))
             for partition, lag in (last.get("lags") or {}).items():
                 figures.append(Metric("pipeline_lag_records", lag, {**of, "partition": partition}))
         return figures
@@ -85,8 +94,10 @@ class JobReport:
         query = str(batch.get("query"))
         before = self._queries.get(query, {})
         known = {rows: batch[rows] for rows in ("input_rows", "output_rows") if batch.get(rows) is not None}
-        totals = {rows: count + (before.get(rows) or 0) for rows, count in known.items()}
+        totals: dict[str, Any] = {rows: count + (before.get(rows) or 0) for rows, count in known.items()}
         batches = before.get("batches", 0) + 1
+        broken = Counter(before.get("broken", {})) + Counter(batch.get("broken") or {})
+        totals |= {"broken": dict(broken)} if broken else {}
+        before = {key: value for key, value in before.items() if key != "failing"}
         last = {key: value for key, value in batch.items() if key not in ("event", "query")}
-        unknown = {"input_rows": None, "output_rows": None}
-        self._queries = {**self._queries, query: {**unknown, **before, **totals, "batches": batches, "last": last}}
+        self._queries = {**self._queries, query: {**NOTHING_YET, **before, **totals, "batches": batches, "last": last}}

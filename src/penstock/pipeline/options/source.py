@@ -38,6 +38,7 @@ class SourceOptions(Value):
     commits_offsets: bool
     fetch_bytes: int
     poll_timeout_ms: int
+    shared_fetches: str | None = None
 
 
 def source_options(options: Options, *, streaming: bool) -> SourceOptions:
@@ -85,6 +86,7 @@ def source_options(options: Options, *, streaming: bool) -> SourceOptions:
         commits_offsets=group is not None and options.boolean("commitOffsets", True),
         fetch_bytes=options.number("max.partition.fetch.bytes", FETCH_BYTES, 1),
         poll_timeout_ms=options.number("kafkaConsumer.pollTimeoutMs", POLL_TIMEOUT_MS, 1),
+        shared_fetches=options.text("sharedFetches"),
     )
 
 

@@ -66,6 +66,11 @@ SOURCE_OPTIONS = {
         "Times the next option: how long a call is tried again, unless `kafka.default.api.timeout.ms` is set.",
     ),
     "fetchOffset.retryIntervalMs": OptionText("`1000`, if only the other is set", "See there."),
+    "sharedFetches": OptionText(
+        "none",
+        "A directory, of this machine, where streams that read the same topics share what they fetch, up to 1 GiB. "
+        "`penstock pipeline` has one for a pipeline of several sinks.",
+    ),
     "kafkaConsumer.pollTimeoutMs": OptionText("`120000`", "How long a task waits for records that must be there."),
 }
 SINK_OPTIONS = {

@@ -12,9 +12,9 @@ from penstock.pipeline.options.table import read_options
 from penstock.pipeline.running.frames import (
     check_reads,
     dead_letters,
+    frame_of_sink,
     named_sources,
     rows_of,
-    sink_frame,
     sink_writer,
     stream_of,
     table_of,
@@ -81,7 +81,7 @@ class _Check:
 
     def _frame_of(self, sink: SinkSpec, views: Views | None) -> DataFrame | None:
         if sink.dead_letter_of is None:
-            return None if views is None else sink_frame(views.rows_for(sink), sink)
+            return None if views is None else frame_of_sink(views, sink)
         raw = self._raw.get(sink.dead_letter_of)
         return None if raw is None else dead_letters(raw, self._spec.sources[sink.dead_letter_of])
 

@@ -11,6 +11,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.running.judged import RAW, RAW_KEY, WHY, judged
 from penstock.pipeline.running.jvm import names_of_reads
+from penstock.pipeline.running.rules import WHY as WHY_BROKEN
+from penstock.pipeline.running.rules import broken_rows, kept_rows
 from penstock.pipeline.running.typed_sinks import typed_key, typed_value
 from penstock.pipeline.running.views import Views, function_named
 from penstock.pipeline.spec.pipeline import (
@@ -32,9 +34,15 @@ WRITTEN_BESIDE_VALUE = ("key", "topic", "partition", "headers")
 """Columns that are not part of the value made of all other columns; `timestamp` may be one of the user's own."""
 
 
-def stream_of(session: SparkSession) -> Raw:
+def stream_of(session: SparkSession, shared_fetches: str | None = None) -> Raw:
     """Within `named_sources`."""
-    return lambda name, source: session.readStream.format(source.format).name(name).options(**source.options).load()
+    shared = {} if shared_fetches is None else {"sharedFetches": shared_fetches}
+
+    def read(name: str, source: SourceSpec) -> DataFrame:
+        options = {**shared, **source.options} if source.format == PENSTOCK else source.options
+        return session.readStream.format(source.format).name(name).options(**options).load()
+
+    return read
 
 
 @contextmanager
@@ -96,14 +104,20 @@ def dead_letters(frame: DataFrame, source: SourceSpec) -> DataFrame:
         "stage": sf.lit("VALUE_CONVERTER"),
         "exception.message": sf.col(WHY),
     }
-    headers = [
-        sf.struct(sf.lit(f"__connect.errors.{name}").alias("key"), text.cast("binary").alias("value"))
-        for name, text in said.items()
-    ]
     bad = judged(frame, source).where(sf.col(WHY).isNotNull())
     raw_key = "key" if source.typed_key is None else RAW_KEY
     key = [sf.col(raw_key).alias("key")] if "key" in frame.columns else []
-    return bad.select(*key, sf.col(RAW).alias("value"), sf.array(*headers).alias("headers"))
+    return bad.select(*key, sf.col(RAW).alias("value"), _headers(said).alias("headers"))
+
+
+def _headers(said: Mapping[str, Column]) -> Column:
+    """As Connect names them."""
+    return sf.array(
+        *(
+            sf.struct(sf.lit(f"__connect.errors.{name}").alias("key"), text.cast("binary").alias("value"))
+            for name, text in said.items()
+        )
+    )
 
 
 def views_of(
@@ -135,7 +149,17 @@ def frames_of_sinks(
             yield sink, dead_letters(raw(sink.dead_letter_of, source), source)
         else:
             views = views or views_of(session, spec, raw, tables).with_steps()
-            yield sink, sink_frame(views.rows_for(sink), sink, registers=registers)
+            yield sink, frame_of_sink(views, sink, registers=registers)
+
+
+def frame_of_sink(views: Views, sink: SinkSpec, *, registers: bool = False) -> DataFrame:
+    """Of one that gets no dead letters of a source."""
+    rows = views.rows_for(sink)
+    if sink.broken_of is None:
+        return sink_frame(kept_rows(rows, sink), sink, registers=registers)
+    bad = broken_rows(rows, sink)
+    headers = _headers({"stage": sf.lit("EXPECT"), "exception.message": sf.col(WHY_BROKEN)})
+    return sink_frame(bad.withColumn("headers", headers).drop(WHY_BROKEN), sink)
 
 
 def sink_frame(frame: DataFrame, sink: SinkSpec, *, registers: bool = False) -> DataFrame:

@@ -1,13 +1,16 @@
 """What only the JVM of a session can say. A session of Spark Connect has none here: then less is checked beforehand."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 ListFiles = Callable[[str], Collection[str]]
 """The names in a directory, none where there is no such directory."""
+
+POOL: Final = "spark.scheduler.pool"
 
 
 def _jvm_of(session: SparkSession) -> Any:
@@ -116,3 +119,16 @@ class TextFiles:
         java = _jvm_of(self._session)
         place = java.org.apache.hadoop.fs.Path(path)
         return java, place.getFileSystem(self._configuration), place
+
+
+@contextmanager
+def pool_of_its_own(session: SparkSession, name: str) -> Iterator[None]:
+    """A query that starts meanwhile has its share of the cores beside others (Spark's FAIR scheduler)."""
+    context = None if _jvm_of(session) is None else session._jsparkSession.sparkContext()
+    if context is not None:
+        context.setLocalProperty(POOL, name)
+    try:
+        yield
+    finally:
+        if context is not None:
+            context.setLocalProperty(POOL, None)

@@ -8,7 +8,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.pipeline.datasource.offset_ranges import lag
 from penstock.pipeline.datasource.stream_position import from_json
-from penstock.protocol.value import Value
+from penstock.pipeline.running.rules import COUNTS
+from penstock.protocol.value import Value, fresh
 
 
 class BatchProgress(Value):
@@ -21,6 +22,8 @@ class BatchProgress(Value):
     lags: Mapping[str, int] | None
     output_rows: int | None = None
     """None where the sink does not count."""
+    broken: Mapping[str, int] = fresh(dict)
+    """How many rows broke each rule of the sink."""
 
     @property
     def lag(self) -> int | None:
@@ -41,7 +44,7 @@ class ProgressFeed:
     def new_batches(self) -> Iterator[BatchProgress]:
         """The batches since the last call; Spark also reports idle spells, which are left out."""
         for progress in self._query.recentProgress:
-            has_rows = progress.numInputRows or progress.sink.numOutputRows > 0
+            has_rows = progress.numInputRows or progress.sink.numOutputRows > 0 or any(_broken(progress).values())
             if progress.batchId > self._last_batch_id and has_rows:
                 self._last_batch_id = progress.batchId
                 yield _batch(progress)
@@ -55,7 +58,13 @@ def _batch(progress: StreamingQueryProgress) -> BatchProgress:
         duration_ms=progress.batchDuration,
         lags=_lags(progress.sources),
         output_rows=None if progress.sink.numOutputRows < 0 else progress.sink.numOutputRows,
+        broken=_broken(progress),
     )
+
+
+def _broken(progress: StreamingQueryProgress) -> dict[str, int]:
+    counted = progress.observedMetrics.get(COUNTS)
+    return {} if counted is None else counted.asDict()
 
 
 def _lags(sources: list[SourceProgress]) -> dict[str, int] | None:

@@ -1,8 +1,9 @@
 """Runs a pipeline until it is done or told to stop; from the same checkpoint it goes on where it was.
 
-Each sink is a streaming query of its own, all in one session.
+Each sink is a streaming query of its own, all in one session. On one machine they share what they fetch.
 """
 
+import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +12,6 @@ from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.pipeline.errors import PipelineError, message_in
 from penstock.pipeline.running.checkpoints import checkpoints_of
@@ -19,8 +19,9 @@ from penstock.pipeline.running.draining import drain
 from penstock.pipeline.running.frames import check_reads, frames_of_sinks, named_sources, sink_writer, stream_of
 from penstock.pipeline.running.jvm import TextFiles, file_lister
 from penstock.pipeline.running.pinned_schemas import NEVER_MS, with_pinned_schemas
-from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
+from penstock.pipeline.running.progress import BatchProgress
 from penstock.pipeline.running.settings import misspelt_settings
+from penstock.pipeline.running.sink_query import SinkQuery
 from penstock.pipeline.running.stored import check_partitions
 from penstock.pipeline.session import spark_session
 from penstock.pipeline.spec.pipeline import PipelineSpec
@@ -29,6 +30,8 @@ from penstock.protocol.value import Value
 
 LOOK_EVERY_S = 0.2
 OnProgress = Callable[[BatchProgress], None]
+OnFailure = Callable[[str, str], None]
+"""Gets a query, and why it failed."""
 
 
 class PipelineResult(Value):
@@ -40,6 +43,7 @@ class PipelineResult(Value):
 def run_pipeline(
     spec: PipelineSpec,
     on_progress: OnProgress | None = None,
+    on_failure: OnFailure | None = None,
     *,
     session: SparkSession | None = None,
     master: str = "local[*]",
@@ -52,10 +56,11 @@ def run_pipeline(
     `latest` of a schema registry is what the checkpoint says, or is taken anew if that is older than `deployed_ms`.
     Where `stop` is set the batches under way end first; an exception, such as that of Ctrl-C, interrupts them.
 
+    With `on_failure` a query that fails is begun again, as long as another one is active; else all end with it.
     Without a `session` one is made for `master`. PipelineError says in a sentence what is wrong; its cause is Spark's
     own exception.
     """
-    queries: list[StreamingQuery] = []
+    queries: list[SinkQuery] = []
     stop = stop or threading.Event()
     try:
         with in_a_sentence(spec.file):
@@ -65,50 +70,79 @@ def run_pipeline(
             checkpoints = checkpoints_of(spec, file_lister(session))
             check_partitions(session, spec)
             spec = with_pinned_schemas(spec, TextFiles(session), deployed_ms)
-            with named_sources(session):
-                for sink, frame in frames_of_sinks(session, spec, stream_of(session), registers=True):
+            with _shared_fetches(session, spec) as shared, named_sources(session):
+                for sink, frame in frames_of_sinks(session, spec, stream_of(session, shared), registers=True):
                     check_reads(frame)
-                    queries.append(sink_writer(frame, spec, sink, checkpoints[sink.name]).start())
-            run = _Run(queries, on_progress)
-            while run.is_active() and not stop.is_set():
+                    writer = sink_writer(frame, spec, sink, checkpoints[sink.name])
+                    queries.append(SinkQuery(session, spec.query_name(sink), writer))
+                    queries[-1].begin()
+                run = _Run(spec, queries, on_progress, on_failure)
+                while run.is_active() and not stop.is_set():
+                    run.report()
+                    run.begin_again()
+                    stop.wait(LOOK_EVERY_S)
+                drain([query.query for query in queries if query.query is not None])
                 run.report()
-                stop.wait(LOOK_EVERY_S)
-            drain(queries)
-            run.report()
-            if not stop.is_set():
-                run.raise_failure()
-            return run.result(stop.is_set())
+                if not stop.is_set():
+                    run.raise_failure()
+                return run.result(stop.is_set())
     finally:
         for query in queries:
-            query.stop()
+            if query.query is not None:
+                query.query.stop()
+
+
+@contextmanager
+def _shared_fetches(session: SparkSession, spec: PipelineSpec) -> Iterator[str | None]:
+    """A directory for what several sinks fetch, where all of Spark is on this machine."""
+    if len(spec.running) < 2 or not (session.conf.get("spark.master", "") or "").startswith("local"):
+        yield None
+        return
+    with tempfile.TemporaryDirectory(
+        prefix="penstock-fetches-", dir=session.conf.get("spark.local.dir", None), ignore_cleanup_errors=True
+    ) as folder:
+        yield folder
 
 
 class _Run:
-    def __init__(self, queries: list[StreamingQuery], on_progress: OnProgress | None) -> None:
-        self._queries = {query.name: query for query in queries}
-        self._feeds = [ProgressFeed(query) for query in queries]
+    def __init__(
+        self,
+        spec: PipelineSpec,
+        queries: list[SinkQuery],
+        on_progress: OnProgress | None,
+        on_failure: OnFailure | None,
+    ) -> None:
+        self._spec = spec
+        self._queries = queries
         self._on_progress = on_progress
-        self._batches = dict.fromkeys(self._queries, 0)
-        self._rows = dict.fromkeys(self._queries, 0)
+        self._on_failure = on_failure
+        self._batches = dict.fromkeys((query.name for query in queries), 0)
+        self._rows = dict.fromkeys(self._batches, 0)
 
     def is_active(self) -> bool:
-        """Whether to wait on; one query that failed ends all."""
-        queries = self._queries.values()
-        return any(query.isActive for query in queries) and not any(query.exception() for query in queries)
+        """Whether to wait on."""
+        has_failed = self._on_failure is None and any(query.failure for query in self._queries)
+        return any(query.is_active for query in self._queries) and not has_failed
+
+    def begin_again(self) -> None:
+        for query in self._queries if self._on_failure is not None else ():
+            failure = query.new_failure()
+            if failure is not None and self._on_failure is not None:
+                self._on_failure(query.name, described(failure, self._spec.file) or plain_message(failure))
+            query.begin_again()
 
     def report(self) -> None:
-        for feed in self._feeds:
-            for batch in feed.new_batches():
+        for query in self._queries:
+            for batch in query.new_batches():
                 self._batches[batch.query] += 1
                 self._rows[batch.query] += batch.input_rows
                 if self._on_progress is not None:
                     self._on_progress(batch)
 
     def raise_failure(self) -> None:
-        for query in self._queries.values():
-            failure = query.exception()
-            if failure is not None:
-                raise failure
+        for query in self._queries:
+            if query.failure is not None:
+                raise query.failure
 
     def result(self, was_stopped: bool) -> PipelineResult:
         return PipelineResult(self._batches, self._rows, was_stopped)
@@ -129,8 +163,11 @@ def in_a_sentence(file: Path | None) -> Iterator[None]:
 
 
 def plain_message(error: Exception) -> str:
-    """Our own sentence within Spark's text if there is one, else its first line."""
-    return message_in(str(error)) or first_line(str(error)) or type(error).__name__
+    """Our own sentence within Spark's text if there is one, else what Python raised, else the text's first line."""
+    text = str(error)
+    _, is_there, trace = text.partition("Traceback (most recent call last):\n")
+    raised = next((line for line in trace.splitlines() if line.strip() and not line.startswith(" ")), "")
+    return message_in(text) or (raised if is_there else "") or first_line(text) or type(error).__name__
 
 
 def keep_in_log(error: BaseException, log_file: Path | None) -> None:

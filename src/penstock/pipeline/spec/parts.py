@@ -14,11 +14,14 @@ from penstock.pipeline.spec.formats import READ, WITH_A_PATH, WRITTEN
 from penstock.pipeline.spec.pipeline import (
     AVAILABLE_NOW,
     BOOTSTRAP,
+    DEAD_LETTER,
     MODES,
+    ON_FAIL,
     ONCE,
     PENSTOCK,
     SOURCE,
     PipelineSpec,
+    RuleSpec,
     SinkSpec,
     SourceSpec,
     SqlText,
@@ -33,6 +36,9 @@ from penstock.pipeline.values.kinds import AVRO, JSON_SCHEMA, PROTOBUF, TypedVal
 PARTS = ("name", "source", "sources", "tables", "steps", "sql", "sink", "trigger", "checkpoint", "spark")
 TYPED = (JSON_SCHEMA, AVRO, PROTOBUF)
 VALUES = ("json", *TYPED)
+OF_A_SINK: Final = ("format", "mode", "key", "from", "where", "expect", "dead_letter")
+"""Beside the options of its format."""
+OF_A_RULE: Final = ("rule", "on_fail", "name")
 PARTS_OF_RECORDS: Final = ("value", "key")
 OF_A_STEP: Final = ("sql", "function", "from")
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -86,7 +92,8 @@ class _Reader:
         self._check_names({"sources": sources, "tables": tables, "steps": steps})
         servers = next((value for source in sources.values() for value in _servers(source)), None)
         own, ways = self._sinks(parts, servers)
-        sinks = (*own, *dead_letters)
+        broken = (_sink_of_broken(sink, servers) for sink in own if sink.dead_letter is not None)
+        sinks = (*own, *broken, *dead_letters)
         if _repeated(sink.name for sink in sinks):
             self._note(f"two sinks have the same name ({', '.join(sink.name for sink in sinks)}).", "sink")
         sql = self._word(parts, "sql")
@@ -300,12 +307,26 @@ class _Reader:
             if isinstance(declared, list | tuple)
             else [(declared, ("sink",))]
         )
-        sinks = tuple(self._sink(self.texts("sink", item, way), servers, way) for item, way in listed)
+        sinks = tuple(self._sink(item, servers, way) for item, way in listed)
         if not sinks:
             self._note("it needs a source and a sink.", "sink")
         return sinks, [way for _, way in listed]
 
-    def _sink(self, options: dict[str, str], servers: str | None, way: Way) -> SinkSpec:
+    def _sink(self, declared: object, servers: str | None, way: Way) -> SinkSpec:
+        options = self.texts("sink", declared, way)
+        for option in [name for name in options if name not in OF_A_SINK and known_name(name) is None]:
+            if hint := nearest(option.lower(), OF_A_SINK, 0.8):
+                self._note(f"{option} is not known.{hint}", *way, option)
+                del options[option]
+        options.pop("expect", None)
+        rules = self._rules(declared.get("expect", []), (*way, "expect")) if isinstance(declared, Mapping) else ()
+        dead_letter = options.pop("dead_letter", None)
+        if (dead_letter is not None) != any(rule.on_fail == DEAD_LETTER for rule in rules):
+            self._note(
+                f"on_fail: {DEAD_LETTER} goes with dead_letter, the topic of such rows; one of both is missing.",
+                *way,
+                "expect" if dead_letter is None else "dead_letter",
+            )
         kind, mode, key = self._format(options, way, WRITTEN), options.pop("mode", MODES[0]), options.pop("key", None)
         origin, where = options.pop("from", None), options.pop("where", None)
         condition = None if where is None else SqlText(where, self._places.of_text((*way, "where")))
@@ -317,7 +338,46 @@ class _Reader:
             self._check_options(options, way, is_sink=True)
             if servers is not None and not any(is_bootstrap(option) for option in options):
                 options[BOOTSTRAP] = servers
-        return SinkSpec(options, kind, mode, key, typed, typed_key, origin=origin, where=condition)
+        return SinkSpec(
+            options,
+            kind,
+            mode,
+            key,
+            typed,
+            typed_key,
+            origin=origin,
+            where=condition,
+            expect=rules,
+            dead_letter=dead_letter,
+        )
+
+    def _rules(self, declared: object, way: Way) -> tuple[RuleSpec, ...]:
+        listed: list[tuple[object, Way]] = (
+            [(item, (*way, number)) for number, item in enumerate(declared)]
+            if isinstance(declared, list | tuple)
+            else [(declared, way)]
+        )
+        rules = tuple(rule for item, at in listed if (rule := self._rule(item, at)) is not None)
+        if _repeated(rule.name for rule in rules):
+            self._note("two rules have the same name.", *way)
+        return rules
+
+    def _rule(self, declared: object, way: Way) -> RuleSpec | None:
+        options = self.texts("a rule of expect", declared, way)
+        for option in options:
+            if option not in OF_A_RULE:
+                hint = nearest(option.lower(), OF_A_RULE) or f" It has {', '.join(OF_A_RULE)}."
+                self._note(f"{option!r} is no part of a rule.{hint}", *way, option)
+        on_fail = options.get("on_fail", ON_FAIL[0])
+        if on_fail not in ON_FAIL:
+            hint = nearest(on_fail.lower(), ON_FAIL)
+            self._note(f"on_fail: {on_fail} must be {' or '.join(ON_FAIL)}.{hint}", *way, "on_fail")
+        rule = options.get("rule")
+        if rule is None:
+            if isinstance(declared, Mapping) and "rule" not in declared:
+                self._note("expect needs a rule, which is a condition of SQL, such as: amount > 0", *way)
+            return None
+        return RuleSpec(options.get("name", rule), SqlText(rule, self._places.of_text((*way, "rule"))), on_fail)
 
     def _format(self, options: dict[str, str], way: Way, known: Collection[str]) -> str:
         """Spark may know others, from packages; but what is nearly one of these is a slip."""
@@ -352,6 +412,16 @@ def _wrong(options: dict[str, str], *, is_sink: bool | None = None) -> PipelineE
     except PipelineError as error:
         return error
     return None
+
+
+def _sink_of_broken(sink: SinkSpec, servers: str | None) -> SinkSpec:
+    """On the sink's own cluster, or that of the first source."""
+    own = next((value for option, value in sink.options.items() if is_bootstrap(option)), servers)
+    options = {"topic": sink.dead_letter or ""} | ({} if own is None else {BOOTSTRAP: own})
+    rules = tuple(rule for rule in sink.expect if rule.on_fail == DEAD_LETTER)
+    return SinkSpec(
+        options, mode=sink.mode, key=sink.key, origin=sink.origin, where=sink.where, expect=rules, broken_of=sink.name
+    )
 
 
 def _text(value: object) -> str:

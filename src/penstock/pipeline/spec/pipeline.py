@@ -40,6 +40,8 @@ BOOTSTRAP = "bootstrap.servers"
 SOURCE = "source"
 """The name of a source that is the only one."""
 MODES = ("append", "update", "complete")
+WARN, DROP, DEAD_LETTER, FAIL = ON_FAIL = ("warn", "drop", "dead_letter", "fail")
+"""What becomes of a row that breaks a rule; in each case it is counted."""
 AVAILABLE_NOW, ONCE = "available-now", "once"
 CHECKPOINTS = Path("penstock-checkpoints")
 
@@ -76,10 +78,19 @@ class StepSpec(Value):
     inputs: tuple[str, ...] = ()
 
 
-class SinkSpec(Value):
-    """It gets the rows of the view `origin`, else those of the query, as far as they are `where`.
+class RuleSpec(Value):
+    """What each row of a sink is expected to be; null is not."""
 
-    A sink with `dead_letter_of` gets that source's bad values.
+    name: str
+    condition: SqlText
+    on_fail: str
+
+
+class SinkSpec(Value):
+    """It gets the rows of the view `origin`, else those of the query, as far as they are `where`, by its rules.
+
+    A sink with `dead_letter_of` gets that source's bad values; one with `broken_of` the rows that break rules of that
+    sink, which are its own as well.
     """
 
     options: Mapping[str, str]
@@ -91,6 +102,9 @@ class SinkSpec(Value):
     dead_letter_of: str | None = None
     origin: str | None = None
     where: SqlText | None = None
+    expect: tuple[RuleSpec, ...] = ()
+    dead_letter: str | None = None
+    broken_of: str | None = None
 
     @property
     def name(self) -> str:

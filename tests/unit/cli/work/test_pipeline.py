@@ -29,7 +29,9 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
     """What would have been run."""
     runs: list[Run] = []
 
-    def run(name: str, master: str, settings: Mapping[str, str], spec: Callable[[], PipelineSpec], *_: object) -> None:
+    def run(
+        name: str, master: str, settings: Mapping[str, str], spec: Callable[[], PipelineSpec], *_: object, **__: object
+    ) -> None:
         runs.append((name, master, settings, spec()))
 
     monkeypatch.setattr(pipeline, "_run", run)
@@ -57,7 +59,7 @@ def test_an_error_is_one_line_and_an_exit_code(runs: list[Run], tmp_path: Path) 
 
 
 def test_a_failing_run_prints_its_sentence_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise PipelineError("The cluster at a:1 has no topic 'flights'.") from click.Abort()
 
     monkeypatch.setattr(pipeline, "_run", fails)

@@ -9,6 +9,8 @@ from click.testing import CliRunner
 
 from penstock.cli.main import main
 from penstock.cli.work.connect_client import ConnectClient
+from penstock.pipeline.jobs.report import JobReport
+from penstock.work.connect.metrics import Metric
 
 GONE = "worker http://127.0.0.1:8084/ does not answer: Cannot connect to host 127.0.0.1:8084"
 
@@ -57,6 +59,22 @@ def test_why_a_task_was_begun_again_is_told_below_the_table(monkeypatch: pytest.
     assert below == "task 0 was begun again after:\nPipelineError: no topic a\nOSError: b\n"
 
 
+def test_a_sink_that_is_begun_again_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = JobReport(("out", "in"))
+    report.event({"event": "running"})
+    report.event({"event": "failing", "query": "orders: in", "error": "The disk is full."})
+    table, below = said(monkeypatch, Told(report.as_json(1)), "status", "orders").split("\n\n")
+    assert [line.split()[2] for line in table.splitlines()[1:]] == ["running", "failing"]
+    assert below == "sink in is begun again after: The disk is full.\n"
+    assert Metric("pipeline_failing", 1, {"query": "orders: in"}) in report.metrics()
+    for rows in (0, 2, 3):
+        report.event({"event": "batch", "query": "orders: in", "input_rows": 4, "broken": {"id > 0": rows, "b": 0}})
+    told = said(monkeypatch, Told(report.as_json(1)), "status", "orders")
+    assert "failing" not in told
+    assert told.endswith("\n\nsink in: 5 rows broke the rule id > 0\n")
+    assert Metric("pipeline_broken_rows_total", 5, {"query": "orders: in", "rule": "id > 0"}) in report.metrics()
+
+
 def test_logs_are_never_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said(monkeypatch, Told({"log": []}), "logs", "orders") == "0: nothing was printed\n"
     assert said(monkeypatch, Told(), "logs", "orders") == "orders is STOPPED, and has no tasks\n"
@@ -88,8 +106,8 @@ def test_resume_begins_failed_tasks_anew_and_says_so(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("words", "config", "tasks"),
     [
-        ((), {"tasks.max": "2"}, 2),
-        (("--tasks-max", "1", "--restarts-max", "0"), {"tasks.max": "1", "task.restarts.max": "0"}, 1),
+        ((), {"tasks.max": "1"}, 1),
+        (("--tasks-max", "3", "--restarts-max", "0"), {"tasks.max": "3", "task.restarts.max": "0"}, 2),
     ],
 )
 def test_submit_says_how_many_processes_and_how_often_they_begin_again(

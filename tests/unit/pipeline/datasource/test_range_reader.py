@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -75,3 +76,15 @@ def test_a_leader_that_a_refusal_names_is_asked_at_once(
     batches = list(read_ranges(source, [OffsetRange(TOPIC, 0, 0, 1, TOPIC_ID)]))
     assert sum(batch.num_rows for batch in batches) == 1
     assert (len(fake.asked(ApiKey.METADATA)), len(pauses)) == looks_and_pauses
+
+
+def test_readers_of_a_directory_fetch_once(fake: FakeCluster, tmp_path: Path) -> None:
+    assert fake.broker is not None
+    fake.scripts[ApiKey.FETCH] = [served]
+    host, port = fake.broker.address
+    options = {"bootstrap.servers": f"{host}:{port}", "subscribe": TOPIC, "sharedFetches": str(tmp_path)}
+    source = source_options(read_options(options), streaming=False)
+    for _ in range(2):
+        batches = list(read_ranges(source, [OffsetRange(TOPIC, 0, 0, 1, TOPIC_ID)]))
+        assert sum(batch.num_rows for batch in batches) == 1
+    assert len(fake.asked(ApiKey.FETCH)) == 1

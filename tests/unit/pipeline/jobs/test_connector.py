@@ -34,9 +34,9 @@ def test_the_command_runs_its_sinks_only(tmp_path: Path) -> None:
     config = {**CONFIG, SINKS: '["one"]', "master": "local[1]", "spark.a": "b", "bootstrap.servers": "x:1"}
     config["deployed"] = "2026-01-01T00:00:00"
     assert child_command(config) == [
-        *(sys.executable, "-m", "penstock", "pipeline", "run", "-", "--json", "--master", "local[1]", "--name", "job"),
-        *("--sink", "one", "--checkpoint", "/shared/job", "--bootstrap-server", "x:1"),
-        *("--deployed", "2026-01-01T00:00:00", "--conf", "spark.a=b"),
+        *(sys.executable, "-m", "penstock", "pipeline", "run", "-", "--json", "--master", "local[1]"),
+        *("--keep-going", "--name", "job", "--sink", "one", "--checkpoint", "/shared/job"),
+        *("--bootstrap-server", "x:1", "--deployed", "2026-01-01T00:00:00", "--conf", "spark.a=b"),
     ]
     file = tmp_path / "job.py"
     file.write_text(
@@ -133,6 +133,8 @@ def test_its_figures_are_those_of_the_last_batch_and_of_all() -> None:
     assert page(report.metrics()).splitlines() == [
         "# TYPE penstock_pipeline_batches_total counter",
         'penstock_pipeline_batches_total{query="job: one"} 2',
+        "# TYPE penstock_pipeline_failing gauge",
+        'penstock_pipeline_failing{query="job: one"} 0',
         "# TYPE penstock_pipeline_input_rows_total counter",
         'penstock_pipeline_input_rows_total{query="job: one"} 20',
         "# TYPE penstock_pipeline_lag_records gauge",

@@ -8,7 +8,15 @@ from penstock.pipeline.running.progress import ProgressFeed
 
 def batch(batch_id: int, rows_in: int, rows_out: int) -> Any:
     sink = SimpleNamespace(numOutputRows=rows_out)
-    return SimpleNamespace(name="q", batchId=batch_id, numInputRows=rows_in, batchDuration=5, sources=[], sink=sink)
+    return SimpleNamespace(
+        name="q",
+        batchId=batch_id,
+        numInputRows=rows_in,
+        batchDuration=5,
+        sources=[],
+        sink=sink,
+        observedMetrics={},
+    )
 
 
 def test_a_window_that_closes_without_input_has_rows_out() -> None:

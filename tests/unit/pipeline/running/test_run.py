@@ -11,6 +11,10 @@ from penstock.pipeline.running.run import plain_message
     [
         (ValueError("first\nsecond"), "first"),
         (ValueError(), "ValueError"),
+        (
+            ValueError("Spark:\nTraceback (most recent call last):\n  File\n    open()\n\nOSError: full\n"),
+            "OSError: full",
+        ),
         (ValueError(f"Spark says:\n{PipelineError.__module__}.PipelineError: Our sentence."), "Our sentence."),
     ],
 )

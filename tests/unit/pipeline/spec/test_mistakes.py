@@ -104,6 +104,46 @@ def test_a_mistake_in_steps_is_told_at_its_place(right: str, wrong: str, place: 
     assert any(line.startswith(f"job.yaml, line {place}: ") and problem in line for line in lines), lines
 
 
+RULES = """\
+source: {subscribe: clicks}
+sink:
+  topic: a
+  dead_letter: b
+  expect:
+    - rule: id > 0
+      on_fail: dead_letter
+    - rule: at IS NOT NULL
+      on_fail: warn
+      name: has a time
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "place", "problem"),
+    [
+        (
+            "warn",
+            "warm",
+            "9, column 7",
+            "on_fail: warm must be warn or drop or dead_letter or fail. Did you mean warn?",
+        ),
+        ("name:", "nam:", "10, column 7", "'nam' is no part of a rule. Did you mean name?"),
+        ("rule: at IS NOT NULL\n      on", "on", "8, column 7", "expect needs a rule"),
+        ("rule: id > 0", "rule:", "6, column 7", "rule is empty"),
+        ("has a time", "id > 0", "5, column 3", "two rules have the same name."),
+        ("  dead_letter: b\n", "", "4, column 3", "one of both is missing."),
+        ("on_fail: dead_letter", "on_fail: drop", "4, column 3", "one of both is missing."),
+        ("  expect:", "  expct:", "5, column 3", "Did you mean expect?"),
+        ("  topic: a\n", "  topic: a\n  wher: id = 1\n", "4, column 3", "wher is not known. Did you mean where?"),
+        ("dead_letter: b", "dead_letter: a", "2, column 1", "two sinks have the same name (a, a)."),
+    ],
+)
+def test_a_mistake_in_rules_is_told_at_its_place(right: str, wrong: str, place: str, problem: str) -> None:
+    load_yaml(RULES, "job", "job.yaml")
+    lines = said(RULES.replace(right, wrong, 1))
+    assert any(line.startswith(f"job.yaml, line {place}: ") and problem in line for line in lines), lines
+
+
 def test_aliases_serve_what_they_are_for() -> None:
     given = load_yaml(
         "source: {subscribe: a}\nsink: [{topic: a, <<: &to {mode: update}}, {topic: b, mode: append, <<: *to}]", "job"

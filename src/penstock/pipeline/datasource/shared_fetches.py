@@ -1,0 +1,95 @@
+"""Fetches that the streams of one machine share: what one of them has fetched, the others find in a directory.
+
+    DIRECTORY/TOPIC_ID-PARTITION-ISOLATION/BEGIN-END    a line of JSON about transactions, then the records
+    DIRECTORY/TOPIC_ID-PARTITION-ISOLATION/lock         held by who asks the broker, so that two do not ask for the same
+
+Records at an offset of a topic stay as they are, so a file is right for as long as it is there. The oldest ones go.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from penstock.client.blocking.fetch import FetchedRecords
+from penstock.client.values import IsolationLevel
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.records import iterate_batches
+
+KEPT_BYTES: Final = 1 << 30
+"""In a directory: two micro-batches of the default size."""
+KEPT_FILES: Final = 256
+"""Of a partition: there may be few records in each."""
+DIGITS: Final = 20
+
+
+class SharedFetches:
+    """Of one partition."""
+
+    def __init__(self, directory: Path, topic_id: UUID, partition: int, isolation: IsolationLevel) -> None:
+        self._all = directory
+        self._folder = directory / f"{topic_id.hex}-{partition}-{isolation.value}"
+
+    def fetched(self, offset: int, fetch: Callable[[], FetchedRecords]) -> FetchedRecords:
+        """The records from an offset on, or from a little before it; `fetch` asks the broker."""
+        found = self._find(offset)
+        if found is not None:
+            return found
+        with self._locked():
+            found = self._find(offset)
+            if found is None:
+                found = fetch()
+                with suppress(OSError):  # the disk may be full: then the others fetch for themselves
+                    self._keep(offset, found)
+            return found
+
+    def _find(self, offset: int) -> FetchedRecords | None:
+        for begin, end, name in self._kept():
+            if begin <= offset < end:
+                with suppress(FileNotFoundError):  # it was the oldest one
+                    return _read((self._folder / name).read_bytes())
+        return None
+
+    def _kept(self) -> list[tuple[int, int, str]]:
+        try:
+            names = [name for name in os.listdir(self._folder) if len(name) == 2 * DIGITS + 1]
+        except FileNotFoundError:
+            return []
+        return sorted((int(name[:DIGITS]), int(name[-DIGITS:]), name) for name in names)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _keep(self, offset: int, fetched: FetchedRecords) -> None:
+        """Under the lock. Nothing is kept of an answer without a whole batch."""
+        end = max((header.last_offset + 1 for _, header in iterate_batches(fetched.records)), default=0)
+        if fetched.error_code or end <= offset:
+            return
+        new = self._folder / "new"
+        with new.open("wb") as file:
+            file.write(json.dumps(list(fetched.aborted)).encode() + b"\n")
+            file.write(fetched.records)
+        new.rename(self._folder / f"{offset:0{DIGITS}}-{end:0{DIGITS}}")
+        self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        files = sorted((self._folder / name for _, _, name in self._kept()), key=lambda file: -file.stat().st_mtime_ns)
+        room = KEPT_BYTES // len(os.listdir(self._all))
+        for number, file in enumerate(files):
+            room -= file.stat().st_size
+            if number and (room < 0 or number >= KEPT_FILES):
+                file.unlink()
+
+
+def _read(content: bytes) -> FetchedRecords:
+    line = content.index(b"\n")
+    aborted = [(producer_id, first) for producer_id, first in json.loads(content[:line])]
+    return FetchedRecords(ErrorCode.NONE, -1, -1, -1, aborted, memoryview(content)[line + 1 :])

@@ -1,0 +1,69 @@
+"""A sink's query in a process that has several: one that fails is begun again, and the others go on meanwhile.
+
+active --ends--> done
+   |  ^
+fails begin, after 1, 2, 4 … 60 s; a batch that succeeds sets the pause back
+   v  |
+failing
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from penstock.pipeline.running.jvm import pool_of_its_own
+from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
+
+FIRST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 60.0
+
+
+class SinkQuery:
+    def __init__(self, session: SparkSession, name: str, writer: DataStreamWriter) -> None:
+        self.name = name
+        self.query: StreamingQuery | None = None
+        self._session, self._writer = session, writer
+        self._feed: ProgressFeed | None = None
+        self._failure: Exception | None = None
+        self._pause_s = FIRST_PAUSE_S
+        self._begin_at_s = 0.0
+
+    def begin(self) -> None:
+        with pool_of_its_own(self._session, self.name):
+            self.query = self._writer.start()
+        self._feed, self._failure = ProgressFeed(self.query), None
+
+    @property
+    def is_active(self) -> bool:
+        return self.query is not None and self.query.isActive
+
+    @property
+    def failure(self) -> Exception | None:
+        return self._failure or (None if self.query is None else self.query.exception())
+
+    def new_batches(self) -> Iterator[BatchProgress]:
+        for batch in self._feed.new_batches() if self._feed is not None else ():
+            self._pause_s = FIRST_PAUSE_S
+            yield batch
+
+    def new_failure(self) -> Exception | None:
+        """Once for each time it fails; from then on a pause goes by."""
+        if self._begin_at_s or self.failure is None:
+            return None
+        self._begin_at_s = time.monotonic() + self._pause_s
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        return self.failure
+
+    def begin_again(self) -> None:
+        """If it has failed, and the pause is over."""
+        if not self._begin_at_s or time.monotonic() < self._begin_at_s:
+            return
+        self._begin_at_s = 0.0
+        try:
+            self.begin()
+        except Exception as error:
+            self._failure = error
