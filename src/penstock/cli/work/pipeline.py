@@ -67,7 +67,7 @@ def run(
     times = _times(start, end)
     if is_declarative(file):
         options = {"sink": sinks, "bootstrap_server": bootstrap_server, "checkpoint": checkpoint, "from": start}
-        refuse(**options, name=name)
+        refuse(**options, name=name, keep_going=keep_going)
         with in_words(PipelineError):
             run_declared(file, master, _settings(conf), as_json=as_json)
         return

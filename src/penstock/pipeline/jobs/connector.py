@@ -128,10 +128,11 @@ def child_command(config: Mapping[str, str]) -> list[str]:
     settings = parse(KEYS, config)
     file = "-" if settings["pipeline"] is not None else settings["pipeline.file"]
     command = [sys.executable, "-m", "penstock", "pipeline", "run", file, "--json", "--master", settings["master"]]
-    command += ["--keep-going"]
     command += ["--name", config["name"]] if file == "-" else []
-    for sink in () if is_declarative(Path(file)) else json.loads(config[SINKS]):
-        command += ["--sink", sink]
+    if not is_declarative(Path(file)):
+        command += ["--keep-going"]
+        for sink in json.loads(config[SINKS]):
+            command += ["--sink", sink]
     if settings["checkpoint.root"]:
         command += ["--checkpoint", f"{settings['checkpoint.root'].rstrip('/')}/{config['name']}"]
     if settings["bootstrap.servers"]:

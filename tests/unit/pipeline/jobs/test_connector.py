@@ -35,7 +35,7 @@ def test_the_command_runs_its_sinks_only(tmp_path: Path) -> None:
     config["deployed"] = "2026-01-01T00:00:00"
     assert child_command(config) == [
         *(sys.executable, "-m", "penstock", "pipeline", "run", "-", "--json", "--master", "local[1]"),
-        *("--keep-going", "--name", "job", "--sink", "one", "--checkpoint", "/shared/job"),
+        *("--name", "job", "--keep-going", "--sink", "one", "--checkpoint", "/shared/job"),
         *("--bootstrap-server", "x:1", "--deployed", "2026-01-01T00:00:00", "--conf", "spark.a=b"),
     ]
     file = tmp_path / "job.py"
