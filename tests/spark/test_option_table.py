@@ -220,11 +220,12 @@ def _(servers: str) -> None:
 @row("`minPartitions`")
 def _(servers: str) -> None:
     topic = filled_topic(servers, [20, 5])
-    assert tasks_of(servers, subscribe=topic) == 2
+    assert tasks_of(servers, subscribe=topic) == 1
+    assert tasks_of(servers, subscribe=filled_topic(servers, [200, 200])) == 2
     assert tasks_of(servers, subscribe=topic, minPartitions="10") == 10
     refused("minPartitions=0: it must be", servers, minPartitions="0")
     many = filled_topic(servers, [1] * 40)
-    assert tasks_of(servers, subscribe=many) == 32
+    assert tasks_of(servers, subscribe=many) == 1
     assert tasks_of(servers, subscribe=many, minPartitions="40") == 40
 
 
