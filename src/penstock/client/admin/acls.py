@@ -71,9 +71,11 @@ class AclAdmin:
 
         async def attempt() -> set[AclBinding]:
             results = (await self._cluster.to_controller(request, DeleteAclsResponse)).filter_results
+            gone = [rule for result in results for rule in result.matching_acls]
             for result in results:
                 raise_for(result.error_code, result.error_message)
-            gone = (rule for result in results for rule in result.matching_acls)
+            for rule in gone:
+                raise_for(rule.error_code, rule.error_message)
             return {AclBinding(*(getattr(rule, name) for name in AclBinding._fields)) for rule in gone}
 
         return sorted(await self._cluster.retrying(attempt))

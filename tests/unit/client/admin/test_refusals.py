@@ -21,6 +21,7 @@ from penstock.client.admin.quorum import QuorumInfo
 from penstock.client.admin.topics import NewTopic
 from penstock.client.settings import ClientSettings
 from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.protocol.acls import AclBinding, AclFilter
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.requests.api import ApiKey, OwnApiKey, api_of
 from penstock.protocol.requests.framing import RequestHeader
@@ -31,6 +32,7 @@ REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 """That passes by itself never."""
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=1)
 T0 = TopicPartition("t", 0)
+RULE = AclBinding(2, "t", 3, "User:ada", "*", 3, 3)
 LED = QuorumInfo(NODE_ID, -1, 0, (), (), {})
 OF_THE_CLUSTER = (ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.API_VERSIONS)
 
@@ -73,6 +75,9 @@ CALLS: dict[str, Callable[[Admin], Awaitable[object]]] = {
     "quorum.resign": lambda admin: admin.quorum.resign(LED),
     "quorum.metadata_of": lambda admin: admin.quorum.metadata_of(NODE_ID),
     "quorum.metrics_of": lambda admin: admin.quorum.metrics_of(NODE_ID),
+    "acls.describe": lambda admin: admin.acls.describe(),
+    "acls.create": lambda admin: admin.acls.create([RULE]),
+    "acls.delete": lambda admin: admin.acls.delete([AclFilter()]),
     "storage_groups.create": lambda admin: admin.storage_groups.create(),
 }
 FROM_METADATA = {
@@ -143,7 +148,7 @@ def methods(part: object) -> Iterator[str]:
 def test_every_method_is_here() -> None:
     admin = Admin("127.0.0.1:1")
     parts = {name: part for name, part in vars(admin).items() if type(part).__name__.endswith("Admin")}
-    assert len(parts) == 7
+    assert len(parts) == 8
     known = {*methods(admin), *(f"{part}.{name}" for part, it in parts.items() for name in methods(it))}
     assert known == CALLS.keys() | FROM_METADATA
 
