@@ -81,7 +81,7 @@ def hundred_records(servers: str) -> str:
 
 
 def test_large_ranges_become_many_tasks(spark: SparkSession, servers: str, hundred_records: str) -> None:
-    assert batch_frame(spark, servers, hundred_records).rdd.getNumPartitions() == 2
+    assert batch_frame(spark, servers, hundred_records).rdd.getNumPartitions() == 1
     frame = batch_frame(spark, servers, hundred_records, {"maxRecordsPerPartition": "20"})
     assert frame.rdd.getNumPartitions() == 5
 
