@@ -53,7 +53,7 @@ ISOLATED = plan_of("isolate", "isolate one way", admin_pause_s=0.05, topics=3, c
 
 def test_a_follower_that_cuts_its_log_to_the_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
     cut_to_the_high_watermark(monkeypatch)
-    assert is_found_with(seeds(SEEDS, first=4), plan_of("kill", "pause the leader", "isolate"), "is in sync in epoch")
+    assert is_found_with(seeds(SEEDS, first=7), plan_of("kill", "pause the leader", "isolate"), "is in sync in epoch")
 
 
 def test_a_follower_that_takes_damaged_records(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +69,7 @@ def test_damaged_records_are_fetched_again(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_commits_of_offsets_that_are_answered_before_others_have_them(monkeypatch: pytest.MonkeyPatch) -> None:
     commits_at_once(monkeypatch)
-    assert is_found_with(seeds(SEEDS, first=14), ISOLATED, "was committed", "in generation")
+    assert is_found_with(seeds(SEEDS, first=7), ISOLATED, "was committed", "in generation")
 
 
 def test_nothing_is_found_where_nothing_is_planted() -> None:
