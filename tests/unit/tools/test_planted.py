@@ -6,7 +6,6 @@ import pytest
 from tests.simulation import test_controller_simulation as controller
 from tests.simulation import test_simulation as core
 from tests.simulation.storage_groups import test_seeds as storage_groups
-from tests.simulation.whole_nodes import test_seeds as nodes
 from tools.planted import PlantedBug, blind_tests, planted_bugs
 from tools.planter import ROOT
 
@@ -27,7 +26,6 @@ def test_a_bug_can_be_planted_and_names_tests_that_are_there(bug: PlantedBug) ->
     [
         ("simulation/test_simulation.py::test_seeds_that_failed_once", core.KEPT),
         ("simulation/test_controller_simulation.py::test_seeds_that_failed_once", controller.KEPT),
-        ("simulation/whole_nodes/test_seeds.py::test_the_rules_hold", [f"{of[0]}-{of[1]}" for of in nodes.KEPT]),
         ("simulation/storage_groups/test_seeds.py::test_the_rules_hold_where_a_bug_was_found", storage_groups.KEPT),
     ],
 )
