@@ -35,7 +35,7 @@ NEWER = {
     "penstock/pipeline/values/typed_values.py": ("pyspark.sql.pandas.functions", "4.1, and it says so"),
 }
 TYPES = "pyspark.sql.types"
-OF_A_JVM = {"_jvm", "_jsc", "_jdf", "_jc", "_jsparkSession", "_jreader", "_jwrite", "_sc", "sparkContext"}
+OF_A_JVM = {"_jvm", "_jsc", "_jdf", "_jc", "_jsparkSession", "_jreader", "_jwrite", "_jsq", "_sc", "sparkContext"}
 KNOWS_THE_JVM = "penstock/pipeline/running/jvm.py"
 
 
@@ -57,6 +57,11 @@ def test_what_is_imported_is_there_in_spark_4_0() -> None:
 
 
 def test_the_jvm_of_a_session_is_asked_in_one_place() -> None:
-    """A session of Spark Connect has none."""
-    touched = {path for path, node in _nodes() if isinstance(node, ast.Attribute) and node.attr in OF_A_JVM}
+    """A session of Spark Connect has none. A name in `getattr` or `hasattr` counts as well."""
+    touched = {
+        path
+        for path, node in _nodes()
+        if (isinstance(node, ast.Attribute) and node.attr in OF_A_JVM)
+        or (isinstance(node, ast.Constant) and node.value in OF_A_JVM)
+    }
     assert touched == {KNOWS_THE_JVM}

@@ -3,7 +3,8 @@
     DIRECTORY/TOPIC_ID-PARTITION-ISOLATION/BEGIN-END    a line of JSON about transactions, then the records
     DIRECTORY/TOPIC_ID-PARTITION-ISOLATION/lock         held by who asks the broker, so that two do not ask for the same
 
-Records at an offset of a topic stay as they are, so a file is right for as long as it is there. The oldest ones go.
+Committed records stay as they are, so a file is right for as long as it is there; only an unclean election replaces
+some, and those that were fetched before are still found here. The oldest files go.
 """
 
 import fcntl

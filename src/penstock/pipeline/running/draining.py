@@ -11,12 +11,14 @@ from typing import Any, Final
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.pipeline.running.jvm import execution_of
+
 LOOK_EVERY_S: Final = 0.2
 
 
 def drain(queries: Collection[StreamingQuery]) -> None:
     """They have stopped when this returns. Without a JVM (Spark Connect) they are stopped as Spark does it."""
-    under_way = {query: execution for query in queries if (execution := _execution(query)) is not None}
+    under_way = {query: execution for query in queries if (execution := execution_of(query)) is not None}
     for execution in under_way.values():
         kind = execution.getClass()
         over = kind.getClassLoader().loadClass(f"{kind.getPackageName()}.TERMINATED$")
@@ -26,12 +28,6 @@ def drain(queries: Collection[StreamingQuery]) -> None:
         under_way = {query: one for query, one in under_way.items() if _is_in_a_batch(query, one)}
     for query in queries:
         query.stop()
-
-
-def _execution(query: StreamingQuery) -> Any:
-    """What runs the query; None where there is none, or it has ended by itself."""
-    wrapped = getattr(query, "_jsq", None)
-    return wrapped.streamingQuery() if wrapped is not None and query.isActive else None
 
 
 def _is_in_a_batch(query: StreamingQuery, execution: Any) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 ListFiles = Callable[[str], Collection[str]]
 """The names in a directory, none where there is no such directory."""
@@ -119,6 +120,12 @@ class TextFiles:
         java = _jvm_of(self._session)
         place = java.org.apache.hadoop.fs.Path(path)
         return java, place.getFileSystem(self._configuration), place
+
+
+def execution_of(query: StreamingQuery) -> Any:
+    """What runs a query; None without a JVM, or where the query has ended."""
+    wrapped = getattr(query, "_jsq", None)
+    return wrapped.streamingQuery() if wrapped is not None and query.isActive else None
 
 
 @contextmanager
