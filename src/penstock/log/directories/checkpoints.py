@@ -13,21 +13,26 @@ logger = logging.getLogger(__name__)
 
 
 class Checkpoints:
-    """Each is a file beside its logs, written when it changes. Writing raises KafkaError(KAFKA_STORAGE_ERROR)."""
+    """Each is a file beside its logs, written when it changes. Writing raises KafkaError(KAFKA_STORAGE_ERROR).
+
+    It waits for the disk, so threads do it while logs come and go: what is written is gathered under the lock of its
+    directory, which a log takes whose name was another's.
+    """
 
     def __init__(self, roots: LogRoots) -> None:
         self._roots = roots
 
     def logs_by_directory(self, logs: PartitionLogs) -> list[tuple[LogDirectory, list[PartitionLog]]]:
         found: dict[str, list[PartitionLog]] = {path: [] for path in self._roots.paths}
-        for log in logs.values():
+        for log in list(logs.values()):
             found[log.parent].append(log)
         return [(directory, found[directory.path]) for directory in self._roots.online]
 
     def write(self, logs: PartitionLogs) -> None:
         """Recovery points, log start offsets and compacted offsets."""
-        for directory, its in self.logs_by_directory(logs):
-            self.write_of(directory, its)
+        for directory in self._roots.online:
+            with directory.checkpointing:
+                self.write_of(directory, _in(directory, logs))
 
     def write_of(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:
         points = {(log.topic, log.partition): max(log.recovery_point, 0) for log in logs}
@@ -39,13 +44,17 @@ class Checkpoints:
             directory.forget_gone()
 
     def write_cleaned_offsets(self, logs: PartitionLogs) -> None:
-        for directory, its in self.logs_by_directory(logs):
-            _write_cleaned_offsets(directory, its)
+        for directory in self._roots.online:
+            with directory.checkpointing:
+                _write_cleaned_offsets(directory, _in(directory, logs))
 
     def write_high_watermarks(self, logs: PartitionLogs, offsets: dict[TopicPartition, int]) -> None:
-        for directory, its in self.logs_by_directory(logs):
-            keys = [(log.topic, log.partition) for log in its]
-            _write(directory, directory.write_high_watermarks, {k: offsets[k] for k in keys if k in offsets})
+        for directory in self._roots.online:
+            with directory.checkpointing:
+                found = (
+                    (key, offsets.get(key)) for key in [(log.topic, log.partition) for log in _in(directory, logs)]
+                )
+                _write(directory, directory.write_high_watermarks, {k: mark for k, mark in found if mark is not None})
 
     def high_watermarks(self, logs: PartitionLogs) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
@@ -59,6 +68,10 @@ class Checkpoints:
             found.update((key, offset) for key, offset in written.items() if key in keys)
             directory.gone(written.keys() - keys)
         return found
+
+
+def _in(directory: LogDirectory, logs: PartitionLogs) -> list[PartitionLog]:
+    return [log for log in list(logs.values()) if log.parent == directory.path]
 
 
 def _write_cleaned_offsets(directory: LogDirectory, logs: list[PartitionLog]) -> None:

@@ -1,6 +1,7 @@
 """One log directory: its lock, its identity, its checkpoints, whether it was closed cleanly, and whether it works."""
 
 import json
+import threading
 from collections.abc import Iterable
 from uuid import UUID
 
@@ -37,6 +38,7 @@ class LogDirectory:
         "_gone",
         "_lock",
         "_written",
+        "checkpointing",
         "clean_broker_epoch",
         "directory_id",
         "health",
@@ -60,6 +62,8 @@ class LogDirectory:
         self.clean_broker_epoch = UNKNOWN_EPOCH
         self._written: dict[str, bytes] = {}
         self._gone: set[TopicPartition] = set()
+        self.checkpointing = threading.RLock()
+        """Held while checkpoints are gathered and written: a log that comes then must not find its name in them."""
         self._lock: OpenFile | None = None
         try:
             self.is_missing = not disk.has_directory(path)
@@ -167,19 +171,21 @@ class LogDirectory:
     def make_way(self, key: TopicPartition) -> None:
         """A log of this name comes, and finds nothing in the checkpoints. Raises OSError."""
         if key in self._gone:
-            self.forget_gone()
+            with self.checkpointing:
+                self.forget_gone()
 
     def forget_gone(self) -> None:
         """Raises OSError."""
-        for name in CHECKPOINTS if self._gone else ():
+        gone = set(self._gone)
+        for name in CHECKPOINTS if gone else ():
             try:
                 offsets = read_offsets(self._disk, f"{self.path}/{name}")
             except CorruptCheckpointError:
                 continue  # it says nothing
-            kept = {key: offset for key, offset in offsets.items() if key not in self._gone}
+            kept = {key: offset for key, offset in offsets.items() if key not in gone}
             if len(kept) < len(offsets):
                 self._write(name, kept)
-        self._gone.clear()
+        self._gone -= gone
 
     def forget_clean_shutdown(self) -> None:
         """From here on a crash needs a recovery. Raises OSError."""

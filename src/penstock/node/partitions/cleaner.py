@@ -199,7 +199,8 @@ class Cleaner:
                         await self._swap_in(log, step, segments)
                     elif isinstance(step, Summary):
                         log.cleaned_to = min(step.end_offset, log.log_end_offset)
-                        self._directories.checkpoints.write_cleaned_offsets(self._directories.logs)
+                        write = self._directories.checkpoints.write_cleaned_offsets
+                        await self._in_thread(partial(write, self._directories.logs))
                         self.metrics.note_round(log, step, began_ms, self._now_ms())
                         logger.info("%s is compacted up to %d: %s", partition, step.end_offset, _told(step))
         except FileNotFoundError:  # of a log that was cut, moved or deleted; that is no failing disk

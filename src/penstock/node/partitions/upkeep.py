@@ -2,8 +2,8 @@
 
 Each partition has one deadline in a heap and one timer stands for the earliest of them, so a partition that needs
 nothing costs nothing. Of several that are due at a time the first that was watched is the first. The heap has keys
-alone: a deadline that no longer holds keeps nothing alive. Checkpoints are written at their intervals, and only if
-something was appended since.
+alone: a deadline that no longer holds keeps nothing alive. Checkpoints are written at their intervals, by a thread, and
+only if something was appended since.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import asyncio
 import heapq
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NamedTuple
 
 from penstock.log.directories.directory import LogDirectories
@@ -56,7 +57,7 @@ class Upkeep:
         self._numbers = itertools.count()
         self._high_watermarks: dict[tuple[str, int], int] = {}
         self._tasks = Tasks()
-        self._flush: asyncio.Future[bool] | None = None
+        self._in_threads: set[asyncio.Future[object]] = set()
         self._changed = asyncio.Event()
 
     def watch(self, partition: Partition, *, due_ms: int | None = None) -> None:
@@ -100,23 +101,36 @@ class Upkeep:
     async def stop(self) -> None:
         """The caller closes the logs."""
         await self._tasks.stop()
-        if self._flush is not None:  # Its thread goes on; the files must not be closed under it.
-            await asyncio.wait([self._flush])
+        if self._in_threads:  # they go on; the files must not be closed under them
+            await asyncio.wait(self._in_threads)
         try:
-            self.checkpoint_high_watermarks()
+            await self.checkpoint_high_watermarks()
         except KafkaError as error:
             logger.error("a checkpoint could not be written: %s", error.message)
 
-    def checkpoint_high_watermarks(self) -> None:
+    async def checkpoint_high_watermarks(self) -> None:
         if not self.dirty:
             return
-        for partition in self.dirty:
-            self._high_watermarks[partition.topic, partition.index] = partition.high_watermark
-        self._directories.checkpoints.write_high_watermarks(self._directories.logs, self._high_watermarks)
+        written = dict(self.dirty)
         self.dirty.clear()
+        for partition in written:
+            self._high_watermarks[partition.topic, partition.index] = partition.high_watermark
+        try:
+            write = self._directories.checkpoints.write_high_watermarks
+            await self._apart(partial(write, self._directories.logs, self._high_watermarks))
+        except BaseException:
+            self.dirty.update((partition, None) for partition in written if id(partition) in self._watched)
+            raise
 
-    def _checkpoint_logs(self) -> None:
-        self._directories.checkpoints.write(self._directories.logs)
+    async def _checkpoint_logs(self) -> None:
+        await self._apart(partial(self._directories.checkpoints.write, self._directories.logs))
+
+    async def _apart(self, work: Callable[[], object]) -> None:
+        """What waits for the disk is done by a thread."""
+        future = asyncio.get_running_loop().run_in_executor(None, work)
+        self._in_threads.add(future)
+        future.add_done_callback(self._in_threads.discard)
+        await asyncio.shield(future)
 
     async def run_due(self) -> None:
         now_ms = self._now_ms()
@@ -141,8 +155,7 @@ class Upkeep:
         retired = 0
         try:
             if log.is_loaded:
-                self._flush = asyncio.get_running_loop().run_in_executor(None, log.maybe_flush, now_ms)
-                await asyncio.shield(self._flush)
+                await self._apart(partial(log.maybe_flush, now_ms))
             if id(partition) in self._watched:
                 retired = log.apply_retention(now_ms, high_watermark=partition.high_watermark)
         except KafkaError as error:
@@ -171,10 +184,10 @@ class Upkeep:
         return max(0, min(deadlines) - self._now_ms()) / 1000 if deadlines else None
 
     @staticmethod
-    async def _repeat(interval_ms: int, action: Callable[[], None]) -> None:
+    async def _repeat(interval_ms: int, action: Callable[[], Awaitable[None]]) -> None:
         while True:
             await asyncio.sleep(interval_ms / 1000)
             try:
-                action()
+                await action()
             except KafkaError as error:
                 logger.error("a checkpoint could not be written: %s", error.message)

@@ -1,3 +1,5 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID
 
@@ -5,12 +7,13 @@ import pytest
 from tests.unit.log.directories.opened import CONFIG, TOPIC_ID, open_directories
 from tests.unit.log.logs import NOW, append, batch
 
-from penstock.log.checkpoint import encode_partition_metadata
+from penstock.log.checkpoint import TopicPartition, encode_partition_metadata
 from penstock.log.directories.errors import (
     METADATA_LOG,
     NotMetadataLogError,
     RenamedMetadataError,
 )
+from penstock.log.directories.log_directory import LogDirectory
 from penstock.log.names import PARTITION_METADATA
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID, STORAGE_GROUPS
@@ -370,6 +373,58 @@ def test_checkpoints_of_an_earlier_log_say_nothing_of_one_of_its_name(tmp_path: 
     directories.abandon()
     again = open_directories(tmp_path).logs["t", 0]
     assert (again.log_start_offset, again.log_end_offset) == (0, 2)
+
+
+class CountedLock:
+    """Whoever comes second waits."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._owner: object = None
+        self.others_wait = False
+
+    def __enter__(self) -> None:
+        self.others_wait |= self._owner not in (None, threading.current_thread())
+        self._lock.acquire()
+        self._owner = threading.current_thread()
+
+    def __exit__(self, *_: object) -> None:
+        self._owner = None
+        self._lock.release()
+
+
+@pytest.mark.parametrize("name", ["write_recovery_points", "write_high_watermarks"])
+def test_nor_do_those_that_a_thread_is_just_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    directories = open_directories(tmp_path)
+    log = directories.create("t", 0, TOPIC_ID, CONFIG)
+    append(log, batch(5))
+    log.flush()
+    gathered, may_go_on = threading.Event(), threading.Event()
+    lock = directories.roots[str(tmp_path)].checkpointing = CountedLock()  # type: ignore[assignment]  # as far as it is used
+    write = getattr(LogDirectory, name)
+
+    def slowly(directory: LogDirectory, offsets: dict[TopicPartition, int]) -> None:
+        gathered.set()
+        assert may_go_on.wait(30)
+        write(directory, offsets)
+
+    monkeypatch.setattr(LogDirectory, name, slowly)
+    checkpoints, marks = directories.checkpoints, {("t", 0): 5}
+    with ThreadPoolExecutor() as threads:
+        if name == "write_recovery_points":
+            writing = threads.submit(checkpoints.write, directories.logs)
+        else:
+            writing = threads.submit(checkpoints.write_high_watermarks, directories.logs, marks)
+        assert gathered.wait(30)
+        directories.delete(log, NOW)
+        coming = threads.submit(directories.create, "t", 0, UUID(int=78), CONFIG)
+        while not (lock.others_wait or coming.done()):
+            pass
+        may_go_on.set()
+        writing.result(30)
+        coming.result(30)
+    assert all("t 0" not in path.read_text() for path in tmp_path.glob("*-checkpoint"))
+    directories.abandon()
 
 
 def test_a_log_that_comes_back_to_a_directory_finds_no_checkpoints_there(tmp_path: Path) -> None:

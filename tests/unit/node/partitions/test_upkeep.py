@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.unit.node.on_disk import NOW_MS, TOPIC_ID, Node, batch, node_on, topic_records
 
+from penstock.log.directories.checkpoints import Checkpoints
 from penstock.log.partition_log import PartitionLog
 from penstock.log.retention import SEGMENTS_AT_ONCE
 from penstock.metadata.image import ResourceType
@@ -97,15 +98,15 @@ async def test_flush_ms_is_obeyed(tmp_path: Path) -> None:
         assert node.partition().log.recovery_point == 1
 
 
-def test_high_watermarks_are_written_after_appends_only(node: Node, tmp_path: Path) -> None:
+async def test_high_watermarks_are_written_after_appends_only(node: Node, tmp_path: Path) -> None:
     path = tmp_path / CHECKPOINT
-    node.upkeep.checkpoint_high_watermarks()
+    await node.upkeep.checkpoint_high_watermarks()
     assert not path.exists()
     node.produce(b"a", b"b")
-    node.upkeep.checkpoint_high_watermarks()
+    await node.upkeep.checkpoint_high_watermarks()
     assert path.read_text() == "0\n1\norders 0 2\n"
     path.unlink()
-    node.upkeep.checkpoint_high_watermarks()
+    await node.upkeep.checkpoint_high_watermarks()
     assert not path.exists()
 
 
@@ -139,7 +140,7 @@ async def test_each_checkpoint_is_written_at_its_own_interval(
     await node.upkeep._tasks.stop()
 
 
-def test_high_watermarks_that_could_not_be_written_are_written_later(
+async def test_high_watermarks_that_could_not_be_written_are_written_later(
     node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -149,8 +150,8 @@ def test_high_watermarks_that_could_not_be_written_are_written_later(
     with monkeypatch.context() as broken:
         broken.setattr(node.directories.checkpoints, "write_high_watermarks", fail)
         with pytest.raises(KafkaError):
-            node.upkeep.checkpoint_high_watermarks()
-    node.upkeep.checkpoint_high_watermarks()
+            await node.upkeep.checkpoint_high_watermarks()
+    await node.upkeep.checkpoint_high_watermarks()
     assert (tmp_path / CHECKPOINT).read_text() == "0\n1\norders 0 1\n"
 
 
@@ -167,14 +168,22 @@ async def test_a_file_that_cannot_be_removed_does_not_end_the_upkeep(
     assert node.partition().log.log_start_offset == 1
 
 
-async def test_a_stop_waits_for_a_flush_in_its_thread(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [(PartitionLog, "maybe_flush"), (Checkpoints, "write_high_watermarks"), (Checkpoints, "write")],
+)
+async def test_the_disk_holds_up_nobody_but_a_stop(
+    node: Node, monkeypatch: pytest.MonkeyPatch, where: type, name: str
+) -> None:
     started, may_end = threading.Event(), threading.Event()
 
-    def flush(log: PartitionLog, now_ms: int) -> None:
+    def wait(*_: object) -> None:
+        assert threading.current_thread() is not threading.main_thread()
         started.set()
         assert may_end.wait(30)
 
-    monkeypatch.setattr(PartitionLog, "maybe_flush", flush)
+    monkeypatch.setattr(where, name, wait)
+    node.upkeep._intervals = UpkeepIntervals(high_watermark_checkpoint_ms=1, recovery_point_checkpoint_ms=1)
     node.produce(b"a")
     node.upkeep.watch(node.partition(), due_ms=node.now_ms)
     node.upkeep.start()
