@@ -6,7 +6,7 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from multiprocessing.synchronize import Event
 from typing import Final, NamedTuple
 
@@ -103,24 +103,22 @@ class Crowd:
             self._close(number)
 
 
-def attack_all(target: Target, names: Sequence[str], is_over: Event) -> None:
-    """In a process of its own, that takes no time from who measures; says how often each attack was carried out."""
+def carry_out(target: Target, name: str, is_over: Event) -> None:
+    """In a process of its own, that takes no time from who measures; says how often the attack was carried out."""
     os.nice(5)
-    attacks = [attack for attack in ATTACKS if attack.name in names]
-    done = [0] * len(attacks)
+    attack = next(attack for attack in ATTACKS if attack.name == name)
+    frames, done = attack.frames(target), [0] * attack.threads
 
-    def run(number: int, attack: Attack, frames: list[bytes]) -> None:
+    def run(number: int) -> None:
         crowd = Crowd(target.controller if attack.is_for_controller else target.broker, attack, frames)
         while not is_over.is_set():
             crowd.step()
             done[number] += 1
 
-    for number, attack in enumerate(attacks):
-        frames = attack.frames(target)
-        for _ in range(attack.threads):
-            threading.Thread(target=run, args=(number, attack, frames), daemon=True).start()
+    for number in range(attack.threads):
+        threading.Thread(target=run, args=(number,), daemon=True).start()
     is_over.wait()
-    print(", ".join(f"{attack.name} {count}" for attack, count in zip(attacks, done, strict=True)), flush=True)
+    print(f"{name}: {sum(done)}", flush=True)
 
 
 # What they send

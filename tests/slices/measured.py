@@ -103,10 +103,14 @@ def _filled(node: WatchedNode, many: int) -> There:
 def ask(node: WatchedNode, there: There, case: Case) -> None:
     """`node.longest` is the longest slice then."""
     request = Filling(there, case.shape, key_of(case.handler), case.version).request()
-    with RawClient(node.controller_address if case.is_for_controller else node.address) as client:
+    ask_for(node, request, case.version, is_for_controller=case.is_for_controller)
+
+
+def ask_for(node: WatchedNode, request: Message, version: int, *, is_for_controller: bool = False) -> None:
+    with RawClient(node.controller_address if is_for_controller else node.address) as client:
         client.socket.settimeout(LIMIT_S)
         node.begin()
-        client.send_bytes(encode_request(request, case.version, 7, "raw"))
+        client.send_bytes(encode_request(request, version, 7, "raw"))
         client.receive_frame()
         client.ask(ApiVersionsRequest(client_software_name="raw", client_software_version="1"))  # the slice has ended
 

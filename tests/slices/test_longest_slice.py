@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.slices.measured import Case, ask, cases, full_node, name_of
+from tests.slices.measured import Case, ask, ask_for, cases, full_node, name_of
 from tests.slices.monitor import WatchedNode
 from tests.slices.requests import There
 from tests.wire.raw_client import RawClient, batch_of
 
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from penstock.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from penstock.protocol.schema import Message
 
 MANY = 2_000
 """Things that a request asks about: so many that an API that does all of it in one go takes too long."""
@@ -33,6 +37,33 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Full]:
 def test_no_slice_is_long(full: Full, case: Case) -> None:
     node, there = full
     ask(node, there, case)
+    assert node.longest <= MOST_LINES, node.where
+
+
+NEW = [MetadataRequestTopic(name=f"new-{number}") for number in range(50 * MANY)]
+
+
+@pytest.mark.xdist_group("longest-slice")
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (MetadataRequest(topics=None), 13),
+        (MetadataRequest(topics=None, include_topic_authorized_operations=True), 13),
+        (MetadataRequest(topics=NEW, allow_auto_topic_creation=True), 13),
+        (DescribeTopicPartitionsRequest(), 0),
+        (DescribeLogDirsRequest(topics=None), 4),
+    ],
+    ids=[
+        "Metadata",
+        "Metadata with operations",
+        "Metadata of new topics",
+        "DescribeTopicPartitions",
+        "DescribeLogDirs",
+    ],
+)
+def test_nor_is_one_about_all_that_there_is(full: Full, request_: Message, version: int) -> None:
+    node, _ = full
+    ask_for(node, request_, version)
     assert node.longest <= MOST_LINES, node.where
 
 

@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from bench.process import BrokerProcess, free_ports, penstock_command, running_node
-from tests.slices.attacks import ATTACKS, Target, attack_all, fill
+from tests.slices.attacks import ATTACKS, Target, carry_out, fill
 from tests.wire.raw_client import RawClient, batch_of
 
 
@@ -41,15 +41,18 @@ def command(
 
 @contextmanager
 def attacked(target: Target, names: Sequence[str]) -> Iterator[None]:
+    """Each attack has a process: together in one they would take turns, and attack a little."""
     context = get_context("spawn")
     is_over = context.Event()
-    process = context.Process(target=attack_all, args=(target, names, is_over))
-    process.start()
+    processes = [context.Process(target=carry_out, args=(target, name, is_over)) for name in names]
+    for process in processes:
+        process.start()
     try:
         yield
     finally:
         is_over.set()
-        process.join()
+        for process in processes:
+            process.join()
 
 
 @contextmanager

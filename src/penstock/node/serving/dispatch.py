@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from inspect import isgeneratorfunction, unwrap
+from mmap import mmap
 from typing import Any, Final, Protocol
 
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
@@ -169,7 +170,8 @@ class Dispatcher:
             elif size <= LARGE_BYTES:
                 request, _ = decode(served.request_class, version, frame, position)
             else:
-                return Waiting(served.apart, context, self._answer_apart(served, context, bytes(frame), position))
+                kept = frame if isinstance(frame.obj, mmap) else bytes(frame)  # a mapping is used by nobody again
+                return Waiting(served.apart, context, self._answer_apart(served, context, kept, position))
             is_large = size > PARTED_BYTES
             reply = (served.answer_large if is_large else served.answer)(self._node, context, request)
         if hasattr(reply, "__await__"):
@@ -179,17 +181,22 @@ class Dispatcher:
         return self.encode(handler, context, reply)
 
     async def _answer_apart(
-        self, served: _Served, context: RequestContext, frame: bytes, position: int
+        self, served: _Served, context: RequestContext, frame: bytes | memoryview, position: int
     ) -> list[ResponsePart]:
         """Answer a large request: a thread makes objects of its bytes, and bytes of the answer.
 
-        What is answered in slices waits for nobody else, so it may hold memory until it is answered.
+        What is answered in slices waits for nobody else, so it holds memory until it is answered.
         """
         slices, cls = self._node.slices, served.request_class
-        is_ours = served.is_sliced or served.handler.parts
-        async with slices.memory.lent(OBJECTS_PER_BYTE * len(frame) if is_ours else 0):
+        async with slices.memory.lent(OBJECTS_PER_BYTE * len(frame)):
             request, _ = await slices.work(partial(decode, cls, context.api_version, frame, position))
-            return await self.encode_apart(served.handler, context, served.answer_large(self._node, context, request))
+            del frame
+            if served.is_sliced or served.handler.parts:
+                return await self._answered_apart(served, context, request)
+        return await self._answered_apart(served, context, request)
+
+    async def _answered_apart(self, served: _Served, context: RequestContext, request: Message) -> list[ResponsePart]:
+        return await self.encode_apart(served.handler, context, served.answer_large(self._node, context, request))
 
     async def _answer_long(
         self, handler: Handler, context: RequestContext, reply: Awaitable[Any]

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager
 from heapq import heappop, heappush
 from itertools import count
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from penstock.protocol.value import Value
 
@@ -72,7 +72,8 @@ class RequestMemory:
     """`queued.max.request.bytes`: what frames that arrive, requests that are answered and answers that leave may take.
 
     A frame takes room as it comes, for what is there and one more read, whatever length it claims. Requests that are
-    here as a whole go first; then the frame that lacks least, of new ones that of the host that holds least. Alone,
+    here as a whole go first; then the frame that lacks least, of new ones that of the host that holds least, and in
+    every second turn the one that came first, so that none waits for ever behind shorter ones. Alone,
     each may have more than there is; and one frame at a time always may, so that they do not wait for each other.
     Where something waits, a peer that stands still loses what it has.
     """
@@ -81,6 +82,7 @@ class RequestMemory:
         "_begun",
         "_beyond",
         "_bytes",
+        "_frames",
         "_held",
         "_hosts",
         "_late_work",
@@ -88,6 +90,7 @@ class RequestMemory:
         "_new",
         "_numbers",
         "_timer",
+        "_turn_of_first",
         "_wishes",
         "_work",
     )
@@ -98,6 +101,9 @@ class RequestMemory:
         self._bytes = 0
         self._held: dict[Hashable, _Share] = {}
         self._hosts: Counter[str] = Counter()
+        self._frames: dict[Hashable, None] = {}
+        """As they came, until they give back what they have."""
+        self._turn_of_first = {"room": False, "beyond": False}
         self._beyond: Hashable = None
         """The frame that need not find room."""
         self._wishes: dict[Hashable, _Wish] = {}
@@ -129,6 +135,7 @@ class RequestMemory:
         if peer is None:
             queue = self._work
         else:
+            self._frames.setdefault(key)
             queue = self._begun if share is not None else self._new.setdefault(peer.host, [])
         heappush(queue, wish)
         self._grant(key)
@@ -144,14 +151,14 @@ class RequestMemory:
     def give(self, key: Hashable) -> None:
         """The key holds nothing any more, and waits for nothing."""
         self._wishes.pop(key, None)
+        self._frames.pop(key, None)
         share = self._held.pop(key, None)
         if share is not None:
             self._bytes -= share.size
             if share.peer is not None:
                 self._count(share.peer.host, -share.size)
         if key is self._beyond:
-            frame = self._frame()
-            self._beyond = frame.key if frame is not None else None
+            self._beyond = None
         self._grant()
 
     @asynccontextmanager
@@ -178,19 +185,24 @@ class RequestMemory:
             self._new.clear()
 
     def _next(self) -> _Wish | None:
-        frame = self._frame()
-        best = self._first(self._work) or frame
+        best = self._first(self._work) or self._frame("room")
         if best is not None and self._has_room(best):
+            self._turn_of_first["room"] ^= best.peer is not None and len(self._wishes) > 1
             return best
-        if frame is not None and self._beyond is None:
-            frame = self._first(self._begun)
-            self._beyond = frame.key if frame is not None else None
-        return frame if frame is not None and frame.key is self._beyond else None
+        if self._beyond is None and (frame := self._frame("beyond")) is not None:
+            self._beyond = frame.key
+            self._turn_of_first["beyond"] ^= True
+        return self._wishes.get(self._beyond)
 
-    def _frame(self) -> _Wish | None:
-        """That lacks least; where work waits, none begins."""
+    def _frame(self, asked_for: Literal["room", "beyond"]) -> _Wish | None:
+        """That lacks least or, in its turn, that came first; none begins beyond the limit."""
+        may_begin = asked_for == "room"
+        if self._turn_of_first[asked_for]:
+            for key in self._frames:
+                if key in self._wishes and (may_begin or key in self._held):
+                    return self._wishes[key]
         begun = self._first(self._begun)
-        new = None if self._first(self._work) else self._first_new()
+        new = self._first_new() if may_begin else None
         return min((wish for wish in (begun, new) if wish is not None), default=None)
 
     def _first(self, queue: list[_Wish]) -> _Wish | None:

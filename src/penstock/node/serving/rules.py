@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from penstock.node.serving.access import CLUSTER_ACTION, DESCRIBE_CLUSTER, Right
-from penstock.node.serving.slices import Steps
+from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.acls import CLUSTER_NAME
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.requests.framing import api_of_request
@@ -149,11 +149,11 @@ class Each(Clause):
         was_refused = len(asking.refused)
         for each in self.fields:
             things = getattr(asking.request, each)
-            kept = []
-            for number, thing in enumerate(things, 1):
+            kept, pace = [], Pace(THINGS_A_STEP)
+            for thing in things:
                 if self._allowed(asking, thing, verdicts):
                     kept.append(thing)
-                if not number % THINGS_A_STEP:
+                if pace.is_due():
                     yield None
             if len(kept) < len(things):
                 asking.request = asking.request.replace(**{each: kept})
@@ -197,9 +197,9 @@ class Told(Clause):
     def after(self, asking: Asking, response: Any) -> Iterable[None]:
         if self.unless is not None and asking.allows(self.unless):
             return
-        left = []
-        for number, thing in enumerate(getattr(response, self.field), 1):
-            if not number % THINGS_A_STEP:
+        left, pace = [], Pace(THINGS_A_STEP)
+        for thing in getattr(response, self.field):
+            if pace.is_due():
                 yield None
             if asking.allows(self.right, self.name(thing)):
                 left.append(thing)
@@ -280,11 +280,12 @@ async def _now_or_later(reply: Any) -> Any:
 def _completed(rule: Rule, asking: Asking, response: Any) -> Steps[Any]:
     for clause in rule:
         yield from clause.after(asking, response)
-    for number, (where, thing, error, name) in enumerate(asking.refused, 1):
+    pace = Pace(THINGS_A_STEP)
+    for where, thing, error, name in asking.refused:
         item = refused(response, where, thing, error)
         if name is not None:
             item.name = name
         getattr(response, where).append(item)
-        if not number % THINGS_A_STEP:
+        if pace.is_due():
             yield None
     return response

@@ -20,9 +20,26 @@ Yielded = Work | Awaitable[Any] | None
 Steps = Generator[Yielded, Any, T]
 
 STEPS_AT_ONCE = 4
-"""Steps of one slice: two milliseconds at the most."""
+SLICE_S = 0.002
+"""A slice has no further step when it has taken so long."""
 
 UNDER_WAY_AT_ONCE = 4
+
+
+class Pace:
+    """Says when a step has done enough, whatever is counted in whatever portions."""
+
+    __slots__ = ("_done", "_most")
+
+    def __init__(self, most: int) -> None:
+        self._done, self._most = 0, most
+
+    def is_due(self, more: int = 1) -> bool:
+        self._done += more
+        if self._done < self._most:
+            return False
+        self._done = 0
+        return True
 
 
 class Slices:
@@ -39,10 +56,12 @@ class Slices:
     def answer(self, steps: Steps[T]) -> T | Awaitable[T]:
         """The result, at once if the first slice brings it."""
         work: Yielded = None
+        clock_s = asyncio.get_running_loop().time
+        ends_s = clock_s() + SLICE_S
         try:
             for _ in range(STEPS_AT_ONCE):
                 work = next(steps)
-                if work is not None:
+                if work is not None or clock_s() > ends_s:
                     break
         except StopIteration as stop:
             result: T = stop.value
@@ -55,16 +74,18 @@ class Slices:
 
     async def _to_its_end(self, steps: Steps[T], work: Yielded) -> T:
         step: Callable[[], Yielded] = partial(next, steps)
+        clock_s = asyncio.get_running_loop().time
         try:
             while True:
                 if work is not None:
                     step = await self._worked(steps, work)
                 async with self._turn:
                     await asyncio.sleep(0)
+                    ends_s = clock_s() + SLICE_S
                     try:
                         work, step = step(), partial(next, steps)
                         for _ in range(STEPS_AT_ONCE - 1):
-                            if work is not None:
+                            if work is not None or clock_s() > ends_s:
                                 break
                             work = step()
                     except StopIteration as stop:

@@ -264,6 +264,35 @@ def test_half_frames_of_the_same_host_hold_a_shorter_one_up_for_moments() -> Non
     on_virtual_time(run)
 
 
+def test_the_longest_frame_comes_though_shorter_ones_always_do() -> None:
+    async def run() -> None:
+        crowd = Crowd(100)
+
+        def come(number: int) -> None:
+            """A half frame, and another one when it is closed."""
+            key, loop = f"half {number}", asyncio.get_running_loop()
+
+            def lost() -> None:
+                crowd.memory.give(key)
+                loop.call_soon(come, number + 500)
+
+            peer = Peer("h", lambda: 0, lambda: False, lost)
+            crowd.memory.take(key, 1, lambda: crowd.memory.take(key, 2, lambda: None, peer, 89), peer, 90)
+
+        for number in range(500):
+            come(number)
+        came = asyncio.Event()
+        peer = Peer("h", lambda: -1, lambda: True, lambda: crowd.lost.append("mine"))
+        async with asyncio.timeout(30 * STILL_S):
+            for size in range(1, 92):
+                if not crowd.memory.take("mine", size, came.set, peer, 92 - size):
+                    await came.wait()
+                    came.clear()
+        assert not crowd.lost
+
+    on_virtual_time(run)
+
+
 def test_a_request_that_is_here_waits_for_no_frame_that_waits_itself() -> None:
     async def run() -> None:
         crowd = Crowd(10)

@@ -13,7 +13,7 @@ from typing import cast
 
 import pytest
 
-from penstock.node.serving.slices import STEPS_AT_ONCE, Slices, Steps
+from penstock.node.serving.slices import STEPS_AT_ONCE, Pace, Slices, Steps
 
 
 def counting(steps: int, seen: list[str], name: str = "") -> Steps[str]:
@@ -23,11 +23,38 @@ def counting(steps: int, seen: list[str], name: str = "") -> Steps[str]:
     return "done"
 
 
-def test_what_is_short_comes_at_once() -> None:
+async def test_what_is_short_comes_at_once() -> None:
     assert Slices().answer(counting(STEPS_AT_ONCE - 1, [])) == "done"
 
 
-async def test_only_one_slice_is_worked_on_in_a_turn() -> None:
+@pytest.mark.parametrize("portions", [[1] * 25, [3] * 9, [1, 10, 10, 1], [7, 2, 9, 5]])
+def test_a_step_is_over_when_enough_was_done_in_whatever_portions(portions: list[int]) -> None:
+    pace, done, steps = Pace(10), 0, list[int]()
+    for portion in portions:
+        done += portion
+        if pace.is_due(portion):
+            steps.append(done)
+            done = 0
+    assert steps
+    assert all(10 <= step < 10 + max(portions) for step in steps)
+    assert done < 10
+
+
+async def test_a_slice_has_no_further_step_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.node.serving.slices.SLICE_S", -1.0)
+    seen: list[str] = []
+    answer = Slices().answer(counting(STEPS_AT_ONCE - 1, seen))
+    assert len(seen) == 1
+    waiting = asyncio.ensure_future(cast("Awaitable[str]", answer))
+    while not waiting.done():
+        was = len(seen)
+        await asyncio.sleep(0)
+        assert len(seen) <= was + 1
+    assert await waiting == "done"
+
+
+async def test_only_one_slice_is_worked_on_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.node.serving.slices.SLICE_S", 1000.0)
     seen: list[str] = []
     slices = Slices()
     answers = [slices.answer(counting(10 * STEPS_AT_ONCE, seen, name)) for name in "abc"]

@@ -6,7 +6,7 @@ from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import Whole
-from penstock.node.serving.slices import Steps
+from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.requests.api import OwnApiKey
 from penstock.protocol.requests.own_apis import CompactedLog, DescribeCompactionRequest, DescribeCompactionResponse
 
@@ -20,8 +20,9 @@ def describe_compaction(
     logs: list[CompactedLog] = []
     known = [(partition.log, partition.high_watermark) for partition in broker.partitions]
     known += [(log, 0) for _, log in broker.partitions.untouched()]
-    for number, (log, high_watermark) in enumerate(known, 1):
-        if number % LOGS_A_STEP == 0:
+    pace = Pace(LOGS_A_STEP)
+    for log, high_watermark in known:
+        if pace.is_due():
             yield None
         if broker.cleaner is not None and log.config.is_compacted:
             percent, cleaned_ms, problem = broker.cleaner.state(log, high_watermark)

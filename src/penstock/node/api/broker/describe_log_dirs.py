@@ -14,7 +14,7 @@ from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import Whole
-from penstock.node.serving.slices import Steps
+from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.describe_log_dirs import (
@@ -40,8 +40,9 @@ def describe_log_dirs(
     yield None
     told: dict[str, dict[str, DescribeLogDirsTopic]] = {path: {} for path in directories}
     failed: dict[str, KafkaError] = {path: one.failure for path, one in directories.items() if one.failure is not None}
-    for number, (log, partition) in enumerate(_replicas(broker, request), 1):
-        if number % REPLICAS_A_STEP == 0:
+    pace = Pace(REPLICAS_A_STEP)
+    for log, partition in _replicas(broker, request):
+        if pace.is_due():
             yield None
         future = None if partition is None else broker.moves.future_of(partition)
         for replica in ((log, partition, None), (log, partition, future)) if future else ((log, partition, None),):

@@ -12,7 +12,7 @@ from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_TOPIC
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import Within
-from penstock.node.serving.slices import Steps
+from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.acls import Resource
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import is_internal
@@ -25,8 +25,9 @@ from penstock.protocol.messages.describe_topic_partitions import (
 )
 from penstock.protocol.requests.api import ApiKey
 
-TOPICS_A_STEP = 50
 PARTITIONS_A_STEP = 100
+OF_A_TOPIC = 2
+"""A topic costs as much as so many partitions."""
 
 
 @handles(
@@ -41,8 +42,9 @@ def describe_topic_partitions(
     view = ListenerView(image, context.session.listener)
     room = max(1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit))
     response = DescribeTopicPartitionsResponse()
-    for number, (name, first) in enumerate(_names_from(image, request), 1):
-        if number % TOPICS_A_STEP == 0:
+    pace = Pace(PARTITIONS_A_STEP)
+    for name, first in _names_from(image, request):
+        if pace.is_due(OF_A_TOPIC):
             yield None
         if not context.allows(DESCRIBE_TOPIC, name):
             if request.topics:
@@ -55,7 +57,7 @@ def describe_topic_partitions(
         if topic is None:
             response.topics.append(_missing(name))
             continue
-        described = yield from _page(topic, view, first, room)
+        described = yield from _page(topic, view, first, room, pace)
         described.topic_authorized_operations = context.operations_on(Resource.TOPIC, name)
         response.topics.append(described)
         room -= len(described.partitions)
@@ -86,13 +88,15 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
 
 
-def _page(topic: TopicImage, view: ListenerView, first: int, room: int) -> Steps[DescribeTopicPartitionsResponseTopic]:
+def _page(
+    topic: TopicImage, view: ListenerView, first: int, room: int, pace: Pace
+) -> Steps[DescribeTopicPartitionsResponseTopic]:
     described = DescribeTopicPartitionsResponseTopic(
         name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal
     )
     for index in range(first, min(first + room, len(topic.partitions))):
         described.partitions.append(_described(index, topic.partitions[index], view))
-        if len(described.partitions) % PARTITIONS_A_STEP == 0:
+        if pace.is_due():
             yield None
     return described
 

@@ -20,7 +20,7 @@ from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_TOPIC
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import Each
-from penstock.node.serving.slices import Steps
+from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -53,7 +53,7 @@ PARTITIONS_A_STEP = 10
 def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
     version = context.api_version
     asked = Counter((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
-    response, done = ListOffsetsResponse(), 0
+    response, pace = ListOffsetsResponse(), Pace(PARTITIONS_A_STEP)
     for topic in request.topics:
         answered = ListOffsetsTopicResponse(name=topic.name)
         response.topics.append(answered)
@@ -70,8 +70,7 @@ def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRe
                 told.timestamp, told.offset, told.leader_epoch = found
             except KafkaError as error:
                 told.error_code = error.code
-            done += 1
-            if done % PARTITIONS_A_STEP == 0:
+            if pace.is_due():
                 yield None
     return response
 

@@ -20,7 +20,7 @@ from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import CREATE_IN_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC, NOT_ASKED
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import OPERATIONS, Within
-from penstock.node.serving.slices import Steps
+from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.acls import Resource
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import Act, is_internal, refusal_of
@@ -45,6 +45,9 @@ PARTITIONS_A_STEP = 100
 """Topics and partitions that are described before other requests have a turn."""
 
 NAMES_A_STEP = 250
+
+CREATED_AT_ONCE = 1_000
+"""Topics that one request may have created; those behind them are unknown for now, and the client asks again."""
 
 Failures = dict[str, ErrorCode]
 
@@ -78,8 +81,11 @@ def _missing_names(
 ) -> Steps[list[str]]:
     """The names that do not exist, as far as the client may know that."""
     missing: dict[str, None] = {}
-    for number, topic in enumerate(topics, 1):
-        if number % NAMES_A_STEP == 0:
+    pace = Pace(NAMES_A_STEP)
+    for topic in topics:
+        if len(missing) >= CREATED_AT_ONCE:
+            break
+        if pace.is_due():
             yield None
         name = topic.name
         if name is None or name in image.topics or topic.topic_id != ZERO_UUID:
@@ -98,18 +104,16 @@ def _answer(
     asked: Iterable[MetadataRequestTopic] = request.topics or ()
     if request.topics is None:
         asked = (MetadataRequestTopic(name=name) for name in sorted(image.topics))
-    told = 0
+    pace = Pace(PARTITIONS_A_STEP)
     for topic in asked:
         described, known = _asked(context, image, topic, failures)
         if request.topics is not None or described.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             topics.append(described)
-        told += 1
         for index, partition in known.partitions.items() if known is not None else ():
             described.partitions.append(_partition(index, partition, view))
-            told += 1
-            if told % PARTITIONS_A_STEP == 0:
+            if pace.is_due():
                 yield None
-        if told % PARTITIONS_A_STEP == 0:
+        if pace.is_due():
             yield None
     if request.include_topic_authorized_operations:
         yield from _tell_operations(context, topics)
@@ -128,8 +132,9 @@ def _answer(
 
 
 def _tell_operations(context: RequestContext, topics: list[MetadataResponseTopic]) -> Steps[None]:
-    for number, described in enumerate(topics, 1):
-        if number % PARTITIONS_A_STEP == 0:
+    pace = Pace(PARTITIONS_A_STEP)
+    for described in topics:
+        if pace.is_due():
             yield None
         if not described.error_code:
             described.topic_authorized_operations = context.operations_on(Resource.TOPIC, described.name or "")
