@@ -20,7 +20,7 @@ from penstock.node.serving.frames import RequestMemory
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.parts import LARGE_BYTES as PARTED_BYTES
-from penstock.node.serving.parts import asked
+from penstock.node.serving.parts import asked, let_go, long_arrays
 from penstock.node.serving.rules import judged
 from penstock.node.serving.session import Session
 from penstock.node.serving.slices import Slices
@@ -43,6 +43,15 @@ ANSWER_BYTES = 1024 * 1024
 
 
 OnAnswer = Callable[[list[ResponsePart]], None]
+
+
+Items = list[list[Any]]
+
+
+def _decoded(cls: type[Message], version: int, frame: bytes | memoryview, position: int, items: Items) -> Message:
+    message, _ = decode(cls, version, frame, position)
+    items.extend(long_arrays(message))
+    return message
 
 
 @lru_cache(REQUESTS_KEPT)
@@ -171,7 +180,7 @@ class Dispatcher:
                 request, _ = decode(served.request_class, version, frame, position)
             else:
                 kept = frame if isinstance(frame.obj, mmap) else bytes(frame)  # a mapping is used by nobody again
-                return Waiting(served.apart, context, self._answer_apart(served, context, kept, position))
+                return Waiting(served.apart, context, self._apart(self._answer_apart, served, context, kept, position))
             is_large = size > PARTED_BYTES
             reply = (served.answer_large if is_large else served.answer)(self._node, context, request)
         if hasattr(reply, "__await__"):
@@ -180,8 +189,19 @@ class Dispatcher:
             return Waiting(handler, context, reply)
         return self.encode(handler, context, reply)
 
+    async def _apart(self, answer: Callable[..., Awaitable[list[ResponsePart]]], *of: Any) -> list[ResponsePart]:
+        """What `answer` puts into its last argument, long arrays of what it made, is freed by a thread."""
+        items = list[list[Any]]()
+        answered = answer(*of, items)
+        del of
+        try:
+            return await answered
+        finally:
+            if items:
+                asyncio.get_running_loop().run_in_executor(None, let_go, items)
+
     async def _answer_apart(
-        self, served: _Served, context: RequestContext, frame: bytes | memoryview, position: int
+        self, served: _Served, context: RequestContext, frame: bytes | memoryview, position: int, items: Items
     ) -> list[ResponsePart]:
         """Answer a large request: a thread makes objects of its bytes, and bytes of the answer.
 
@@ -189,7 +209,7 @@ class Dispatcher:
         """
         slices, cls = self._node.slices, served.request_class
         async with slices.memory.lent(OBJECTS_PER_BYTE * len(frame)):
-            request, _ = await slices.work(partial(decode, cls, context.api_version, frame, position))
+            request = await slices.work(partial(_decoded, cls, context.api_version, frame, position, items))
             del frame
             if served.is_sliced or served.handler.parts:
                 return await self._answered_apart(served, context, request)
@@ -206,9 +226,19 @@ class Dispatcher:
 
     async def encode_apart(self, handler: Handler, context: RequestContext, reply: Any) -> list[ResponsePart]:
         """A thread makes bytes of an answer that is long, or may be."""
-        if hasattr(reply, "__await__"):
-            reply = await reply
-        return await asyncio.get_running_loop().run_in_executor(None, self.encode, handler, context, reply)
+        answer = self._apart(self._encode_apart, handler, context, reply)
+        del reply
+        return await answer
+
+    async def _encode_apart(self, handler: Handler, context: RequestContext, reply: Any, items: Items) -> Any:
+        replies = [await reply if hasattr(reply, "__await__") else reply]
+        del reply
+        return await asyncio.get_running_loop().run_in_executor(None, self._encoded, handler, context, replies, items)
+
+    def _encoded(self, handler: Handler, context: RequestContext, replies: list[Any], items: Items) -> Any:
+        reply = replies.pop()
+        items.extend(long_arrays(reply))
+        return self.encode(handler, context, reply)
 
     def encode(self, handler: Handler, context: RequestContext, reply: Any) -> list[ResponsePart]:
         if reply is None:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+import threading
 from typing import Any
 
 import pytest
+from tests.unit.node.served_node import serving
 
-from penstock.node.serving.parts import PART_ITEMS, in_parts
-from penstock.node.serving.slices import Slices
+from penstock.node.serving.handler import Handler
+from penstock.node.serving.parts import PART_ITEMS, in_parts, let_go, long_arrays
+from penstock.node.serving.rules import NOTHING
+from penstock.node.serving.slices import Slices, Steps
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from penstock.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from penstock.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -23,6 +35,8 @@ from penstock.protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import encode_request
 
 TOPICS = (("topics", "topics"),)
 
@@ -88,3 +102,55 @@ async def test_an_error_about_all_of_a_part_is_the_answer() -> None:
     request = OffsetDeleteRequest(topics=[OffsetDeleteRequestTopic(name="t", partitions=partitions)])
     response = await asked(lambda _: OffsetDeleteResponse(error_code=next(answers)), request, TOPICS)
     assert response == OffsetDeleteResponse(error_code=ErrorCode.NOT_COORDINATOR)
+
+
+@pytest.mark.parametrize("is_sliced", [True, False])
+async def test_objects_of_a_large_request_are_freed_by_a_thread(
+    monkeypatch: pytest.MonkeyPatch, *, is_sliced: bool
+) -> None:
+    freed: list[tuple[type, int, int]] = []
+    is_freed = threading.Event()
+
+    def watched(arrays: list[list[Any]]) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        array = arrays.pop()
+        freed.append((type(array[0]), len(array), sys.getrefcount(array[0])))
+        is_freed.set()
+
+    def answer(asked: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        results = [DescribeConfigsResult(resource_name=one.resource_name) for one in asked.resources]
+        return DescribeConfigsResponse(results=results)
+
+    def at_once(node: object, context: object, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        return answer(request)
+
+    def in_steps(node: object, context: object, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
+        yield None
+        return answer(request)
+
+    monkeypatch.setattr("penstock.node.serving.dispatch.let_go", watched)
+    handler = Handler(ApiKey.DESCRIBE_CONFIGS, 4, 4, in_steps if is_sliced else at_once, NOTHING)
+    resources = [DescribeConfigsResource(resource_type=2, resource_name=f"topic-{n}") for n in range(10_000)]
+    async with serving(handler) as node:
+        client = await node.connect()
+        client.writer.write(encode_request(DescribeConfigsRequest(resources=resources), 4, 7, "c"))
+        await client.receive(ApiKey.DESCRIBE_CONFIGS, 4)
+        while len(freed) < 2:
+            assert await asyncio.to_thread(is_freed.wait, 30)
+            is_freed.clear()
+    array_and_argument = 2
+    assert {(kind, count) for kind, count, _ in freed} == {
+        (DescribeConfigsResource, 10_000),
+        (DescribeConfigsResult, 10_000),
+    }
+    assert all(references == array_and_argument for _, _, references in freed), "nobody else holds them"
+
+
+def test_they_are_freed_a_few_at_a_time() -> None:
+    message = DescribeConfigsResponse(results=[DescribeConfigsResult(resource_name=str(n)) for n in range(1_000)])
+    arrays = long_arrays(message)
+    assert [len(array) for array in arrays] == [1_000]
+    assert arrays[0] is not message.results, "the message may be somebody else's as well"
+    let_go(arrays)
+    assert arrays == []
+    assert len(message.results) == 1_000
