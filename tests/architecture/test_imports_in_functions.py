@@ -20,7 +20,12 @@ MEASURED: dict[str, dict[str, str]] = {
         ("penstock.cli.terminal.console", "rich", "rich.table"), "20 together; most commands print lines"
     ),
     "penstock/cli/work/pipeline.py": dict.fromkeys(
-        ("penstock.pipeline.running.backfill", "penstock.pipeline.running.check", "penstock.pipeline.running.run"),
+        (
+            "penstock.pipeline.running.backfill",
+            "penstock.pipeline.running.check",
+            "penstock.pipeline.running.jvm",
+            "penstock.pipeline.running.run",
+        ),
         "120 to 160, and Spark's own start has begun by then",
     ),
     "penstock/cli/work/pipeline_declared.py": {

@@ -164,7 +164,7 @@ def assert_figures(url: str) -> None:
     query = 'connector="numbers",task="0",query="numbers: numbers"'
     rows = figures.partition(f"penstock_pipeline_input_rows_total{{{query}}} ")[2].partition("\n")[0]
     assert ROWS <= int(rows) <= 2 * ROWS
-    assert f'penstock_pipeline_lag_records{{{query},partition="numbers-0"}} 0\n' in figures
+    assert f'penstock_pipeline_lag_records{{{query},partition="numbers-0",topic="numbers"}} 0\n' in figures
 
 
 def process_with_spark(url: str) -> int | None:

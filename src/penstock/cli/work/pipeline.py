@@ -170,6 +170,7 @@ def _run(
     with view:
         session = spark_session(name, master=master, config=settings, log_file=log_file)
         from penstock.pipeline.running.backfill import run_backfill
+        from penstock.pipeline.running.jvm import page_of
         from penstock.pipeline.running.run import keep_in_log, run_pipeline
 
         stop = threading.Event()
@@ -183,7 +184,7 @@ def _run(
         signal.signal(signal.SIGTERM, lambda *_: stop.set())
         try:
             loaded = spec()
-            view.running()
+            view.running(page_of(session))
             if times is not None:
                 view.filled(run_backfill(loaded, *times, session=session))
                 return

@@ -15,6 +15,7 @@ from penstock.cli.terminal.output import Value as Cell
 from penstock.cli.terminal.output import print_json, print_rows, print_table
 from penstock.cli.terminal.session import run_with_admin
 from penstock.cli.work.connect_client import ConnectClient, WorkerAt, change_command, check_class, listed
+from penstock.cli.work.pipeline_report import sink_lines, task_lines
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.connector import sinks_of
 from penstock.pipeline.spec.declarative import declarative_spec, is_declarative
@@ -132,8 +133,7 @@ def status(at: WorkerAt, as_json: bool = JSON, name: str = argument()) -> None:
         print_json({**found, "tasks": tasks})
         return
     rows: list[list[Cell]] = []
-    failing: list[str] = []
-    broken: list[str] = []
+    below: list[str] = []
     for task in tasks:
         report = task["report"]
         queries = report.get("queries", {}) if task["state"] == "RUNNING" else {}
@@ -141,20 +141,14 @@ def status(at: WorkerAt, as_json: bool = JSON, name: str = argument()) -> None:
             query: dict[str, Any] = next((one for title, one in queries.items() if title.endswith(f": {sink}")), {})
             process = "failing" if "failing" in query else report.get("state", "?")
             rows.append([sink, task["state"], process, task["worker_id"], *_cells(query)])
-            broken += [
-                f"sink {sink}: {rows} rows broke the rule {rule}" for rule, rows in query.get("broken", {}).items()
-            ]
-            failing += [f"sink {sink} is begun again after: {query['failing']}"] if "failing" in query else []
+            below += (f"sink {sink}{line}" for line in sink_lines(query))
     columns = ("sink", "state", "process", "worker", "rows in", "rows out", "batches", "batch ms", "rows/s", "lag")
     print_table(columns, rows, empty=_without_tasks(found))
-    for lines in filter(None, (broken, failing)):
-        say("", *lines)
+    if below:
+        say("", *below)
     for task in tasks:
-        if why := task.get("trace") or task["report"].get("unknown"):
-            say("", f"task {task['id']}:", *why.split("\n"))
-        before = [failure.partition("\n")[0] for failure in task["report"].get("failures", [])]
-        if before:
-            say("", f"task {task['id']} was begun again after:", *before)
+        for lines in task_lines(task):
+            say("", *lines)
 
 
 def _without_tasks(found: dict[str, Any]) -> str:
@@ -177,13 +171,15 @@ def _report(asked: ConnectClient, name: str, task: int) -> dict[str, Any]:
 @click.command(short_help="what a pipeline's processes printed")
 @declared
 def logs(at: WorkerAt, name: str = argument()) -> None:
-    """The last lines that the processes of pipeline NAME printed."""
+    """The last lines that the processes of pipeline NAME printed; of those that have failed the reason and fewer."""
     asked = at.client
     found = asked.ask("GET", "connectors", name, "status")
     if not found["tasks"]:
         say(_without_tasks(found), err=True)
     for task in found["tasks"]:
         report = _report(asked, name, task["id"])
+        for failure in report.get("failures", []):
+            say(*(f"{task['id']}, before: {line}" for line in failure.splitlines()))
         for line in report.get("log", []):
             say(f"{task['id']}: {line}")
         if not report.get("log"):

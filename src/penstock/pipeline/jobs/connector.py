@@ -44,7 +44,7 @@ class PipelineTask(SourceTask):
     """Some sinks of a pipeline. It reads no records itself: it watches its process."""
 
     async def start(self, config: Mapping[str, str], context: SourceContext) -> None:
-        self._report = JobReport(tuple(json.loads(config[SINKS])), context.failures)
+        self._report = JobReport(tuple(json.loads(config[SINKS])), context.failures, context.failed_runs)
         given = parse(KEYS, config)["pipeline"] or ""
         command = child_command(config)
         self._child = GuardedProcess(command, given, context.owned_until_s, self._report)

@@ -19,6 +19,32 @@ def _jvm_of(session: SparkSession) -> Any:
     return getattr(session, "_jvm", None)
 
 
+@contextmanager
+def active_session(session: SparkSession) -> Iterator[None]:
+    """In this thread: Spark looks for `format("penstock")` in the session that is active in the thread that writes, and
+    a new thread has none.
+    """
+    jvm = _jvm_of(session)
+    if jvm is None:
+        yield
+        return
+    sessions = getattr(jvm, "org.apache.spark.sql.classic.SparkSession")
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def page_of(session: SparkSession) -> str | None:
+    """Where Spark shows what it does (`spark.ui.enabled`)."""
+    return None if _jvm_of(session) is None else session.sparkContext.uiWebUrl
+
+
 def file_lister(session: SparkSession) -> ListFiles:
     """Lists as Spark does, on any file system; without a JVM only on the local one."""
     jvm = _jvm_of(session)

@@ -52,11 +52,17 @@ def test_a_worker_that_is_gone_is_told_below_the_table(monkeypatch: pytest.Monke
 
 
 def test_why_a_task_was_begun_again_is_told_below_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = Told(
-        {"sinks": ["out"], "state": "running", "failures": ["PipelineError: no topic a\na trace", "OSError: b"]}
-    )
-    _, below = said(monkeypatch, told, "status", "orders").split("\n\n")
-    assert below == "task 0 was begun again after:\nPipelineError: no topic a\nOSError: b\n"
+    failures = ["PipelineError: no topic a\na line", "OSError: b"]
+    told = Told({"sinks": ["out"], "state": "running", "restarts": 7, "failures": failures, "ui": "http://a:4040"})
+    _, page, below = said(monkeypatch, told, "status", "orders").split("\n\n")
+    assert page == "task 0: Spark's own page is http://a:4040"
+    assert below == "task 0 was begun again 7 times, last after:\nPipelineError: no topic a\nOSError: b\n"
+    assert said(monkeypatch, told, "logs", "orders").splitlines() == [
+        "0, before: PipelineError: no topic a",
+        "0, before: a line",
+        "0, before: OSError: b",
+        "0: nothing was printed",
+    ]
 
 
 def test_a_sink_that_is_begun_again_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,8 +77,22 @@ def test_a_sink_that_is_begun_again_is_told(monkeypatch: pytest.MonkeyPatch) -> 
         report.event({"event": "batch", "query": "orders: in", "input_rows": 4, "broken": {"id > 0": rows, "b": 0}})
     told = said(monkeypatch, Told(report.as_json(1)), "status", "orders")
     assert "failing" not in told
-    assert told.endswith("\n\nsink in: 5 rows broke the rule id > 0\n")
+    assert told.endswith(
+        "\n\nsink in: 5 rows broke the rule id > 0\nsink in was begun again once, last after: The disk is full.\n"
+    )
+    assert Metric("pipeline_restarts_total", 1, {"query": "orders: in"}) in report.metrics()
     assert Metric("pipeline_broken_rows_total", 5, {"query": "orders: in", "rule": "id > 0"}) in report.metrics()
+
+
+def test_watermark_and_state_are_told_below_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = JobReport(("out",))
+    state = {"rows": 3, "memory_bytes": 2048, "disk_bytes": 512, "late_rows": 2}
+    for watermark_ms in (1_000, 61_000):
+        report.event({"event": "batch", "query": "orders: out", "watermark_ms": watermark_ms, "state": state})
+    assert said(monkeypatch, Told(report.as_json(1)), "status", "orders").split("\n\n")[1].splitlines() == [
+        "sink out: its watermark is 1970-01-01T00:01:01+00:00, 4 rows came later",
+        "sink out: its state has 3 rows, 512 B on disk, 2.0 KiB in memory",
+    ]
 
 
 def test_logs_are_never_silent(monkeypatch: pytest.MonkeyPatch) -> None:
