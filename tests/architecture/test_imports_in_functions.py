@@ -95,6 +95,9 @@ MEASURED: dict[str, dict[str, str]] = {
         ),
         "40; most nodes have no storage group",
     ),
+    "penstock/pipeline/arrow/encode.py": {
+        "penstock.pipeline.arrow.encode_compiled": "500, for numba and compiled code come with it; not for few rows"
+    },
     "penstock/pipeline/datasource/entry.py": dict.fromkeys(
         (
             "penstock.pipeline.options.table",

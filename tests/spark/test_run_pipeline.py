@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from tests.spark.topics import batch_frame, filled_topic, json_records, new_topic, numbered, write
+from tests.spark.topics import batch_frame, filled_topic, json_records, new_topic, numbered, values_of, write
 
 from penstock.pipeline.committed_files import committed_files
 from penstock.pipeline.errors import PipelineError
@@ -133,6 +133,40 @@ def test_a_thread_of_its_own_runs_windows_and_is_told_of_late_rows(
     assert late.phases_ms.keys() >= {"addBatch", "walCommit"}
     (row,) = batch_frame(spark, servers, target).collect()
     assert json.loads(row.value)["rows"] == 2
+
+
+def test_totals_that_change_and_all_rows_go_into_one_topic(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    source, target = departures(servers), new_topic(servers, 1)
+    parts = {
+        "source": {
+            "bootstrap.servers": servers,
+            "subscribe": source,
+            "startingOffsets": "earliest",
+            "json": "carrier STRING, delay INT",
+        },
+        "sql": "SELECT carrier, sum(delay) AS total FROM source GROUP BY carrier",
+        "sink": [
+            {"topic": target, "key": "carrier", "mode": "update"},
+            {"topic": target, "name": "all", "from": "source", "where": "delay < 3"},
+        ],
+        "trigger": "available-now",
+        "checkpoint": str(tmp_path),
+    }
+
+    def run() -> dict[str, int | None]:
+        seen: list[BatchProgress] = []
+        run_pipeline(pipeline_spec("totals", parts), seen.append, session=spark)
+        return {batch.query.removeprefix("totals: "): batch.output_rows for batch in seen}
+
+    assert run() == {target: 1, "all": 3}
+    write(servers, source, 0, json_records({"carrier": "AA", "delay": 10}))
+    assert run() == {target: 1, "all": 0}
+    values = [json.loads(value) for value in values_of(batch_frame(spark, servers, target).where("key = 'AA'"))]
+    assert [value["total"] for value in values if "total" in value] == [190, 200]
+    assert len(values) == 5
+    nowhere = parts | {"sink": {"topic": "not/a/topic"}}
+    with pytest.raises(PipelineError, match="not/a/topic"):
+        run_pipeline(pipeline_spec("nowhere", nowhere), session=spark)
 
 
 STOP = threading.Event()

@@ -6,9 +6,7 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.pipeline.datasource.columns import READ_COLUMN_TYPES
-from penstock.pipeline.datasource.written_columns import check_written_columns
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.options.table import read_options
 from penstock.pipeline.running.frames import (
     check_reads,
     dead_letters,
@@ -87,8 +85,6 @@ class _Check:
 
     def _check_sink(self, sink: SinkSpec, frame: DataFrame) -> None:
         sink_writer(frame, self._spec, sink, "unused")
-        if sink.format == PENSTOCK:
-            check_written_columns(frame.schema, read_options(sink.options).text("topic"))
         if not frame.isStreaming:
             raise PipelineError("what goes there is no stream: only tables are read.")
         check_reads(frame)

@@ -19,6 +19,11 @@ def _jvm_of(session: SparkSession) -> Any:
     return getattr(session, "_jvm", None)
 
 
+def is_here(session: SparkSession) -> bool:
+    """Whether Spark's driver is this process, and not a server of Spark Connect."""
+    return _jvm_of(session) is not None
+
+
 @contextmanager
 def active_session(session: SparkSession) -> Iterator[None]:
     """In this thread: Spark looks for `format("penstock")` in the session that is active in the thread that writes, and
@@ -107,7 +112,7 @@ class TextFiles:
 
     @property
     def has_some(self) -> bool:
-        return _jvm_of(self._session) is not None
+        return is_here(self._session)
 
     def read(self, path: str) -> str:
         java, files, place = self._at(path)

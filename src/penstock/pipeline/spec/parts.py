@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from penstock.pipeline.errors import PipelineError, UnfitSchemaError
-from penstock.pipeline.options.sink import sink_options
-from penstock.pipeline.options.source import source_options
-from penstock.pipeline.options.table import known_name, read_options
+from penstock.pipeline.options.table import known_name
 from penstock.pipeline.options.values import nearest
+from penstock.pipeline.spec.declared_options import wrong_options
 from penstock.pipeline.spec.formats import READ, WITH_A_PATH, WRITTEN
 from penstock.pipeline.spec.pipeline import (
     AVAILABLE_NOW,
@@ -36,17 +35,17 @@ from penstock.pipeline.values.kinds import AVRO, JSON_SCHEMA, PROTOBUF, TypedVal
 PARTS = ("name", "source", "sources", "tables", "steps", "sql", "sink", "trigger", "checkpoint", "spark")
 TYPED = (JSON_SCHEMA, AVRO, PROTOBUF)
 VALUES = ("json", *TYPED)
-OF_A_SINK: Final = ("format", "mode", "key", "from", "where", "expect", "dead_letter")
+OF_A_SINK: Final = ("name", "format", "mode", "key", "from", "where", "expect", "dead_letter")
 """Beside the options of its format."""
 OF_A_RULE: Final = ("rule", "on_fail", "name")
 PARTS_OF_RECORDS: Final = ("value", "key")
 OF_A_STEP: Final = ("sql", "function", "from")
+SINK_NAME: Final = re.compile(r"[\w.-]+", re.ASCII)
+"""It is a directory of the checkpoint as well, beside those that begin with #."""
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 INTERVAL: Final = re.compile(r"(interval\s+)?[\d.]+\s*[a-z]", re.IGNORECASE)
 """How Spark's intervals begin; the rest of one is Spark's to judge."""
 SPARKS: Final = "spark."
-ANY_SERVERS: Final = {BOOTSTRAP: "localhost:9092"}
-"""Stands in where none are given: the command line may give them."""
 
 
 def pipeline_spec(
@@ -95,7 +94,8 @@ class _Reader:
         broken = (_sink_of_broken(sink, servers) for sink in own if sink.dead_letter is not None)
         sinks = (*own, *broken, *dead_letters)
         if _repeated(sink.name for sink in sinks):
-            self._note(f"two sinks have the same name ({', '.join(sink.name for sink in sinks)}).", "sink")
+            names = ", ".join(sink.name for sink in sinks)
+            self._note(f"two sinks have the same name ({names}): say name: in one, or another dead_letter.", "sink")
         sql = self._word(parts, "sql")
         has_query = transform is not None or sql is not None or len(sources) + len(tables) + len(steps) == 1
         for sink, way in zip(own, ways, strict=True):
@@ -327,6 +327,7 @@ class _Reader:
                 *way,
                 "expect" if dead_letter is None else "dead_letter",
             )
+        title = self._title(options, way)
         kind, mode, key = self._format(options, way, WRITTEN), options.pop("mode", MODES[0]), options.pop("key", None)
         origin, where = options.pop("from", None), options.pop("where", None)
         condition = None if where is None else SqlText(where, self._places.of_text((*way, "where")))
@@ -349,7 +350,14 @@ class _Reader:
             where=condition,
             expect=rules,
             dead_letter=dead_letter,
+            title=title,
         )
+
+    def _title(self, options: dict[str, str], way: Way) -> str | None:
+        title = options.pop("name", None)
+        if title is not None and not SINK_NAME.fullmatch(title):
+            self._note(f"name: {title} cannot be that of a sink: letters, digits, _, . and - can.", *way, "name")
+        return title
 
     def _rules(self, declared: object, way: Way) -> tuple[RuleSpec, ...]:
         listed: list[tuple[object, Way]] = (
@@ -391,27 +399,13 @@ class _Reader:
 
     def _check_options(self, options: Mapping[str, str], way: Way, *, is_sink: bool) -> None:
         """Options of `format("penstock")`: first each by itself, then what they say together."""
-        alone = [problem for option, value in options.items() if (problem := _wrong({option: value}))]
-        together = [] if alone else filter(None, [_wrong(dict(options), is_sink=is_sink)])
+        alone = [problem for option, value in options.items() if (problem := wrong_options({option: value}))]
+        together = [] if alone else filter(None, [wrong_options(dict(options), is_sink=is_sink)])
         for problem in (*alone, *together):
             given = (
                 name for name in options if (known_name(name) or name) == (known_name(problem.option) or problem.option)
             )
             self._note(str(problem), *way, next(given, ""))
-
-
-def _wrong(options: dict[str, str], *, is_sink: bool | None = None) -> PipelineError | None:
-    """What is wrong with their names, and with the values for a sink or a source if it is said which."""
-    servers = {} if any(is_bootstrap(option) for option in options) else ANY_SERVERS
-    try:
-        read = read_options(options | servers)
-        if is_sink:
-            sink_options(read)
-        elif is_sink is not None:
-            source_options(read, streaming=True)
-    except PipelineError as error:
-        return error
-    return None
 
 
 def _sink_of_broken(sink: SinkSpec, servers: str | None) -> SinkSpec:

@@ -15,10 +15,10 @@
 
 Besides options a source knows `format` (penstock), `json` (the fields of the values, as DDL), `json_schema`, `avro` or
 `protobuf` (with `message`), of which the last three know `schema.registry.url`, `subject` and `basic.auth.user.info`;
-`watermark` ("column, delay") and `dead_letter` (the topic for values that are none); a sink knows `format` (penstock,
-or foreachBatch with `function`), `mode` (append, update, complete), `key` (the column that is the key) and
-`partitionBy` (columns whose values are directories). Sources and tables are views in SQL, and arguments of the function
-by their names.
+`watermark` ("column, delay") and `dead_letter` (the topic for values that are none); a sink knows `name` (else its
+topic, or the last part of its path), `format` (penstock, or foreachBatch with `function`), `mode` (append, update,
+complete), `key` (the column that is the key) and `partitionBy` (columns whose values are directories). Sources and
+tables are views in SQL, and arguments of the function by their names.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -105,11 +105,12 @@ class SinkSpec(Value):
     expect: tuple[RuleSpec, ...] = ()
     dead_letter: str | None = None
     broken_of: str | None = None
+    title: str | None = None
 
     @property
     def name(self) -> str:
-        """The topic, the last part of the path, or the format."""
-        return self.options.get("topic") or Path(self.options.get("path", self.format)).name
+        """What it says itself, else the topic, the last part of the path, or the format."""
+        return self.title or self.options.get("topic") or Path(self.options.get("path", self.format)).name
 
     @property
     def partitioned_by(self) -> list[str]:

@@ -180,7 +180,7 @@ def test_what_is_wrong_with_yaml_is_said_at_once_and_without_spark(
         "1, column 24: watermark: at must be a column and a delay, such as: at, 1 hour",
         "1, column 39: dead_letter of source is for values that are not of their json, which is missing.",
         "3, column 8: mode: overwrite must be append or update or complete.",
-        "3, column 1: two sinks have the same name (dead, dead).",
+        "3, column 1: two sinks have the same name (dead, dead): say name: in one, or another dead_letter.",
     ]
 
 

@@ -34,6 +34,7 @@ def said(text: str) -> list[str]:
     [
         ("earliest", "earlist", "4, column 3", "Option startingOffsets=earlist: it must be earliest or latest or "),
         ("earliest", "earlist", "4, column 3", "Did you mean earliest?"),
+        ("  mode: append", "  name: a/b", "8, column 3", "name: a/b cannot be that of a sink: letters, digits,"),
         ("append", "apend", "8, column 3", "mode: apend must be append or update or complete. Did you mean append?"),
         ("parquet", "parkett", "6, column 3", "format: parkett is not known. Did you mean parquet?"),
         ("  path: /out\n", "", "5, column 1", "format: parquet needs a path."),
@@ -135,7 +136,12 @@ sink:
         ("on_fail: dead_letter", "on_fail: drop", "4, column 3", "one of both is missing."),
         ("  expect:", "  expct:", "5, column 3", "Did you mean expect?"),
         ("  topic: a\n", "  topic: a\n  wher: id = 1\n", "4, column 3", "wher is not known. Did you mean where?"),
-        ("dead_letter: b", "dead_letter: a", "2, column 1", "two sinks have the same name (a, a)."),
+        (
+            "dead_letter: b",
+            "dead_letter: a",
+            "2, column 1",
+            "two sinks have the same name (a, a): say name: in one, or another dead_letter.",
+        ),
     ],
 )
 def test_a_mistake_in_rules_is_told_at_its_place(right: str, wrong: str, place: str, problem: str) -> None:
