@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from penstock.cli.terminal.output import print_json, print_rows, print_table
 from penstock.cli.terminal.session import run_with_admin
 from penstock.cli.work.connect_client import ConnectClient, WorkerAt, change_command, check_class, listed
 from penstock.cli.work.pipeline_report import sink_lines, task_lines
+from penstock.cli.work.pipeline_values import CONF, SET, pairs
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jobs.connector import sinks_of
+from penstock.pipeline.jobs.connector import VALUES, sinks_of
 from penstock.pipeline.spec.declarative import declarative_spec, is_declarative
 from penstock.pipeline.spec.files import load_yaml, session_spec, text_in
 from penstock.pipeline.spec.pipeline import BOOTSTRAP, PENSTOCK, PipelineSpec
@@ -39,7 +41,8 @@ def submit(
     ),
     master: str | None = option("where Spark runs  [default: local[*]]"),
     bootstrap_server: str | None = option("host:port of the cluster, instead of what the file says"),
-    conf: tuple[str, ...] = option("a setting of Spark", metavar="KEY=VALUE"),
+    conf: tuple[str, ...] = CONF,
+    values: tuple[str, ...] = SET,
     tasks_max: int = option(
         "how many tasks, each a process, its sinks share", default=1, show_default=True, type=click.IntRange(1)
     ),
@@ -55,13 +58,11 @@ def submit(
     cluster.
     """
     with in_words(PipelineError, ConfigError):
-        config, spec = _config(file, name)
+        config, spec = _config(file, name, pairs("set", values))
         config |= {"checkpoint.root": checkpoint_root} if checkpoint_root else {}
         config |= {"master": master} if master else {}
         config |= {"bootstrap.servers": bootstrap_server} if bootstrap_server else {}
-        config |= dict(_setting(item) for item in conf) | {
-            "deployed": datetime.now(UTC).isoformat(timespec="milliseconds")
-        }
+        config |= _settings(conf) | {"deployed": datetime.now(UTC).isoformat(timespec="milliseconds")}
         sinks = len(sinks_of(config))
         config["tasks.max"] = str(tasks_max)
         config |= {} if restarts_max is None else {"task.restarts.max": str(restarts_max)}
@@ -75,15 +76,16 @@ def submit(
         say(f"topic {topic} does not exist: what reads it fails, and is tried again for a while", err=True)
 
 
-def _config(file: Path, name: str | None) -> tuple[dict[str, str], PipelineSpec]:
+def _config(file: Path, name: str | None, values: Mapping[str, str]) -> tuple[dict[str, str], PipelineSpec]:
     """Also returns what is known of the pipeline here: of Python, which is not run, no sources."""
     if is_declarative(file):
         spec, what = PipelineSpec(declarative_spec(file).name, {}, ()), {"pipeline.file": str(file.resolve())}
     elif file.suffix == ".py":
-        spec, what = PipelineSpec(session_spec(file).name, {}, ()), {"pipeline.file": str(file.resolve())}
+        spec, what = PipelineSpec(session_spec(file, values).name, {}, ()), {"pipeline.file": str(file.resolve())}
     else:
         text = text_in(file)
-        spec, what = load_yaml(text, file.stem, str(file)), {"pipeline": text}
+        spec, what = load_yaml(text, file.stem, str(file), values), {"pipeline": text}
+    what |= {f"{VALUES}{key}": value for key, value in values.items()}
     return {"name": name or spec.name, "connector.class": CLASS, **what}, spec
 
 
@@ -105,11 +107,12 @@ def _topics(servers: str, otherwise: list[str]) -> list[str]:
         return otherwise
 
 
-def _setting(item: str) -> tuple[str, str]:
-    key, equals, value = item.partition("=")
-    if not equals or not key.startswith("spark."):
-        raise click.BadParameter(f"{item} is not spark.KEY=VALUE", param_hint="--conf")
-    return key, value
+def _settings(conf: tuple[str, ...]) -> dict[str, str]:
+    settings = pairs("conf", conf)
+    for key in settings:
+        if not key.startswith("spark."):
+            raise click.BadParameter(f"{key} is no setting of Spark: they begin with spark.", param_hint="--conf")
+    return settings
 
 
 @click.command("list", short_help="the pipelines that workers run")

@@ -30,6 +30,8 @@ DRAIN_MS: Final = "30000"
 """How long a process that is told to stop may take over its last batch."""
 SINKS: Final = "pipeline.sinks"
 """In a task's configuration: the names of its sinks, as JSON."""
+VALUES: Final = "set."
+"""Before the names of values that the pipeline's file has as `${NAME}`."""
 KEYS: Final = (
     ConfigKey("pipeline", documentation="the pipeline as YAML; or pipeline.file", importance="high"),
     ConfigKey("pipeline.file", documentation="a .yaml or .py file that all workers can read", importance="high"),
@@ -93,10 +95,12 @@ def sinks_of(config: Mapping[str, str]) -> list[str]:
     text, file, root = settings["pipeline"], settings["pipeline.file"], settings["checkpoint.root"]
     if (text is None) == (file is None):
         raise ConfigError({"pipeline": ["a pipeline needs either pipeline or pipeline.file"]})
+    values = with_prefix(config, VALUES)
     if file is not None and is_declarative(Path(file)):
-        return _declarative_sinks(Path(file), settings)
+        return _declarative_sinks(Path(file), settings, values)
     try:
-        declared = load_yaml(text, config["name"]) if text is not None else declared_in(Path(file))
+        name, path = config["name"], Path(file or "")
+        declared = load_yaml(text, name, values=values) if text is not None else declared_in(path, values)
     except PipelineError as error:
         raise ConfigError({"pipeline" if text is not None else "pipeline.file": [str(error)]}) from None
     who = "checkpoint.root (--checkpoint-root) or the pipeline's checkpoint"
@@ -104,8 +108,10 @@ def sinks_of(config: Mapping[str, str]) -> list[str]:
     return [sink.name for sink in declared.sinks]
 
 
-def _declarative_sinks(file: Path, settings: Mapping[str, Any]) -> list[str]:
+def _declarative_sinks(file: Path, settings: Mapping[str, Any], values: Mapping[str, str]) -> list[str]:
     """Spark runs all of it as one task, which has the pipeline's name."""
+    for name in values:
+        raise ConfigError({f"{VALUES}{name}": ["Spark's own pipelines have no values of names"]})
     for key in ("checkpoint.root", "bootstrap.servers"):
         if settings[key]:
             raise ConfigError({key: [f"{key} is not for a pipeline that Spark runs: its own files say it"]})
@@ -139,6 +145,8 @@ def child_command(config: Mapping[str, str]) -> list[str]:
         command += ["--bootstrap-server", settings["bootstrap.servers"]]
     if settings["deployed"]:
         command += ["--deployed", settings["deployed"]]
+    for key, value in with_prefix(config, VALUES).items():
+        command += ["--set", f"{key}={value}"]
     for key, value in with_prefix(config, "spark.").items():
         command += ["--conf", f"spark.{key}={value}"]
     return command

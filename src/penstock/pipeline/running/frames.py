@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -21,17 +22,20 @@ from penstock.pipeline.spec.pipeline import (
     FOREACH_BATCH,
     ONCE,
     PENSTOCK,
+    REAL_TIME,
     PipelineSpec,
     SinkSpec,
     SourceSpec,
     TableSpec,
 )
+from penstock.pipeline.spec.tempo import is_real_time
 
 Raw = Callable[[str, SourceSpec], DataFrame]
 """Makes the frame of a source, by its name, before anything is parsed."""
 NOTHING = "noop"
 """Spark's sink for queries whose tasks have done all there is to do."""
 SOURCE_EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+BATCH_IN_REAL_TIME = "5 minutes"
 RECORD_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
 WRITTEN_BESIDE_VALUE = ("key", "topic", "partition", "headers")
 """Columns that are not part of the value made of all other columns; `timestamp` may be one of the user's own."""
@@ -204,10 +208,18 @@ def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec, checkpoint
     writer = writer.option("checkpointLocation", checkpoint)
     if sink.partitioned_by:  # a function for batches takes none, not even an empty list
         writer = writer.partitionBy(*sink.partitioned_by)
-    if spec.trigger is None:
-        return writer
-    if spec.trigger == AVAILABLE_NOW:
+    return _triggered(writer, spec.trigger, sink)
+
+
+def _triggered(writer: DataStreamWriter, trigger: str | None, sink: SinkSpec) -> DataStreamWriter:
+    if trigger == AVAILABLE_NOW:
         return writer.trigger(availableNow=True)
-    if spec.trigger == ONCE:
+    if trigger == ONCE:
         return writer.trigger(once=True)
-    return writer.trigger(processingTime=spec.trigger)
+    writer = writer.options(**sink.of_query)
+    if trigger is None:
+        return writer
+    if is_real_time(trigger):
+        real_time: Any = {"realTime": trigger.removeprefix(REAL_TIME).strip() or BATCH_IN_REAL_TIME}
+        return writer.trigger(**real_time)  # of Spark 4.1 and newer
+    return writer.trigger(processingTime=trigger)

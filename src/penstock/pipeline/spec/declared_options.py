@@ -1,5 +1,6 @@
-"""What is wrong with the options of `format("penstock")` that a pipeline declares."""
+"""Options that a pipeline declares: as texts, and what is wrong with those of `format("penstock")`."""
 
+import json
 from typing import Final
 
 from penstock.pipeline.errors import PipelineError
@@ -24,3 +25,15 @@ def wrong_options(options: dict[str, str], *, is_sink: bool | None = None) -> Pi
     except PipelineError as error:
         return error
     return None
+
+
+def as_text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, default=str)
+
+
+def shown(value: object) -> str:
+    """Enough of it to be found."""
+    text = repr(value)
+    return "empty" if value is None else text if len(text) < 40 else f"{text[:40]}…"

@@ -9,7 +9,7 @@
 | steps      | `steps:` SQL or a function by their names     | `STEPS = {"late": "SELECT … FROM source"}`        |
 | transform  | `sql: SELECT … FROM source`                   | `def pipeline(source: DataFrame) -> DataFrame`    |
 | sink       | `sink:` options, or a list of such            | `SINK = {…}` or `[{…}, {…}]`                      |
-| trigger    | `trigger: 5 seconds`, `available-now`, `once` | `TRIGGER = "5 seconds"`                           |
+| trigger    | `trigger: 5 seconds`, `available-now`, …      | `TRIGGER = "5 seconds"`                           |
 | checkpoint | `checkpoint: ./checkpoints/delays`            | `CHECKPOINT = "./checkpoints/delays"`             |
 | spark      | `spark:` settings of the session              | `SPARK = {…}`                                     |
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 PENSTOCK = "penstock"
+KAFKA = "kafka"
+"""The format of Spark's own connector."""
 FOREACH_BATCH = "foreachBatch"
 """The format of a sink whose `function` (module:function) gets each batch, with its number."""
 BOOTSTRAP = "bootstrap.servers"
@@ -42,7 +44,10 @@ SOURCE = "source"
 MODES = ("append", "update", "complete")
 WARN, DROP, DEAD_LETTER, FAIL = ON_FAIL = ("warn", "drop", "dead_letter", "fail")
 """What becomes of a row that breaks a rule; in each case it is counted."""
-AVAILABLE_NOW, ONCE = "available-now", "once"
+AVAILABLE_NOW, ONCE, REAL_TIME = "available-now", "once", "real-time"
+ASYNC = "asyncProgressTrackingEnabled"
+OF_THE_QUERY = (ASYNC, "asyncProgressTrackingCheckpointIntervalMs")
+"""Options of Spark's for any sink, which `format("penstock")` itself does not know."""
 CHECKPOINTS = Path("penstock-checkpoints")
 
 Transform = Callable[..., "DataFrame"]
@@ -106,11 +111,18 @@ class SinkSpec(Value):
     dead_letter: str | None = None
     broken_of: str | None = None
     title: str | None = None
+    of_query: Mapping[str, str] = fresh(dict)
+    """Options of Spark's, which the format does not know."""
 
     @property
     def name(self) -> str:
         """What it says itself, else the topic, the last part of the path, or the format."""
         return self.title or self.options.get("topic") or Path(self.options.get("path", self.format)).name
+
+    @property
+    def is_async(self) -> bool:
+        """Whether Spark writes down how far it came beside the batches, not between them."""
+        return self.of_query.get(ASYNC, "").lower() == "true"
 
     @property
     def partitioned_by(self) -> list[str]:

@@ -136,7 +136,9 @@ def test_submit_says_how_many_processes_and_how_often_they_begin_again(
     bodies: list[Any] = []
     monkeypatch.setattr(ConnectClient, "ask", lambda self, *path, body: bodies.append(body))
     file = tmp_path / "job.yaml"
-    file.write_text("source: {subscribe: a}\nsink: [{topic: one}, {topic: two}]\n")
-    result = CliRunner().invoke(main, ["pipeline", "submit", str(file), "--checkpoint-root", "/c", *words])
+    file.write_text("source: {subscribe: a}\nsink: [{topic: '${first}'}, {topic: two}]\n")
+    values = ("--set", "first=one", "--checkpoint-root", "/c")
+    result = CliRunner().invoke(main, ["pipeline", "submit", str(file), *values, *words])
     assert result.output == f"pipeline job: submitted, {tasks} tasks\n"
+    assert bodies[0]["config"]["set.first"] == "one"
     assert {key: value for key, value in bodies[0]["config"].items() if key.startswith("task")} == config

@@ -47,11 +47,19 @@ def test_the_command_runs_its_sinks_only(tmp_path: Path) -> None:
     assert child_command({**from_file, SINKS: '["out"]'})[4:6] == ["run", str(file)]
 
 
+def test_values_of_names_go_on_to_the_process() -> None:
+    named = YAML.replace("{topic: two}", "{topic: 'two_${region}'}")
+    config = {**CONFIG, "pipeline": named, "set.region": "eu"}
+    assert sinks_of(config) == ["one", "two_eu", "three"]
+    assert child_command({**config, SINKS: "[]"})[-2:] == ["--set", "region=eu"]
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
         ({"pipeline.file": "/x.yaml"}, "either pipeline or pipeline.file"),
         ({"pipeline": "source: {subscribe: a}\nsinks: {}\nsink: {topic: a}"}, "Did you mean sink"),
+        ({"pipeline": YAML.replace("one", "'${a}'")}, "say --set a="),
         ({"checkpoint.root": "here"}, "--checkpoint-root.* is here"),
         ({"checkpoint.root": ""}, "--checkpoint-root.* is not set"),
         (
