@@ -22,12 +22,14 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/cli/work/pipeline.py": dict.fromkeys(
         (
             "penstock.pipeline.running.backfill",
-            "penstock.pipeline.running.check",
             "penstock.pipeline.running.jvm",
             "penstock.pipeline.running.run",
         ),
         "120 to 160, and Spark's own start has begun by then",
     ),
+    "penstock/cli/work/pipeline_check.py": {
+        "penstock.pipeline.running.check": "120 to 160, and Spark's own start has begun by then",
+    },
     "penstock/cli/work/pipeline_declared.py": {
         "penstock.pipeline.running.spark_pipelines": "120, for PySpark comes with it, which may not be installed"
     },

@@ -130,7 +130,10 @@ def test_a_query_goes_on_where_it_was_when_its_worker_is_killed(
         wait_until(lambda: not group_of(begun) or None, SECONDS, "the end of the stopped processes")
         wait_until(lambda: "STOPPED" in penstock("list", "--worker", first) or None, SECONDS, "its state")
 
-        assert submitted("--replace", str(tmp_path / "numbers.py")) == "pipeline numbers: submitted, 1 tasks\n"
+        assert (
+            submitted("--replace", "--unchecked", str(tmp_path / "numbers.py"))
+            == "pipeline numbers: submitted, 1 tasks\n"
+        )
         said = wait_until(lambda: settled("resume", "numbers", "--worker", first), SECONDS, "a worker that leads")
         assert said == "pipeline numbers: is to run\n"
         until(lambda: len(written(tmp_path)) == ROWS or None, "all numbers", first)

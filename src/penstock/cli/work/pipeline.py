@@ -1,7 +1,6 @@
 """`penstock pipeline`: run a pipeline on Spark, from a YAML or a Python file; here, or as a job on workers."""
 
 import signal
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,16 +12,15 @@ from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import argument, declared, option
 from penstock.cli.terminal.times import parse_datetime_ms
 from penstock.cli.work import pipeline_jobs, pipeline_stored
-from penstock.cli.work.pipeline_declared import check_declared, refuse, run_declared
+from penstock.cli.work.pipeline_check import problems_in, reading
+from penstock.cli.work.pipeline_declared import refuse, run_declared
 from penstock.cli.work.pipeline_values import CONF, SET, pairs
 from penstock.cli.work.pipeline_view import JsonView, PipelineView
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.session import cache_directory, spark_session
 from penstock.pipeline.spec.declarative import is_declarative
-from penstock.pipeline.spec.files import SessionSpec, load_spec, load_yaml, session_spec
 from penstock.pipeline.spec.pipeline import AVAILABLE_NOW, PipelineSpec
 
-STANDARD_INPUT = Path("-")
 View = PipelineView | JsonView
 
 
@@ -74,7 +72,7 @@ def run(
     with wrong_usage(ValueError):
         deployed_ms = -1 if deployed is None else parse_datetime_ms(deployed)
     with in_words(PipelineError):
-        known, load = _reading(file, name, pairs("set", values))
+        known, load = reading(file, name, pairs("set", values))
         settings = dict(known.spark) | pairs("conf", conf)
 
         def spec() -> PipelineSpec:
@@ -98,7 +96,7 @@ def check(file: Path = argument(exists=False), conf: tuple[str, ...] = CONF, val
     It is parsed and planned, and nothing is read or written: no cluster is asked, no topic looked for.
     """
     try:
-        problems = _problems(file, pairs("conf", conf), pairs("set", values))
+        problems = problems_in(file, pairs("conf", conf), pairs("set", values))
     except PipelineError as error:
         problems = str(error).splitlines()
     for problem in problems:
@@ -108,25 +106,6 @@ def check(file: Path = argument(exists=False), conf: tuple[str, ...] = CONF, val
     say(f"{file} is good")
 
 
-def _problems(file: Path, given: Mapping[str, str], values: Mapping[str, str]) -> list[str]:
-    """PipelineError for those that are told before Spark starts."""
-    if is_declarative(file):
-        refuse(set=values)
-        check_declared(file, given)
-        return []
-    known, load = _reading(file, None, values)
-    if file.suffix != ".py":
-        load()  # what is wrong with YAML is said without Spark
-    log_file = cache_directory() / "logs" / "check.log"
-    session = spark_session(known.name, master="local[1]", config={**known.spark, **given}, log_file=log_file)
-    from penstock.pipeline.running.check import problems_of
-
-    try:
-        return problems_of(session, load())
-    finally:
-        session.stop()
-
-
 def _times(start: str | None, end: str | None) -> tuple[int, int | None] | None:
     if start is None:
         if end is not None:
@@ -134,14 +113,6 @@ def _times(start: str | None, end: str | None) -> tuple[int, int | None] | None:
         return None
     with wrong_usage(ValueError):
         return parse_datetime_ms(start), None if end is None else parse_datetime_ms(end)
-
-
-def _reading(file: Path, name: str | None, values: Mapping[str, str]) -> tuple[SessionSpec, Callable[[], PipelineSpec]]:
-    """What Spark must know of a pipeline, and how to read the rest."""
-    if file == STANDARD_INPUT:
-        spec = load_yaml(sys.stdin.read(), name or "pipeline", values=values)
-        return SessionSpec(spec.name, spec.spark), lambda: spec
-    return session_spec(file, values), lambda: load_spec(file, values)
 
 
 def _run(

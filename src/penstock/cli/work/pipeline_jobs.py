@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from penstock.cli.terminal.output import Value as Cell
 from penstock.cli.terminal.output import print_json, print_rows, print_table
 from penstock.cli.terminal.session import run_with_admin
 from penstock.cli.work.connect_client import ConnectClient, WorkerAt, change_command, check_class, listed
+from penstock.cli.work.pipeline_check import problems_in
 from penstock.cli.work.pipeline_report import sink_lines, task_lines
 from penstock.cli.work.pipeline_values import CONF, SET, pairs
 from penstock.pipeline.errors import PipelineError
@@ -23,7 +25,7 @@ from penstock.pipeline.jobs.connector import VALUES, sinks_of
 from penstock.pipeline.spec.declarative import declarative_spec, is_declarative
 from penstock.pipeline.spec.files import load_yaml, session_spec, text_in
 from penstock.pipeline.spec.pipeline import BOOTSTRAP, PENSTOCK, PipelineSpec
-from penstock.work.connect.config import ConfigError
+from penstock.work.connect.config import ConfigError, with_prefix
 
 CLASS = "penstock.pipeline"
 PATIENCE_MS = 3_000
@@ -49,7 +51,8 @@ def submit(
     restarts_max: int | None = option(
         "how often a task that fails begins again by itself  [default: 5]", type=click.IntRange(0)
     ),
-    replace: bool = option("one that is there goes on with this file"),
+    replace: bool = option("one that is there goes on with this file, if Spark can plan it here"),
+    unchecked: bool = option("with --replace: whatever Spark says of the file here"),
 ) -> None:
     """Let workers run the pipeline in FILE, all its sinks in one process, or in several (--tasks-max).
 
@@ -68,12 +71,34 @@ def submit(
         config |= {} if restarts_max is None else {"task.restarts.max": str(restarts_max)}
     job = config["name"]
     if replace:
+        if not unchecked:
+            _check_next(file, config)
         at.client.ask("PUT", "connectors", job, "config", body=config)
     else:
         at.client.ask("POST", "connectors", body={"name": job, "config": config})
     say(f"pipeline {job}: submitted, {min(tasks_max, sinks)} tasks")
     for topic in _missing(spec if bootstrap_server is None else spec.with_bootstrap_servers(bootstrap_server)):
         say(f"topic {topic} does not exist: what reads it fails, and is tried again for a while", err=True)
+
+
+def _check_next(file: Path, config: Mapping[str, str]) -> None:
+    """Before the processes that run are stopped: ClickException for all that would keep the new ones from going on."""
+    if find_spec("pyspark") is None:
+        say("Spark is not installed here, so that the new file was not checked", err=True)
+        return
+    root = config.get("checkpoint.root")
+    servers = config.get("bootstrap.servers")
+
+    def deployed(spec: PipelineSpec) -> PipelineSpec:
+        placed = spec.replace(checkpoint=f"{root.rstrip('/')}/{config['name']}") if root else spec
+        return placed.with_bootstrap_servers(servers) if servers else placed
+
+    settings = {f"spark.{key}": value for key, value in with_prefix(config, "spark.").items()}
+    with in_words(PipelineError):
+        problems = problems_in(file, settings, with_prefix(config, VALUES), deployed)
+    if problems:
+        how = f"{config['name']} goes on as it was. With --unchecked it is replaced all the same."
+        raise click.ClickException("\n".join([*problems, how]))
 
 
 def _config(file: Path, name: str | None, values: Mapping[str, str]) -> tuple[dict[str, str], PipelineSpec]:

@@ -8,8 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.cli.main import main
+from penstock.cli.work import pipeline_jobs
 from penstock.cli.work.connect_client import ConnectClient
 from penstock.pipeline.jobs.report import JobReport
+from penstock.pipeline.spec.files import load_yaml
 from penstock.work.connect.metrics import Metric
 
 GONE = "worker http://127.0.0.1:8084/ does not answer: Cannot connect to host 127.0.0.1:8084"
@@ -142,3 +144,31 @@ def test_submit_says_how_many_processes_and_how_often_they_begin_again(
     assert result.output == f"pipeline job: submitted, {tasks} tasks\n"
     assert bodies[0]["config"]["set.first"] == "one"
     assert {key: value for key, value in bodies[0]["config"].items() if key.startswith("task")} == config
+
+
+def test_what_cannot_go_on_replaces_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[Any] = []
+    problems = ["sql: there is no column b", "The state has 8 partitions."]
+
+    def problems_in(file: Path, settings: dict[str, str], values: dict[str, str], deployed: Any) -> list[str]:
+        spec = deployed(load_yaml(file.read_text(), "job", values=values))
+        assert (spec.checkpoint, settings) == ("/c/job", {"spark.a": "b"})
+        assert spec.sinks[0].options == {"topic": "one", "bootstrap.servers": "a:1"}
+        return problems
+
+    monkeypatch.setattr(ConnectClient, "ask", lambda self, verb, *path, **_: asked.append(verb))
+    monkeypatch.setattr(pipeline_jobs, "problems_in", problems_in)
+    file = tmp_path / "job.yaml"
+    file.write_text("source: {subscribe: a}\nsink: {topic: '${first}'}\n")
+    options = ("--checkpoint-root", "/c/", "--bootstrap-server", "a:1", "--conf", "spark.a=b", "--set", "first=one")
+    words = ["pipeline", "submit", "--replace", str(file), *options]
+    refused = CliRunner().invoke(main, words)
+    assert (refused.exit_code, asked) == (1, [])
+    assert [line.strip() for line in refused.output.splitlines()] == [
+        *("Error: sql: there is no column b", "The state has 8 partitions."),
+        "job goes on as it was. With --unchecked it is replaced all the same.",
+    ]
+    assert CliRunner().invoke(main, [*words, "--unchecked"]).exit_code == 0
+    problems.clear()
+    assert CliRunner().invoke(main, words).exit_code == 0
+    assert asked == ["PUT", "PUT"]
