@@ -21,7 +21,8 @@ from penstock.cli.work.pipeline_check import problems_in
 from penstock.cli.work.pipeline_report import sink_lines, task_lines
 from penstock.cli.work.pipeline_values import CONF, SET, pairs
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jobs.connector import VALUES, sinks_of
+from penstock.pipeline.jobs.connector import EVERY, VALUES, sinks_of
+from penstock.pipeline.options.values import time_in_ms
 from penstock.pipeline.spec.declarative import declarative_spec, is_declarative
 from penstock.pipeline.spec.files import load_yaml, session_spec, text_in
 from penstock.pipeline.spec.pipeline import BOOTSTRAP, PENSTOCK, PipelineSpec
@@ -51,6 +52,9 @@ def submit(
     restarts_max: int | None = option(
         "how often a task that fails begins again by itself  [default: 5]", type=click.IntRange(0)
     ),
+    every: str | None = option(
+        "a pipeline with trigger: available-now is run again so often, such as 15m or 1h", metavar="TIME"
+    ),
     replace: bool = option("one that is there goes on with this file, if Spark can plan it here"),
     unchecked: bool = option("with --replace: whatever Spark says of the file here"),
 ) -> None:
@@ -64,6 +68,7 @@ def submit(
         config, spec = _config(file, name, pairs("set", values))
         config |= {"checkpoint.root": checkpoint_root} if checkpoint_root else {}
         config |= {"master": master} if master else {}
+        config |= {EVERY: str(time_in_ms("--every", every))} if every else {}
         config |= {"bootstrap.servers": bootstrap_server} if bootstrap_server else {}
         config |= _settings(conf) | {"deployed": datetime.now(UTC).isoformat(timespec="milliseconds")}
         sinks = len(sinks_of(config))

@@ -29,6 +29,8 @@ def task_lines(task: Mapping[str, Any]) -> Iterator[list[str]]:
     who, report = f"task {task['id']}", task["report"]
     if report.get("ui"):
         yield [f"{who}: Spark's own page is {report['ui']}"]
+    if (again_in_s := report.get("again_in_s")) is not None:
+        yield [f"{who} is run again in {again_in_s:.0f} s"]
     if why := task.get("trace") or report.get("unknown"):
         yield [f"{who}:", *why.split("\n")]
     before = [failure.partition("\n")[0] for failure in report.get("failures", [])]

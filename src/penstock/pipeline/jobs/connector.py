@@ -10,6 +10,7 @@ once at a time: its process ends with its worker, and before a worker that is cu
 
 import asyncio
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from penstock.pipeline.jobs.child import GuardedProcess
 from penstock.pipeline.jobs.report import JobReport
 from penstock.pipeline.spec.declarative import declarative_spec, is_declarative
 from penstock.pipeline.spec.files import declared_in, load_yaml
+from penstock.pipeline.spec.pipeline import AVAILABLE_NOW, ONCE
 from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask
 from penstock.work.connect.config import ConfigError, ConfigKey, parse, with_prefix
 from penstock.work.connect.metrics import Metric
@@ -30,6 +32,7 @@ DRAIN_MS: Final = "30000"
 """How long a process that is told to stop may take over its last batch."""
 SINKS: Final = "pipeline.sinks"
 """In a task's configuration: the names of its sinks, as JSON."""
+EVERY: Final = "schedule.interval.ms"
 VALUES: Final = "set."
 """Before the names of values that the pipeline's file has as `${NAME}`."""
 KEYS: Final = (
@@ -38,22 +41,36 @@ KEYS: Final = (
     ConfigKey("checkpoint.root", documentation="a directory that all workers see: it has a checkpoint for each sink"),
     ConfigKey("master", default="local[*]", documentation="where Spark runs"),
     ConfigKey("bootstrap.servers", documentation="the cluster, instead of what the pipeline says"),
+    ConfigKey(
+        EVERY, "long", least=1000, documentation="a pipeline that ends with what is there is run again so often, in ms"
+    ),
     ConfigKey("deployed", documentation="a time: the latest schemas that were taken before are taken anew"),
 )
 
 
 class PipelineTask(SourceTask):
-    """Some sinks of a pipeline. It reads no records itself: it watches its process."""
+    """Some sinks of a pipeline. It reads no records itself: it watches its process.
+
+    starting --begin--> a process runs --it has done what was there--> done
+                             ^----------when it is time again------------+
+    """
 
     async def start(self, config: Mapping[str, str], context: SourceContext) -> None:
+        self._config, self._context = config, context
+        every_ms = parse(KEYS, config)[EVERY]
+        self._every_s = math.inf if every_ms is None else every_ms / 1000
+        self._begin()
+
+    def _begin(self) -> None:
+        config, context = self._config, self._context
+        self._again_at_s = context.now_s() + self._every_s
         self._report = JobReport(tuple(json.loads(config[SINKS])), context.failures, context.failed_runs)
         given = parse(KEYS, config)["pipeline"] or ""
-        command = child_command(config)
-        self._child = GuardedProcess(command, given, context.owned_until_s, self._report)
+        self._child = GuardedProcess(child_command(config), given, context.owned_until_s, self._report)
 
     async def poll(self) -> list[SourceRecord]:
         if self._report.state == "done":
-            await asyncio.sleep(LOOK_EVERY_S)
+            await self._wait()
             return []
         self._child.renew()
         await asyncio.sleep(LOOK_EVERY_S)
@@ -63,11 +80,22 @@ class PipelineTask(SourceTask):
                 raise PipelineError(self._report.failed(self._child.exit_code))
         return []
 
+    async def _wait(self) -> None:
+        """Until it is time for the next process."""
+        await asyncio.sleep(LOOK_EVERY_S)
+        if self._context.now_s() >= self._again_at_s:
+            await self._child.stop()  # it may not have ended yet
+            self._begin()
+
     async def stop(self) -> None:
         await self._child.stop()
 
     def report(self) -> Mapping[str, Any]:
-        return self._report.as_json(self._child.pid) if hasattr(self, "_child") else {}
+        if not hasattr(self, "_child"):
+            return {}
+        is_waiting = self._report.state == "done" and math.isfinite(self._every_s)
+        again_in_s = max(0.0, self._again_at_s - self._context.now_s()) if is_waiting else None
+        return self._report.as_json(self._child.pid) | {"again_in_s": again_in_s}
 
     def metrics(self) -> Sequence[Metric]:
         return self._report.metrics() if hasattr(self, "_report") else ()
@@ -103,6 +131,9 @@ def sinks_of(config: Mapping[str, str]) -> list[str]:
         declared = load_yaml(text, name, values=values) if text is not None else declared_in(path, values)
     except PipelineError as error:
         raise ConfigError({"pipeline" if text is not None else "pipeline.file": [str(error)]}) from None
+    if settings[EVERY] is not None and declared.trigger not in (AVAILABLE_NOW, ONCE):
+        said = declared.trigger or "one that goes on"
+        raise ConfigError({EVERY: [f"{EVERY} (--every) is for trigger: {AVAILABLE_NOW} or {ONCE}, not for {said}"]})
     who = "checkpoint.root (--checkpoint-root) or the pipeline's checkpoint"
     _check_place(root or declared.checkpoint, "checkpoint.root", who)
     return [sink.name for sink in declared.sinks]

@@ -55,6 +55,8 @@ def test_a_worker_that_is_gone_is_told_below_the_table(monkeypatch: pytest.Monke
 
 def test_why_a_task_was_begun_again_is_told_below_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     failures = ["PipelineError: no topic a\na line", "OSError: b"]
+    waiting = Told({"sinks": ["out"], "state": "done", "again_in_s": 29.7})
+    assert said(monkeypatch, waiting, "status", "orders").endswith("\n\ntask 0 is run again in 30 s\n")
     told = Told({"sinks": ["out"], "state": "running", "restarts": 7, "failures": failures, "ui": "http://a:4040"})
     _, page, below = said(monkeypatch, told, "status", "orders").split("\n\n")
     assert page == "task 0: Spark's own page is http://a:4040"
