@@ -38,7 +38,15 @@ trigger: 100 milliseconds
 spark: {spark.sql.shuffle.partitions: 1}
 """
 
+MODULE = """
+def number(value):
+    return int(value)
+"""
+
 PYTHON = """
+from digits import number
+from pyspark.sql.functions import udf
+
 SOURCE = {"bootstrap.servers": "SERVERS", "subscribe": "numbers", "startingOffsets": "earliest"}
 SINK = {"format": "parquet", "path": "FOLDER/numbers"}
 TRIGGER = "100 milliseconds"
@@ -47,7 +55,7 @@ SPARK = {"spark.sql.shuffle.partitions": "1"}
 
 def pipeline(source):
     print("numbers begin", flush=True)
-    return source.selectExpr("CAST(CAST(value AS STRING) AS INT) AS number")
+    return source.select(udf(number, "int")(source.value.cast("string")).alias("number"))
 """
 
 
@@ -112,7 +120,7 @@ def test_a_query_goes_on_where_it_was_when_its_worker_is_killed(
             wait_until(partial(is_healthy, url), SECONDS, "a healthy worker")
         first = next(iter(workers))
         produce(cluster.bootstrap_servers, range(ROWS))
-        files = {"numbers.yaml": PIPELINE, "numbers.py": PYTHON}
+        files = {"numbers.yaml": PIPELINE, "numbers.py": PYTHON, "digits.py": MODULE}
         for name, text in files.items():
             (tmp_path / name).write_text(
                 text.replace("SERVERS", cluster.bootstrap_servers).replace("FOLDER", str(tmp_path))
@@ -130,10 +138,10 @@ def test_a_query_goes_on_where_it_was_when_its_worker_is_killed(
         wait_until(lambda: not group_of(begun) or None, SECONDS, "the end of the stopped processes")
         wait_until(lambda: "STOPPED" in penstock("list", "--worker", first) or None, SECONDS, "its state")
 
-        assert (
-            submitted("--replace", "--unchecked", str(tmp_path / "numbers.py"))
-            == "pipeline numbers: submitted, 1 tasks\n"
-        )
+        replacing = ("--replace", "--unchecked", "--module", str(tmp_path / "digits.py"))
+        assert submitted(*replacing, str(tmp_path / "numbers.py")) == "pipeline numbers: submitted, 1 tasks\n"
+        for name in files:
+            (tmp_path / name).unlink()  # the workers have them
         said = wait_until(lambda: settled("resume", "numbers", "--worker", first), SECONDS, "a worker that leads")
         assert said == "pipeline numbers: is to run\n"
         until(lambda: len(written(tmp_path)) == ROWS or None, "all numbers", first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -21,8 +22,10 @@ from penstock.cli.work.pipeline_check import problems_in
 from penstock.cli.work.pipeline_report import sink_lines, task_lines
 from penstock.cli.work.pipeline_values import CONF, SET, pairs
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.jobs.code import MODULES, checked_requirements, packed, unpacked
 from penstock.pipeline.jobs.connector import EVERY, VALUES, sinks_of
 from penstock.pipeline.options.values import time_in_ms
+from penstock.pipeline.session import cache_directory
 from penstock.pipeline.spec.declarative import declarative_spec, is_declarative
 from penstock.pipeline.spec.files import load_yaml, session_spec, text_in
 from penstock.pipeline.spec.pipeline import BOOTSTRAP, PENSTOCK, PipelineSpec
@@ -52,6 +55,13 @@ def submit(
     restarts_max: int | None = option(
         "how often a task that fails begins again by itself  [default: 5]", type=click.IntRange(0)
     ),
+    modules: tuple[Path, ...] = option(
+        "a module or package that it imports, which goes to the workers; may be repeated",
+        "--module",
+        metavar="PATH",
+        exists=False,
+    ),
+    requirements: Path | None = option("packages for it, NAME==VERSION in each line, which workers install by pip"),
     every: str | None = option(
         "a pipeline with trigger: available-now is run again so often, such as 15m or 1h", metavar="TIME"
     ),
@@ -60,13 +70,15 @@ def submit(
 ) -> None:
     """Let workers run the pipeline in FILE, all its sinks in one process, or in several (--tasks-max).
 
-    YAML goes to the workers as it is; a Python file, or a spark-pipeline.yml of Spark's own kind, must be where all
-    workers find it by this name. Topics that YAML reads and that are not there are told, if this machine reaches the
+    YAML goes to the workers as it is, and a Python file with the modules that it imports (--module). Without these a
+    Python file, and always a spark-pipeline.yml of Spark's own kind, must be where all workers find it by this name.
+    Topics that YAML reads and that are not there are told, if this machine reaches the
     cluster.
     """
     with in_words(PipelineError, ConfigError):
         config, spec = _config(file, name, pairs("set", values))
         config |= {"checkpoint.root": checkpoint_root} if checkpoint_root else {}
+        config |= _code(file, modules, requirements)
         config |= {"master": master} if master else {}
         config |= {EVERY: str(time_in_ms("--every", every))} if every else {}
         config |= {"bootstrap.servers": bootstrap_server} if bootstrap_server else {}
@@ -86,6 +98,18 @@ def submit(
         say(f"topic {topic} does not exist: what reads it fails, and is tried again for a while", err=True)
 
 
+def _code(file: Path, modules: tuple[Path, ...], requirements: Path | None) -> dict[str, str]:
+    """Modules go along with a pipeline in Python itself, which then need not lie where the workers run."""
+    found = {} if requirements is None else {"pipeline.requirements": checked_requirements(text_in(requirements))}
+    if not modules:
+        return found
+    if is_declarative(file):
+        raise PipelineError(f"{file}: --module is not for a pipeline that Spark runs.")
+    is_python = file.suffix == ".py"
+    found["pipeline.code"] = packed(modules, file if is_python else None)
+    return found | ({"pipeline.file": file.name} if is_python else {})
+
+
 def _check_next(file: Path, config: Mapping[str, str]) -> None:
     """Before the processes that run are stopped: ClickException for all that would keep the new ones from going on."""
     if find_spec("pyspark") is None:
@@ -98,6 +122,8 @@ def _check_next(file: Path, config: Mapping[str, str]) -> None:
         placed = spec.replace(checkpoint=f"{root.rstrip('/')}/{config['name']}") if root else spec
         return placed.with_bootstrap_servers(servers) if servers else placed
 
+    if code := config.get("pipeline.code"):
+        sys.path.insert(0, str(unpacked(code, cache_directory() / "code") / MODULES))
     settings = {f"spark.{key}": value for key, value in with_prefix(config, "spark.").items()}
     with in_words(PipelineError):
         problems = problems_in(file, settings, with_prefix(config, VALUES), deployed)

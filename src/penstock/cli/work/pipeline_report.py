@@ -29,6 +29,8 @@ def task_lines(task: Mapping[str, Any]) -> Iterator[list[str]]:
     who, report = f"task {task['id']}", task["report"]
     if report.get("ui"):
         yield [f"{who}: Spark's own page is {report['ui']}"]
+    if report.get("code"):
+        yield [f"{who} has brought code along: {report['code']}"]
     if (again_in_s := report.get("again_in_s")) is not None:
         yield [f"{who} is run again in {again_in_s:.0f} s"]
     if why := task.get("trace") or report.get("unknown"):

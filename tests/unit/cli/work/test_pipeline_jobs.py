@@ -10,6 +10,8 @@ from click.testing import CliRunner
 from penstock.cli.main import main
 from penstock.cli.work import pipeline_jobs
 from penstock.cli.work.connect_client import ConnectClient
+from penstock.pipeline.jobs import connector
+from penstock.pipeline.jobs.code import unpacked
 from penstock.pipeline.jobs.report import JobReport
 from penstock.pipeline.spec.files import load_yaml
 from penstock.work.connect.metrics import Metric
@@ -55,8 +57,9 @@ def test_a_worker_that_is_gone_is_told_below_the_table(monkeypatch: pytest.Monke
 
 def test_why_a_task_was_begun_again_is_told_below_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     failures = ["PipelineError: no topic a\na line", "OSError: b"]
-    waiting = Told({"sinks": ["out"], "state": "done", "again_in_s": 29.7})
-    assert said(monkeypatch, waiting, "status", "orders").endswith("\n\ntask 0 is run again in 30 s\n")
+    waiting = Told({"sinks": ["out"], "state": "done", "again_in_s": 29.7, "code": "0a1b"})
+    told_of_it = "\n\ntask 0 has brought code along: 0a1b\n\ntask 0 is run again in 30 s\n"
+    assert said(monkeypatch, waiting, "status", "orders").endswith(told_of_it)
     told = Told({"sinks": ["out"], "state": "running", "restarts": 7, "failures": failures, "ui": "http://a:4040"})
     _, page, below = said(monkeypatch, told, "status", "orders").split("\n\n")
     assert page == "task 0: Spark's own page is http://a:4040"
@@ -174,3 +177,33 @@ def test_what_cannot_go_on_replaces_nothing(monkeypatch: pytest.MonkeyPatch, tmp
     problems.clear()
     assert CliRunner().invoke(main, words).exit_code == 0
     assert asked == ["PUT", "PUT"]
+
+
+def test_modules_and_packages_go_along(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bodies: list[Any] = []
+    monkeypatch.setattr(ConnectClient, "ask", lambda self, *path, body: bodies.append(body["config"]))
+    monkeypatch.setattr(connector, "cache_directory", lambda: tmp_path / "cache")
+    for name, text in {
+        "job.py": "SOURCE = {'subscribe': 'a'}\nSINK = {'topic': 'out'}\nSQL = 'SELECT 1'\n",
+        "job.yaml": "source: {subscribe: a}\nsink: {topic: out}\n",
+        "names.py": "",
+        "packages.txt": "foo==1\n",
+        "loose.txt": "foo\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+
+    def submit(file: str, packages: str) -> str:
+        options = ("--module", str(tmp_path / "names.py"), "--requirements", str(tmp_path / packages))
+        words = ["pipeline", "submit", str(tmp_path / file), *options, "--checkpoint-root", "/c"]
+        return CliRunner().invoke(main, words).output
+
+    assert submit("job.py", "packages.txt") == "pipeline job: submitted, 1 tasks\n"
+    assert submit("job.yaml", "packages.txt") == "pipeline job: submitted, 1 tasks\n"
+    python, yaml = bodies
+    assert python["pipeline.file"] == "job.py"
+    for config, names in ((python, ["job.py", "names.py"]), (yaml, ["names.py"])):
+        folder = unpacked(config["pipeline.code"], tmp_path / "code")
+        assert sorted(file.name for file in folder.rglob("*.py")) == names
+        assert config["pipeline.requirements"] == "foo==1\n"
+    assert "foo is not NAME==VERSION" in submit("job.yaml", "loose.txt")
+    assert len(bodies) == 2

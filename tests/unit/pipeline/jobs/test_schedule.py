@@ -20,7 +20,7 @@ class Played:
 
     begun: list["Played"]
 
-    def __init__(self, command: Any, given: str, owned_until_s: Callable[[], float], listener: Any) -> None:
+    def __init__(self, _: Any, given: str, owned_until_s: Callable[[], float], listener: Any, __: Any) -> None:
         self.pid, self.exit_code, self.is_alive, self.listener = 7, 0, True, listener
         self.begun.append(self)
 
