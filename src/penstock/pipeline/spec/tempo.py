@@ -2,7 +2,8 @@
 
 | said | meaning | what Spark wants |
 | --- | --- | --- |
-| `asyncProgressTrackingEnabled` | how far it came is written beside the batches | few sinks, no state, no end |
+| `asyncProgressTrackingEnabled` | how far it came is written beside the batches | few sinks, no state, no end, |
+| | | no source in Python |
 | `trigger: real-time` | rows go through batches that last minutes | its own Kafka connector, `mode: update` |
 """
 
@@ -32,6 +33,9 @@ def tempo_problems(spec: PipelineSpec, sinks: Sequence[tuple[SinkSpec, Way]]) ->
         if sink.is_async and sink.format not in WITH_ASYNC:
             known = ", ".join(WITH_ASYNC)
             yield (*way, ASYNC), f"{ASYNC} is not for {sink.format}: Spark has it for {known}."
+        if sink.is_async and PENSTOCK in (source.format for source in spec.sources.values()):
+            why = "Spark commits a source in Python when it has stopped it, and the query never ends"
+            yield (*way, ASYNC), f"{ASYNC} is not for sources of format {PENSTOCK} ({why}): read with format: {KAFKA}."
         if sink.is_async and spec.trigger in (AVAILABLE_NOW, ONCE):
             yield (*way, ASYNC), f"{ASYNC} is for batches that go on, not for trigger: {spec.trigger}."
     if is_real_time(spec.trigger):

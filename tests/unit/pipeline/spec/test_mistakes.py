@@ -79,12 +79,14 @@ def test_a_mistake_is_told_at_its_place(right: str, wrong: str, place: str, prob
 
 
 def test_progress_beside_the_batches_is_for_topics_that_go_on() -> None:
-    text = "source: {subscribe: a}\nsink: {topic: b, asyncProgressTrackingEnabled: true}\ntrigger: "
+    text = "source: {format: rate}\nsink: {topic: b, asyncProgressTrackingEnabled: true}\ntrigger: "
     (sink,) = load_yaml(text + "1 second", "job").sinks
     assert sink.is_async
     assert "asyncProgressTrackingEnabled" not in sink.options, "which the format refuses"
     (line,) = said(text + "once")
     assert line.endswith("asyncProgressTrackingEnabled is for batches that go on, not for trigger: once.")
+    (line,) = said(text.replace("format: rate", "subscribe: a") + "1 second")
+    assert "is not for sources of format penstock (Spark commits a source in Python when it has stopped it" in line
     kafka = "source: {format: kafka, subscribe: a}\nsink: {format: kafka, topic: b, mode: update}\ntrigger: real-time"
     assert load_yaml(kafka, "job").trigger == "real-time"
 
