@@ -75,7 +75,8 @@ def test_why_a_task_was_begun_again_is_told_below_the_table(monkeypatch: pytest.
 def test_a_sink_that_is_begun_again_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     report = JobReport(("out", "in"))
     report.event({"event": "running"})
-    report.event({"event": "failing", "query": "orders: in", "error": "The disk is full."})
+    for why in ("The disk is away.", "The disk is full."):
+        report.event({"event": "failing", "query": "orders: in", "error": why})
     table, below = said(monkeypatch, Told(report.as_json(1)), "status", "orders").split("\n\n")
     assert [line.split()[2] for line in table.splitlines()[1:]] == ["running", "failing"]
     assert below == "sink in is begun again after: The disk is full.\n"
@@ -85,9 +86,9 @@ def test_a_sink_that_is_begun_again_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     told = said(monkeypatch, Told(report.as_json(1)), "status", "orders")
     assert "failing" not in told
     assert told.endswith(
-        "\n\nsink in: 5 rows broke the rule id > 0\nsink in was begun again once, last after: The disk is full.\n"
+        "\n\nsink in: 5 rows broke the rule id > 0\nsink in was begun again 2 times, last after: The disk is full.\n"
     )
-    assert Metric("pipeline_restarts_total", 1, {"query": "orders: in"}) in report.metrics()
+    assert Metric("pipeline_restarts_total", 2, {"query": "orders: in"}) in report.metrics()
     assert Metric("pipeline_broken_rows_total", 5, {"query": "orders: in", "rule": "id > 0"}) in report.metrics()
 
 
