@@ -20,9 +20,16 @@ MEASURED: dict[str, dict[str, str]] = {
         ("penstock.cli.terminal.console", "rich", "rich.table"), "20 together; most commands print lines"
     ),
     "penstock/cli/work/pipeline.py": dict.fromkeys(
-        ("penstock.pipeline.running.backfill", "penstock.pipeline.running.check", "penstock.pipeline.running.run"),
+        (
+            "penstock.pipeline.running.backfill",
+            "penstock.pipeline.running.jvm",
+            "penstock.pipeline.running.run",
+        ),
         "120 to 160, and Spark's own start has begun by then",
     ),
+    "penstock/cli/work/pipeline_check.py": {
+        "penstock.pipeline.running.check": "120 to 160, and Spark's own start has begun by then",
+    },
     "penstock/cli/work/pipeline_declared.py": {
         "penstock.pipeline.running.spark_pipelines": "120, for PySpark comes with it, which may not be installed"
     },
@@ -90,6 +97,9 @@ MEASURED: dict[str, dict[str, str]] = {
         ),
         "40; most nodes have no storage group",
     ),
+    "penstock/pipeline/arrow/encode.py": {
+        "penstock.pipeline.arrow.encode_compiled": "500, for numba and compiled code come with it; not for few rows"
+    },
     "penstock/pipeline/datasource/entry.py": dict.fromkeys(
         (
             "penstock.pipeline.options.table",

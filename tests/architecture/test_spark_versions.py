@@ -23,7 +23,15 @@ SINCE_4_0 = {
     },
     "pyspark.sql.datasource_internal": {"_SimpleStreamReaderWrapper"},
     "pyspark.sql.pandas.types": {"to_arrow_type"},
-    "pyspark.sql.streaming.listener": {"SourceProgress", "StreamingQueryProgress"},
+    "pyspark.sql.streaming.listener": {
+        "QueryIdleEvent",
+        "QueryProgressEvent",
+        "QueryStartedEvent",
+        "QueryTerminatedEvent",
+        "SourceProgress",
+        "StreamingQueryListener",
+        "StreamingQueryProgress",
+    },
     "pyspark.sql.streaming.query": {"StreamingQuery"},
     "pyspark.sql.streaming.readwriter": {"DataStreamWriter"},
 }

@@ -38,7 +38,15 @@ trigger: 100 milliseconds
 spark: {spark.sql.shuffle.partitions: 1}
 """
 
+MODULE = """
+def number(value):
+    return int(value)
+"""
+
 PYTHON = """
+from digits import number
+from pyspark.sql.functions import udf
+
 SOURCE = {"bootstrap.servers": "SERVERS", "subscribe": "numbers", "startingOffsets": "earliest"}
 SINK = {"format": "parquet", "path": "FOLDER/numbers"}
 TRIGGER = "100 milliseconds"
@@ -47,7 +55,7 @@ SPARK = {"spark.sql.shuffle.partitions": "1"}
 
 def pipeline(source):
     print("numbers begin", flush=True)
-    return source.selectExpr("CAST(CAST(value AS STRING) AS INT) AS number")
+    return source.select(udf(number, "int")(source.value.cast("string")).alias("number"))
 """
 
 
@@ -112,7 +120,7 @@ def test_a_query_goes_on_where_it_was_when_its_worker_is_killed(
             wait_until(partial(is_healthy, url), SECONDS, "a healthy worker")
         first = next(iter(workers))
         produce(cluster.bootstrap_servers, range(ROWS))
-        files = {"numbers.yaml": PIPELINE, "numbers.py": PYTHON}
+        files = {"numbers.yaml": PIPELINE, "numbers.py": PYTHON, "digits.py": MODULE}
         for name, text in files.items():
             (tmp_path / name).write_text(
                 text.replace("SERVERS", cluster.bootstrap_servers).replace("FOLDER", str(tmp_path))
@@ -130,7 +138,10 @@ def test_a_query_goes_on_where_it_was_when_its_worker_is_killed(
         wait_until(lambda: not group_of(begun) or None, SECONDS, "the end of the stopped processes")
         wait_until(lambda: "STOPPED" in penstock("list", "--worker", first) or None, SECONDS, "its state")
 
-        assert submitted("--replace", str(tmp_path / "numbers.py")) == "pipeline numbers: submitted, 1 tasks\n"
+        replacing = ("--replace", "--unchecked", "--module", str(tmp_path / "digits.py"))
+        assert submitted(*replacing, str(tmp_path / "numbers.py")) == "pipeline numbers: submitted, 1 tasks\n"
+        for name in files:
+            (tmp_path / name).unlink()  # the workers have them
         said = wait_until(lambda: settled("resume", "numbers", "--worker", first), SECONDS, "a worker that leads")
         assert said == "pipeline numbers: is to run\n"
         until(lambda: len(written(tmp_path)) == ROWS or None, "all numbers", first)
@@ -164,7 +175,7 @@ def assert_figures(url: str) -> None:
     query = 'connector="numbers",task="0",query="numbers: numbers"'
     rows = figures.partition(f"penstock_pipeline_input_rows_total{{{query}}} ")[2].partition("\n")[0]
     assert ROWS <= int(rows) <= 2 * ROWS
-    assert f'penstock_pipeline_lag_records{{{query},partition="numbers-0"}} 0\n' in figures
+    assert f'penstock_pipeline_lag_records{{{query},partition="numbers-0",topic="numbers"}} 0\n' in figures
 
 
 def process_with_spark(url: str) -> int | None:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.running.jvm import TextFiles
-from penstock.pipeline.running.pinned_schemas import FOLDER, with_pinned_schemas
+from penstock.pipeline.running.pinned_schemas import AFTER_ALL_MS, FOLDER, with_pinned_schemas
 from penstock.pipeline.spec.parts import pipeline_spec
 from penstock.pipeline.spec.pipeline import PipelineSpec
 from penstock.testing.typed_rows import MemoryRegistry
@@ -36,10 +36,12 @@ class Deployed:
         self._root = root
         self.versions = [document(**FIELDS)]
 
-    def number(self, deployed_ms: int = -1) -> int | None:
+    def number(self, deployed_ms: int = -1, *, writes: bool = True) -> int | None:
         source = {"subscribe": "orders", "avro": "latest", "schema.registry.url": "http://nowhere.invalid"}
         parts = {"source": source, "sink": {"topic": "out"}, "checkpoint": str(self._root)}
-        spec = with_pinned_schemas(self._in_memory(pipeline_spec("job", parts)), self._files, deployed_ms)
+        spec = with_pinned_schemas(
+            self._in_memory(pipeline_spec("job", parts)), self._files, deployed_ms, writes=writes
+        )
         typed = spec.sources["source"].typed
         assert typed is not None
         return typed.number
@@ -82,11 +84,13 @@ def test_one_that_does_not_fit_is_refused_before_anything_is_read(
     fields = dict(FIELDS)
     change(fields)
     assert job.number(deployed_ms=1) == 1
+    assert job.number(AFTER_ALL_MS, writes=False) == 1
     job.versions.append(document(**fields))
-    with pytest.raises(
-        PipelineError, match=rf"orders-value \(id 2\) does not fit .* \(id 1\): {why}\. Nothing was read"
-    ):
-        job.number(deployed_ms=2)
+    for writes in (False, True):
+        with pytest.raises(
+            PipelineError, match=rf"orders-value \(id 2\) does not fit .* \(id 1\): {why}\. Nothing was read"
+        ):
+            job.number(deployed_ms=2, writes=writes)
     assert job.number() == 1
 
 

@@ -1,12 +1,13 @@
 import json
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from tests.spark.topics import batch_frame, filled_topic, new_topic, numbered, write
+from tests.spark.topics import batch_frame, filled_topic, json_records, new_topic, numbered, values_of, write
 
 from penstock.pipeline.committed_files import committed_files
 from penstock.pipeline.errors import PipelineError
@@ -92,6 +93,100 @@ def test_a_function_runs_until_it_is_told_to_stop(spark: SparkSession, servers: 
     result = run_pipeline(spec, lambda _: stop.set(), session=spark, stop=stop)
     assert result.was_stopped
     assert spark.read.parquet(str(tmp_path / "rows")).count() == 5
+
+
+def test_how_far_it_came_may_be_written_beside_the_batches(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    seldom = {"asyncProgressTrackingEnabled": True, "asyncProgressTrackingCheckpointIntervalMs": 3_600_000}
+    parts = {
+        "source": {"format": "rate", "rowsPerSecond": 100},
+        "sql": "SELECT CAST(value AS STRING) AS value FROM source",
+        "sink": {"topic": new_topic(servers, 1), "bootstrap.servers": servers, "name": "out"} | seldom,
+        "checkpoint": str(tmp_path),
+    }
+    stop, batches = threading.Event(), list[int]()
+
+    def look(batch: BatchProgress) -> None:
+        batches.append(batch.batch_id)
+        if len(batches) == 3:
+            stop.set()
+
+    run_pipeline(pipeline_spec("beside", parts), look, session=spark, stop=stop)
+    assert max(batches) > 1
+    assert [name for name in local_files(f"{tmp_path}/out/offsets") if name.isdecimal()] == ["0"]
+
+
+def test_a_thread_of_its_own_runs_windows_and_is_told_of_late_rows(
+    spark: SparkSession, servers: str, tmp_path: Path
+) -> None:
+    """Spark looks for the sink's format in the session of the thread, and a new thread has none."""
+    source, target = new_topic(servers, 1), new_topic(servers, 1)
+    parts = {
+        "source": {
+            "bootstrap.servers": servers,
+            "subscribe": source,
+            "startingOffsets": "earliest",
+            "json": "at TIMESTAMP",
+            "watermark": "at, 1 second",
+        },
+        "sql": "SELECT window.start, count(*) AS rows FROM source GROUP BY window(at, '10 seconds')",
+        "sink": {"topic": target},
+        "trigger": "available-now",
+        "checkpoint": str(tmp_path),
+    }
+
+    def run(*seconds: int) -> list[BatchProgress]:
+        write(servers, source, 0, json_records(*({"at": f"2026-01-01T00:00:{second:02}Z"} for second in seconds)))
+        seen: list[BatchProgress] = []
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(run_pipeline, pipeline_spec("windows", parts), seen.append, session=spark).result()
+        return seen
+
+    first, closed = run(1, 2, 30)
+    assert (first.input_rows, first.output_rows, first.read) == (3, 0, {source: 3})
+    assert (closed.input_rows, closed.output_rows) == (0, 1), "a window closes without input"
+    assert closed.watermark_ms == 1767225629000
+    assert closed.state is not None
+    assert (closed.state.rows, closed.state.late_rows) == (1, 0)
+    late = run(3)[0]
+    assert late.state is not None
+    assert (late.state.late_rows, late.state.memory_bytes > 0) == (1, True)
+    assert late.phases_ms.keys() >= {"addBatch", "walCommit"}
+    (row,) = batch_frame(spark, servers, target).collect()
+    assert json.loads(row.value)["rows"] == 2
+
+
+def test_totals_that_change_and_all_rows_go_into_one_topic(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    source, target = departures(servers), new_topic(servers, 1)
+    parts = {
+        "source": {
+            "bootstrap.servers": servers,
+            "subscribe": source,
+            "startingOffsets": "earliest",
+            "json": "carrier STRING, delay INT",
+        },
+        "sql": "SELECT carrier, sum(delay) AS total FROM source GROUP BY carrier",
+        "sink": [
+            {"topic": target, "key": "carrier", "mode": "update"},
+            {"topic": target, "name": "all", "from": "source", "where": "delay < 3"},
+        ],
+        "trigger": "available-now",
+        "checkpoint": str(tmp_path),
+    }
+
+    def run() -> dict[str, int | None]:
+        seen: list[BatchProgress] = []
+        run_pipeline(pipeline_spec("totals", parts), seen.append, session=spark)
+        return {batch.query.removeprefix("totals: "): batch.output_rows for batch in seen}
+
+    assert run() == {target: 1, "all": 3}
+    write(servers, source, 0, json_records({"carrier": "AA", "delay": 10}))
+    assert run() == {target: 1, "all": 0}
+    values = [json.loads(value) for value in values_of(batch_frame(spark, servers, target).where("key = 'AA'"))]
+    assert [value["total"] for value in values if "total" in value] == [190, 200]
+    assert len(values) == 5
+    nowhere = parts | {"sink": {"topic": "not/a/topic"}}
+    with pytest.raises(PipelineError, match="not/a/topic"):
+        run_pipeline(pipeline_spec("nowhere", nowhere), session=spark)
 
 
 STOP = threading.Event()

@@ -1,6 +1,7 @@
 """What lies in the checkpoints of pipelines, and how it is changed: state, its partitions, offsets."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from pyspark.sql import SparkSession
 from tests.spark.topics import batch_frame, filled_topic, new_topic, numbered, write
 
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.running.check import stored_problems
 from penstock.pipeline.running.jvm import local_files
 from penstock.pipeline.running.run import run_pipeline
 from penstock.pipeline.running.stored import StateStore, positions_at, stored_queries
@@ -38,10 +40,13 @@ def test_state_is_shown_spread_anew_and_goes_on(spark: SparkSession, servers: st
     (query,) = stored_queries(spark, spec)
     assert list(query.stores()) == [StateStore(target, "transformWithStateInPySparkExec", "total", 2, 3)]
     query.repartition(3)
-    with pytest.raises(
-        PipelineError, match=r"says .*: 2, and the state of sink .* has 3 .*repartition FILE 2, or say 3"
-    ):
-        run_pipeline(spec.replace(spark={"spark.sql.shuffle.partitions": "2"}), session=spark)
+    other = spec.replace(spark={"spark.sql.shuffle.partitions": "2"})
+    why = r"says .*: 2, and the state of sink .* has 3 .*repartition FILE 2, or say 3"
+    with pytest.raises(PipelineError, match=why):
+        run_pipeline(other, session=spark)
+    (said_before,) = stored_problems(spark, other)
+    assert re.search(why, said_before)
+    assert stored_problems(spark, spec) == []
     run(2)
     (query,) = stored_queries(spark, spec)
     assert [(store.partitions, store.keys) for store in query.stores()] == [(3, 3)]

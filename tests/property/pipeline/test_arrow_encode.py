@@ -1,4 +1,6 @@
-"""The compiled encoder writes the bytes that the plain one does, and everybody's reader reads them."""
+"""Both encoders, compiled and in Python, write the bytes that the protocol's own does, and everybody reads them."""
+
+from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
@@ -7,7 +9,8 @@ from hypothesis import strategies as st
 from tests.property.pipeline.record_strategies import blobs, headers
 
 from penstock.client.blocking.produce import ProducerIdentity
-from penstock.pipeline.arrow.encode import EncodeSettings, batches_by_partition, encode_records, seal
+from penstock.pipeline.arrow import encode_compiled, encode_plain
+from penstock.pipeline.arrow.encode import EncodeSettings, batches_by_partition, seal
 from penstock.pipeline.arrow.read_columns import HEADERS_TYPE
 from penstock.pipeline.arrow.write_columns import write_columns
 from penstock.protocol.batch import HEADER_SIZE
@@ -33,15 +36,17 @@ def frame(rows: list[Row], begin: int = 0) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, ["key", "value", "headers", "timestamp"]).slice(begin)
 
 
-@given(rows_of_a_frame, st.integers(0, 10), st.integers(50, 2000))
-def test_the_compiled_encoder_writes_what_the_plain_one_does(rows: list[Row], begin: int, max_bytes: int) -> None:
+@given(st.sampled_from([encode_compiled, encode_plain]), rows_of_a_frame, st.integers(0, 10), st.integers(50, 2000))
+def test_records_are_those_that_the_protocol_writes(
+    encoder: ModuleType, rows: list[Row], begin: int, max_bytes: int
+) -> None:
     columns = write_columns(frame(rows, min(begin, len(rows) - 1)), NOW_MS)
     records = [
         Record(0, NOW_MS if time_ms is None else time_ms, key, value, row_headers or [])
         for key, value, row_headers, time_ms in reversed(rows[min(begin, len(rows) - 1) :])
     ]
     order = np.arange(len(columns.value), dtype=np.int64)[::-1].copy()
-    for part in encode_records(columns, order, max_bytes):
+    for part in encoder.encode_records(columns, order, max_bytes):
         of_part = records[: part.count]
         plain = encode_batch(of_part)
         assert part.records == plain[HEADER_SIZE:]
@@ -52,6 +57,15 @@ def test_the_compiled_encoder_writes_what_the_plain_one_does(rows: list[Row], be
         if records:
             assert len(encode_batch([*of_part, records[0]])) - HEADER_SIZE > max_bytes
     assert not records
+
+
+@given(st.lists(st.tuples(blobs, st.integers(-1, 6)), max_size=30), st.integers(7, 9), st.integers(0, 2))
+def test_both_choose_the_same_partitions(rows: list[tuple[bytes | None, int]], count: int, begin: int) -> None:
+    keys = pa.array([key for key, _ in rows], pa.binary()).slice(begin)
+    chosen = [np.array([given for _, given in rows[begin:]], np.int64) for _ in range(2)]
+    for encoder, partitions in zip((encode_compiled, encode_plain), chosen, strict=True):
+        encoder.fill_partitions(keys, count, 5, partitions)
+    assert chosen[0].tolist() == chosen[1].tolist()
 
 
 @given(rows_of_a_frame, st.integers(1, 7), st.sampled_from(list(Compression)))

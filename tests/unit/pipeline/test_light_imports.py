@@ -39,6 +39,18 @@ def test_what_workers_import_before_they_are_forked_starts_no_thread() -> None:
     assert [name for name in loaded if name in ("pyarrow", "numba", "numpy", "pandas")] == []
 
 
+def test_few_rows_are_written_without_compiled_code() -> None:
+    program = (
+        "import sys; import pyarrow as pa; from penstock.pipeline.datasource.writer import EncodeSettings; "
+        "from penstock.pipeline.arrow.encode import MOST_PLAIN_ROWS, batches_by_partition; "
+        "how = EncodeSettings(0, 1000); rows = pa.table({'value': ['a'] * (MOST_PLAIN_ROWS + 1)}).to_batches()[0]; "
+        "few = batches_by_partition(rows.slice(1), 1, 0, how, now_ms=1); print('numba' in sys.modules); "
+        "all = batches_by_partition(rows, 1, 0, how, now_ms=1); print('numba' in sys.modules, len(few), len(all))"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert shown.stdout == "False\nTrue 1 1\n"
+
+
 def test_a_missing_numba_is_told_with_its_cure() -> None:
     program = "import sys; sys.modules['numba'] = None; import penstock.pipeline.arrow.decode"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -1,11 +1,9 @@
 """`penstock pipeline`: run a pipeline on Spark, from a YAML or a Python file; here, or as a job on workers."""
 
 import signal
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,16 +12,15 @@ from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import argument, declared, option
 from penstock.cli.terminal.times import parse_datetime_ms
 from penstock.cli.work import pipeline_jobs, pipeline_stored
-from penstock.cli.work.pipeline_declared import check_declared, refuse, run_declared
+from penstock.cli.work.pipeline_check import problems_in, reading
+from penstock.cli.work.pipeline_declared import refuse, run_declared
+from penstock.cli.work.pipeline_values import CONF, SET, pairs
 from penstock.cli.work.pipeline_view import JsonView, PipelineView
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.session import cache_directory, spark_session
 from penstock.pipeline.spec.declarative import is_declarative
-from penstock.pipeline.spec.files import SessionSpec, load_spec, load_yaml, session_spec
 from penstock.pipeline.spec.pipeline import AVAILABLE_NOW, PipelineSpec
 
-STANDARD_INPUT = Path("-")
-CONF: Any = option("a setting of Spark", metavar="KEY=VALUE")
 View = PipelineView | JsonView
 
 
@@ -45,6 +42,7 @@ def run(
     checkpoint: str | None = option("where the pipeline remembers how far it came, instead of what the file says"),
     available_now: bool = option("stop when all that is there now has been processed"),
     conf: tuple[str, ...] = CONF,
+    values: tuple[str, ...] = SET,
     sinks: tuple[str, ...] = option("only this sink; may be repeated", "--sink", metavar="NAME"),
     name: str | None = option("with -, its name if it says none itself"),
     start: str | None = option(
@@ -67,15 +65,15 @@ def run(
     times = _times(start, end)
     if is_declarative(file):
         options = {"sink": sinks, "bootstrap_server": bootstrap_server, "checkpoint": checkpoint, "from": start}
-        refuse(**options, name=name, keep_going=keep_going)
+        refuse(**options, name=name, keep_going=keep_going, set=values)
         with in_words(PipelineError):
-            run_declared(file, master, _settings(conf), as_json=as_json)
+            run_declared(file, master, pairs("conf", conf), as_json=as_json)
         return
     with wrong_usage(ValueError):
         deployed_ms = -1 if deployed is None else parse_datetime_ms(deployed)
     with in_words(PipelineError):
-        known, load = _reading(file, name)
-        settings = dict(known.spark) | _settings(conf)
+        known, load = reading(file, name, pairs("set", values))
+        settings = dict(known.spark) | pairs("conf", conf)
 
         def spec() -> PipelineSpec:
             loaded = load().only(sinks)
@@ -92,13 +90,13 @@ def run(
 
 @command.command()
 @declared
-def check(file: Path = argument(exists=False), conf: tuple[str, ...] = CONF) -> None:
+def check(file: Path = argument(exists=False), conf: tuple[str, ...] = CONF, values: tuple[str, ...] = SET) -> None:
     """Name all that is wrong with the pipeline in FILE; the exit code is 1 if anything is.
 
     It is parsed and planned, and nothing is read or written: no cluster is asked, no topic looked for.
     """
     try:
-        problems = _problems(file, _settings(conf))
+        problems = problems_in(file, pairs("conf", conf), pairs("set", values))
     except PipelineError as error:
         problems = str(error).splitlines()
     for problem in problems:
@@ -108,24 +106,6 @@ def check(file: Path = argument(exists=False), conf: tuple[str, ...] = CONF) -> 
     say(f"{file} is good")
 
 
-def _problems(file: Path, given: Mapping[str, str]) -> list[str]:
-    """PipelineError for those that are told before Spark starts."""
-    if is_declarative(file):
-        check_declared(file, given)
-        return []
-    known, load = _reading(file, None)
-    if file.suffix != ".py":
-        load()  # what is wrong with YAML is said without Spark
-    log_file = cache_directory() / "logs" / "check.log"
-    session = spark_session(known.name, master="local[1]", config={**known.spark, **given}, log_file=log_file)
-    from penstock.pipeline.running.check import problems_of
-
-    try:
-        return problems_of(session, load())
-    finally:
-        session.stop()
-
-
 def _times(start: str | None, end: str | None) -> tuple[int, int | None] | None:
     if start is None:
         if end is not None:
@@ -133,25 +113,6 @@ def _times(start: str | None, end: str | None) -> tuple[int, int | None] | None:
         return None
     with wrong_usage(ValueError):
         return parse_datetime_ms(start), None if end is None else parse_datetime_ms(end)
-
-
-def _reading(file: Path, name: str | None) -> tuple[SessionSpec, Callable[[], PipelineSpec]]:
-    """What Spark must know of a pipeline, and how to read the rest."""
-    if file == STANDARD_INPUT:
-        spec = load_yaml(sys.stdin.read(), name or "pipeline")
-        return SessionSpec(spec.name, spec.spark), lambda: spec
-    return session_spec(file), lambda: load_spec(file)
-
-
-def _settings(conf: tuple[str, ...]) -> dict[str, str]:
-    return dict(_key_and_value(item) for item in conf)
-
-
-def _key_and_value(item: str) -> tuple[str, str]:
-    key, equals, value = item.partition("=")
-    if not equals:
-        raise click.BadParameter(f"{item} is not KEY=VALUE", param_hint="--conf")
-    return key, value
 
 
 def _run(
@@ -170,6 +131,7 @@ def _run(
     with view:
         session = spark_session(name, master=master, config=settings, log_file=log_file)
         from penstock.pipeline.running.backfill import run_backfill
+        from penstock.pipeline.running.jvm import page_of
         from penstock.pipeline.running.run import keep_in_log, run_pipeline
 
         stop = threading.Event()
@@ -183,7 +145,7 @@ def _run(
         signal.signal(signal.SIGTERM, lambda *_: stop.set())
         try:
             loaded = spec()
-            view.running()
+            view.running(page_of(session))
             if times is not None:
                 view.filled(run_backfill(loaded, *times, session=session))
                 return

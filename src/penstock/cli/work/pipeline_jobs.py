@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +18,18 @@ from penstock.cli.terminal.output import Value as Cell
 from penstock.cli.terminal.output import print_json, print_rows, print_table
 from penstock.cli.terminal.session import run_with_admin
 from penstock.cli.work.connect_client import ConnectClient, WorkerAt, change_command, check_class, listed
+from penstock.cli.work.pipeline_check import problems_in
+from penstock.cli.work.pipeline_report import sink_lines, task_lines
+from penstock.cli.work.pipeline_values import CONF, SET, pairs
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jobs.connector import sinks_of
+from penstock.pipeline.jobs.code import MODULES, checked_requirements, packed, unpacked
+from penstock.pipeline.jobs.connector import EVERY, VALUES, sinks_of
+from penstock.pipeline.options.values import time_in_ms
+from penstock.pipeline.session import cache_directory
 from penstock.pipeline.spec.declarative import declarative_spec, is_declarative
 from penstock.pipeline.spec.files import load_yaml, session_spec, text_in
 from penstock.pipeline.spec.pipeline import BOOTSTRAP, PENSTOCK, PipelineSpec
-from penstock.work.connect.config import ConfigError
+from penstock.work.connect.config import ConfigError, with_prefix
 
 CLASS = "penstock.pipeline"
 PATIENCE_MS = 3_000
@@ -38,34 +47,49 @@ def submit(
     ),
     master: str | None = option("where Spark runs  [default: local[*]]"),
     bootstrap_server: str | None = option("host:port of the cluster, instead of what the file says"),
-    conf: tuple[str, ...] = option("a setting of Spark", metavar="KEY=VALUE"),
+    conf: tuple[str, ...] = CONF,
+    values: tuple[str, ...] = SET,
     tasks_max: int = option(
         "how many tasks, each a process, its sinks share", default=1, show_default=True, type=click.IntRange(1)
     ),
     restarts_max: int | None = option(
         "how often a task that fails begins again by itself  [default: 5]", type=click.IntRange(0)
     ),
-    replace: bool = option("one that is there goes on with this file"),
+    modules: tuple[Path, ...] = option(
+        "a module or package that it imports, which goes to the workers; may be repeated",
+        "--module",
+        metavar="PATH",
+        exists=False,
+    ),
+    requirements: Path | None = option("packages for it, NAME==VERSION in each line, which workers install by pip"),
+    every: str | None = option(
+        "a pipeline with trigger: available-now is run again so often, such as 15m or 1h", metavar="TIME"
+    ),
+    replace: bool = option("one that is there goes on with this file, if Spark can plan it here"),
+    unchecked: bool = option("with --replace: whatever Spark says of the file here"),
 ) -> None:
     """Let workers run the pipeline in FILE, all its sinks in one process, or in several (--tasks-max).
 
-    YAML goes to the workers as it is; a Python file, or a spark-pipeline.yml of Spark's own kind, must be where all
-    workers find it by this name. Topics that YAML reads and that are not there are told, if this machine reaches the
+    YAML goes to the workers as it is, and a Python file with the modules that it imports (--module). Without these a
+    Python file, and always a spark-pipeline.yml of Spark's own kind, must be where all workers find it by this name.
+    Topics that YAML reads and that are not there are told, if this machine reaches the
     cluster.
     """
     with in_words(PipelineError, ConfigError):
-        config, spec = _config(file, name)
+        config, spec = _config(file, name, pairs("set", values))
         config |= {"checkpoint.root": checkpoint_root} if checkpoint_root else {}
+        config |= _code(file, modules, requirements)
         config |= {"master": master} if master else {}
+        config |= {EVERY: str(time_in_ms("--every", every))} if every else {}
         config |= {"bootstrap.servers": bootstrap_server} if bootstrap_server else {}
-        config |= dict(_setting(item) for item in conf) | {
-            "deployed": datetime.now(UTC).isoformat(timespec="milliseconds")
-        }
+        config |= _settings(conf) | {"deployed": datetime.now(UTC).isoformat(timespec="milliseconds")}
         sinks = len(sinks_of(config))
         config["tasks.max"] = str(tasks_max)
         config |= {} if restarts_max is None else {"task.restarts.max": str(restarts_max)}
     job = config["name"]
     if replace:
+        if not unchecked:
+            _check_next(file, config)
         at.client.ask("PUT", "connectors", job, "config", body=config)
     else:
         at.client.ask("POST", "connectors", body={"name": job, "config": config})
@@ -74,15 +98,50 @@ def submit(
         say(f"topic {topic} does not exist: what reads it fails, and is tried again for a while", err=True)
 
 
-def _config(file: Path, name: str | None) -> tuple[dict[str, str], PipelineSpec]:
+def _code(file: Path, modules: tuple[Path, ...], requirements: Path | None) -> dict[str, str]:
+    """Modules go along with a pipeline in Python itself, which then need not lie where the workers run."""
+    found = {} if requirements is None else {"pipeline.requirements": checked_requirements(text_in(requirements))}
+    if not modules:
+        return found
+    if is_declarative(file):
+        raise PipelineError(f"{file}: --module is not for a pipeline that Spark runs.")
+    is_python = file.suffix == ".py"
+    found["pipeline.code"] = packed(modules, file if is_python else None)
+    return found | ({"pipeline.file": file.name} if is_python else {})
+
+
+def _check_next(file: Path, config: Mapping[str, str]) -> None:
+    """Before the processes that run are stopped: ClickException for all that would keep the new ones from going on."""
+    if find_spec("pyspark") is None:
+        say("Spark is not installed here, so that the new file was not checked", err=True)
+        return
+    root = config.get("checkpoint.root")
+    servers = config.get("bootstrap.servers")
+
+    def deployed(spec: PipelineSpec) -> PipelineSpec:
+        placed = spec.replace(checkpoint=f"{root.rstrip('/')}/{config['name']}") if root else spec
+        return placed.with_bootstrap_servers(servers) if servers else placed
+
+    if code := config.get("pipeline.code"):
+        sys.path.insert(0, str(unpacked(code, cache_directory() / "code") / MODULES))
+    settings = {f"spark.{key}": value for key, value in with_prefix(config, "spark.").items()}
+    with in_words(PipelineError):
+        problems = problems_in(file, settings, with_prefix(config, VALUES), deployed)
+    if problems:
+        how = f"{config['name']} goes on as it was. With --unchecked it is replaced all the same."
+        raise click.ClickException("\n".join([*problems, how]))
+
+
+def _config(file: Path, name: str | None, values: Mapping[str, str]) -> tuple[dict[str, str], PipelineSpec]:
     """Also returns what is known of the pipeline here: of Python, which is not run, no sources."""
     if is_declarative(file):
         spec, what = PipelineSpec(declarative_spec(file).name, {}, ()), {"pipeline.file": str(file.resolve())}
     elif file.suffix == ".py":
-        spec, what = PipelineSpec(session_spec(file).name, {}, ()), {"pipeline.file": str(file.resolve())}
+        spec, what = PipelineSpec(session_spec(file, values).name, {}, ()), {"pipeline.file": str(file.resolve())}
     else:
         text = text_in(file)
-        spec, what = load_yaml(text, file.stem, str(file)), {"pipeline": text}
+        spec, what = load_yaml(text, file.stem, str(file), values), {"pipeline": text}
+    what |= {f"{VALUES}{key}": value for key, value in values.items()}
     return {"name": name or spec.name, "connector.class": CLASS, **what}, spec
 
 
@@ -104,11 +163,12 @@ def _topics(servers: str, otherwise: list[str]) -> list[str]:
         return otherwise
 
 
-def _setting(item: str) -> tuple[str, str]:
-    key, equals, value = item.partition("=")
-    if not equals or not key.startswith("spark."):
-        raise click.BadParameter(f"{item} is not spark.KEY=VALUE", param_hint="--conf")
-    return key, value
+def _settings(conf: tuple[str, ...]) -> dict[str, str]:
+    settings = pairs("conf", conf)
+    for key in settings:
+        if not key.startswith("spark."):
+            raise click.BadParameter(f"{key} is no setting of Spark: they begin with spark.", param_hint="--conf")
+    return settings
 
 
 @click.command("list", short_help="the pipelines that workers run")
@@ -132,8 +192,7 @@ def status(at: WorkerAt, as_json: bool = JSON, name: str = argument()) -> None:
         print_json({**found, "tasks": tasks})
         return
     rows: list[list[Cell]] = []
-    failing: list[str] = []
-    broken: list[str] = []
+    below: list[str] = []
     for task in tasks:
         report = task["report"]
         queries = report.get("queries", {}) if task["state"] == "RUNNING" else {}
@@ -141,20 +200,14 @@ def status(at: WorkerAt, as_json: bool = JSON, name: str = argument()) -> None:
             query: dict[str, Any] = next((one for title, one in queries.items() if title.endswith(f": {sink}")), {})
             process = "failing" if "failing" in query else report.get("state", "?")
             rows.append([sink, task["state"], process, task["worker_id"], *_cells(query)])
-            broken += [
-                f"sink {sink}: {rows} rows broke the rule {rule}" for rule, rows in query.get("broken", {}).items()
-            ]
-            failing += [f"sink {sink} is begun again after: {query['failing']}"] if "failing" in query else []
+            below += (f"sink {sink}{line}" for line in sink_lines(query))
     columns = ("sink", "state", "process", "worker", "rows in", "rows out", "batches", "batch ms", "rows/s", "lag")
     print_table(columns, rows, empty=_without_tasks(found))
-    for lines in filter(None, (broken, failing)):
-        say("", *lines)
+    if below:
+        say("", *below)
     for task in tasks:
-        if why := task.get("trace") or task["report"].get("unknown"):
-            say("", f"task {task['id']}:", *why.split("\n"))
-        before = [failure.partition("\n")[0] for failure in task["report"].get("failures", [])]
-        if before:
-            say("", f"task {task['id']} was begun again after:", *before)
+        for lines in task_lines(task):
+            say("", *lines)
 
 
 def _without_tasks(found: dict[str, Any]) -> str:
@@ -177,13 +230,15 @@ def _report(asked: ConnectClient, name: str, task: int) -> dict[str, Any]:
 @click.command(short_help="what a pipeline's processes printed")
 @declared
 def logs(at: WorkerAt, name: str = argument()) -> None:
-    """The last lines that the processes of pipeline NAME printed."""
+    """The last lines that the processes of pipeline NAME printed; of those that have failed the reason and fewer."""
     asked = at.client
     found = asked.ask("GET", "connectors", name, "status")
     if not found["tasks"]:
         say(_without_tasks(found), err=True)
     for task in found["tasks"]:
         report = _report(asked, name, task["id"])
+        for failure in report.get("failures", []):
+            say(*(f"{task['id']}, before: {line}" for line in failure.splitlines()))
         for line in report.get("log", []):
             say(f"{task['id']}: {line}")
         if not report.get("log"):

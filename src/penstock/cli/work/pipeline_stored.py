@@ -1,6 +1,6 @@
 """`penstock pipeline state | repartition | reset`: what a pipeline's checkpoints hold, where this machine sees them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from penstock.cli.terminal.options import JSON, argument, declared, option
 from penstock.cli.terminal.output import Value as Cell
 from penstock.cli.terminal.output import print_rows
 from penstock.cli.terminal.times import parse_datetime_ms
+from penstock.cli.work.pipeline_values import SET, pairs
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.session import cache_directory, spark_session
 from penstock.pipeline.spec.files import load_spec, session_spec
@@ -29,10 +30,14 @@ WORDS = ("earliest", "latest", "committed")
 @click.command(short_help="the state that a pipeline's queries remember")
 @declared
 def state(
-    file: Path = argument(), checkpoint: str | None = CHECKPOINT, sinks: tuple[str, ...] = SINKS, as_json: bool = JSON
+    file: Path = argument(),
+    checkpoint: str | None = CHECKPOINT,
+    sinks: tuple[str, ...] = SINKS,
+    values: tuple[str, ...] = SET,
+    as_json: bool = JSON,
 ) -> None:
     """The parts of the state of the pipeline in FILE: partitions and keys, as of the last batch. All of it is read."""
-    with _stored(file, checkpoint, sinks) as (_, queries):
+    with _stored(file, checkpoint, sinks, pairs("set", values)) as (_, queries):
         found = [store for query in queries for store in query.stores()]
     columns = ("sink", "operator", "store", "partitions", "keys")
     rows: list[list[Cell]] = [[one.sink, one.operator, one.name, one.partitions, one.keys] for one in found]
@@ -46,9 +51,10 @@ def repartition(
     partitions: int = argument(type=click.IntRange(1)),
     checkpoint: str | None = CHECKPOINT,
     sinks: tuple[str, ...] = SINKS,
+    values: tuple[str, ...] = SET,
 ) -> None:
     """Spread the state of the pipeline in FILE over so many partitions. Stop it first (penstock pipeline stop)."""
-    with _stored(file, checkpoint, sinks) as (_, queries):
+    with _stored(file, checkpoint, sinks, pairs("set", values)) as (_, queries):
         for query in queries:
             if query.has_state and query.partitions != partitions:
                 query.repartition(partitions)
@@ -70,6 +76,7 @@ def reset(
     checkpoint: str | None = CHECKPOINT,
     bootstrap_server: str | None = option("host:port of the cluster, instead of what the file says"),
     sinks: tuple[str, ...] = SINKS,
+    values: tuple[str, ...] = SET,
 ) -> None:
     """Let the pipeline in FILE go on from other offsets of its topics. Stop it first (penstock pipeline stop).
 
@@ -81,7 +88,7 @@ def reset(
     else:
         with in_words(ValueError):
             starting = {"startingTimestamp": str(parse_datetime_ms(to))}
-    with _stored(file, checkpoint, sinks) as (spec, queries):
+    with _stored(file, checkpoint, sinks, pairs("set", values)) as (spec, queries):
         from penstock.pipeline.running.stored import positions_at
 
         moved = spec if bootstrap_server is None else spec.with_bootstrap_servers(bootstrap_server)
@@ -95,10 +102,10 @@ def reset(
 
 @contextmanager
 def _stored(
-    file: Path, checkpoint: str | None, sinks: tuple[str, ...]
+    file: Path, checkpoint: str | None, sinks: tuple[str, ...], values: Mapping[str, str]
 ) -> "Iterator[tuple[PipelineSpec, list[StoredQuery]]]":
     with in_words(PipelineError):
-        known = session_spec(file)
+        known = session_spec(file, values)
         log_file = cache_directory() / "logs" / "stored.log"
         session = spark_session(known.name, config=known.spark, log_file=log_file)
         from penstock.pipeline.running.run import in_a_sentence
@@ -106,7 +113,7 @@ def _stored(
 
         try:
             with in_a_sentence(file):
-                spec = load_spec(file).only(sinks)
+                spec = load_spec(file, values).only(sinks)
                 spec = spec if checkpoint is None else spec.replace(checkpoint=checkpoint)
                 yield spec, stored_queries(session, spec)
         finally:

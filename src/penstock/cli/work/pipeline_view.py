@@ -43,11 +43,13 @@ class PipelineView:
         if self._console.is_terminal:
             self._live.stop()
 
-    def running(self) -> None:
-        """Called when Spark is there and the queries start."""
+    def running(self, ui: str | None = None) -> None:
+        """Called when Spark is there and the queries start; `ui` is where Spark shows them, if it does."""
         self._state = "running; Ctrl-C stops it, the next run goes on from here"
         if not self._console.is_terminal:
             self._console.print(f"{self._name}: {self._state}")
+        if ui is not None:
+            self._console.print(f"{self._name}: Spark's own page is {ui}", soft_wrap=True)
 
     def batch_ended(self, batch: "BatchProgress") -> None:
         self._latest[batch.query] = batch
@@ -110,10 +112,11 @@ class JsonView:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def running(self) -> None:
-        self._say("running")
+    def running(self, ui: str | None = None) -> None:
+        self._say("running", ui=ui)
 
     def batch_ended(self, batch: "BatchProgress") -> None:
+        state = batch.state
         self._say(
             "batch",
             query=batch.query,
@@ -125,6 +128,10 @@ class JsonView:
             lag=batch.lag,
             lags=batch.lags,
             broken=dict(batch.broken),
+            read=dict(batch.read),
+            phases_ms=dict(batch.phases_ms),
+            watermark_ms=batch.watermark_ms,
+            state=state and {name: getattr(state, name) for name in state.__fields__},
         )
 
     def failing(self, query: str, why: str) -> None:

@@ -1,20 +1,28 @@
-"""From Arrow columns to record batches as they go over the wire, one list of batches per partition."""
+"""From Arrow columns to record batches as they go over the wire, one list of batches per partition.
 
-from collections.abc import Iterator
+A worker that Spark has just begun writes few rows sooner in plain Python than it has loaded compiled code.
+"""
+
+import sys
+from types import ModuleType
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.client.blocking.produce import ProducerIdentity
-from penstock.pipeline.arrow import encode_kernels as kernels
-from penstock.pipeline.arrow.compiled import Integers, Offsets, read_only_bytes
-from penstock.pipeline.arrow.write_columns import EncodedRecords, WriteColumns, partition_numbers, write_columns
+from penstock.pipeline.arrow import encode_plain
+from penstock.pipeline.arrow.record_spans import Integers
+from penstock.pipeline.arrow.write_columns import EncodedRecords, partition_numbers, write_columns
 from penstock.pipeline.errors import PipelineError
 from penstock.protocol.batch import HEADER, HEADER_SIZE, LENGTH_END, MAGIC, write_crc
 from penstock.protocol.compression import Compression, compress
 from penstock.protocol.value import Value
 
 UNKNOWN_EPOCH = -1
+COMPILED: Final = "penstock.pipeline.arrow.encode_compiled"
+MOST_PLAIN_ROWS: Final = 4_000
+"""In 20 to 40 ms; loading the compiled code takes 500."""
 
 
 class EncodeSettings(Value):
@@ -32,6 +40,7 @@ def batches_by_partition(
     A row goes to the partition that it names, else to that of its key (murmur2, as Java clients choose), else to
     `without_key`. PipelineError for a partition that the topic does not have.
     """
+    encoder = encoder_for(batch.num_rows)
     columns = write_columns(batch, now_ms)
     partitions = partition_numbers(batch)
     if len(partitions) and int(partitions.max()) >= partition_count:
@@ -39,11 +48,20 @@ def batches_by_partition(
             f"Column partition is {partitions.max()} in some row, but the topic's partitions end at "
             f"{partition_count - 1}. Without that column the key decides."
         )
-    kernels.partitions_of_keys(_column(columns.key), partition_count, without_key, partitions)
+    encoder.fill_partitions(columns.key, partition_count, without_key, partitions)
     return {
-        partition: list(encode_records(columns, rows, settings.max_bytes))
+        partition: list(encoder.encode_records(columns, rows, settings.max_bytes))
         for partition, rows in _rows_by_partition(partitions).items()
     }
+
+
+def encoder_for(rows: int) -> ModuleType:
+    """Compiled where that is there already, or there is much to do."""
+    if rows > MOST_PLAIN_ROWS or COMPILED in sys.modules:
+        import penstock.pipeline.arrow.encode_compiled as compiled
+
+        return compiled
+    return encode_plain
 
 
 def _rows_by_partition(partitions: Integers) -> dict[int, Integers]:
@@ -54,37 +72,6 @@ def _rows_by_partition(partitions: Integers) -> dict[int, Integers]:
         int(number): order[begin:end]
         for number, begin, end in zip(numbers.tolist(), begins.tolist(), ends, strict=True)
     }
-
-
-def encode_records(columns: WriteColumns, rows: Integers, max_bytes: int) -> Iterator[EncodedRecords]:
-    """The records of the given rows, cut so that no part passes `max_bytes` unless it is a single record."""
-    lists = _offsets(columns.header_lists.buffers()[1], len(columns.value))
-    headers = _column(columns.header_keys), _column(columns.header_values)
-    given = _column(columns.key), _column(columns.value), lists, *headers
-    times, first = columns.timestamps_ms, 0
-    while first < len(rows):
-        end, size = kernels.plan_batch(rows, times, first, max_bytes, given)
-        records = np.empty(int(size), np.uint8)
-        written = kernels.write_records(records, rows, times, first, end, given)
-        assert written == size
-        of_part = times[rows[first:end]]
-        yield EncodedRecords(records.data, int(end) - first, int(of_part[0]), int(of_part.max()))
-        first = int(end)
-
-
-def _column(array: pa.Array) -> kernels.Column:
-    _, offsets, data = array.buffers()
-    present = np.ones(len(array), np.bool_) if array.null_count == 0 else np.asarray(array.is_valid())
-    return read_only_bytes(data or b""), _offsets(offsets, len(array), array.offset), present
-
-
-def _offsets(buffer: pa.Buffer | None, count: int, begin: int = 0) -> Offsets:
-    if buffer is None or not buffer.size:
-        offsets = np.zeros(count + 1, np.int32)
-    else:
-        offsets = np.frombuffer(buffer, np.int32)[begin : begin + count + 1]
-    offsets.flags.writeable = False
-    return offsets
 
 
 def seal(encoded: EncodedRecords, settings: EncodeSettings, *, identity: ProducerIdentity, sequence: int) -> bytearray:

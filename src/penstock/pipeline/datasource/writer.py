@@ -7,7 +7,7 @@ each for a day, and a stream runs several tasks a second.
 
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
@@ -26,6 +26,7 @@ from penstock.pipeline.errors import PipelineError, plain_errors
 from penstock.pipeline.options.sink import SinkOptions
 
 CHUNK_BYTES = 4 << 20
+WRITTEN = "written"
 
 _identities: dict[tuple[int, ClusterSettings], ProducerIdentity] = {}
 _checked: set[tuple[int, ClusterSettings, str | None]] = set()
@@ -83,6 +84,17 @@ def write_rows(sink: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WrittenR
         if sink.is_idempotent:
             _identities[key] = identity
         return WrittenRecords(count)
+
+
+def writing(sink: SinkOptions) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for `mapInArrow`: of each row that is stored comes one with the column `WRITTEN`, which is null."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        count = write_rows(sink, batches).count
+        if count:
+            yield pa.RecordBatch.from_arrays([pa.nulls(count, pa.bool_())], [WRITTEN])
+
+    return write
 
 
 def in_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
@@ -32,10 +32,17 @@ class Listener(Protocol):
 
 
 class GuardedProcess:
-    """`owned_until_s` says until when the process may run, by time.monotonic()."""
+    """`owned_until_s` says until when the process may run, by time.monotonic(). It has the worker's environment, and
+    `environment` on top.
+    """
 
     def __init__(
-        self, command: Sequence[str], given: str, owned_until_s: Callable[[], float], listener: Listener
+        self,
+        command: Sequence[str],
+        given: str,
+        owned_until_s: Callable[[], float],
+        listener: Listener,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.exit_code: int | None = None
         self._owned_until_s = owned_until_s
@@ -47,6 +54,7 @@ class GuardedProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            env={**os.environ, **(environment or {})},
             text=True,
             bufsize=1,
         )

@@ -5,7 +5,7 @@ starting --running--> running --ended--> done
 """
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from penstock.work.connect.metrics import Metric
@@ -13,8 +13,16 @@ from penstock.work.connect.metrics import Metric
 LINES: Final = 500
 LINE_LENGTH: Final = 2000
 TAIL: Final = 20
-NOTHING_YET: Final[Mapping[str, Any]] = {"input_rows": None, "output_rows": None, "batches": 0, "last": {}}
+NOTHING_YET: Final[Mapping[str, Any]] = {
+    "input_rows": None,
+    "output_rows": None,
+    "batches": 0,
+    "restarts": 0,
+    "last": {},
+}
 """Of a query."""
+COUNTED: Final = ("input_rows", "output_rows", "late_rows")
+COUNTED_BY_NAME: Final = ("broken", "read")
 
 
 class JobReport:
@@ -22,11 +30,13 @@ class JobReport:
     step.
     """
 
-    def __init__(self, sinks: tuple[str, ...], failures: Sequence[str] = ()) -> None:
+    def __init__(self, sinks: tuple[str, ...], failures: Sequence[str] = (), restarts: int = 0) -> None:
         self.state = "starting"
         self.error = ""
         self._sinks = sinks
         self._failures = tuple(failures)
+        self._restarts = restarts
+        self._ui: str | None = None
         self._queries: dict[str, dict[str, Any]] = {}
         self._lines: deque[str] = deque(maxlen=LINES)
 
@@ -34,13 +44,11 @@ class JobReport:
         """A line of JSON of `penstock pipeline run --json`."""
         match said.get("event"):
             case "running":
-                self.state = "running"
+                self.state, self._ui = "running", said.get("ui")
             case "batch":
                 self._add(said)
             case "failing":
-                query = str(said.get("query"))
-                known = {**NOTHING_YET, **self._queries.get(query, {})}
-                self._queries = {**self._queries, query: {**known, "failing": str(said.get("error", ""))}}
+                self._begun_again(str(said.get("query")), str(said.get("error", "")))
             case "failed":
                 self.state, self.error = "failed", str(said.get("error", ""))
             case "ended" if said.get("was_stopped"):
@@ -56,48 +64,76 @@ class JobReport:
             "state": self.state,
             "error": self.error,
             "pid": pid,
+            "ui": self._ui,
             "sinks": list(self._sinks),
+            "restarts": self._restarts,
             "failures": list(self._failures),
             "queries": dict(self._queries),
             "log": list(self._lines),
         }
 
     def metrics(self) -> list[Metric]:
-        figures = [Metric("pipeline_running", int(self.state == "running"))]
+        figures = [
+            Metric("pipeline_running", int(self.state == "running")),
+            Metric("pipeline_process_restarts_total", self._restarts),
+        ]
         for name, query in self._queries.items():
-            last: Mapping[str, Any] = query["last"]
-            of = {"query": name}
-            known = {
-                "pipeline_failing": int("failing" in query),
-                "pipeline_input_rows_total": query["input_rows"],
-                "pipeline_output_rows_total": query["output_rows"],
-                "pipeline_batches_total": query["batches"],
-                "pipeline_last_batch_seconds": last.get("duration_ms", 0) / 1000,
-                "pipeline_rows_per_second": last.get("rows_per_second"),
-            }
-            figures += [Metric(figure, value, of) for figure, value in known.items() if value is not None]
-            for rule, rows in query.get("broken", {}).items():
-                figures.append(Metric("pipeline_broken_rows_total", rows, {**of, "rule": rule}))
-            for partition, lag in (last.get("lags") or {}).items():
-                figures.append(Metric("pipeline_lag_records", lag, {**of, "partition": partition}))
+            figures += figures_of(query, {"query": name})
         return figures
 
     def failed(self, exit_code: int | None) -> str:
-        """The process has ended without being told to; returns the cause."""
+        """The process has ended without being told to; returns the cause, and below it the last lines."""
         self.state = "failed"
-        if self.error:
-            return self.error
         how = "was killed" if exit_code is None else f"ended with code {exit_code}"
-        return "\n".join([f"the pipeline's process {how}", *list(self._lines)[-TAIL:]])
+        last = list(self._lines)[-TAIL:]
+        said = "".join(f"; it last said: {line}" for line in last[-1:])
+        return "\n".join([self.error or f"the pipeline's process {how}{said}", *last])
+
+    def _begun_again(self, name: str, why: str) -> None:
+        known = {**NOTHING_YET, **self._queries.get(name, {})}
+        now = {"failing": why, "last_failure": why, "restarts": known["restarts"] + 1}
+        self._queries = {**self._queries, name: {**known, **now}}
 
     def _add(self, batch: Mapping[str, Any]) -> None:
-        query = str(batch.get("query"))
-        before = self._queries.get(query, {})
-        known = {rows: batch[rows] for rows in ("input_rows", "output_rows") if batch.get(rows) is not None}
-        totals: dict[str, Any] = {rows: count + (before.get(rows) or 0) for rows, count in known.items()}
-        batches = before.get("batches", 0) + 1
-        broken = Counter(before.get("broken", {})) + Counter(batch.get("broken") or {})
-        totals |= {"broken": dict(broken)} if broken else {}
-        before = {key: value for key, value in before.items() if key != "failing"}
+        name = str(batch.get("query"))
+        before = {**NOTHING_YET, **self._queries.get(name, {})}
+        before.pop("failing", None)
+        counts = {**batch, "late_rows": (batch.get("state") or {}).get("late_rows")}
+        totals = {rows: counts[rows] + (before.get(rows) or 0) for rows in COUNTED if counts.get(rows) is not None}
+        for part in COUNTED_BY_NAME:
+            added = Counter(before.get(part, {})) + Counter(batch.get(part) or {})
+            totals |= {part: dict(added)} if added else {}
         last = {key: value for key, value in batch.items() if key not in ("event", "query")}
-        self._queries = {**self._queries, query: {**NOTHING_YET, **before, **totals, "batches": batches, "last": last}}
+        now = {**totals, "batches": before["batches"] + 1, "last": last}
+        self._queries = {**self._queries, name: {**before, **now}}
+
+
+def figures_of(query: Mapping[str, Any], of: Mapping[str, str]) -> Iterator[Metric]:
+    """Of one query, with these labels."""
+    last: Mapping[str, Any] = query["last"]
+    state: Mapping[str, Any] = last.get("state") or {}
+    watermark_ms = last.get("watermark_ms")
+    known = {
+        "failing": int("failing" in query),
+        "restarts_total": query["restarts"],
+        "input_rows_total": query["input_rows"],
+        "output_rows_total": query["output_rows"],
+        "late_rows_total": query.get("late_rows"),
+        "batches_total": query["batches"],
+        "last_batch_seconds": last.get("duration_ms", 0) / 1000,
+        "rows_per_second": last.get("rows_per_second"),
+        "watermark_seconds": None if watermark_ms is None else watermark_ms / 1000,
+        "state_rows": state.get("rows"),
+        "state_memory_bytes": state.get("memory_bytes"),
+        "state_disk_bytes": state.get("disk_bytes"),
+    }
+    yield from (Metric(f"pipeline_{figure}", value, of) for figure, value in known.items() if value is not None)
+    for rule, rows in query.get("broken", {}).items():
+        yield Metric("pipeline_broken_rows_total", rows, {**of, "rule": rule})
+    for topic, offsets in query.get("read", {}).items():
+        yield Metric("pipeline_read_offsets_total", offsets, {**of, "topic": topic})
+    for phase, took_ms in (last.get("phases_ms") or {}).items():
+        yield Metric("pipeline_last_batch_phase_seconds", took_ms / 1000, {**of, "phase": phase})
+    for partition, lag in (last.get("lags") or {}).items():
+        of_partition = {"partition": partition, "topic": partition.rpartition("-")[0]}
+        yield Metric("pipeline_lag_records", lag, {**of, **of_partition})

@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.pipeline.datasource.columns import READ_COLUMN_TYPES
-from penstock.pipeline.datasource.written_columns import check_written_columns
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.options.table import read_options
+from penstock.pipeline.running.checkpoints import checkpoints_of
 from penstock.pipeline.running.frames import (
     check_reads,
     dead_letters,
@@ -19,9 +18,11 @@ from penstock.pipeline.running.frames import (
     stream_of,
     table_of,
 )
-from penstock.pipeline.running.jvm import check_as_stream
+from penstock.pipeline.running.jvm import TextFiles, check_as_stream, file_lister
+from penstock.pipeline.running.pinned_schemas import AFTER_ALL_MS, with_pinned_schemas
 from penstock.pipeline.running.run import plain_message
 from penstock.pipeline.running.settings import misspelt_settings
+from penstock.pipeline.running.stored import check_partitions
 from penstock.pipeline.running.views import Views
 from penstock.pipeline.spec.pipeline import PENSTOCK, PipelineSpec, SinkSpec, SourceSpec
 from penstock.pipeline.spec.user_code import described
@@ -36,6 +37,21 @@ def problems_of(session: SparkSession, spec: PipelineSpec) -> list[str]:
         check.sources()
         check.sinks(check.views())
     return list(dict.fromkeys((*misspelt_settings(session, spec.spark), *check.problems)))
+
+
+def stored_problems(session: SparkSession, spec: PipelineSpec) -> list[str]:
+    """Why the pipeline would not go on from its checkpoints, as far as this machine sees them. Nothing is written."""
+    problems: list[str] = []
+    for look in (
+        lambda: checkpoints_of(spec, file_lister(session)),
+        lambda: check_partitions(session, spec),
+        lambda: with_pinned_schemas(spec, TextFiles(session), AFTER_ALL_MS, writes=False),
+    ):
+        try:
+            look()
+        except PipelineError as error:
+            problems.append(str(error))
+    return problems
 
 
 class _Check:
@@ -87,8 +103,6 @@ class _Check:
 
     def _check_sink(self, sink: SinkSpec, frame: DataFrame) -> None:
         sink_writer(frame, self._spec, sink, "unused")
-        if sink.format == PENSTOCK:
-            check_written_columns(frame.schema, read_options(sink.options).text("topic"))
         if not frame.isStreaming:
             raise PipelineError("what goes there is no stream: only tables are read.")
         check_reads(frame)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -13,6 +14,7 @@ from penstock.pipeline.running.judged import RAW, RAW_KEY, WHY, judged
 from penstock.pipeline.running.jvm import names_of_reads
 from penstock.pipeline.running.rules import WHY as WHY_BROKEN
 from penstock.pipeline.running.rules import broken_rows, kept_rows
+from penstock.pipeline.running.topic_sinks import written_rows
 from penstock.pipeline.running.typed_sinks import typed_key, typed_value
 from penstock.pipeline.running.views import Views, function_named
 from penstock.pipeline.spec.pipeline import (
@@ -20,15 +22,20 @@ from penstock.pipeline.spec.pipeline import (
     FOREACH_BATCH,
     ONCE,
     PENSTOCK,
+    REAL_TIME,
     PipelineSpec,
     SinkSpec,
     SourceSpec,
     TableSpec,
 )
+from penstock.pipeline.spec.tempo import is_real_time
 
 Raw = Callable[[str, SourceSpec], DataFrame]
 """Makes the frame of a source, by its name, before anything is parsed."""
+NOTHING = "noop"
+"""Spark's sink for queries whose tasks have done all there is to do."""
 SOURCE_EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+BATCH_IN_REAL_TIME = "5 minutes"
 RECORD_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
 WRITTEN_BESIDE_VALUE = ("key", "topic", "partition", "headers")
 """Columns that are not part of the value made of all other columns; `timestamp` may be one of the user's own."""
@@ -188,18 +195,31 @@ def sink_frame(frame: DataFrame, sink: SinkSpec, *, registers: bool = False) -> 
 
 def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec, checkpoint: str) -> DataStreamWriter:
     """A query that is ready to be started, from a frame of `frames_of_sinks`."""
-    writer = frame.writeStream.queryName(spec.query_name(sink)).outputMode(sink.mode)
-    if sink.format == FOREACH_BATCH:
-        writer = writer.foreachBatch(function_named(sink.option("function") or "", FOREACH_BATCH))
+    rows = written_rows(frame, sink) if sink.format == PENSTOCK else frame
+    writer = rows.writeStream.queryName(spec.query_name(sink)).outputMode(sink.mode)
+    if sink.format == PENSTOCK:
+        writer = writer.format(NOTHING)
+    elif sink.format == FOREACH_BATCH:
+        writer = writer.foreachBatch(function_named(sink.option("function") or "", FOREACH_BATCH)).options(
+            **sink.options
+        )
     else:
-        writer = writer.format(sink.format)
-    writer = writer.options(**sink.options).option("checkpointLocation", checkpoint)
+        writer = writer.format(sink.format).options(**sink.options)
+    writer = writer.option("checkpointLocation", checkpoint)
     if sink.partitioned_by:  # a function for batches takes none, not even an empty list
         writer = writer.partitionBy(*sink.partitioned_by)
-    if spec.trigger is None:
-        return writer
-    if spec.trigger == AVAILABLE_NOW:
+    return _triggered(writer, spec.trigger, sink)
+
+
+def _triggered(writer: DataStreamWriter, trigger: str | None, sink: SinkSpec) -> DataStreamWriter:
+    if trigger == AVAILABLE_NOW:
         return writer.trigger(availableNow=True)
-    if spec.trigger == ONCE:
+    if trigger == ONCE:
         return writer.trigger(once=True)
-    return writer.trigger(processingTime=spec.trigger)
+    writer = writer.options(**sink.of_query)
+    if trigger is None:
+        return writer
+    if is_real_time(trigger):
+        real_time: Any = {"realTime": trigger.removeprefix(REAL_TIME).strip() or BATCH_IN_REAL_TIME}
+        return writer.trigger(**real_time)  # of Spark 4.1 and newer
+    return writer.trigger(processingTime=trigger)

@@ -19,6 +19,37 @@ def _jvm_of(session: SparkSession) -> Any:
     return getattr(session, "_jvm", None)
 
 
+def is_here(session: SparkSession) -> bool:
+    """Whether Spark's driver is this process, and not a server of Spark Connect."""
+    return _jvm_of(session) is not None
+
+
+@contextmanager
+def active_session(session: SparkSession) -> Iterator[None]:
+    """In this thread: Spark looks for `format("penstock")` in the session that is active in the thread that writes, and
+    a new thread has none.
+    """
+    jvm = _jvm_of(session)
+    if jvm is None:
+        yield
+        return
+    sessions = getattr(jvm, "org.apache.spark.sql.classic.SparkSession")
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def page_of(session: SparkSession) -> str | None:
+    """Where Spark shows what it does (`spark.ui.enabled`)."""
+    return None if _jvm_of(session) is None else session.sparkContext.uiWebUrl
+
+
 def file_lister(session: SparkSession) -> ListFiles:
     """Lists as Spark does, on any file system; without a JVM only on the local one."""
     jvm = _jvm_of(session)
@@ -81,7 +112,7 @@ class TextFiles:
 
     @property
     def has_some(self) -> bool:
-        return _jvm_of(self._session) is not None
+        return is_here(self._session)
 
     def read(self, path: str) -> str:
         java, files, place = self._at(path)

@@ -22,6 +22,7 @@ from penstock.protocol.value import Value, fresh
 FOLDER: Final = "#schemas"
 """No topic has such a name, so no sink's checkpoint is there."""
 NEVER_MS: Final = -1
+AFTER_ALL_MS: Final = 1 << 62
 
 
 Part = TypeVar("Part", SourceSpec, SinkSpec)
@@ -32,8 +33,12 @@ class Pins(Value):
     ids: Mapping[str, int] = fresh(dict)
 
 
-def with_pinned_schemas(spec: PipelineSpec, files: TextFiles, deployed_ms: int = NEVER_MS) -> PipelineSpec:
-    """Nothing is latest afterwards; PipelineError where what is latest now does not fit."""
+def with_pinned_schemas(
+    spec: PipelineSpec, files: TextFiles, deployed_ms: int = NEVER_MS, *, writes: bool = True
+) -> PipelineSpec:
+    """Nothing is latest afterwards; PipelineError where what is latest now does not fit. Without `writes` it is only
+    looked at.
+    """
     parts: list[SourceSpec | SinkSpec] = [*spec.sources.values(), *spec.sinks]
     typed = [one for part in parts for one in (part.typed, part.typed_key) if one is not None]
     latest = {one.subject: one for one in typed if one.is_latest}
@@ -50,6 +55,8 @@ def with_pinned_schemas(spec: PipelineSpec, files: TextFiles, deployed_ms: int =
         now = {subject: latest_id(latest[subject]) for subject in asked}
         for subject in sorted(now.keys() & known.ids.keys()):
             _check_fit(latest[subject], known.ids[subject], now[subject])
+        if not writes:
+            return _pinned(spec, {**known.ids, **now})
         said = {"deployed_ms": max(deployed_ms, known.deployed_ms), "ids": {**known.ids, **now}}
         files.create(f"{folder}/{max(numbers, default=-1) + 1}", json.dumps(said))
 

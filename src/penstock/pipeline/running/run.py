@@ -7,7 +7,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -17,14 +17,15 @@ from penstock.pipeline.errors import PipelineError, message_in
 from penstock.pipeline.running.checkpoints import checkpoints_of
 from penstock.pipeline.running.draining import drain
 from penstock.pipeline.running.frames import check_reads, frames_of_sinks, named_sources, sink_writer, stream_of
-from penstock.pipeline.running.jvm import TextFiles, file_lister
+from penstock.pipeline.running.jvm import TextFiles, active_session, file_lister, is_here
 from penstock.pipeline.running.pinned_schemas import NEVER_MS, with_pinned_schemas
-from penstock.pipeline.running.progress import BatchProgress
+from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
 from penstock.pipeline.running.settings import misspelt_settings
 from penstock.pipeline.running.sink_query import SinkQuery
 from penstock.pipeline.running.stored import check_partitions
+from penstock.pipeline.running.topic_sinks import check_target
 from penstock.pipeline.session import spark_session
-from penstock.pipeline.spec.pipeline import PipelineSpec
+from penstock.pipeline.spec.pipeline import PENSTOCK, PipelineSpec
 from penstock.pipeline.spec.user_code import described, first_line
 from penstock.protocol.value import Value
 
@@ -62,26 +63,33 @@ def run_pipeline(
     """
     queries: list[SinkQuery] = []
     stop = stop or threading.Event()
+    feed = ProgressFeed()
     try:
-        with in_a_sentence(spec.file):
+        with in_a_sentence(spec.file), ExitStack() as stack:
             session = session or spark_session(spec.name, master=master, config=spec.spark, log_file=log_file)
+            stack.enter_context(active_session(session))
             for problem in misspelt_settings(session, spec.spark):
                 raise PipelineError(problem)
             checkpoints = checkpoints_of(spec, file_lister(session))
             check_partitions(session, spec)
             spec = with_pinned_schemas(spec, TextFiles(session), deployed_ms)
+            stack.enter_context(closing(feed.added_to(session)))
             with _shared_fetches(session, spec) as shared, named_sources(session):
                 for sink, frame in frames_of_sinks(session, spec, stream_of(session, shared), registers=True):
                     check_reads(frame)
+                    if sink.format == PENSTOCK and is_here(session):  # elsewhere the first rows tell
+                        check_target(sink)
                     writer = sink_writer(frame, spec, sink, checkpoints[sink.name])
                     queries.append(SinkQuery(session, spec.query_name(sink), writer))
                     queries[-1].begin()
-                run = _Run(spec, queries, on_progress, on_failure)
+                run = _Run(spec, queries, feed, on_progress, on_failure)
                 while run.is_active() and not stop.is_set():
                     run.report()
                     run.begin_again()
                     stop.wait(LOOK_EVERY_S)
-                drain([query.query for query in queries if query.query is not None])
+                begun = [query.query for query in queries if query.query is not None]
+                drain(begun)
+                feed.wait_for_ends([str(query.runId) for query in begun])
                 run.report()
                 if not stop.is_set():
                     run.raise_failure()
@@ -109,11 +117,13 @@ class _Run:
         self,
         spec: PipelineSpec,
         queries: list[SinkQuery],
+        feed: ProgressFeed,
         on_progress: OnProgress | None,
         on_failure: OnFailure | None,
     ) -> None:
         self._spec = spec
         self._queries = queries
+        self._feed = feed
         self._on_progress = on_progress
         self._on_failure = on_failure
         self._batches = dict.fromkeys((query.name for query in queries), 0)
@@ -132,8 +142,10 @@ class _Run:
             query.begin_again()
 
     def report(self) -> None:
-        for query in self._queries:
-            for batch in query.new_batches():
+        by_name = {query.name: query for query in self._queries}
+        for batch in self._feed.new_batches():
+            if batch.query in by_name:  # others may run in the same session
+                by_name[batch.query].batch_ended()
                 self._batches[batch.query] += 1
                 self._rows[batch.query] += batch.input_rows
                 if self._on_progress is not None:

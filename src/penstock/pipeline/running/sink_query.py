@@ -8,7 +8,6 @@ failing
 """
 
 import time
-from collections.abc import Iterator
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -16,7 +15,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.pipeline.running.jvm import pool_of_its_own
-from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
 
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
@@ -27,7 +25,6 @@ class SinkQuery:
         self.name = name
         self.query: StreamingQuery | None = None
         self._session, self._writer = session, writer
-        self._feed: ProgressFeed | None = None
         self._failure: Exception | None = None
         self._pause_s = FIRST_PAUSE_S
         self._begin_at_s = 0.0
@@ -35,7 +32,7 @@ class SinkQuery:
     def begin(self) -> None:
         with pool_of_its_own(self._session, self.name):
             self.query = self._writer.start()
-        self._feed, self._failure = ProgressFeed(self.query), None
+        self._failure = None
 
     @property
     def is_active(self) -> bool:
@@ -45,10 +42,8 @@ class SinkQuery:
     def failure(self) -> Exception | None:
         return self._failure or (None if self.query is None else self.query.exception())
 
-    def new_batches(self) -> Iterator[BatchProgress]:
-        for batch in self._feed.new_batches() if self._feed is not None else ():
-            self._pause_s = FIRST_PAUSE_S
-            yield batch
+    def batch_ended(self) -> None:
+        self._pause_s = FIRST_PAUSE_S
 
     def new_failure(self) -> Exception | None:
         """Once for each time it fails; from then on a pause goes by."""

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.spec.given_values import with_values
 from penstock.pipeline.spec.parts import PARTS, pipeline_spec, texts
 from penstock.pipeline.spec.pipeline import PipelineSpec
 from penstock.pipeline.spec.places import Places, places_of_literals
@@ -25,6 +26,9 @@ from penstock.protocol.value import Value
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+Values = Mapping[str, str]
+"""Of `${NAME}`, by their names."""
+NONE: Values = {}
 FUNCTION = "pipeline"
 NAMES = {part.upper(): part for part in PARTS}
 """Of the parts in a Python file."""
@@ -35,24 +39,24 @@ class SessionSpec(Value):
     spark: Mapping[str, str]
 
 
-def session_spec(path: Path) -> SessionSpec:
+def session_spec(path: Path, values: Values = NONE) -> SessionSpec:
     """A YAML file is checked as a whole."""
     if path.suffix == ".py" and path.is_file():
-        return _session_spec_of_python(path)
-    spec = load_spec(path)
+        return _session_spec_of_python(path, values)
+    spec = load_spec(path, values)
     return SessionSpec(spec.name, spec.spark)
 
 
-def declared_in(path: Path) -> PipelineSpec:
+def declared_in(path: Path, values: Values = NONE) -> PipelineSpec:
     """What workers must know before they share the sinks. Python code is not run: its sinks must be literals."""
     if path.suffix != ".py" or not path.is_file():
-        return load_spec(path)
+        return load_spec(path, values)
     literals = {NAMES[name]: value for name, value in _literals(path).items() if name in NAMES}
     if "sink" not in literals or not {"source", "sources"} & literals.keys():
         raise PipelineError(
             f"{path}: write SOURCE and SINK out as literals: workers share the sinks before the file is run."
         )
-    return pipeline_spec(path.stem, literals, _not_run, _places(path))
+    return pipeline_spec(path.stem, literals, _not_run, _places(path), values)
 
 
 def _not_run(**_: object) -> "DataFrame":
@@ -60,14 +64,14 @@ def _not_run(**_: object) -> "DataFrame":
     raise NotImplementedError
 
 
-def load_spec(path: Path) -> PipelineSpec:
+def load_spec(path: Path, values: Values = NONE) -> PipelineSpec:
     """PipelineError for a missing file, for one that is no pipeline, and for Python code that fails."""
     if not path.is_file():
         raise PipelineError(f"There is no file {path}.")
     if path.suffix == ".py":
-        return _from_python(path)
+        return _from_python(path, values)
     if path.suffix in (".yaml", ".yml"):
-        return load_yaml(text_in(path), path.stem, str(path))
+        return load_yaml(text_in(path), path.stem, str(path), values)
     raise PipelineError(f"{path}: a pipeline is a .yaml, .yml or .py file.")
 
 
@@ -79,15 +83,15 @@ def text_in(path: Path) -> str:
         raise PipelineError(f"{path} cannot be read: {error}.") from None
 
 
-def load_yaml(text: str, name: str, place: str = "the pipeline") -> PipelineSpec:
+def load_yaml(text: str, name: str, place: str = "the pipeline", values: Values = NONE) -> PipelineSpec:
     """`name` is the default; PipelineError names the `place`."""
     parts, places = read_yaml(text, place)
     if not isinstance(parts, Mapping):
         raise PipelineError(f"{place}: a pipeline is a table with the parts {', '.join(PARTS)}.")
-    return pipeline_spec(name, parts, places=places)
+    return pipeline_spec(name, parts, places=places, values=values)
 
 
-def _from_python(path: Path) -> PipelineSpec:
+def _from_python(path: Path, values: Values) -> PipelineSpec:
     module = _run(path)
     parts = {part: getattr(module, name) for name, part in NAMES.items() if hasattr(module, name)}
     transform = getattr(module, FUNCTION, None)
@@ -97,17 +101,18 @@ def _from_python(path: Path) -> PipelineSpec:
         raise PipelineError(
             f"{path}: it needs a function {FUNCTION}(source) that returns a DataFrame, or SQL = '…', or STEPS."
         )
-    spec = pipeline_spec(path.stem, parts, transform, _places(path)).replace(file=path)
-    if SessionSpec(spec.name, spec.spark) != _session_spec_of_python(path):
+    spec = pipeline_spec(path.stem, parts, transform, _places(path), values).replace(file=path)
+    if SessionSpec(spec.name, spec.spark) != _session_spec_of_python(path, values):
         raise PipelineError(
             f"{path}: write NAME and SPARK out as literals: Spark is started with them before the file is run."
         )
     return spec
 
 
-def _session_spec_of_python(path: Path) -> SessionSpec:
-    declared = _literals(path)
-    return SessionSpec(str(declared.get("NAME", path.stem)), texts(path.stem, "spark", declared.get("SPARK", {})))
+def _session_spec_of_python(path: Path, values: Values) -> SessionSpec:
+    declared = {NAMES[name]: value for name, value in _literals(path).items() if name in NAMES}
+    parts, _ = with_values(declared, values)  # what is wrong is told when the file is read as a whole
+    return SessionSpec(str(parts.get("name", path.stem)), texts(path.stem, "spark", parts.get("spark", {})))
 
 
 def _literals(path: Path) -> dict[str, object]:

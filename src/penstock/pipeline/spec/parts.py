@@ -1,24 +1,25 @@
 """From the parts that a file declares to a pipeline; all errors are reported at once, each with its place."""
 
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from penstock.pipeline.errors import PipelineError, UnfitSchemaError
-from penstock.pipeline.options.sink import sink_options
-from penstock.pipeline.options.source import source_options
-from penstock.pipeline.options.table import known_name, read_options
+from penstock.pipeline.options.table import known_name
 from penstock.pipeline.options.values import nearest
+from penstock.pipeline.spec.declared_options import as_text, shown, wrong_options
 from penstock.pipeline.spec.formats import READ, WITH_A_PATH, WRITTEN
+from penstock.pipeline.spec.given_values import SET, with_values
 from penstock.pipeline.spec.pipeline import (
     AVAILABLE_NOW,
     BOOTSTRAP,
     DEAD_LETTER,
     MODES,
+    OF_THE_QUERY,
     ON_FAIL,
     ONCE,
     PENSTOCK,
+    REAL_TIME,
     SOURCE,
     PipelineSpec,
     RuleSpec,
@@ -31,30 +32,37 @@ from penstock.pipeline.spec.pipeline import (
     is_bootstrap,
 )
 from penstock.pipeline.spec.places import NOWHERE, Places, Way
+from penstock.pipeline.spec.tempo import tempo_problems
 from penstock.pipeline.values.kinds import AVRO, JSON_SCHEMA, PROTOBUF, TypedValues
 
-PARTS = ("name", "source", "sources", "tables", "steps", "sql", "sink", "trigger", "checkpoint", "spark")
+PARTS = ("name", SET, "source", "sources", "tables", "steps", "sql", "sink", "trigger", "checkpoint", "spark")
 TYPED = (JSON_SCHEMA, AVRO, PROTOBUF)
 VALUES = ("json", *TYPED)
-OF_A_SINK: Final = ("format", "mode", "key", "from", "where", "expect", "dead_letter")
+OF_A_SINK: Final = ("name", "format", "mode", "key", "from", "where", "expect", "dead_letter")
 """Beside the options of its format."""
 OF_A_RULE: Final = ("rule", "on_fail", "name")
 PARTS_OF_RECORDS: Final = ("value", "key")
 OF_A_STEP: Final = ("sql", "function", "from")
+SINK_NAME: Final = re.compile(r"[\w.-]+", re.ASCII)
+"""It is a directory of the checkpoint as well, beside those that begin with #."""
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 INTERVAL: Final = re.compile(r"(interval\s+)?[\d.]+\s*[a-z]", re.IGNORECASE)
 """How Spark's intervals begin; the rest of one is Spark's to judge."""
 SPARKS: Final = "spark."
-ANY_SERVERS: Final = {BOOTSTRAP: "localhost:9092"}
-"""Stands in where none are given: the command line may give them."""
 
 
 def pipeline_spec(
-    name: str, parts: Mapping[str, object], transform: Transform | None = None, places: Places = NOWHERE
+    name: str,
+    parts: Mapping[str, object],
+    transform: Transform | None = None,
+    places: Places = NOWHERE,
+    values: Mapping[str, str] | None = None,
 ) -> PipelineSpec:
-    """PipelineError has a line for each part that is wrong."""
+    """`values` are those of `${NAME}`; PipelineError has a line for each part that is wrong."""
     reader = _Reader(name, places)
-    spec = reader.pipeline(name, parts, transform)
+    filled, problems = with_values(parts, values or {})
+    reader.note(problems)
+    spec = reader.pipeline(name, filled, transform)
     reader.raise_problems()
     return spec
 
@@ -95,12 +103,13 @@ class _Reader:
         broken = (_sink_of_broken(sink, servers) for sink in own if sink.dead_letter is not None)
         sinks = (*own, *broken, *dead_letters)
         if _repeated(sink.name for sink in sinks):
-            self._note(f"two sinks have the same name ({', '.join(sink.name for sink in sinks)}).", "sink")
+            names = ", ".join(sink.name for sink in sinks)
+            self._note(f"two sinks have the same name ({names}): say name: in one, or another dead_letter.", "sink")
         sql = self._word(parts, "sql")
         has_query = transform is not None or sql is not None or len(sources) + len(tables) + len(steps) == 1
         for sink, way in zip(own, ways, strict=True):
             self._check_origin(sink, way, (*sources, *steps), has_query=has_query)
-        return PipelineSpec(
+        spec = PipelineSpec(
             name=self._word(parts, "name") or name,
             sources=sources,
             sinks=sinks,
@@ -112,21 +121,27 @@ class _Reader:
             spark=self._spark(parts.get("spark", {})),
             sql_place=self._places.of_text(("sql",)),
         )
+        self.note(tempo_problems(spec, list(zip(own, ways, strict=True))))
+        return spec
 
     def texts(self, part: str, declared: object, way: Way) -> dict[str, str]:
         """The options of a part."""
         if not isinstance(declared, Mapping):
-            self._note(f"{part} must be a table of options, not {_shown(declared)}.", *way)
+            self._note(f"{part} must be a table of options, not {shown(declared)}.", *way)
             return {}
         found: dict[str, str] = {}
         for key, value in declared.items():
             if value is None:
                 self._note(f"{key} is empty: give it a value, or leave it out.", *way, str(key))
             else:
-                found[str(key)] = _text(value)
+                found[str(key)] = as_text(value)
         return found
 
     # -- the single parts ---------------------------------------------------------------------------------------------
+
+    def note(self, problems: Iterable[tuple[Way, str]]) -> None:
+        for way, problem in problems:
+            self._note(problem, *way)
 
     def _note(self, problem: str, *way: str | int) -> None:
         self._problems.append(f"{self._places.of(way) or f'Pipeline {self._name}'}: {problem}")
@@ -136,14 +151,15 @@ class _Reader:
         value = parts.get(part)
         if part not in parts or isinstance(value, str | int | float):
             return None if value is None else str(value)
-        self._note(f"{part} must be a text, not {_shown(value)}.", part)
+        self._note(f"{part} must be a text, not {shown(value)}.", part)
         return None
 
     def _trigger(self, parts: Mapping[str, object]) -> str | None:
         trigger = self._word(parts, "trigger")
-        if trigger is None or trigger in (AVAILABLE_NOW, ONCE) or INTERVAL.match(trigger):
+        interval = (trigger or "").removeprefix(f"{REAL_TIME} ")
+        if trigger is None or trigger in (AVAILABLE_NOW, ONCE, REAL_TIME) or INTERVAL.match(interval):
             return trigger
-        hint = nearest(trigger.lower(), (AVAILABLE_NOW, ONCE))
+        hint = nearest(trigger.lower(), (AVAILABLE_NOW, ONCE, REAL_TIME))
         self._note(f"trigger: {trigger} must be a time such as 5 seconds, {AVAILABLE_NOW} or {ONCE}.{hint}", "trigger")
         return None
 
@@ -156,7 +172,7 @@ class _Reader:
 
     def _named(self, part: str, declared: object) -> list[tuple[str, object]]:
         if not isinstance(declared, Mapping):
-            self._note(f"{part} must be a table of names with options, not {_shown(declared)}.", part)
+            self._note(f"{part} must be a table of names with options, not {shown(declared)}.", part)
             return []
         return [(str(name), options) for name, options in declared.items()]
 
@@ -314,8 +330,9 @@ class _Reader:
 
     def _sink(self, declared: object, servers: str | None, way: Way) -> SinkSpec:
         options = self.texts("sink", declared, way)
-        for option in [name for name in options if name not in OF_A_SINK and known_name(name) is None]:
-            if hint := nearest(option.lower(), OF_A_SINK, 0.8):
+        beside = (*OF_A_SINK, *OF_THE_QUERY)
+        for option in [name for name in options if name not in beside and known_name(name) is None]:
+            if hint := nearest(option, beside, 0.8) or nearest(option.lower(), beside, 0.8):
                 self._note(f"{option} is not known.{hint}", *way, option)
                 del options[option]
         options.pop("expect", None)
@@ -327,6 +344,8 @@ class _Reader:
                 *way,
                 "expect" if dead_letter is None else "dead_letter",
             )
+        title = self._title(options, way)
+        of_query = {name: options.pop(name) for name in list(options) if name in OF_THE_QUERY}
         kind, mode, key = self._format(options, way, WRITTEN), options.pop("mode", MODES[0]), options.pop("key", None)
         origin, where = options.pop("from", None), options.pop("where", None)
         condition = None if where is None else SqlText(where, self._places.of_text((*way, "where")))
@@ -349,7 +368,15 @@ class _Reader:
             where=condition,
             expect=rules,
             dead_letter=dead_letter,
+            title=title,
+            of_query=of_query,
         )
+
+    def _title(self, options: dict[str, str], way: Way) -> str | None:
+        title = options.pop("name", None)
+        if title is not None and not SINK_NAME.fullmatch(title):
+            self._note(f"name: {title} cannot be that of a sink: letters, digits, _, . and - can.", *way, "name")
+        return title
 
     def _rules(self, declared: object, way: Way) -> tuple[RuleSpec, ...]:
         listed: list[tuple[object, Way]] = (
@@ -391,27 +418,13 @@ class _Reader:
 
     def _check_options(self, options: Mapping[str, str], way: Way, *, is_sink: bool) -> None:
         """Options of `format("penstock")`: first each by itself, then what they say together."""
-        alone = [problem for option, value in options.items() if (problem := _wrong({option: value}))]
-        together = [] if alone else filter(None, [_wrong(dict(options), is_sink=is_sink)])
+        alone = [problem for option, value in options.items() if (problem := wrong_options({option: value}))]
+        together = [] if alone else filter(None, [wrong_options(dict(options), is_sink=is_sink)])
         for problem in (*alone, *together):
             given = (
                 name for name in options if (known_name(name) or name) == (known_name(problem.option) or problem.option)
             )
             self._note(str(problem), *way, next(given, ""))
-
-
-def _wrong(options: dict[str, str], *, is_sink: bool | None = None) -> PipelineError | None:
-    """What is wrong with their names, and with the values for a sink or a source if it is said which."""
-    servers = {} if any(is_bootstrap(option) for option in options) else ANY_SERVERS
-    try:
-        read = read_options(options | servers)
-        if is_sink:
-            sink_options(read)
-        elif is_sink is not None:
-            source_options(read, streaming=True)
-    except PipelineError as error:
-        return error
-    return None
 
 
 def _sink_of_broken(sink: SinkSpec, servers: str | None) -> SinkSpec:
@@ -422,18 +435,6 @@ def _sink_of_broken(sink: SinkSpec, servers: str | None) -> SinkSpec:
     return SinkSpec(
         options, mode=sink.mode, key=sink.key, origin=sink.origin, where=sink.where, expect=rules, broken_of=sink.name
     )
-
-
-def _text(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, default=str)
-
-
-def _shown(value: object) -> str:
-    """Enough of it to be found."""
-    text = repr(value)
-    return "empty" if value is None else text if len(text) < 40 else f"{text[:40]}…"
 
 
 def _servers(source: SourceSpec) -> list[str]:

@@ -9,16 +9,16 @@
 | steps      | `steps:` SQL or a function by their names     | `STEPS = {"late": "SELECT … FROM source"}`        |
 | transform  | `sql: SELECT … FROM source`                   | `def pipeline(source: DataFrame) -> DataFrame`    |
 | sink       | `sink:` options, or a list of such            | `SINK = {…}` or `[{…}, {…}]`                      |
-| trigger    | `trigger: 5 seconds`, `available-now`, `once` | `TRIGGER = "5 seconds"`                           |
+| trigger    | `trigger: 5 seconds`, `available-now`, …      | `TRIGGER = "5 seconds"`                           |
 | checkpoint | `checkpoint: ./checkpoints/delays`            | `CHECKPOINT = "./checkpoints/delays"`             |
 | spark      | `spark:` settings of the session              | `SPARK = {…}`                                     |
 
 Besides options a source knows `format` (penstock), `json` (the fields of the values, as DDL), `json_schema`, `avro` or
 `protobuf` (with `message`), of which the last three know `schema.registry.url`, `subject` and `basic.auth.user.info`;
-`watermark` ("column, delay") and `dead_letter` (the topic for values that are none); a sink knows `format` (penstock,
-or foreachBatch with `function`), `mode` (append, update, complete), `key` (the column that is the key) and
-`partitionBy` (columns whose values are directories). Sources and tables are views in SQL, and arguments of the function
-by their names.
+`watermark` ("column, delay") and `dead_letter` (the topic for values that are none); a sink knows `name` (else its
+topic, or the last part of its path), `format` (penstock, or foreachBatch with `function`), `mode` (append, update,
+complete), `key` (the column that is the key) and `partitionBy` (columns whose values are directories). Sources and
+tables are views in SQL, and arguments of the function by their names.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 PENSTOCK = "penstock"
+KAFKA = "kafka"
+"""The format of Spark's own connector."""
 FOREACH_BATCH = "foreachBatch"
 """The format of a sink whose `function` (module:function) gets each batch, with its number."""
 BOOTSTRAP = "bootstrap.servers"
@@ -42,7 +44,10 @@ SOURCE = "source"
 MODES = ("append", "update", "complete")
 WARN, DROP, DEAD_LETTER, FAIL = ON_FAIL = ("warn", "drop", "dead_letter", "fail")
 """What becomes of a row that breaks a rule; in each case it is counted."""
-AVAILABLE_NOW, ONCE = "available-now", "once"
+AVAILABLE_NOW, ONCE, REAL_TIME = "available-now", "once", "real-time"
+ASYNC = "asyncProgressTrackingEnabled"
+OF_THE_QUERY = (ASYNC, "asyncProgressTrackingCheckpointIntervalMs")
+"""Options of Spark's for any sink, which `format("penstock")` itself does not know."""
 CHECKPOINTS = Path("penstock-checkpoints")
 
 Transform = Callable[..., "DataFrame"]
@@ -105,11 +110,19 @@ class SinkSpec(Value):
     expect: tuple[RuleSpec, ...] = ()
     dead_letter: str | None = None
     broken_of: str | None = None
+    title: str | None = None
+    of_query: Mapping[str, str] = fresh(dict)
+    """Options of Spark's, which the format does not know."""
 
     @property
     def name(self) -> str:
-        """The topic, the last part of the path, or the format."""
-        return self.options.get("topic") or Path(self.options.get("path", self.format)).name
+        """What it says itself, else the topic, the last part of the path, or the format."""
+        return self.title or self.options.get("topic") or Path(self.options.get("path", self.format)).name
+
+    @property
+    def is_async(self) -> bool:
+        """Whether Spark writes down how far it came beside the batches, not between them."""
+        return self.of_query.get(ASYNC, "").lower() == "true"
 
     @property
     def partitioned_by(self) -> list[str]:

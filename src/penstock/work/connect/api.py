@@ -79,6 +79,7 @@ class SourceContext:
         owned_until_s: Callable[[], float] = lambda: math.inf,
         now_s: Callable[[], float] = time.monotonic,
         failures: Sequence[str] = (),
+        failed_runs: int = 0,
     ) -> None:
         self._stored = stored
         self.owned_until_s = owned_until_s
@@ -89,6 +90,8 @@ class SourceContext:
         """A clock that always goes on, time.monotonic() unless the worker lives in a simulation."""
         self.failures = failures
         """What ended the last runs of this task on this worker, the newest at the end."""
+        self.failed_runs = failed_runs
+        """How many there were."""
 
     def offset(self, partition: Position) -> Position | None:
         """How far this partition of the source has been read; None if it never was."""

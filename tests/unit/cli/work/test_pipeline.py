@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli.work import pipeline
+from penstock.cli.work import pipeline, pipeline_check
 from penstock.cli.work.pipeline_view import JsonView, PipelineView
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.running.progress import BatchProgress
@@ -111,7 +111,8 @@ def test_a_python_file_is_run_when_there_is_a_session(
         done.append(spec.name)
         return []
 
-    monkeypatch.setattr(pipeline, "spark_session", spark_session)
+    for module in (pipeline, pipeline_check):
+        monkeypatch.setattr(module, "spark_session", spark_session)
     monkeypatch.setattr("penstock.pipeline.running.run.run_pipeline", run_pipeline)
     monkeypatch.setattr("penstock.pipeline.running.check.problems_of", problems_of)
     result = CliRunner().invoke(pipeline.command, [command, str(file)])
@@ -168,7 +169,7 @@ def test_a_log_is_named_only_where_there_is_something_in_it(capsys: pytest.Captu
 def test_what_is_wrong_with_yaml_is_said_at_once_and_without_spark(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(pipeline, "spark_session", None)
+    monkeypatch.setattr(pipeline_check, "spark_session", None)
     file = tmp_path / "bad.yaml"
     file.write_text(
         "source: {subscribe: a, watermark: at, dead_letter: dead}\nsinks: {}\nsink: {mode: overwrite, topic: dead}\n"
@@ -180,7 +181,7 @@ def test_what_is_wrong_with_yaml_is_said_at_once_and_without_spark(
         "1, column 24: watermark: at must be a column and a delay, such as: at, 1 hour",
         "1, column 39: dead_letter of source is for values that are not of their json, which is missing.",
         "3, column 8: mode: overwrite must be append or update or complete.",
-        "3, column 1: two sinks have the same name (dead, dead).",
+        "3, column 1: two sinks have the same name (dead, dead): say name: in one, or another dead_letter.",
     ]
 
 

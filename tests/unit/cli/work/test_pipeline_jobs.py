@@ -8,8 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.cli.main import main
+from penstock.cli.work import pipeline_jobs
 from penstock.cli.work.connect_client import ConnectClient
+from penstock.pipeline.jobs import connector
+from penstock.pipeline.jobs.code import unpacked
 from penstock.pipeline.jobs.report import JobReport
+from penstock.pipeline.spec.files import load_yaml
 from penstock.work.connect.metrics import Metric
 
 GONE = "worker http://127.0.0.1:8084/ does not answer: Cannot connect to host 127.0.0.1:8084"
@@ -52,17 +56,27 @@ def test_a_worker_that_is_gone_is_told_below_the_table(monkeypatch: pytest.Monke
 
 
 def test_why_a_task_was_begun_again_is_told_below_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = Told(
-        {"sinks": ["out"], "state": "running", "failures": ["PipelineError: no topic a\na trace", "OSError: b"]}
-    )
-    _, below = said(monkeypatch, told, "status", "orders").split("\n\n")
-    assert below == "task 0 was begun again after:\nPipelineError: no topic a\nOSError: b\n"
+    failures = ["PipelineError: no topic a\na line", "OSError: b"]
+    waiting = Told({"sinks": ["out"], "state": "done", "again_in_s": 29.7, "code": "0a1b"})
+    told_of_it = "\n\ntask 0 has brought code along: 0a1b\n\ntask 0 is run again in 30 s\n"
+    assert said(monkeypatch, waiting, "status", "orders").endswith(told_of_it)
+    told = Told({"sinks": ["out"], "state": "running", "restarts": 7, "failures": failures, "ui": "http://a:4040"})
+    _, page, below = said(monkeypatch, told, "status", "orders").split("\n\n")
+    assert page == "task 0: Spark's own page is http://a:4040"
+    assert below == "task 0 was begun again 7 times, last after:\nPipelineError: no topic a\nOSError: b\n"
+    assert said(monkeypatch, told, "logs", "orders").splitlines() == [
+        "0, before: PipelineError: no topic a",
+        "0, before: a line",
+        "0, before: OSError: b",
+        "0: nothing was printed",
+    ]
 
 
 def test_a_sink_that_is_begun_again_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     report = JobReport(("out", "in"))
     report.event({"event": "running"})
-    report.event({"event": "failing", "query": "orders: in", "error": "The disk is full."})
+    for why in ("The disk is away.", "The disk is full."):
+        report.event({"event": "failing", "query": "orders: in", "error": why})
     table, below = said(monkeypatch, Told(report.as_json(1)), "status", "orders").split("\n\n")
     assert [line.split()[2] for line in table.splitlines()[1:]] == ["running", "failing"]
     assert below == "sink in is begun again after: The disk is full.\n"
@@ -71,8 +85,22 @@ def test_a_sink_that_is_begun_again_is_told(monkeypatch: pytest.MonkeyPatch) -> 
         report.event({"event": "batch", "query": "orders: in", "input_rows": 4, "broken": {"id > 0": rows, "b": 0}})
     told = said(monkeypatch, Told(report.as_json(1)), "status", "orders")
     assert "failing" not in told
-    assert told.endswith("\n\nsink in: 5 rows broke the rule id > 0\n")
+    assert told.endswith(
+        "\n\nsink in: 5 rows broke the rule id > 0\nsink in was begun again 2 times, last after: The disk is full.\n"
+    )
+    assert Metric("pipeline_restarts_total", 2, {"query": "orders: in"}) in report.metrics()
     assert Metric("pipeline_broken_rows_total", 5, {"query": "orders: in", "rule": "id > 0"}) in report.metrics()
+
+
+def test_watermark_and_state_are_told_below_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = JobReport(("out",))
+    state = {"rows": 3, "memory_bytes": 2048, "disk_bytes": 512, "late_rows": 2}
+    for watermark_ms in (1_000, 61_000):
+        report.event({"event": "batch", "query": "orders: out", "watermark_ms": watermark_ms, "state": state})
+    assert said(monkeypatch, Told(report.as_json(1)), "status", "orders").split("\n\n")[1].splitlines() == [
+        "sink out: its watermark is 1970-01-01T00:01:01+00:00, 4 rows came later",
+        "sink out: its state has 3 rows, 512 B on disk, 2.0 KiB in memory",
+    ]
 
 
 def test_logs_are_never_silent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +144,67 @@ def test_submit_says_how_many_processes_and_how_often_they_begin_again(
     bodies: list[Any] = []
     monkeypatch.setattr(ConnectClient, "ask", lambda self, *path, body: bodies.append(body))
     file = tmp_path / "job.yaml"
-    file.write_text("source: {subscribe: a}\nsink: [{topic: one}, {topic: two}]\n")
-    result = CliRunner().invoke(main, ["pipeline", "submit", str(file), "--checkpoint-root", "/c", *words])
+    file.write_text("source: {subscribe: a}\nsink: [{topic: '${first}'}, {topic: two}]\n")
+    values = ("--set", "first=one", "--checkpoint-root", "/c")
+    result = CliRunner().invoke(main, ["pipeline", "submit", str(file), *values, *words])
     assert result.output == f"pipeline job: submitted, {tasks} tasks\n"
+    assert bodies[0]["config"]["set.first"] == "one"
     assert {key: value for key, value in bodies[0]["config"].items() if key.startswith("task")} == config
+
+
+def test_what_cannot_go_on_replaces_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[Any] = []
+    problems = ["sql: there is no column b", "The state has 8 partitions."]
+
+    def problems_in(file: Path, settings: dict[str, str], values: dict[str, str], deployed: Any) -> list[str]:
+        spec = deployed(load_yaml(file.read_text(), "job", values=values))
+        assert (spec.checkpoint, settings) == ("/c/job", {"spark.a": "b"})
+        assert spec.sinks[0].options == {"topic": "one", "bootstrap.servers": "a:1"}
+        return problems
+
+    monkeypatch.setattr(ConnectClient, "ask", lambda self, verb, *path, **_: asked.append(verb))
+    monkeypatch.setattr(pipeline_jobs, "problems_in", problems_in)
+    file = tmp_path / "job.yaml"
+    file.write_text("source: {subscribe: a}\nsink: {topic: '${first}'}\n")
+    options = ("--checkpoint-root", "/c/", "--bootstrap-server", "a:1", "--conf", "spark.a=b", "--set", "first=one")
+    words = ["pipeline", "submit", "--replace", str(file), *options]
+    refused = CliRunner().invoke(main, words)
+    assert (refused.exit_code, asked) == (1, [])
+    assert [line.strip() for line in refused.output.splitlines()] == [
+        *("Error: sql: there is no column b", "The state has 8 partitions."),
+        "job goes on as it was. With --unchecked it is replaced all the same.",
+    ]
+    assert CliRunner().invoke(main, [*words, "--unchecked"]).exit_code == 0
+    problems.clear()
+    assert CliRunner().invoke(main, words).exit_code == 0
+    assert asked == ["PUT", "PUT"]
+
+
+def test_modules_and_packages_go_along(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bodies: list[Any] = []
+    monkeypatch.setattr(ConnectClient, "ask", lambda self, *path, body: bodies.append(body["config"]))
+    monkeypatch.setattr(connector, "cache_directory", lambda: tmp_path / "cache")
+    for name, text in {
+        "job.py": "SOURCE = {'subscribe': 'a'}\nSINK = {'topic': 'out'}\nSQL = 'SELECT 1'\n",
+        "job.yaml": "source: {subscribe: a}\nsink: {topic: out}\n",
+        "names.py": "",
+        "packages.txt": "foo==1\n",
+        "loose.txt": "foo\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+
+    def submit(file: str, packages: str) -> str:
+        options = ("--module", str(tmp_path / "names.py"), "--requirements", str(tmp_path / packages))
+        words = ["pipeline", "submit", str(tmp_path / file), *options, "--checkpoint-root", "/c"]
+        return CliRunner().invoke(main, words).output
+
+    assert submit("job.py", "packages.txt") == "pipeline job: submitted, 1 tasks\n"
+    assert submit("job.yaml", "packages.txt") == "pipeline job: submitted, 1 tasks\n"
+    python, yaml = bodies
+    assert python["pipeline.file"] == "job.py"
+    for config, names in ((python, ["job.py", "names.py"]), (yaml, ["names.py"])):
+        folder = unpacked(config["pipeline.code"], tmp_path / "code")
+        assert sorted(file.name for file in folder.rglob("*.py")) == names
+        assert config["pipeline.requirements"] == "foo==1\n"
+    assert "foo is not NAME==VERSION" in submit("job.yaml", "loose.txt")
+    assert len(bodies) == 2

@@ -47,11 +47,19 @@ def test_the_command_runs_its_sinks_only(tmp_path: Path) -> None:
     assert child_command({**from_file, SINKS: '["out"]'})[4:6] == ["run", str(file)]
 
 
+def test_values_of_names_go_on_to_the_process() -> None:
+    named = YAML.replace("{topic: two}", "{topic: 'two_${region}'}")
+    config = {**CONFIG, "pipeline": named, "set.region": "eu"}
+    assert sinks_of(config) == ["one", "two_eu", "three"]
+    assert child_command({**config, SINKS: "[]"})[-2:] == ["--set", "region=eu"]
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
         ({"pipeline.file": "/x.yaml"}, "either pipeline or pipeline.file"),
         ({"pipeline": "source: {subscribe: a}\nsinks: {}\nsink: {topic: a}"}, "Did you mean sink"),
+        ({"pipeline": YAML.replace("one", "'${a}'")}, "say --set a="),
         ({"checkpoint.root": "here"}, "--checkpoint-root.* is here"),
         ({"checkpoint.root": ""}, "--checkpoint-root.* is not set"),
         (
@@ -93,7 +101,7 @@ def test_a_declarative_pipeline_is_one_task_that_spark_runs(tmp_path: Path) -> N
 
 def test_a_report_adds_up_what_it_is_told() -> None:
     report = JobReport(("one",))
-    report.event({"event": "running"})
+    report.event({"event": "running", "ui": "http://127.0.0.1:4040"})
     for number in range(3):
         report.event({"event": "batch", "query": "job: one", "batch_id": number, "input_rows": 10, "output_rows": None})
     report.line("a line")
@@ -101,13 +109,16 @@ def test_a_report_adds_up_what_it_is_told() -> None:
         "state": "running",
         "error": "",
         "pid": 0,
+        "ui": "http://127.0.0.1:4040",
         "sinks": ["one"],
+        "restarts": 0,
         "failures": [],
         "queries": {
             "job: one": {
                 "batches": 3,
                 "input_rows": 30,
                 "output_rows": None,
+                "restarts": 0,
                 "last": {"batch_id": 2, "input_rows": 10, "output_rows": None},
             }
         },
@@ -115,21 +126,23 @@ def test_a_report_adds_up_what_it_is_told() -> None:
     }
     report.event({"event": "ended", "was_stopped": True})
     assert report.state == "running"
-    assert report.failed(0) == "the pipeline's process was stopped by somebody else"
+    assert report.failed(0) == "the pipeline's process was stopped by somebody else\na line"
     assert report.state == "failed"
     report.event({"event": "failed", "error": "There is no topic."})
-    assert report.failed(1) == "There is no topic."
+    assert report.failed(1) == "There is no topic.\na line", "what it printed outlives it"
     killed = JobReport(("one",))
     killed.line("a line")
-    assert killed.failed(None) == "the pipeline's process was killed\na line"
+    assert killed.failed(None) == "the pipeline's process was killed; it last said: a line\na line"
     assert PipelineTask().report() == {}
 
 
 def test_its_figures_are_those_of_the_last_batch_and_of_all() -> None:
-    report = JobReport(("one",))
+    report = JobReport(("one",), restarts=3)
     said = {"event": "batch", "query": "job: one", "input_rows": 10, "output_rows": None, "duration_ms": 500}
     for lag in (7, 3):
-        report.event({**said, "rows_per_second": 20.0, "lags": {"a-0": lag, "a-1": 0}})
+        state = {"rows": 5, "memory_bytes": 60, "disk_bytes": 70, "late_rows": 2}
+        more = {"read": {"a": 12}, "phases_ms": {"addBatch": 300}, "watermark_ms": 1500, "state": state}
+        report.event({**said, **more, "rows_per_second": 20.0, "lags": {"a-0": lag, "a-1": 0}})
     assert page(report.metrics()).splitlines() == [
         "# TYPE penstock_pipeline_batches_total counter",
         'penstock_pipeline_batches_total{query="job: one"} 2',
@@ -138,14 +151,32 @@ def test_its_figures_are_those_of_the_last_batch_and_of_all() -> None:
         "# TYPE penstock_pipeline_input_rows_total counter",
         'penstock_pipeline_input_rows_total{query="job: one"} 20',
         "# TYPE penstock_pipeline_lag_records gauge",
-        'penstock_pipeline_lag_records{query="job: one",partition="a-0"} 3',
-        'penstock_pipeline_lag_records{query="job: one",partition="a-1"} 0',
+        'penstock_pipeline_lag_records{query="job: one",partition="a-0",topic="a"} 3',
+        'penstock_pipeline_lag_records{query="job: one",partition="a-1",topic="a"} 0',
+        "# TYPE penstock_pipeline_last_batch_phase_seconds gauge",
+        'penstock_pipeline_last_batch_phase_seconds{query="job: one",phase="addBatch"} 0.3',
         "# TYPE penstock_pipeline_last_batch_seconds gauge",
         'penstock_pipeline_last_batch_seconds{query="job: one"} 0.5',
+        "# TYPE penstock_pipeline_late_rows_total counter",
+        'penstock_pipeline_late_rows_total{query="job: one"} 4',
+        "# TYPE penstock_pipeline_process_restarts_total counter",
+        "penstock_pipeline_process_restarts_total 3",
+        "# TYPE penstock_pipeline_read_offsets_total counter",
+        'penstock_pipeline_read_offsets_total{query="job: one",topic="a"} 24',
+        "# TYPE penstock_pipeline_restarts_total counter",
+        'penstock_pipeline_restarts_total{query="job: one"} 0',
         "# TYPE penstock_pipeline_rows_per_second gauge",
         'penstock_pipeline_rows_per_second{query="job: one"} 20.0',
         "# TYPE penstock_pipeline_running gauge",
         "penstock_pipeline_running 0",
+        "# TYPE penstock_pipeline_state_disk_bytes gauge",
+        'penstock_pipeline_state_disk_bytes{query="job: one"} 70',
+        "# TYPE penstock_pipeline_state_memory_bytes gauge",
+        'penstock_pipeline_state_memory_bytes{query="job: one"} 60',
+        "# TYPE penstock_pipeline_state_rows gauge",
+        'penstock_pipeline_state_rows{query="job: one"} 5',
+        "# TYPE penstock_pipeline_watermark_seconds gauge",
+        'penstock_pipeline_watermark_seconds{query="job: one"} 1.5',
     ]
     report.event({"event": "running"})
     assert "penstock_pipeline_running 1\n" in page(report.metrics())

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.spec.files import load_spec, load_yaml
+from penstock.pipeline.spec.files import declared_in, load_spec, load_yaml, session_spec
 
 GOOD = """\
 source:
@@ -34,6 +34,17 @@ def said(text: str) -> list[str]:
     [
         ("earliest", "earlist", "4, column 3", "Option startingOffsets=earlist: it must be earliest or latest or "),
         ("earliest", "earlist", "4, column 3", "Did you mean earliest?"),
+        ("  mode: append", "  name: a/b", "8, column 3", "name: a/b cannot be that of a sink: letters, digits,"),
+        (
+            "  mode: append",
+            "  asyncProgressTrackingEnabled: true",
+            "8, column 3",
+            "is not for parquet: Spark has it",
+        ),
+        ("  mode: append", "  asyncProgresTracking: true", "8, column 3", "Did you mean asyncProgressTrackingEnabled?"),
+        ("5 seconds", "realtime", "9, column 1", "Did you mean real-time?"),
+        ("5 seconds", "real-time", "9, column 1", "source source needs format: kafka, and is penstock."),
+        ("5 seconds", "real-time 1 minute", "5, column 1", "needs mode: update in each sink."),
         ("append", "apend", "8, column 3", "mode: apend must be append or update or complete. Did you mean append?"),
         ("parquet", "parkett", "6, column 3", "format: parkett is not known. Did you mean parquet?"),
         ("  path: /out\n", "", "5, column 1", "format: parquet needs a path."),
@@ -65,6 +76,19 @@ def test_a_mistake_is_told_at_its_place(right: str, wrong: str, place: str, prob
     load_yaml(GOOD, "job", "job.yaml")
     lines = said(GOOD.replace(right, wrong, 1))
     assert any(line.startswith(f"job.yaml, line {place}: ") and problem in line for line in lines), lines
+
+
+def test_progress_beside_the_batches_is_for_topics_that_go_on() -> None:
+    text = "source: {format: rate}\nsink: {topic: b, asyncProgressTrackingEnabled: true}\ntrigger: "
+    (sink,) = load_yaml(text + "1 second", "job").sinks
+    assert sink.is_async
+    assert "asyncProgressTrackingEnabled" not in sink.options, "which the format refuses"
+    (line,) = said(text + "once")
+    assert line.endswith("asyncProgressTrackingEnabled is for batches that go on, not for trigger: once.")
+    (line,) = said(text.replace("format: rate", "subscribe: a") + "1 second")
+    assert "is not for sources of format penstock (Spark commits a source in Python when it has stopped it" in line
+    kafka = "source: {format: kafka, subscribe: a}\nsink: {format: kafka, topic: b, mode: update}\ntrigger: real-time"
+    assert load_yaml(kafka, "job").trigger == "real-time"
 
 
 STEPS = """\
@@ -104,6 +128,46 @@ def test_a_mistake_in_steps_is_told_at_its_place(right: str, wrong: str, place: 
     assert any(line.startswith(f"job.yaml, line {place}: ") and problem in line for line in lines), lines
 
 
+VALUES = """\
+set: {region: eu, since:}
+source: {subscribe: "clicks_${region}", startingOffsets: "${since}"}
+sql: SELECT '${env:HOME}' AS home, '${spark.x}' AS x FROM source
+sink: {format: parquet, path: "/out/${region}"}
+spark: {spark.sql.ansi.enabled: "${ansi}"}
+"""
+
+
+def test_names_in_a_file_stand_for_values_that_are_given() -> None:
+    spec = load_yaml(VALUES, "job", values={"since": "latest", "ansi": "true", "region": "us"})
+    assert spec.sources["source"].options == {"subscribe": "clicks_us", "startingOffsets": "latest"}
+    assert spec.sinks[0].options["path"] == "/out/us"
+    assert spec.spark == {"spark.sql.ansi.enabled": "true"}
+    assert str(spec.transform).startswith("SELECT '${env:HOME}' AS home, '${spark.x}'"), "Spark's own variables"
+    assert load_yaml(VALUES, "job", values={"since": "latest", "ansi": "1"}).sinks[0].options["path"] == "/out/eu"
+
+
+def test_a_name_without_a_value_is_told_at_its_place() -> None:
+    with pytest.raises(PipelineError) as failure:
+        load_yaml(VALUES, "job", "job.yaml", {"since": "earliest", "regio": "us"})
+    assert str(failure.value).splitlines() == [
+        "job.yaml, line 5, column 9: ${ansi} has no value: say --set ansi=…, or one in the part set.",
+        "job.yaml, line 1, column 1: --set regio: the file has no ${regio}. Did you mean region?",
+    ]
+    assert said("set: [a]\n" + GOOD) == ["job.yaml, line 1, column 1: set must be a table of names with their values."]
+
+
+def test_names_in_a_python_file_are_known_before_it_runs(tmp_path: Path) -> None:
+    file = tmp_path / "job.py"
+    file.write_text(
+        "NAME = 'clicks_${region}'\nSET = {'region': 'eu'}\nSOURCE = {'subscribe': 'a'}\n"
+        "SINK = {'topic': 'b_${region}'}\nSQL = 'SELECT value FROM source'\n"
+    )
+    values = {"region": "us"}
+    assert session_spec(file).name == load_spec(file).name == "clicks_eu"
+    assert session_spec(file, values).name == load_spec(file, values).name == "clicks_us"
+    assert declared_in(file, values).sinks[0].name == load_spec(file, values).sinks[0].name == "b_us"
+
+
 RULES = """\
 source: {subscribe: clicks}
 sink:
@@ -135,7 +199,12 @@ sink:
         ("on_fail: dead_letter", "on_fail: drop", "4, column 3", "one of both is missing."),
         ("  expect:", "  expct:", "5, column 3", "Did you mean expect?"),
         ("  topic: a\n", "  topic: a\n  wher: id = 1\n", "4, column 3", "wher is not known. Did you mean where?"),
-        ("dead_letter: b", "dead_letter: a", "2, column 1", "two sinks have the same name (a, a)."),
+        (
+            "dead_letter: b",
+            "dead_letter: a",
+            "2, column 1",
+            "two sinks have the same name (a, a): say name: in one, or another dead_letter.",
+        ),
     ],
 )
 def test_a_mistake_in_rules_is_told_at_its_place(right: str, wrong: str, place: str, problem: str) -> None:

@@ -74,6 +74,14 @@ def test_each_sink_has_a_checkpoint_of_its_own(tmp_path: Path) -> None:
     ]
 
 
+def test_two_sinks_go_into_one_topic_by_their_names(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("source: {subscribe: a}\nsink: [{topic: out, key: b}, {topic: out, name: again, mode: update}]")
+    spec = load_spec(path)
+    assert [(sink.name, sink.options["topic"]) for sink in spec.sinks] == [("out", "out"), ("again", "out")]
+    assert [spec.checkpoint_of(sink).rpartition("/")[2] for sink in spec.sinks] == ["out", "again"]
+
+
 def test_python_declares_parts_and_a_function(tmp_path: Path) -> None:
     spec = load_spec(written(tmp_path, "job.py", PYTHON))
     assert callable(spec.transform)

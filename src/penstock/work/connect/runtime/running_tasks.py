@@ -173,8 +173,8 @@ class RunningSource(RunningTask):
         self._new_topics = NewTopics(groups, setting.admin)
 
     async def run(self) -> None:
-        now_s, failures = asyncio.get_running_loop().time, self._attempt.failures
-        context = SourceContext(self._host.offset, self._host.owned_until_s, now_s, failures)
+        host, now_s, before = self._host, asyncio.get_running_loop().time, self._attempt
+        context = SourceContext(host.offset, host.owned_until_s, now_s, before.failures, before.failed_runs)
         await self._host.offsets_known()
         async with self._new_producer() as producer:
             await self._call(self._task.start, self.setting.config, context)

@@ -57,7 +57,7 @@ KEPT_FAILURES: Final = 5
 
 class Attempt(Value):
     """Given to each run: it ends when `stopping` is set, and reports when it has `begun`. `written` is the
-    configuration with its references, `failures` are the last ones before, the newest at the end.
+    configuration with its references, `failures` are the last ones before, the newest at the end, of `failed_runs`.
     """
 
     calls: Calls
@@ -65,6 +65,7 @@ class Attempt(Value):
     begun: Callable[[], None]
     written: Mapping[str, str]
     failures: tuple[str, ...] = ()
+    failed_runs: int = 0
 
 
 class Runnable(Protocol):
@@ -93,6 +94,7 @@ class Supervisor(ABC, Generic[Running]):
         self.patience_s = patience_s
         self._restarts = 0
         self._failures: deque[str] = deque(maxlen=KEPT_FAILURES)
+        self._failed_runs = 0
         self._wanted: Goal | None = None
         self._is: Goal | None = None
         self._is_over = False
@@ -200,6 +202,7 @@ class Supervisor(ABC, Generic[Running]):
                 is_over = failures > _most_restarts(config)
                 how = "it is not started again" if is_over else f"it is started again in {pause_s:g} s"
                 self._failures.append(f"{type(error).__name__}: {error}")
+                self._failed_runs += 1
                 trace = "".join(traceback.format_exception(error))
                 self._say(stopping, RunState.FAILED, f"{type(error).__name__}: {error}; {how}\n{trace}")
                 if is_over:
@@ -209,7 +212,8 @@ class Supervisor(ABC, Generic[Running]):
 
     async def _run(self, config: Mapping[str, str], stopping: asyncio.Event) -> None:
         calls = Calls(self._name, partial(self._say_what_lasts, stopping))
-        attempt = Attempt(calls, stopping, lambda: self._say_it_runs(stopping), config, tuple(self._failures))
+        begun, failures = (lambda: self._say_it_runs(stopping)), tuple(self._failures)
+        attempt = Attempt(calls, stopping, begun, config, failures, self._failed_runs)
         again: asyncio.TimerHandle | None = None
         try:
             resolved: Resolved = await calls.call(self.look_up, config)

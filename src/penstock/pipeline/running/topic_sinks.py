@@ -1,0 +1,31 @@
+"""Rows that a pipeline writes to a topic.
+
+The tasks that make them write them, and tell Spark's sink `noop` of each. Spark asks a sink in Python in two more
+processes for each batch, to plan it and to commit it, and lets it have no output mode but append.
+"""
+
+from pyspark.sql import DataFrame
+
+from penstock.pipeline.datasource.writer import WRITTEN, check_topic, writing
+from penstock.pipeline.datasource.written_columns import check_written_columns
+from penstock.pipeline.errors import plain_errors
+from penstock.pipeline.options.sink import SinkOptions, sink_options
+from penstock.pipeline.options.table import read_options
+from penstock.pipeline.spec.pipeline import SinkSpec
+
+
+def written_rows(frame: DataFrame, sink: SinkSpec) -> DataFrame:
+    """A row without content for each that is stored; PipelineError for columns that no record has."""
+    options = _options(sink)
+    check_written_columns(frame.schema, options.topic)
+    return frame.mapInArrow(writing(options), f"{WRITTEN} BOOLEAN")
+
+
+def check_target(sink: SinkSpec) -> None:
+    """The topic exists, or the cluster creates it now; PipelineError."""
+    with plain_errors():
+        check_topic(_options(sink))
+
+
+def _options(sink: SinkSpec) -> SinkOptions:
+    return sink_options(read_options(sink.options))
