@@ -1,4 +1,4 @@
-"""ForwardToCoordinator 0, an API of our own: the coordinator of a group before sends on what it was asked.
+"""ForwardToCoordinator 0, an API of our own: the coordinator before sends on what it was asked.
 
 Waits until this node has taken over, for `offsets.commit.timeout.ms` at most; then the request is answered as if the
 client had sent it here.
@@ -17,9 +17,13 @@ from penstock.protocol.schema import Message
 
 FORWARDED: Final = frozenset(
     {
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
         ApiKey.DELETE_GROUPS,
         ApiKey.DESCRIBE_GROUPS,
+        ApiKey.END_TXN,
         ApiKey.HEARTBEAT,
+        ApiKey.INIT_PRODUCER_ID,
         ApiKey.JOIN_GROUP,
         ApiKey.LEAVE_GROUP,
         ApiKey.OFFSET_COMMIT,
@@ -34,7 +38,8 @@ FORWARDED: Final = frozenset(
 async def forward_to_coordinator(
     broker: Broker, context: RequestContext, request: ForwardToCoordinatorRequest
 ) -> ForwardToCoordinatorResponse:
-    serves = await broker.groups.taken_over(request.partition, request.leader_epoch)
+    host = broker.coordinators.for_keys(request.key_type)
+    serves = host is not None and await host.taken_over(request.partition, request.leader_epoch)
     if request.envelope is None:
         code = ErrorCode.NONE if serves else ErrorCode.NOT_COORDINATOR
         return ForwardToCoordinatorResponse(error_code=code)
