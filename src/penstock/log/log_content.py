@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from penstock.log.aborted_transactions import AbortedTransaction, AbortedTransactions
 from penstock.log.config import LogConfig
 from penstock.log.leader_epochs import LeaderEpochs
-from penstock.log.producer_snapshots import ProducerSnapshots, note_control_batch, replay
+from penstock.log.producer_snapshots import ProducerSnapshots, note_control_batch, replay, transaction_ends
 from penstock.log.producer_state import NO_PRODUCER_ID, Producers
 from penstock.log.removals import Removals
 from penstock.log.rolling import Room, must_roll
@@ -96,6 +96,16 @@ class LogContent:
         return not self.producers.is_open(producer_id, offset) and not self.aborted.covers(producer_id, offset)
 
     # appending
+
+    def check_coordinated(self, batch: memoryview, header: BatchHeader) -> None:
+        """A batch of a coordinator that has a producer: records of a transaction, or the marker that ends it. Raises
+        UnverifiedError and KafkaError as `Producers.check` and `Producers.check_marker`.
+        """
+        if header.is_control:
+            for _, coordinator_epoch in transaction_ends(batch):
+                self.producers.check_marker(header, coordinator_epoch)
+        else:
+            self.producers.check_coordinated(header)
 
     def append(
         self,
