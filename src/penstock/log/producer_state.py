@@ -68,9 +68,9 @@ class Verification:
 
     __slots__ = ("epoch", "expects_zero", "is_verified", "lowest_sequence", "waiting")
 
-    def __init__(self, header: BatchHeader, *, expects_zero: bool) -> None:
-        self.epoch = header.producer_epoch
-        self.lowest_sequence = header.base_sequence
+    def __init__(self, epoch: int, sequence: int, *, expects_zero: bool) -> None:
+        self.epoch = epoch
+        self.lowest_sequence = sequence
         self.expects_zero = expects_zero
         """Whether a producer that is not known begins with sequence 0: its epoch has risen with the transaction."""
         self.is_verified = False
@@ -98,6 +98,9 @@ class Producer:
         self.coordinator_epoch = -1
         self.timestamp_ms = -1
         self.transaction_first_offset = NO_OFFSET
+
+    def is_in_transaction(self, epoch: int) -> bool:
+        return self.transaction_first_offset != NO_OFFSET and self.epoch == epoch
 
     @property
     def last_sequence(self) -> int:
@@ -144,6 +147,12 @@ class Producers:
         self._open_transactions: dict[int, int] = {}
         self._ended: deque[tuple[int, int]] = deque()
         """The offsets of markers that may not be committed yet, with the first offsets of what they ended."""
+
+    def without_any(self) -> "Producers":
+        """Others, none yet, about which the same questions to coordinators are open."""
+        others = Producers()
+        others._verifications = self._verifications
+        return others
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -199,7 +208,7 @@ class Producers:
 
     def _check_transaction(self, producer: Producer | None, header: BatchHeader) -> None:
         epoch = header.producer_epoch
-        if producer is not None and producer.transaction_first_offset != NO_OFFSET and producer.epoch == epoch:
+        if producer is not None and producer.is_in_transaction(epoch):
             return
         asked = self._verifications.get(header.producer_id)
         if asked is None or not asked.is_verified or asked.epoch != epoch:
@@ -212,12 +221,12 @@ class Producers:
                 f" {header.base_sequence}",
             )
 
-    def verify(self, header: BatchHeader, *, expects_zero: bool) -> Verification:
+    def verify(self, producer_id: int, epoch: int, sequence: int, *, expects_zero: bool) -> Verification:
         """The coordinator is asked, about a batch for which `check` raised UnverifiedError; `verified` follows."""
-        asked = self._verifications.get(header.producer_id)
-        if asked is None or asked.epoch != header.producer_epoch:
-            asked = self._verifications[header.producer_id] = Verification(header, expects_zero=expects_zero)
-        asked.lowest_sequence = min(asked.lowest_sequence, header.base_sequence)
+        asked = self._verifications.get(producer_id)
+        if asked is None or asked.epoch != epoch:
+            asked = self._verifications[producer_id] = Verification(epoch, sequence, expects_zero=expects_zero)
+        asked.lowest_sequence = min(asked.lowest_sequence, sequence)
         asked.waiting += 1
         return asked
 
@@ -308,10 +317,12 @@ class Producers:
             copy = self._begin(producer_id, known.epoch)
             copy.batches = list(known.batches)
             copy.timestamp_ms, copy.coordinator_epoch = known.timestamp_ms, known.coordinator_epoch
+            copy.transaction_first_offset = known.transaction_first_offset
 
     def forget(self, producer_id: int) -> None:
-        """The producer has no open transaction."""
+        """Its transaction, too, if one is open."""
         self._producers.pop(producer_id, None)
+        self._open_transactions.pop(producer_id, None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Open transactions keep a producer. Returns the number of those that expired."""

@@ -42,7 +42,7 @@ def test_a_transaction_begins_only_where_its_coordinator_was_asked(tmp_path: Pat
 def test_what_was_asked_before_a_marker_says_nothing_about_the_next_transaction(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     late = written(8, 0)
-    asked = log.producers.verify(read_header(late), expects_zero=False)
+    asked = log.producers.verify(8, 0, 0, expects_zero=False)
     mark(log, ended(8, ABORT))
     log.producers.verified(8, asked, is_good=True)
     with pytest.raises(UnverifiedError):
@@ -54,7 +54,7 @@ def test_what_was_asked_before_a_marker_says_nothing_about_the_next_transaction(
 def test_requests_share_what_is_asked_and_the_last_one_takes_it_away(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     producers = log.producers
-    first, second = (producers.verify(read_header(written(8, sequence)), expects_zero=False) for sequence in (0, 1))
+    first, second = (producers.verify(8, 0, sequence, expects_zero=False) for sequence in (0, 1))
     assert first is second
     producers.no_longer_verified(8, first)
     producers.verified(8, second, is_good=True)
@@ -68,7 +68,7 @@ def test_requests_share_what_is_asked_and_the_last_one_takes_it_away(tmp_path: P
 
 def test_a_refusal_verifies_nothing(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    asked = log.producers.verify(read_header(written(8, 0)), expects_zero=False)
+    asked = log.producers.verify(8, 0, 0, expects_zero=False)
     log.producers.verified(8, asked, is_good=False)
     with pytest.raises(UnverifiedError):
         append(log, written(8, 0))
@@ -78,7 +78,7 @@ def test_where_epochs_rise_an_unknown_producer_begins_with_zero(tmp_path: Path) 
     log = open_log(tmp_path)
     for expects_zero, code in ((True, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (False, None)):
         data = written(8, 5)
-        asked = log.producers.verify(read_header(data), expects_zero=expects_zero)
+        asked = log.producers.verify(8, 0, 5, expects_zero=expects_zero)
         log.producers.verified(8, asked, is_good=True)
         if code is None:
             assert append(log, data) == 0

@@ -31,7 +31,8 @@ def ended(producer_id: int, how: ControlType, *, epoch: int = 0, coordinator_epo
 def verified(log: PartitionLog, batch: memoryview) -> None:
     """The coordinator has said that the batch belongs to its transaction."""
     header, producers = read_header(batch), log.producers
-    producers.verified(header.producer_id, producers.verify(header, expects_zero=False), is_good=True)
+    asked = producers.verify(header.producer_id, header.producer_epoch, header.base_sequence, expects_zero=False)
+    producers.verified(header.producer_id, asked, is_good=True)
 
 
 def append_all(log: PartitionLog, *batches: memoryview) -> None:

@@ -118,6 +118,7 @@ class BrokerSettings:
 
     # transactions
     transaction_max_timeout_ms: int
+    transaction_partition_verification_enable: bool
     transaction_state_log_min_isr: int
     transaction_state_log_num_partitions: int
     transaction_state_log_replication_factor: int

@@ -89,7 +89,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "transactional.id.expiration.ms",
         "transaction.abort.",
         "transaction.remove.",
-        "transaction.partition.verification.enable",
         "transaction.two.phase.commit.enable",
     ),
 }
