@@ -79,7 +79,26 @@ class Calculation(Value):
     function: Callable[[], object]
 
 
-Job = ToLeader | ToController | Calculation
+class Markers(Value):
+    """The end of a transaction, to be written to the log of each of these partitions, given by topic and index.
+
+    Brings an error for each: NONE where it is committed there, UNKNOWN_TOPIC_OR_PARTITION where there is no such
+    partition any more.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    commits: bool
+    transaction_version: int
+    partitions: tuple[tuple[str, int], ...]
+
+
+class NewProducerId(Value):
+    """Brings an id that no producer had."""
+
+
+Job = ToLeader | ToController | Calculation | Markers | NewProducerId
 
 
 class Errand(Value):

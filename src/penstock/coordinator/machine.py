@@ -264,6 +264,10 @@ class PartitionMachine(ABC, Generic[RecordT]):
     def unload(self, now_ms: int) -> list[Effect]:
         """Another node leads the partition: answer all waiting requests NOT_COORDINATOR. The machine has ended."""
 
+    def seal(self, now_ms: int) -> list[Effect]:
+        """Another node is to go on: write what no record says yet. No other write is under way."""
+        return []
+
     @abstractmethod
     def describe(self) -> str:
         """A few words: `3 groups`."""

@@ -1,5 +1,4 @@
-"""The APIs that only the active controller answers, and that a listener merely passes to it: a row for each. Beside
-them those whose code few nodes need: it is loaded with the first request.
+"""The APIs that only the active controller answers, and that a listener merely passes to it: a row for each.
 
 Brokers hand on what clients ask, controllers let their controller decide. An API for which a listener does more than
 that has a file of its own there.
@@ -24,13 +23,10 @@ from penstock.node.serving.access import (
     DESCRIBE_CLUSTER,
     DESCRIBE_TOPIC,
     DESCRIBE_TOPIC_CONFIGS,
-    READ_GROUP,
-    READ_TOPIC,
-    WRITE_TRANSACTION,
     Right,
 )
 from penstock.node.serving.handler import Handler, RequestContext
-from penstock.node.serving.rules import BETWEEN_NODES, Asking, Each, Rule, Told, Whole, the_group, topic_of
+from penstock.node.serving.rules import BETWEEN_NODES, Asking, Each, Rule, Told, Whole, topic_of
 from penstock.node.serving.slices import Steps
 from penstock.protocol.acls import CLUSTER_NAME, Operation, Resource
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -125,12 +121,6 @@ CONFIGS: Final = (on_configs(Operation.ALTER_CONFIGS, "responses", loggers=None)
 CONFIGS_AND_LOGGERS: Final = (on_configs(Operation.ALTER_CONFIGS, "responses", loggers=CLUSTER_ACTION),)
 ALTER: Final = (Whole(ALTER_CLUSTER),)
 DESCRIBE: Final = (Whole(DESCRIBE_CLUSTER),)
-MARKERS: Final = (Whole(ALTER_CLUSTER, or_else=CLUSTER_ACTION),)
-OFFSETS: Final = (
-    Whole(WRITE_TRANSACTION, lambda request: (request.transactional_id,)),
-    Whole(READ_GROUP, the_group),
-    Each(READ_TOPIC, ("topics",), "topics", topic_of),
-)
 BOTH: Final = BROKERS | CONTROLLERS
 
 # fmt: off
@@ -182,12 +172,6 @@ ROWS: Final = (
         "access rules are made; one that is there already stays as it is"),
     Row(ApiKey.DELETE_ACLS, (1, 3), ALTER, BOTH,
         "the access rules that filters match are removed, and told"),
-    Row(ApiKey.WRITE_TXN_MARKERS, (1, 2), MARKERS, BROKERS,
-        "a coordinator of transactions ends one in the partitions that it wrote to",
-        "penstock.node.api.transactions.write_txn_markers:write_txn_markers"),
-    Row(ApiKey.TXN_OFFSET_COMMIT, (0, 6), OFFSETS, BROKERS,
-        "offsets of a group that count when a transaction is committed (KIP-98, KIP-447)",
-        "penstock.node.api.transactions.txn_offset_commit:txn_offset_commit"),
     Row(OwnApiKey.BALANCE_LEADERS, (0, 0), ALTER, BOTH,
         "leadership goes to preferred replicas, one partition at a time; an API of our own"),
     Row(OwnApiKey.HAND_OVER_LEADER, (0, 0), BETWEEN_NODES, CONTROLLERS,

@@ -1,11 +1,12 @@
-"""What APIs of groups have in common: a group may just be on its way to another coordinator (`Departure`)."""
+"""What APIs of coordinators have in common: what they ask for may just be on its way to another one (`Departure`)."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+from penstock.node.coordinators.host import CoordinatorHost
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.errors import ErrorCode
@@ -18,10 +19,26 @@ def group_of(request: Any) -> Sequence[str]:
     return (request.group_id,)
 
 
+def answered(broker: Broker, found: Any) -> Any:
+    """What a handler returns, or something to await, where that is work in slices, too."""
+    return broker.slices.answer(found) if isinstance(found, Generator) else found
+
+
+def groups(broker: Broker) -> CoordinatorHost[Any]:
+    return broker.groups
+
+
+def transactions(broker: Broker) -> CoordinatorHost[Any]:
+    return broker.transactions
+
+
 def coordinated(
-    groups_of: Callable[[Any], Sequence[str]] = group_of, *, parks: bool = False
+    keys_of: Callable[[Any], Sequence[str]] = group_of,
+    *,
+    at: Callable[[Broker], CoordinatorHost[Any]] = groups,
+    parks: bool = False,
 ) -> Callable[[FunctionT], FunctionT]:
-    """Declare that a handler asks the coordinator of these groups; `parks`: an answer may wait for other members."""
+    """Declare that a handler asks the coordinator of these keys; `parks`: an answer may wait for other members."""
 
     def decorate(function: FunctionT) -> FunctionT:
         def ask(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -30,10 +47,11 @@ def coordinated(
 
         @wraps(function)
         def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-            if broker.groups.departures:
-                departure = broker.groups.departure_of(groups_of(request))
+            host = at(broker)
+            if host.departures:
+                departure = host.departure_of(keys_of(request))
                 if departure is not None and departure.takes(context.api_key):
-                    return departure.answer(context, request, lambda: ask(broker, context, request))
+                    return departure.answer(context, request, lambda: answered(broker, ask(broker, context, request)))
             return ask(broker, context, request)
 
         return cast("FunctionT", handle)

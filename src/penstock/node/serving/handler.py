@@ -88,6 +88,16 @@ class Handler(Value):
     parts: Names = ()
 
 
+def later(module: str) -> Callable[..., Any]:
+    """The function of a module that has its name, for a handler: loaded when the first request comes."""
+
+    def answer(node: Any, context: RequestContext, request: Any) -> Any:
+        return getattr(importlib.import_module(module), module.rpartition(".")[2])(node, context, request)
+
+    answer.__module__ = module
+    return answer
+
+
 EVERY_NODES_HANDLERS: Final = "penstock.node.api"
 BROKER_HANDLERS: Final = "penstock.node.api.broker"
 CONTROLLER_HANDLERS: Final = "penstock.node.api.controller"

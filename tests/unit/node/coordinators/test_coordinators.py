@@ -36,7 +36,7 @@ class Tallies(CoordinatorHost[Tally]):
     async def before_departure(self, partition: Partition) -> None:
         self.departing = partition
 
-    def departure_from(self, partition: Partition, connect: Callable[[], Awaitable[Connection]]) -> Departure | None:
+    def departure_from(self, partition: Partition, connect: Callable[[], Awaitable[Connection]]) -> Departure:
         self.connect: object = connect
         return super().departure_from(partition, connect)
 
@@ -52,7 +52,7 @@ def partition_in(directory: Path) -> Partition:
 
 async def test_hosts_stand_beside_each_other(tmp_path: Path) -> None:
     node = GroupNode(tmp_path)
-    tallies = Tallies(TRANSACTION_STATE, node.groups.context, Tally, Compression.NONE, patience_ms=1_000)
+    tallies = Tallies(TRANSACTION_STATE, node.groups.context, lambda _: Tally(), Compression.NONE, patience_ms=1_000)
     coordinators = Coordinators(node.groups, tallies)
     assert [coordinators.for_keys(key_type) for key_type in (0, 1, 2)] == [node.groups, tallies, None]
     coordinators.start()
@@ -74,9 +74,12 @@ async def test_hosts_stand_beside_each_other(tmp_path: Path) -> None:
     assert tallies.departing is partition
 
     async def connect() -> None:
-        """Not called: the next one reads the partition, and nothing waits here."""
+        """Not called before it is held."""
 
-    assert coordinators.departure_from(partition, connect) is None  # type: ignore[arg-type]
+    departure = coordinators.departure_from(partition, connect)  # type: ignore[arg-type]
+    assert departure is not None
+    assert departure.hosted is hosted
+    departure.end()
     assert tallies.connect is connect
     node.broker.image.apply(gone := RemoveTopicRecord(topic_id=TOPIC_ID))
     del node.table.held[TRANSACTION_STATE, 0]

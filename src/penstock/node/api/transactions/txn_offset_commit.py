@@ -11,6 +11,7 @@ import asyncio
 from typing import Final
 
 from penstock.node.api.broker.offset_commit import take_out_unknown
+from penstock.node.api.coordinated import coordinated
 from penstock.node.api.transactions.verification import Asked, Asking, Knows, answers_of
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
@@ -37,6 +38,7 @@ LOADING_SINCE: Final = 2
 NO_SEQUENCE: Final = -1
 
 
+@coordinated()
 def txn_offset_commit(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> Steps[TxnOffsetCommitResponse]:
