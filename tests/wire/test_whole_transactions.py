@@ -44,7 +44,7 @@ def reader(bootstrap: str, group: str, isolation: str = "read_committed") -> Con
 
 def read_to_end(consumer: Consumer, topic: str) -> list[bytes | None]:
     consumer.assign([TopicPartition(topic, 0, 0)])
-    values = []
+    values = list[bytes | None]()
     while True:
         message: Any = consumer.poll(WAIT_S)
         assert message is not None, "the end comes"

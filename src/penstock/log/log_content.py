@@ -6,7 +6,7 @@ Every method may raise OSError; after one from `cut_to`, `start_anew_at`, `remov
 `swap_in` only the files can tell what is left, and the log has to be read in again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from penstock.log.aborted_transactions import AbortedTransaction, AbortedTransactions
 from penstock.log.config import LogConfig
@@ -288,8 +288,12 @@ class LogContent:
                 self.start_at(first_offset)
         self.segments.retire_oldest(count, removals, now_ms + delay_ms)
 
-    def swap_in(self, old: list[Segment], removals: Removals, due_ms: int) -> None:
-        """Compaction made the new segment; the files of these neighbours go at `due_ms`."""
+    def swap_in(self, old: list[Segment], removals: Removals, due_ms: int, gone: Collection[int]) -> None:
+        """Compaction made the new segment, without the markers at the offsets `gone`; the files of these neighbours go
+        at `due_ms`.
+        """
+        behind = self.segments[self.segments.number_of(old[-1].base_offset) + 1].base_offset
+        self.aborted.rewrite(old[0].base_offset, behind, gone)
         self.segments.swap_in(old, removals, due_ms)
         self._snapshots.forget({segment.base_offset for segment in old[1:]})
 

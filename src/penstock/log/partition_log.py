@@ -5,7 +5,7 @@ quickly. An append checks everything first, then writes once, then remembers; wh
 and the log is as it was. What a read returns keeps its file open (see `log_slice`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
@@ -375,13 +375,13 @@ class PartitionLog:
                 content.retire_oldest(count, self._removals, now_ms, self.config.file_delete_delay_ms)
         return count
 
-    def swap_in(self, old: list[Segment], now_ms: int) -> bool:
-        """False if one of the segments has gone or changed since compaction read them."""
+    def swap_in(self, old: list[Segment], now_ms: int, gone: Collection[int] = ()) -> bool:
+        """False if one of the segments has gone or changed since compaction read them; as `LogContent.swap_in`."""
         content = self._content
         if content is None or not content.segments.has_sealed(old):
             return False
         with self._changing():
-            content.swap_in(old, self._removals, now_ms + self.config.file_delete_delay_ms)
+            content.swap_in(old, self._removals, now_ms + self.config.file_delete_delay_ms, gone)
         return True
 
     def next_deadline_ms(self, now_ms: int) -> int:
