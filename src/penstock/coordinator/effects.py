@@ -19,11 +19,29 @@ class Reply(Value):
     response: object
 
 
+class End(Value):
+    """Of a producer's transaction, as the coordinator of transactions of this epoch wants it."""
+
+    coordinator_epoch: int
+    is_commit: bool
+
+
+class Part(Value):
+    """A batch is part of a producer's transaction: its records, or with `end` the marker that ends it."""
+
+    producer_id: int
+    producer_epoch: int
+    end: End | None = None
+
+
 class Append(Value):
-    """One batch; when it is committed or has failed, report `appended(write_id, …)`, in the order of offsets."""
+    """One batch; when it is committed or has failed, report `appended(write_id, …)`, in the order of offsets. A marker
+    has no records.
+    """
 
     write_id: int
     records: list[KeyValue]
+    part: Part | None = None
 
 
 class Cut(Value):

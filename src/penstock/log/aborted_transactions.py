@@ -6,7 +6,7 @@ without such markers has no file. No transaction that ends behind an entry begin
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 from struct import Struct
 from typing import NamedTuple
@@ -67,6 +67,17 @@ class AbortedTransactions:
             self._become(kept)
             self._write(base_offset)
 
+    def rewrite(self, base_offset: int, end_offset: int, gone: Collection[int]) -> None:
+        """The segments in [`base_offset`, `end_offset`) are about to become one, without the markers at the offsets
+        `gone`. Raises OSError.
+        """
+        first, last = (bisect_left(self._entries, offset, key=_by_end) for offset in (base_offset, end_offset))
+        if first == last:
+            return
+        if gone:
+            self._become([entry for entry in self._entries if entry.last_offset not in gone])
+        self._write(base_offset, end_offset)
+
     def forget_below(self, start_offset: int) -> None:
         """The segments below this offset went and took their indexes along."""
         if self._entries and self._entries[0].last_offset < start_offset:
@@ -81,10 +92,11 @@ class AbortedTransactions:
         for entry in entries:
             self._add(entry)
 
-    def _write(self, base_offset: int) -> None:
+    def _write(self, base_offset: int, end_offset: int | None = None) -> None:
         """At once and durably: a crash leaves no word of what is missing, and transactions are seldom aborted."""
         path = f"{self._directory}/{offset_prefix(base_offset)}{TRANSACTION_INDEX_SUFFIX}"
-        entries = self._entries[bisect_left(self._entries, base_offset, key=_by_end) :]
+        end = None if end_offset is None else bisect_left(self._entries, end_offset, key=_by_end)
+        entries = self._entries[bisect_left(self._entries, base_offset, key=_by_end) : end]
         if entries:
             content = b"".join(_ENTRY.pack(VERSION, *entry) for entry in entries)
             self._disk.replace_file(path, content, durable=True)
@@ -93,9 +105,7 @@ class AbortedTransactions:
 
     def covers(self, producer_id: int, offset: int) -> bool:
         """Whether the record that this producer wrote there belongs to an aborted transaction."""
-        known = self._by_producer.get(producer_id, ())
-        at = bisect_left(known, offset, key=_by_end)
-        return at < len(known) and known[at].first_offset <= offset
+        return covered(self._by_producer.get(producer_id, ()), offset)
 
     def between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Those that have records in [`start_offset`, `end_offset`), or may have."""
@@ -107,6 +117,12 @@ class AbortedTransactions:
             if entry.last_stable_offset >= end_offset:
                 break
         return found
+
+
+def covered(of_producer: Sequence[AbortedTransaction], offset: int) -> bool:
+    """Whether the record that the producer of these wrote there belongs to one of them."""
+    at = bisect_left(of_producer, offset, key=_by_end)
+    return at < len(of_producer) and of_producer[at].first_offset <= offset
 
 
 def _decoded(content: bytes) -> Iterator[AbortedTransaction]:

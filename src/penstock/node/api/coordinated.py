@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -17,6 +17,11 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 def group_of(request: Any) -> Sequence[str]:
     return (request.group_id,)
+
+
+def answered(broker: Broker, found: Any) -> Any:
+    """What a handler returns, or something to await, where that is work in slices, too."""
+    return broker.slices.answer(found) if isinstance(found, Generator) else found
 
 
 def groups(broker: Broker) -> CoordinatorHost[Any]:
@@ -46,7 +51,7 @@ def coordinated(
             if host.departures:
                 departure = host.departure_of(keys_of(request))
                 if departure is not None and departure.takes(context.api_key):
-                    return departure.answer(context, request, lambda: ask(broker, context, request))
+                    return departure.answer(context, request, lambda: answered(broker, ask(broker, context, request)))
             return ask(broker, context, request)
 
         return cast("FunctionT", handle)

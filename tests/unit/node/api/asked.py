@@ -33,6 +33,8 @@ from penstock.protocol.messages import (
     offset_commit,
     offset_delete,
     offset_for_leader_epoch,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from penstock.protocol.requests.api import AnyApiKey, ApiKey
 from penstock.protocol.schema import Message
@@ -61,6 +63,21 @@ def _commits(version: int) -> Message:
         group_id="readers",
         topics=[
             offset_commit.OffsetCommitRequestTopic(
+                name="" if by_id else name, topic_id=topic_id if by_id else UUID(int=0), partitions=parts
+            )
+            for name, topic_id in TOPICS.items()
+        ],
+    )
+
+
+def _pending_commits(version: int) -> Message:
+    by_id = version >= 6
+    parts = [txn_offset_commit.TxnOffsetCommitRequestPartition(partition_index=0)]
+    return txn_offset_commit.TxnOffsetCommitRequest(
+        transactional_id="payments",
+        group_id="readers",
+        topics=[
+            txn_offset_commit.TxnOffsetCommitRequestTopic(
                 name="" if by_id else name, topic_id=topic_id if by_id else UUID(int=0), partitions=parts
             )
             for name, topic_id in TOPICS.items()
@@ -111,6 +128,14 @@ REQUESTS: dict[AnyApiKey, Callable[[int], Message]] = {
         transactional_ids=TRANSACTIONS
     ),
     ApiKey.OFFSET_COMMIT: _commits,
+    ApiKey.TXN_OFFSET_COMMIT: _pending_commits,
+    ApiKey.WRITE_TXN_MARKERS: lambda _: write_txn_markers.WriteTxnMarkersRequest(
+        markers=[
+            write_txn_markers.WritableTxnMarker(
+                topics=[write_txn_markers.WritableTxnMarkerTopic(name="flights", partition_indexes=[0])]
+            )
+        ]
+    ),
     ApiKey.OFFSET_DELETE: lambda _: offset_delete.OffsetDeleteRequest(
         group_id="readers",
         topics=[

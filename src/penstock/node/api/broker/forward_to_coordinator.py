@@ -30,6 +30,7 @@ FORWARDED: Final = frozenset(
         ApiKey.OFFSET_DELETE,
         ApiKey.OFFSET_FETCH,
         ApiKey.SYNC_GROUP,
+        ApiKey.TXN_OFFSET_COMMIT,
     }
 )
 

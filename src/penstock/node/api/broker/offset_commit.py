@@ -58,7 +58,7 @@ def _commit(broker: Broker, context: RequestContext, request: OffsetCommitReques
     refused = [
         refusal
         for topic in request.topics
-        if (refusal := _take_out_unknown(broker, topic, context.api_version)) is not None
+        if (refusal := take_out_unknown(broker, topic, by_id=context.api_version >= TOPIC_IDS_SINCE)) is not None
     ]
     if refused:
         request.topics = [topic for topic in request.topics if topic.partitions]
@@ -68,12 +68,12 @@ def _commit(broker: Broker, context: RequestContext, request: OffsetCommitReques
     return _joined(answer, refused) if refused else answer
 
 
-def _take_out_unknown(
-    broker: Broker, topic: OffsetCommitRequestTopic, api_version: int
+def take_out_unknown(
+    broker: Broker, topic: OffsetCommitRequestTopic, *, by_id: bool
 ) -> OffsetCommitResponseTopic | None:
     """Complete the topic's name; take what does not exist out of the request. The answer for that, if there is some."""
     known: TopicImage | None
-    if api_version >= TOPIC_IDS_SINCE:
+    if by_id:
         known, error = broker.image.topics_by_id.get(topic.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
     else:
         known, error = broker.image.topics.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,4 +1,5 @@
-"""What transactional producers ask of brokers, and who looks at transactions: a row and a file for each API.
+"""What transactional producers ask of brokers, coordinators of leaders, and who looks at transactions: a row and a file
+for each API.
 
 The files are loaded when the first request comes: many nodes have no transactions.
 """
@@ -7,16 +8,18 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from penstock.node.serving.access import (
+    ALTER_CLUSTER,
     CLUSTER_ACTION,
     DESCRIBE_TOPIC,
     DESCRIBE_TRANSACTION,
     READ_GROUP,
+    READ_TOPIC,
     WRITE_TOPIC,
     WRITE_TRANSACTION,
 )
 from penstock.node.serving.handler import Handler, later
 from penstock.node.serving.parts import Names
-from penstock.node.serving.rules import Each, Rule, Told, Whole, Within, the_group
+from penstock.node.serving.rules import Each, Rule, Told, Whole, Within, the_group, topic_of
 from penstock.protocol.requests.api import ApiKey
 
 
@@ -24,8 +27,8 @@ def _the_transaction(request: Any) -> Iterable[str]:
     return (request.transactional_id,)
 
 
-def _row(key: ApiKey, newest: int, *rule: Any, parts: Names = ()) -> Handler:
-    return Handler(int(key), 0, newest, later(f"{__name__}.{key.name.lower()}"), Rule(rule), parts=parts)
+def _row(key: ApiKey, newest: int, *rule: Any, oldest: int = 0, parts: Names = ()) -> Handler:
+    return Handler(int(key), oldest, newest, later(f"{__name__}.{key.name.lower()}"), Rule(rule), parts=parts)
 
 
 HANDLERS: Final = {
@@ -46,6 +49,15 @@ HANDLERS: Final = {
             Whole(READ_GROUP, the_group),
         ),
         _row(ApiKey.END_TXN, 5, Whole(WRITE_TRANSACTION, _the_transaction)),
+        _row(ApiKey.WRITE_TXN_MARKERS, 2, Whole(ALTER_CLUSTER, or_else=CLUSTER_ACTION), oldest=1),
+        _row(
+            ApiKey.TXN_OFFSET_COMMIT,
+            6,
+            Whole(WRITE_TRANSACTION, _the_transaction),
+            Whole(READ_GROUP, the_group),
+            Each(READ_TOPIC, ("topics",), "topics", topic_of),
+            parts=(("topics", "topics"),),
+        ),
         _row(
             ApiKey.DESCRIBE_TRANSACTIONS,
             0,
