@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from penstock.node.api.broker.offset_commit import take_out_unknown
-from penstock.node.api.coordinated import coordinated
+from penstock.node.api.coordinated import coordinated, take_out_unknown
 from penstock.node.api.transactions.verification import Asked, Asking, Knows, answers_of
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
