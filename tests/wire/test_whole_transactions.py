@@ -13,6 +13,10 @@ from aiokafka.structs import TopicPartition as Place
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from tests.wire.test_produce_consume_confluent import WAIT_S, create_topic
 
+from penstock.client.consumer import Consumer as OwnConsumer
+from penstock.client.settings import ConsumerSettings
+from penstock.client.values import TopicPartition as OwnPlace
+
 SOURCE, SINK = "-source", "-sink"
 
 
@@ -132,6 +136,36 @@ def test_offsets_go_with_their_transaction(
         (found,) = consumer.committed([TopicPartition(source, 0)], WAIT_S)
     assert len(taken) == 3
     assert found.offset == (3 if is_commit else -1001)
+
+
+async def test_our_own_consumer_reads_what_is_committed(bootstrap: str, topics: tuple[str, str]) -> None:
+    """A fetch from within a transaction that was aborted is told of it, too."""
+    _, sink = topics
+
+    def write() -> None:
+        producer = started(bootstrap, sink)
+        for number in range(6):
+            producer.begin_transaction()
+            producer.produce(sink, str(number).encode())
+            producer.flush(WAIT_S)
+            producer.commit_transaction(WAIT_S) if number % 2 else producer.abort_transaction(WAIT_S)
+        producer.begin_transaction()
+        producer.produce(sink, b"open")
+        producer.flush(WAIT_S)
+
+    await asyncio.get_running_loop().run_in_executor(None, write)
+    place = OwnPlace(sink, 0)
+    settings = ConsumerSettings(isolation_level="read_committed", enable_auto_commit=False)
+    async with OwnConsumer(bootstrap, settings) as consumer:
+        await consumer.assign([place])
+        end = (await consumer.end_offsets([place]))[place]
+        assert end == 12
+        for begin, expected in ((0, [b"1", b"3", b"5"]), (4, [b"3", b"5"]), (9, [b"5"])):
+            consumer.seek(place, begin)
+            values = list[bytes | None]()
+            while await consumer.position(place) < end:
+                values += [record.value for record in await consumer.poll(1000)]
+            assert values == expected
 
 
 async def test_aiokafka_takes_transforms_and_produces(bootstrap: str, topic: str, topics: tuple[str, str]) -> None:
