@@ -100,7 +100,7 @@ class Working:
         except Exception as error:
             self.errors.append(repr(error))
 
-    def end(self) -> None:
+    def close(self) -> None:
         self.may_end.set()
         self._thread.join(LIMIT_S)
 
@@ -140,15 +140,15 @@ def test_transactions_go_on_at_another_coordinator(cluster: Cluster) -> None:
         while (found := client.ask(FindCoordinatorRequest(key="asking", key_type=1), 3)).error_code:
             pass
     leader, follower = found.node_id, 3 - found.node_id
-    working, asking = Working(cluster.bootstrap_servers), Asking(addresses[leader], "asking")
-    for _ in range(BEFORE):
-        asking.transact()
-    asyncio.run(move(cluster.bootstrap_servers, leader, follower))
-    for _ in range(AFTER):  # what it asks is sent on
-        asking.transact()
-    end = working.count + AFTER
-    while working.count < end and not working.errors:
-        asking.transact()
-    working.end()
+    asking = Asking(addresses[leader], "asking")
+    with closing(asking.client), closing(Working(cluster.bootstrap_servers)) as working:
+        for _ in range(BEFORE):
+            asking.transact()
+        asyncio.run(move(cluster.bootstrap_servers, leader, follower))
+        for _ in range(AFTER):  # what it asks is sent on
+            asking.transact()
+        end = working.count + AFTER
+        while working.count < end and not working.errors:
+            asking.transact()
     assert not working.errors
     assert committed(cluster.bootstrap_servers) == [str(number).encode() for number in range(working.count)]
