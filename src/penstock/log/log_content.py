@@ -214,6 +214,7 @@ class LogContent:
             return self.segments.replace_active(base_offset, now_ms)
         is_rewritten = base_offset <= self.rewritten_below
         active.save_indexes(is_final=True, durable=is_rewritten)
+        self.aborted.sync()  # a start goes on from the snapshot
         self._snapshots.take(self.producers, self.end_offset, durable=False)
         if is_rewritten:  # else what was cut might come back before the new segment
             active.flush()
@@ -347,6 +348,8 @@ class LogContent:
         if durable:
             self.flush()
         self.segments.active.save_indexes(is_final=True, durable=durable)
+        if durable:
+            self.aborted.sync()
         self._snapshots.take(self.producers, self.end_offset, durable=durable)
         if durable:
             self.epochs.sync()

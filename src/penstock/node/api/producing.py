@@ -33,8 +33,8 @@ Answers = list[tuple[str | UUID, list[bytes]]]
 Pending = tuple[Partition, str | UUID, int, int, list[bytes], int]
 """A partition, its topic as it was asked for, its index, the last offset that was appended to it, and where its answer
 stands: the list, the place."""
-How = tuple[int, int, str | None]
-"""The acks and the time-out of a request, in ms, and the transactional id that it names."""
+How = tuple[int, int, str | None, int]
+"""The acks and the time-out of a request, in ms, the transactional id that it names, and its version."""
 
 
 class Unverified(NamedTuple):
@@ -185,6 +185,7 @@ class Held:
         "records",
         "timeout_ms",
         "transactional_id",
+        "version",
     )
 
     _request: Replicating
@@ -205,7 +206,7 @@ class Held:
         self.partition = partition
         self._topic, self._index = where
         self.records = records
-        self.acks, self.timeout_ms, self.transactional_id = how
+        self.acks, self.timeout_ms, self.transactional_id, self.version = how
         self._answers = answers
         self._place = len(answers) - 1
 

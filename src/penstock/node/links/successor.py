@@ -37,6 +37,8 @@ class HeldRecords(Held, Protocol):
     acks: int
     timeout_ms: int
     transactional_id: str | None
+    version: int
+    """Of the request, which says what its client knows of transactions."""
 
     def appended(self, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> None:
         """The new leader has appended it, and all replicas if that was asked for."""
@@ -65,7 +67,8 @@ class SucceedingBroker:
         try:
             if connection is None:
                 raise ConnectionFailedError("the connection is closed")
-            answer = connection.submit(request_for(records), ProduceResponse, newest=NEWEST_BY_NAME)
+            newest = min(records.version, NEWEST_BY_NAME)
+            answer = connection.submit(request_for(records), ProduceResponse, newest=newest)
             row = (await connection.answered(answer)).responses[0].partition_responses[0]
         except (ClientError, DecodeError) as error:
             raise unknown(error) from error

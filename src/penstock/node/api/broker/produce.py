@@ -161,7 +161,7 @@ class _Request:
                     self.unverified.append(kept)
                     continue
                 except KafkaError as error:
-                    how = acks, self._timeout_ms, transactional_id
+                    how = acks, self._timeout_ms, transactional_id, version
                     held = _held(broker, error, (topic, index), batch, how, done)
                     if held is not None:
                         pending.append(held)
