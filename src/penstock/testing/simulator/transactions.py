@@ -107,7 +107,7 @@ class TransactingClient(Client):
                 await self._transact()
 
     async def _make(self, settings: ClientSettings) -> None:
-        configs = {"internal.segment.bytes": str(self._segment_bytes)}
+        configs = {"internal.segment.bytes": str(self._segment_bytes), "retention.ms": "-1"}
         if self._by_consensus:
             configs["replication.mode"] = "consensus"
         topic = NewTopic(name=self.name, partitions=PARTITIONS, replication_factor=self._plan.replicas, configs=configs)
@@ -267,7 +267,8 @@ class TransactingClient(Client):
         with_offset = [number for number, one in self._transactions.items() if one.commits_offset or number == found]
         last = max((n for n in with_offset if self._transactions[n].fate is Fate.COMMITTED), default=0)
         allowed = {last, *(n for n in self._transactions if n > last and self._transactions[n].fate is Fate.UNKNOWN)}
-        if found not in allowed and not self._world.ledger.lossy_crashes:
+        loses = bool(self._world.ledger.lossy_crashes) or self._plan.is_careless
+        if found not in allowed and not loses:
             self._world.ledger.violated(f"{self.name}: the offset is {found}, transaction {last} has committed its own")
 
     async def settle(self) -> None:
@@ -324,7 +325,8 @@ class TransactingClient(Client):
             if found and one.fate is Fate.ABORTED:
                 self._aborted_is_read(number, next(iter(found)))
             missing = [value for value in one.acknowledged if value not in found]
-            if missing and (found or one.fate is Fate.COMMITTED) and not ledger.lossy_crashes:
+            loses = bool(ledger.lossy_crashes) or self._plan.is_careless
+            if missing and (found or one.fate is Fate.COMMITTED) and not loses:
                 ledger.violated(f"{self.name}: of transaction {number}, which is {one.fate.name}, {missing} is missing")
 
     @property
