@@ -6,7 +6,6 @@ from penstock.protocol.value import Value
 class TransactionSettings(Value):
     """The comment names Kafka's key where it is not the field's own name."""
 
-    max_timeout_ms: int = 900_000  # transaction.max.timeout.ms
     abort_interval_ms: int = 10_000  # transaction.abort.timed.out.transaction.cleanup.interval.ms
     expiration_ms: int = 604_800_000  # transactional.id.expiration.ms
     expiration_interval_ms: int = 3_600_000  # transaction.remove.expired.transaction.cleanup.interval.ms

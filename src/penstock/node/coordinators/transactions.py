@@ -52,7 +52,6 @@ class TransactionCoordinator(CoordinatorHost[TransactionShard]):
 
 def settings_from(config: BrokerConfig) -> TransactionSettings:
     return TransactionSettings(
-        max_timeout_ms=config.transaction_max_timeout_ms,
         abort_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
         expiration_ms=config.transactional_id_expiration_ms,
         expiration_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,

@@ -6,6 +6,7 @@ client had sent it here.
 
 from typing import Final, cast
 
+from penstock.node.api.coordinated import answered
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import BETWEEN_NODES
@@ -52,7 +53,7 @@ async def forward_to_coordinator(
         asked_by, asked = envelope.opened(wrapped, broker.handlers, FORWARDED, context)
     except KafkaError as error:
         return ForwardToCoordinatorResponse(error_code=error.code)
-    found = broker.handlers[asked_by.api_key].function(broker, asked_by, asked)
+    found = answered(broker, broker.handlers[asked_by.api_key].function(broker, asked_by, asked))
     if hasattr(found, "__await__"):
         found = await found
     return ForwardToCoordinatorResponse(envelope=encode(envelope.closed(cast("Message | bytes", found), asked_by), 0))
