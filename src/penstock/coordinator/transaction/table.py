@@ -36,6 +36,15 @@ SETTLED: Final = (
 """Answers after which a partition needs no marker: it has it, is gone, or knows a later transaction of the producer."""
 
 
+class _Waiting:
+    __slots__ = ("again", "timer", "token")
+
+    def __init__(self, token: Token, again: Callable[[int], None]) -> None:
+        self.token = token
+        self.again = again
+        self.timer = Timer(again)
+
+
 class TransactionTable(Agenda[TransactionRecord]):
     image: TransactionImage
 
@@ -46,6 +55,8 @@ class TransactionTable(Agenda[TransactionRecord]):
         self.version = version
         self._coordinator_epoch = coordinator_epoch
         self._timeouts: dict[str, Timer] = {}
+        self._waiting: dict[str, list[_Waiting]] = {}
+        """Requests about ids whose last transaction gets its markers."""
         self._has_ended = False
 
     def known(self, transactional_id: str) -> Transaction | None:
@@ -62,8 +73,12 @@ class TransactionTable(Agenda[TransactionRecord]):
         token: Token | None = None,
         told: Told,
         fresh_id: int | None = None,
+        may_wait: bool = True,
     ) -> None:
-        """Take the step that `decide` finds; `token` is answered with an `Outcome` when it is committed."""
+        """Take the step that `decide` finds; `token` is answered with an `Outcome` when it is committed.
+
+        While the transaction before gets its markers, which takes moments, the request waits for that.
+        """
         known = self.known(transactional_id)
         decision = decide(known, Moment(now_ms, self.version, fresh_id))
         if isinstance(decision, Transaction):
@@ -71,6 +86,9 @@ class TransactionTable(Agenda[TransactionRecord]):
         elif decision is Needs.PRODUCER_ID:
             again = partial(self._decide_again, transactional_id, decide, token, told)
             self.send(NewProducerId(), again)
+        elif token is not None and decision is ErrorCode.CONCURRENT_TRANSACTIONS and may_wait:
+            again = partial(self.decide, transactional_id, decide, token=token, told=told, may_wait=False)
+            self._wait_for_end(transactional_id, _Waiting(token, again), now_ms)
         elif token is not None:
             assert isinstance(decision, ErrorCode)
             self._refuse(token, decision, told, known, now_ms)
@@ -92,6 +110,17 @@ class TransactionTable(Agenda[TransactionRecord]):
             self.reply(token, outcome)
         else:
             self.answer_when_committed(token, partial(_unless_lost, lambda: outcome), now_ms)
+
+    def _wait_for_end(self, transactional_id: str, waiting: "_Waiting", now_ms: int) -> None:
+        def give_up(now_ms: int) -> None:
+            self._waiting[transactional_id].remove(waiting)
+            if not self._waiting[transactional_id]:
+                del self._waiting[transactional_id]
+            self.reply(waiting.token, Outcome(ErrorCode.CONCURRENT_TRANSACTIONS))
+
+        waiting.timer.fire = give_up
+        self._waiting.setdefault(transactional_id, []).append(waiting)
+        self.timers.set(waiting.timer, now_ms + self.settings.longest_wait_ms)
 
     def _take(
         self, transactional_id: str, step: Transaction, now_ms: int, token: Token | None, told: Callable[[], Outcome]
@@ -156,6 +185,9 @@ class TransactionTable(Agenda[TransactionRecord]):
                 self._later(partial(self._complete_again, transactional_id, prepared, attempt + 1), attempt, now_ms)
 
         self.append([TransactionRecord(transactional_id, prepared.completed(now_ms), self.layout)], now_ms, then=then)
+        for waiting in self._waiting.pop(transactional_id, ()):
+            waiting.timer.deadline_ms = None
+            waiting.again(now_ms)
 
     def _complete_again(self, transactional_id: str, prepared: Transaction, attempt: int, now_ms: int) -> None:
         self._complete(transactional_id, prepared, now_ms, attempt)
@@ -205,6 +237,9 @@ class TransactionTable(Agenda[TransactionRecord]):
     def end(self, error: ErrorCode, now_ms: int) -> None:
         """Another node coordinates from now on."""
         self._has_ended = True
+        for waiting in [one for some in self._waiting.values() for one in some]:
+            self.reply(waiting.token, Outcome(error))
+        self._waiting.clear()
         self.fail_all(error, now_ms)
 
 

@@ -117,6 +117,7 @@ class BrokerSettings:
     offsets_topic_segment_bytes: int
 
     # transactions
+    add_partitions_to_txn_retry_backoff_max_ms: int
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_max_timeout_ms: int
     transaction_partition_verification_enable: bool

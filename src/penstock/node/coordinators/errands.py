@@ -30,7 +30,8 @@ class Errands:
     def __init__(self, context: BrokerContext, connect: Callable[[int], Awaitable[Connection]]) -> None:
         self._context = context
         self._connect = connect
-        self._links: dict[int, Link] = {}
+        self._links: dict[tuple[int, bool], Link] = {}
+        """By broker, and whether they are for markers alone."""
         self._markers: MarkerSender | None = None
 
     async def done(self, job: Job) -> Any:
@@ -52,12 +53,17 @@ class Errands:
             self._markers = MarkerSender(self)
         return self._markers
 
-    async def ask_broker(self, broker_id: int, request: Message, answer: type[AnswerT]) -> AnswerT:
-        """Raises KafkaError NETWORK_EXCEPTION if there is no answer."""
+    async def ask_broker(
+        self, broker_id: int, request: Message, answer: type[AnswerT], *, marks: bool = False
+    ) -> AnswerT:
+        """Raises KafkaError NETWORK_EXCEPTION if there is no answer.
+
+        Markers have a connection of their own: on the other one requests may wait for those that come back.
+        """
         from penstock.client.errors import ClientError  # a single node starts without what clients need
 
         try:
-            connection = await self._link_to(broker_id).opened()
+            connection = await self._link_to(broker_id, marks).opened()
             return await connection.request(request, answer)
         except (ClientError, DecodeError) as error:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error)) from error
@@ -73,12 +79,13 @@ class Errands:
         leader: int = place.leader
         return leader
 
-    def _link_to(self, broker_id: int) -> Link:
+    def _link_to(self, broker_id: int, marks: bool) -> Link:
         from penstock.client.link import Link
 
-        if broker_id not in self._links:
-            self._links[broker_id] = Link(partial(self._connect, broker_id))
-        return self._links[broker_id]
+        link = self._links.get((broker_id, marks))
+        if link is None:
+            link = self._links[broker_id, marks] = Link(partial(self._connect, broker_id))
+        return link
 
     async def stop(self) -> None:
         if self._markers is not None:

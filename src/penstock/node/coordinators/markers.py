@@ -29,7 +29,7 @@ class Brokers(Protocol):
     def leader_of(self, name: str, partition: int) -> int: ...
 
     async def ask_broker(
-        self, broker_id: int, request: WriteTxnMarkersRequest, answer: type[WriteTxnMarkersResponse]
+        self, broker_id: int, request: WriteTxnMarkersRequest, answer: type[WriteTxnMarkersResponse], *, marks: bool
     ) -> WriteTxnMarkersResponse: ...
 
 
@@ -103,7 +103,7 @@ class MarkerSender:
     async def _send(self, broker_id: int, some: list[_Waiting]) -> None:
         request = WriteTxnMarkersRequest(markers=[waiting.marker for waiting in some])
         try:
-            response = await self._brokers.ask_broker(broker_id, request, WriteTxnMarkersResponse)
+            response = await self._brokers.ask_broker(broker_id, request, WriteTxnMarkersResponse, marks=True)
         except KafkaError as error:
             _settle(some, {}, error.code)
         else:

@@ -55,5 +55,6 @@ def settings_from(config: BrokerConfig) -> TransactionSettings:
         abort_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
         expiration_ms=config.transactional_id_expiration_ms,
         expiration_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+        longest_wait_ms=config.add_partitions_to_txn_retry_backoff_max_ms,
         write_timeout_ms=config.offsets_commit_timeout_ms,
     )

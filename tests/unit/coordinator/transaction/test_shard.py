@@ -120,8 +120,38 @@ def test_nothing_is_told_and_no_marker_sent_before_the_decision_is_committed() -
     log.commit()
     assert log.answered() == Outcome(NONE)
     assert log.markers == Markers(7, 0, COORDINATOR_EPOCH, True, 0, (T0, T1))
-    log.end()
+
+
+def test_who_comes_while_markers_are_on_their_way_waits_for_a_moment() -> None:
+    log = prepared()
+    log.add(T0)
+    log.wait(50)
+    log.take(log.shard.init("other", "pay", 1_000, None, log.now_ms))
+    assert log.answers == []
+    log.wait(SETTINGS.longest_wait_ms)
     assert log.answered() == Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)
+    log.bring({T0: NONE, T1: NONE})
+    log.commit()
+    assert log.answered() == Outcome(NONE, 7, 1)
+    log.wait(1_000)
+    assert log.answers == []
+
+
+def test_who_waits_is_decided_on_in_turn_and_once_more_at_most() -> None:
+    log = prepared()
+    log.add(T0)
+    log.end(commits=True)
+    log.end(commits=False)
+    log.bring({T0: NONE, T1: NONE})
+    log.commit()
+    assert log.answers == [Outcome(ErrorCode.CONCURRENT_TRANSACTIONS), Outcome(NONE), Outcome(NONE)]
+
+
+def test_who_waits_for_markers_is_sent_away_with_the_machine() -> None:
+    log = prepared()
+    log.add(T0)
+    log.take(log.shard.unload(0))
+    assert log.answered() == Outcome(ErrorCode.NOT_COORDINATOR)
 
 
 def test_markers_are_sent_until_each_partition_has_one_or_is_gone() -> None:
@@ -224,8 +254,6 @@ def test_a_refusal_waits_for_what_it_rests_on() -> None:
     ):
         log = ongoing()
         log.take(log.shard.init("other", "pay", 1_000, None, 0))
-        log.add(T0)
-        assert log.answered() == Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)  # who asks again hears how it went on
         log.end(epoch=0)
         assert log.answers == []
         log.commit(error)

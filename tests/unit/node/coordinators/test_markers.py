@@ -39,8 +39,9 @@ class Brokers:
         return LEADERS[name, partition]
 
     async def ask_broker(
-        self, broker_id: int, request: WriteTxnMarkersRequest, answer: type[WriteTxnMarkersResponse]
+        self, broker_id: int, request: WriteTxnMarkersRequest, answer: type[WriteTxnMarkersResponse], *, marks: bool
     ) -> WriteTxnMarkersResponse:
+        assert marks
         self.asked.append((broker_id, [marker.producer_id for marker in request.markers]))
         await self.may_answer.wait()
         if self.is_gone:

@@ -27,8 +27,9 @@ def _the_transaction(request: Any) -> Iterable[str]:
     return (request.transactional_id,)
 
 
-def _row(key: ApiKey, newest: int, *rule: Any, oldest: int = 0, parts: Names = ()) -> Handler:
-    return Handler(int(key), oldest, newest, later(f"{__name__}.{key.name.lower()}"), Rule(rule), parts=parts)
+def _row(key: ApiKey, newest: int, *rule: Any, oldest: int = 0, parts: Names = (), pipelined: bool = False) -> Handler:
+    function = later(f"{__name__}.{key.name.lower()}")
+    return Handler(int(key), oldest, newest, function, Rule(rule), pipelined=pipelined, parts=parts)
 
 
 HANDLERS: Final = {
@@ -41,6 +42,7 @@ HANDLERS: Final = {
             Within(WRITE_TOPIC, "for each topic up to version 3, or none is added"),
             Within(CLUSTER_ACTION, "from version 4 on, for brokers"),
             parts=(("transactions", "results_by_transaction"),),
+            pipelined=True,
         ),
         _row(
             ApiKey.ADD_OFFSETS_TO_TXN,
