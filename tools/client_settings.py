@@ -63,6 +63,8 @@ MEANINGS: Final[Mapping[str, str]] = {
     "retry.backoff.ms": "the first pause between two attempts",
     "session.timeout.ms": "how long a member may go without a heartbeat",
     "socket.connection.setup.timeout.ms": "how long setting up a connection may take",
+    "transaction.timeout.ms": "after how long an open transaction is aborted, and its producer fenced",
+    "transactional.id": "the name of a producer of transactions; the next one of this name fences it",
 }
 
 

@@ -23,7 +23,6 @@ what `penstock` does with it; `--help`, which all of them have, is left out. Wha
 NO_SECURITY = "not there: there are no users, quotas and access rights yet"
 NO_CLASS = "not there: Kafka's takes a class of Java"
 NO_METRICS = "not there: the clients keep no metrics by Kafka's names"
-NO_TRANSACTIONS = "not there: nor are transactions"
 VERSION = "`penstock --version` says it for all commands"
 OLD_CONFIG = "Kafka's older name of `--command-config`, which is there"
 NOTES: Final[Mapping[tuple[str, str], str]] = {
@@ -44,14 +43,11 @@ NOTES: Final[Mapping[tuple[str, str], str]] = {
     ("dump-log", "--max-message-size"): "not needed: a batch of any size is read",
     ("dump-log", "--remote-log-metadata-decoder"): "not there: nor is tiered storage",
     ("dump-log", "--share-group-state-decoder"): "not there: nor are share groups",
-    ("dump-log", "--transaction-log-decoder"): NO_TRANSACTIONS,
     ("groups", "--validate-regex"): "not there: nor is the consumer protocol of KIP-848, whose expressions it checks",
     ("leader-election", "--admin.config"): OLD_CONFIG,
     ("produce", "--line-reader"): NO_CLASS,
     ("produce", "--socket-buffer-size"): "not there: the operating system sizes it",
     ("producer-perf-test", "--print-metrics"): NO_METRICS,
-    ("producer-perf-test", "--transaction-duration-ms"): NO_TRANSACTIONS,
-    ("producer-perf-test", "--transactional-id"): NO_TRANSACTIONS,
     ("replica-verification", "--broker-list"): "`--bootstrap-server`",
     ("streams-application-reset", "--config-file"): OLD_CONFIG,
     ("topics", "--delete-config"): "not there: Kafka refuses it since 4.0, use `penstock configs`",

@@ -63,11 +63,16 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/api/broker/forward_to_coordinator.py": dict.fromkeys(
         ("penstock.node.controlling", "penstock.protocol.messages.envelope"), "2 together; a single node gets none"
     ),
+    "penstock/node/api/broker/produce.py": {
+        "penstock.node.api.transactions.produced": "2; most nodes have no transactions"
+    },
     "penstock/node/coordinators/errands.py": {
         "penstock.client.errors": "with the next; a single node that coordinates nothing but groups has no errands",
         "penstock.client.link": "9",
+        "penstock.node.coordinators.markers": "1; few nodes coordinate transactions",
     },
-    "penstock/node/coordinators/groups.py": {
+    "penstock/node/roles/broker.py": {"penstock.node.coordinators.transactions": "4; many nodes have no transactions"},
+    "penstock/node/coordinators/host.py": {
         "penstock.node.coordinators.departure": "9 without hand_over; a single node hands over nothing"
     },
     "penstock/node/partitions/hand_overs.py": {

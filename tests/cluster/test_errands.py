@@ -17,6 +17,7 @@ from penstock.client.admin.topics import NewTopic
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.coordinator.effects import Calculation, Job, ToController, ToLeader
 from penstock.node.assembly.start import RunningNode
+from penstock.node.controlling.broker_context import BrokerContext
 from penstock.node.coordinators.errands import Errands
 from penstock.node.coordinators.hosted import Hosted
 from penstock.node.partitions.partition import Partition
@@ -35,7 +36,8 @@ class Watched(Errands):
     """Tells when a job is done, though the machine may not hear of it yet."""
 
     def __init__(self, node: RunningNode) -> None:
-        super().__init__(node.parts.context.image, node.parts.channel, node.parts.links.to_broker)
+        context = BrokerContext(node.parts.context, node.parts.channel, node.broker.lease)
+        super().__init__(context, node.parts.links.to_broker)
         self.has_returned = asyncio.Event()
 
     async def done(self, job: Job) -> Any:

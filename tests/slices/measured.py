@@ -66,9 +66,10 @@ def _depth(cls: type[Message]) -> int:
 @contextmanager
 def full_node(directory: str, many: int, *, counts_lines: bool) -> Iterator[tuple[WatchedNode, There]]:
     load_handlers(CONTROLLER_HANDLERS)  # modules are read once, at the first request
-    import_module("penstock.node.api.storage_group_requests")
-    for key in load_handlers(BROKER_HANDLERS):
-        _ = api_of(key).request_class, api_of(key).response_class
+    for late in ("api.storage_group_requests", "api.transactions.init_transactions", "coordinators.transactions"):
+        import_module(f"penstock.node.{late}")
+    for key, handler in load_handlers(BROKER_HANDLERS).items():
+        _ = api_of(key).request_class, api_of(key).response_class, import_module(handler.function.__module__)
     for key in DECISIONS:
         decision_on(api_of(key).request_class())
     gc.collect()

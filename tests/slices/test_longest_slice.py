@@ -12,8 +12,12 @@ from tests.wire.raw_client import RawClient, batch_of
 
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from penstock.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from penstock.protocol.messages.end_txn import EndTxnRequest
+from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
+from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.protocol.schema import Message
@@ -91,3 +95,34 @@ def test_nor_is_one_that_looks_at_produced_records(full: Full, configs: dict[str
     found = [{one.index: (one.error_code, one.base_offset) for one in part} for part in parts]
     assert found == [{0: (0, 2 + 20_000 * n), 1: (0, 2 * n)} for n in range(3)]
     assert {len(topics) for topics in answers} == {1}
+
+
+@pytest.mark.xdist_group("longest-slice")
+def test_nor_is_one_of_a_transaction_in_many_partitions(full: Full) -> None:
+    """Each partition is added, written down and gets a marker."""
+    node, there = full
+    with RawClient(node.address) as client:
+        while client.ask(FindCoordinatorRequest(key="many", key_type=1), 3).error_code:
+            pass
+        request = InitProducerIdRequest(transactional_id="many", transaction_timeout_ms=60_000)
+        while (me := client.ask(request, 4)).error_code:
+            pass
+        node.begin()
+        topics = [AddPartitionsToTxnTopic(name="deep", partitions=list(range(there.partitions)))]
+        added = client.ask(
+            AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id="many",
+                v3_and_below_producer_id=me.producer_id,
+                v3_and_below_producer_epoch=me.producer_epoch,
+                v3_and_below_topics=topics,
+            ),
+            3,
+        )
+        codes = {row.partition_error_code for row in added.results_by_topic_v3_and_below[0].results_by_partition}
+        end = EndTxnRequest(
+            transactional_id="many", producer_id=me.producer_id, producer_epoch=me.producer_epoch, committed=True
+        )
+        assert (codes, client.ask(end, 4).error_code) == ({0}, 0)
+        while client.ask(request, 4).error_code:  # until all have their markers
+            pass
+    assert node.longest <= MOST_LINES, node.where

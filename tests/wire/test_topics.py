@@ -130,14 +130,6 @@ def test_idempotent_producers_have_ids_of_their_own(bootstrap: str, topic: str) 
         assert list(pool.map(produce, range(12))) == [0] * 12
 
 
-def test_a_transactional_producer_is_told_at_once(bootstrap: str, topic: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
-    with pytest.raises(KafkaException) as caught:
-        producer.init_transactions(TIMEOUT_S)
-    assert caught.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert "no transactions yet" in caught.value.args[0].str()
-
-
 def test_kafka_python(bootstrap: str, topic: str) -> None:
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:

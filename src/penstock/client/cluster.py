@@ -20,7 +20,7 @@ from penstock.client.errors import (
     reason,
 )
 from penstock.client.link import Link
-from penstock.client.messages import coordinator_in, coordinator_request, metadata_request
+from penstock.client.messages import GROUP_COORDINATOR, coordinator_in, coordinator_request, metadata_request
 from penstock.client.metadata import NO_NODE, ClusterMetadata, TopicMetadata
 from penstock.client.names import CANONICAL_BOOTSTRAP, canonical
 from penstock.client.reconnects import Reconnects
@@ -41,7 +41,7 @@ _ELSEWHERE: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE)
 
 
 class _Purpose(NamedTuple):
-    """What a connection is for: one node, and there either its groups or everything else."""
+    """What a connection is for: one node, and there either what it coordinates or everything else."""
 
     node_id: int
     coordinator: bool = False
@@ -66,7 +66,8 @@ class ClusterClient:
         self._links: dict[_Purpose, Link] = {}
         self._seed: Connection | None = None
         self._seeking = asyncio.Lock()
-        self._coordinators: dict[str, int] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}
+        """By the type of a key, and the key."""
         self._refreshed_at = 0.0
         self._reconnects = Reconnects(self.settings)
         self._asking_since_s: float | None = None
@@ -193,9 +194,9 @@ class ClusterClient:
     async def connection(self, node_id: int) -> Connection:
         return await self._connection(_Purpose(node_id))
 
-    async def coordinator_connection(self, group_id: str) -> Connection:
+    async def coordinator_connection(self, key: str, key_type: int = GROUP_COORDINATOR) -> Connection:
         """A connection of its own: nothing of a group stands behind a long fetch."""
-        return await self._connection(_Purpose(await self.coordinator(group_id), coordinator=True))
+        return await self._connection(_Purpose(await self.coordinator(key, key_type), coordinator=True))
 
     async def _connection(self, purpose: _Purpose) -> Connection:
         link = self._links.get(purpose)
@@ -272,38 +273,49 @@ class ClusterClient:
             return await self.to_any(message, answer)
         return await self.to_node(node_id, message, answer)
 
-    async def coordinator(self, group_id: str) -> int:
-        """The node that coordinates the group, from memory or looked up; a KafkaError while there is none."""
-        known = self._coordinators.get(group_id)
+    async def coordinator(self, key: str, key_type: int = GROUP_COORDINATOR) -> int:
+        """The node that coordinates the group, or what the key is, from memory or looked up.
+
+        KafkaError while there is none.
+        """
+        known = self._coordinators.get((key_type, key))
         if known is not None and known in self.metadata.brokers:
             return known
         connection = await self.any_connection()
-        request = coordinator_request(group_id, connection.version_for(ApiKey.FIND_COORDINATOR))
-        node_id, _ = coordinator_in(await connection.request(request, FindCoordinatorResponse), group_id)
+        request = coordinator_request(key, connection.version_for(ApiKey.FIND_COORDINATOR), key_type)
+        node_id, _ = coordinator_in(await connection.request(request, FindCoordinatorResponse), key, key_type)
         if node_id not in self.metadata.brokers:
             await self.refresh([])
-        self._coordinators[group_id] = node_id
+        self._coordinators[key_type, key] = node_id
         return node_id
 
     def addresses_for(self, group_id: str) -> list[Address]:
         """Bootstrap addresses for another client of this group: its coordinator, the other brokers, our own ones."""
         known = self.metadata.brokers
-        nodes = [node_id for node_id in (self._coordinators.get(group_id),) if node_id in known] + list(known)
+        nodes = [
+            node_id for node_id in (self._coordinators.get((GROUP_COORDINATOR, group_id)),) if node_id in known
+        ] + list(known)
         return list(dict.fromkeys([known[node_id].address for node_id in nodes] + list(self._bootstrap)))
 
-    def forget_coordinator(self, group_id: str) -> None:
+    def forget_coordinator(self, key: str, key_type: int = GROUP_COORDINATOR) -> None:
         """It has moved, or cannot be reached."""
-        self._coordinators.pop(group_id, None)
+        self._coordinators.pop((key_type, key), None)
 
     async def to_coordinator(
-        self, group_id: str, message: Message, answer: type[Answer], newest: int | None = None
+        self,
+        key: str,
+        message: Message,
+        answer: type[Answer],
+        newest: int | None = None,
+        *,
+        key_type: int = GROUP_COORDINATOR,
     ) -> Answer:
-        """Ask the group's coordinator; it is forgotten when it cannot be reached."""
+        """Ask the coordinator of a group, or of what the key is; it is forgotten when it cannot be reached."""
         try:
-            connection = await self.coordinator_connection(group_id)
+            connection = await self.coordinator_connection(key, key_type)
             return await connection.request(message, answer, newest=newest)
         except ConnectionFailedError:
-            self.forget_coordinator(group_id)
+            self.forget_coordinator(key, key_type)
             raise
 
     # Trying again

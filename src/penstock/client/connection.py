@@ -112,6 +112,8 @@ class Connection(asyncio.BufferedProtocol):
         self._next_correlation_id = 0
         self._transport: asyncio.Transport | None = None
         self._served: dict[int, tuple[int, int]] = {}
+        self.features: Mapping[str, int] = {}
+        """The levels of the cluster's features when the connection was opened."""
         self._failure: ConnectionFailedError | None = None
         self._writable = asyncio.Event()
         self._writable.set()
@@ -222,6 +224,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._failure is not None:
             raise self._failed()
         self._served = {item.api_key: (item.min_version, item.max_version) for item in response.api_keys}
+        self.features = {item.name: item.max_version_level for item in response.finalized_features}
 
     def end_when_idle(self) -> None:
         """Close when nothing was asked for connections.max.idle.ms, or a quarter of that longer; never if negative."""

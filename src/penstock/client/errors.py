@@ -44,6 +44,18 @@ class ProducerClosedError(ClientError):
     """A send after close(), or one that close() could not wait for."""
 
 
+class ProducerFencedError(ClientError):
+    """Another producer has the transactional id, or the coordinator has aborted what took too long."""
+
+
+class TransactionFailedError(ClientError):
+    """Something in a transaction has failed, so that it can only be aborted; or it was, and the record with it."""
+
+
+class TransactionStateError(ClientError):
+    """What was asked for needs an open transaction, or none."""
+
+
 class DeliveryTimedOutError(ClientError):
     """A record could not be delivered within delivery.timeout.ms."""
 

@@ -41,6 +41,8 @@ from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from penstock.protocol.value import Value
 
 GROUP_COORDINATOR: Final = 0
+TRANSACTION_COORDINATOR: Final = 1
+_COORDINATES: Final = {GROUP_COORDINATOR: "group", TRANSACTION_COORDINATOR: "transactional id"}
 CONSUMER: Final = -1
 """The replica id of requests that clients send to leaders."""
 MAX_TRANSACTION_TIMEOUT_MS: Final = 2_147_483_647  # says nothing where there is no transaction
@@ -71,16 +73,18 @@ def metadata_request(topics: Iterable[str] | None, *, create: bool = False) -> M
     return MetadataRequest(topics=rows, allow_auto_topic_creation=create)
 
 
-def coordinator_request(group_id: str, version: int) -> FindCoordinatorRequest:
+def coordinator_request(key: str, version: int, key_type: int = GROUP_COORDINATOR) -> FindCoordinatorRequest:
     if version >= COORDINATORS_BY_KEYS:
-        return FindCoordinatorRequest(key_type=GROUP_COORDINATOR, coordinator_keys=[group_id])
-    return FindCoordinatorRequest(key=group_id, key_type=GROUP_COORDINATOR)
+        return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
+    return FindCoordinatorRequest(key=key, key_type=key_type)
 
 
-def coordinator_in(response: FindCoordinatorResponse, group_id: str) -> tuple[int, Address]:
+def coordinator_in(
+    response: FindCoordinatorResponse, key: str, key_type: int = GROUP_COORDINATOR
+) -> tuple[int, Address]:
     """The coordinator's node id and address; a KafkaError while there is none."""
     found = response.coordinators[0] if response.coordinators else response
-    raise_for(found.error_code, found.error_message, f"coordinator of group {group_id!r}")
+    raise_for(found.error_code, found.error_message, f"coordinator of {_COORDINATES[key_type]} {key!r}")
     return found.node_id, Address(found.host, found.port)
 
 
@@ -90,10 +94,15 @@ def producer_id_request() -> InitProducerIdRequest:
 
 
 def produce_request(
-    batches: Mapping[Place, bytes | bytearray | memoryview], *, acks: int, timeout_ms: int
+    batches: Mapping[Place, bytes | bytearray | memoryview],
+    *,
+    acks: int,
+    timeout_ms: int,
+    transactional_id: str | None = None,
 ) -> ProduceRequest:
     """One encoded batch for each partition."""
     return ProduceRequest(
+        transactional_id=transactional_id,
         acks=acks,
         timeout_ms=timeout_ms,
         topic_data=[

@@ -55,7 +55,7 @@ class ClientSettings(Value, kw_only=True):
 
 
 class ProducerSettings(ClientSettings, kw_only=True):
-    """`acks` is 0, 1 or -1 (all); idempotence needs -1 and is off with anything else.
+    """`acks` is 0, 1 or -1 (all); idempotence needs -1 and is off with anything else. Transactions need idempotence.
 
     Batches of one partition are sent one after the other, so retries never change their order; what
     `max_in_flight_requests_per_connection` bounds is the requests that carry batches of different partitions.
@@ -76,6 +76,8 @@ class ProducerSettings(ClientSettings, kw_only=True):
     client_rack: str = ""
     partitioner_rack_aware: bool = False
     allow_auto_create_topics: bool = True
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60_000
     partitioner_class: str | None = None
     partitioner_settings: Mapping[str, str] = fresh(dict)
     """What `partitioner_class` is configured with besides, under names that begin with `partitioner.`."""

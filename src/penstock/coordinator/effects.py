@@ -19,11 +19,29 @@ class Reply(Value):
     response: object
 
 
+class End(Value):
+    """Of a producer's transaction, as the coordinator of transactions of this epoch wants it."""
+
+    coordinator_epoch: int
+    is_commit: bool
+
+
+class Part(Value):
+    """A batch is part of a producer's transaction: its records, or with `end` the marker that ends it."""
+
+    producer_id: int
+    producer_epoch: int
+    end: End | None = None
+
+
 class Append(Value):
-    """One batch; when it is committed or has failed, report `appended(write_id, …)`, in the order of offsets."""
+    """One batch; when it is committed or has failed, report `appended(write_id, …)`, in the order of offsets. A marker
+    has no records.
+    """
 
     write_id: int
     records: list[KeyValue]
+    part: Part | None = None
 
 
 class Cut(Value):
@@ -61,7 +79,26 @@ class Calculation(Value):
     function: Callable[[], object]
 
 
-Job = ToLeader | ToController | Calculation
+class Markers(Value):
+    """The end of a transaction, to be written to the log of each of these partitions, given by topic and index.
+
+    Brings an error for each: NONE where it is committed there, UNKNOWN_TOPIC_OR_PARTITION where there is no such
+    partition any more.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    commits: bool
+    transaction_version: int
+    partitions: tuple[tuple[str, int], ...]
+
+
+class NewProducerId(Value):
+    """Brings an id that no producer had."""
+
+
+Job = ToLeader | ToController | Calculation | Markers | NewProducerId
 
 
 class Errand(Value):

@@ -16,7 +16,7 @@ from enum import Enum, auto
 from itertools import count
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from penstock.coordinator.effects import Append, Cut, Effect, Errand, Job, KeyValue, Note, Reply, Token
+from penstock.coordinator.effects import Append, Cut, Effect, Errand, Job, KeyValue, Note, Part, Reply, Token
 from penstock.coordinator.timers import Timers
 from penstock.protocol.errors import ErrorCode
 
@@ -55,6 +55,9 @@ class LogImage(ABC, Generic[RecordT]):
 
     @abstractmethod
     def undoing(self, record: RecordT, before: Any) -> RecordT: ...
+
+    def committed(self, records: list[RecordT]) -> None:
+        """These were applied, and count for good."""
 
 
 class _Write(Generic[RecordT]):
@@ -123,8 +126,9 @@ class Agenda(Generic[RecordT]):
         when_late: Continuation = nothing,
         token: Token | None = None,
         answer: Answer = nothing_to_say,
+        part: Part | None = None,
     ) -> None:
-        """`then` runs once, when the write has ended; before, perhaps `when_late`.
+        """`then` runs once, when the write has ended; before, perhaps `when_late`. `part` says of which transaction.
 
         `token` is answered with `answer(error)`: when the write has ended, or is late.
         """
@@ -133,7 +137,7 @@ class Agenda(Generic[RecordT]):
         if token is not None:
             write.waiting.append((token, answer))
         self._late.append((now_ms + self._write_timeout_ms, write_id))
-        self._effects.append(Append(write_id, [record.encode() for record in records]))
+        self._effects.append(Append(write_id, [record.encode() for record in records], part))
 
     def answer_when_committed(self, token: Token, answer: Answer, now_ms: int) -> None:
         """Answer a request that writes nothing as soon as all is committed that it may rest on, or that is late."""
@@ -150,6 +154,7 @@ class Agenda(Generic[RecordT]):
             self.written_at = offset
             assert write_id == next(iter(self._writes)), "writes are committed in their order"
             ended = [self._writes.pop(write_id)]
+            self.image.committed(ended[0].records)
         else:
             ended = [self._writes.pop(one) for one in list(self._writes) if one >= write_id]
             for write in reversed(ended):
@@ -163,6 +168,17 @@ class Agenda(Generic[RecordT]):
         waiting, write.waiting = write.waiting, []
         for token, answer in waiting:
             self.reply(token, answer(error))
+
+    def came_true(self, record: RecordT, *, value: Any, takes_its_place: Callable[[RecordT], bool]) -> None:
+        """What was written long ago counts from now on, before all writes that are not committed: for the first of
+        these that takes its place, its value is what was there before.
+        """
+        for write in self._writes.values():
+            for number, later in enumerate(write.records):
+                if takes_its_place(later):
+                    write.before[number] = value
+                    return
+        self.image.apply(record)
 
     def uncommitted(self) -> Iterator[tuple[RecordT, Any]]:
         """The last record first, with what was there before each."""
@@ -235,6 +251,11 @@ class PartitionMachine(ABC, Generic[RecordT]):
         if record is not None:
             self.agenda.image.apply(record)
 
+    def read_pending(self, producer_id: int, key: bytes, value: bytes, *, is_overtaken: bool) -> None:
+        """Called while loading, after `read`, for what is in a transaction that has not ended. `is_overtaken`: the key
+        has a value that was written later. DecodeError as `read`.
+        """
+
     @abstractmethod
     def loaded(self, now_ms: int) -> list[Effect]:
         """All records are read: the machine serves from now on."""
@@ -242,6 +263,10 @@ class PartitionMachine(ABC, Generic[RecordT]):
     @abstractmethod
     def unload(self, now_ms: int) -> list[Effect]:
         """Another node leads the partition: answer all waiting requests NOT_COORDINATOR. The machine has ended."""
+
+    def seal(self, now_ms: int) -> list[Effect]:
+        """Another node is to go on: write what no record says yet. No other write is under way."""
+        return []
 
     @abstractmethod
     def describe(self) -> str:

@@ -3,16 +3,20 @@
 Kafka's layout, big-endian, 34 bytes for each marker of an abortion in the segment: version 0 (2 bytes), producer id
 (8), first offset of the transaction (8), offset of its marker (8), last stable offset behind that marker (8). A segment
 without such markers has no file. No transaction that ends behind an entry begins before its last stable offset.
+
+An entry is written when its marker is, and synced when the segment is sealed. Nothing in a file would tell what a crash
+has done to it: what was not synced then is not believed, and is made anew from the markers.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from operator import attrgetter
 from struct import Struct
 from typing import NamedTuple
 
 from penstock.log.disk import Disk
-from penstock.log.names import TRANSACTION_INDEX_SUFFIX, offset_prefix
+from penstock.log.names import TRANSACTION_INDEX_SUFFIX, offset_of, offset_prefix
 
 VERSION = 0
 _ENTRY = Struct(">hqqqq")
@@ -31,22 +35,37 @@ _by_end = attrgetter("last_offset")
 class AbortedTransactions:
     """Those of one partition, in the order of their markers."""
 
-    __slots__ = ("_by_producer", "_directory", "_disk", "_entries")
+    __slots__ = ("_by_producer", "_directory", "_disk", "_entries", "_unsynced")
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._directory = directory
         self._entries: list[AbortedTransaction] = []
         self._by_producer: dict[int, list[AbortedTransaction]] = {}
+        self._unsynced: dict[str, None] = {}
+        """Paths of files that a power cut may spoil."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def load(self, names: Iterable[str]) -> None:
-        """From those of these files that are such indexes; what is damaged ends its file. Raises OSError."""
+    def load(self, names: Iterable[str], synced_below: int | None = None) -> None:
+        """From those of these files that are such indexes; what is damaged ends its file. After a crash only what was
+        synced is believed, and the rest goes: that is all before `synced_below`. Raises OSError.
+        """
         for name in sorted(name for name in names if name.endswith(TRANSACTION_INDEX_SUFFIX)):
-            for entry in _decoded(self._disk.read_file(f"{self._directory}/{name}") or b""):
-                self._add(entry)
+            path = f"{self._directory}/{name}"
+            content = self._disk.read_file(path) or b""
+            if synced_below is None:
+                for entry in _decoded(content):
+                    self._add(entry)
+                continue
+            base_offset, count = offset_of(name) or 0, 0
+            for entry in _decoded(content):
+                if not (entry.first_offset < entry.last_offset and base_offset <= entry.last_offset < synced_below):
+                    break
+                count += self._add(entry)
+            if count * _ENTRY.size < len(content):
+                self._write(base_offset)
 
     def _add(self, entry: AbortedTransaction) -> bool:
         if self._entries and entry.last_offset <= self._entries[-1].last_offset:
@@ -58,7 +77,23 @@ class AbortedTransactions:
     def note(self, entry: AbortedTransaction, base_offset: int) -> None:
         """Its marker is in the segment with this base offset. One that is known may be noted again. Raises OSError."""
         if self._add(entry):
-            self._write(base_offset)
+            path = self._path(base_offset)
+            number = len(self._entries) - 1 - bisect_left(self._entries, base_offset, key=_by_end)
+            content = _ENTRY.pack(VERSION, *entry)
+            self._disk.open(path, create=True).write_at(content, number * _ENTRY.size)
+            self._unsynced[path] = None
+
+    def sync(self) -> None:
+        """All that was noted outlives a power cut. Raises OSError."""
+        if self._unsynced:
+            for path in self._unsynced:
+                with suppress(FileNotFoundError):  # its segment was cut off
+                    self._disk.open(path).sync()
+            self._disk.sync_directory(self._directory)
+            self._unsynced.clear()
+
+    def _path(self, base_offset: int) -> str:
+        return f"{self._directory}/{offset_prefix(base_offset)}{TRANSACTION_INDEX_SUFFIX}"
 
     def cut_to(self, end_offset: int, base_offset: int) -> None:
         """The log was cut; its last segment begins at `base_offset`. Raises OSError."""
@@ -66,6 +101,17 @@ class AbortedTransactions:
         if len(kept) < len(self._entries):
             self._become(kept)
             self._write(base_offset)
+
+    def rewrite(self, base_offset: int, end_offset: int, gone: Collection[int]) -> None:
+        """The segments in [`base_offset`, `end_offset`) are about to become one, without the markers at the offsets
+        `gone`. Raises OSError.
+        """
+        first, last = (bisect_left(self._entries, offset, key=_by_end) for offset in (base_offset, end_offset))
+        if first == last:
+            return
+        if gone:
+            self._become([entry for entry in self._entries if entry.last_offset not in gone])
+        self._write(base_offset, end_offset)
 
     def forget_below(self, start_offset: int) -> None:
         """The segments below this offset went and took their indexes along."""
@@ -75,16 +121,19 @@ class AbortedTransactions:
     def clear(self) -> None:
         """The segments went and took their indexes along."""
         self._become([])
+        self._unsynced.clear()
 
     def _become(self, entries: list[AbortedTransaction]) -> None:
         self._entries, self._by_producer = [], {}
         for entry in entries:
             self._add(entry)
 
-    def _write(self, base_offset: int) -> None:
-        """At once and durably: a crash leaves no word of what is missing, and transactions are seldom aborted."""
-        path = f"{self._directory}/{offset_prefix(base_offset)}{TRANSACTION_INDEX_SUFFIX}"
-        entries = self._entries[bisect_left(self._entries, base_offset, key=_by_end) :]
+    def _write(self, base_offset: int, end_offset: int | None = None) -> None:
+        """A whole file anew, at once and durably."""
+        path = self._path(base_offset)
+        self._unsynced.pop(path, None)
+        end = None if end_offset is None else bisect_left(self._entries, end_offset, key=_by_end)
+        entries = self._entries[bisect_left(self._entries, base_offset, key=_by_end) : end]
         if entries:
             content = b"".join(_ENTRY.pack(VERSION, *entry) for entry in entries)
             self._disk.replace_file(path, content, durable=True)
@@ -93,9 +142,7 @@ class AbortedTransactions:
 
     def covers(self, producer_id: int, offset: int) -> bool:
         """Whether the record that this producer wrote there belongs to an aborted transaction."""
-        known = self._by_producer.get(producer_id, ())
-        at = bisect_left(known, offset, key=_by_end)
-        return at < len(known) and known[at].first_offset <= offset
+        return covered(self._by_producer.get(producer_id, ()), offset)
 
     def between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Those that have records in [`start_offset`, `end_offset`), or may have."""
@@ -107,6 +154,12 @@ class AbortedTransactions:
             if entry.last_stable_offset >= end_offset:
                 break
         return found
+
+
+def covered(of_producer: Sequence[AbortedTransaction], offset: int) -> bool:
+    """Whether the record that the producer of these wrote there belongs to one of them."""
+    at = bisect_left(of_producer, offset, key=_by_end)
+    return at < len(of_producer) and of_producer[at].first_offset <= offset
 
 
 def _decoded(content: bytes) -> Iterator[AbortedTransaction]:

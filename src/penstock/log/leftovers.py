@@ -7,6 +7,7 @@ segment is whole:
 | ------------------------------- | -------------------------------------------------------------------------- |
 | `*.cleaned`, `*.deleted`, `.tmp`| it is removed                                                              |
 | `.log.swap`                     | segments that it reaches into go, and it gets its name, with its indexes   |
+| the `.txnindex` of a swap       | it was there before, for old and new segments alike                        |
 | an index of a swap without it   | it is removed: either nothing has changed yet, or the index is made anew   |
 """
 
@@ -19,6 +20,7 @@ from penstock.log.names import (
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     offset_of,
 )
 from penstock.log.scan import batch_spans
@@ -53,7 +55,7 @@ def _finish_swaps(disk: Disk, directory: str, names: list[str]) -> None:
             offset = offset_of(other)
             if offset is None or other.endswith(SWAP_SUFFIX) or not first_offset <= offset < end_offset:
                 continue
-            if offset > first_offset or not other.endswith((SNAPSHOT_SUFFIX, LOG_SUFFIX)):
+            if offset > first_offset or not other.endswith((SNAPSHOT_SUFFIX, LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX)):
                 disk.remove(f"{directory}/{other}")
         stem = f"{directory}/{name.partition('.')[0]}"
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):

@@ -58,9 +58,9 @@ def load_log(open_files: OpenFiles, directory: str, config: LogConfig, unread: U
     epochs.truncate_from_start(first_offset)
     snapshots.keep(segments.base_offsets, end_offset)
     producers, aborted = Producers(), AbortedTransactions(disk, directory)
-    aborted.load(names)
-    aborted.cut_to(end_offset, segments.active.base_offset)
     snapshot_offset = snapshots.restore(producers)
+    aborted.load(names, None if is_clean else snapshot_offset or 0)
+    aborted.cut_to(end_offset, segments.active.base_offset)
     if snapshot_offset is not None or not is_clean:
         replay(producers, aborted, segments, snapshot_offset or 0)
     return LogContent(

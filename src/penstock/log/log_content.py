@@ -6,12 +6,12 @@ Every method may raise OSError; after one from `cut_to`, `start_anew_at`, `remov
 `swap_in` only the files can tell what is left, and the log has to be read in again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from penstock.log.aborted_transactions import AbortedTransaction, AbortedTransactions
 from penstock.log.config import LogConfig
 from penstock.log.leader_epochs import LeaderEpochs
-from penstock.log.producer_snapshots import ProducerSnapshots, note_control_batch, replay
+from penstock.log.producer_snapshots import ProducerSnapshots, note_control_batch, replay, transaction_ends
 from penstock.log.producer_state import NO_PRODUCER_ID, Producers
 from penstock.log.removals import Removals
 from penstock.log.rolling import Room, must_roll
@@ -96,6 +96,16 @@ class LogContent:
         return not self.producers.is_open(producer_id, offset) and not self.aborted.covers(producer_id, offset)
 
     # appending
+
+    def check_coordinated(self, batch: memoryview, header: BatchHeader) -> None:
+        """A batch of a coordinator that has a producer: records of a transaction, or the marker that ends it. Raises
+        UnverifiedError and KafkaError as `Producers.check` and `Producers.check_marker`.
+        """
+        if header.is_control:
+            for _, coordinator_epoch in transaction_ends(batch):
+                self.producers.check_marker(header, coordinator_epoch)
+        else:
+            self.producers.check_coordinated(header)
 
     def append(
         self,
@@ -204,6 +214,7 @@ class LogContent:
             return self.segments.replace_active(base_offset, now_ms)
         is_rewritten = base_offset <= self.rewritten_below
         active.save_indexes(is_final=True, durable=is_rewritten)
+        self.aborted.sync()  # a start goes on from the snapshot
         self._snapshots.take(self.producers, self.end_offset, durable=False)
         if is_rewritten:  # else what was cut might come back before the new segment
             active.flush()
@@ -278,8 +289,12 @@ class LogContent:
                 self.start_at(first_offset)
         self.segments.retire_oldest(count, removals, now_ms + delay_ms)
 
-    def swap_in(self, old: list[Segment], removals: Removals, due_ms: int) -> None:
-        """Compaction made the new segment; the files of these neighbours go at `due_ms`."""
+    def swap_in(self, old: list[Segment], removals: Removals, due_ms: int, gone: Collection[int]) -> None:
+        """Compaction made the new segment, without the markers at the offsets `gone`; the files of these neighbours go
+        at `due_ms`.
+        """
+        behind = self.segments[self.segments.number_of(old[-1].base_offset) + 1].base_offset
+        self.aborted.rewrite(old[0].base_offset, behind, gone)
         self.segments.swap_in(old, removals, due_ms)
         self._snapshots.forget({segment.base_offset for segment in old[1:]})
 
@@ -333,6 +348,8 @@ class LogContent:
         if durable:
             self.flush()
         self.segments.active.save_indexes(is_final=True, durable=durable)
+        if durable:
+            self.aborted.sync()
         self._snapshots.take(self.producers, self.end_offset, durable=durable)
         if durable:
             self.epochs.sync()

@@ -5,7 +5,7 @@ quickly. An append checks everything first, then writes once, then remembers; wh
 and the log is as it was. What a read returns keeps its file open (see `log_slice`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
@@ -166,10 +166,11 @@ class PartitionLog:
         return (self._content or self.load()).producers
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """As `Producers.last_stable_offset`."""
+        """As `Producers.last_stable_offset`, and not before the log's start: an open transaction may begin there."""
         if self._content is None and self.has_known_ends:
             return high_watermark  # there is no record
-        return self.producers.last_stable_offset(high_watermark)
+        stable = self.producers.last_stable_offset(high_watermark)
+        return stable if stable == high_watermark else max(stable, min(self.log_start_offset, high_watermark))
 
     @property
     def segments(self) -> Segments:
@@ -211,10 +212,9 @@ class PartitionLog:
         now_ms: int,
         origin: AppendOrigin = CLIENT,
     ) -> AppendResult:
-        """Check a batch, give it its offsets and the epoch in place, write it. Raises UnlookedError as `check_batch`,
-        and KafkaError: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, UNSUPPORTED_FOR_MESSAGE_FORMAT,
-        INVALID_RECORD, INVALID_TIMESTAMP (both perhaps as InvalidRecords), INVALID_PRODUCER_EPOCH,
-        OUT_OF_ORDER_SEQUENCE_NUMBER: nothing was written then; KAFKA_STORAGE_ERROR: nothing is sure.
+        """Check a batch, give it its offsets and the epoch in place, write it. Raises as `Producers.check` and
+        `check_batch`, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        INVALID_RECORD, INVALID_TIMESTAMP: nothing was written then; KAFKA_STORAGE_ERROR: nothing is sure.
         """
         if self.health.failure is not None:
             self.health.check()
@@ -223,9 +223,10 @@ class PartitionLog:
         if rules.config is not config:
             rules = content.rules = AppendRules(config)
         batch, header = check_batch(batch, rules, now_ms=now_ms, origin=origin, topic=self.topic)
-        if header.producer_id != NO_PRODUCER_ID and origin is not COORDINATOR:
-            repeated = content.producers.check(header)
-            if repeated is not None:
+        if header.producer_id != NO_PRODUCER_ID:
+            if origin is COORDINATOR:
+                content.check_coordinated(batch, header)
+            elif (repeated := content.producers.check(header)) is not None:
                 self._flush_if_due(content)  # the producer may repeat it because the disk was full at its flush
                 time_ms = repeated.timestamp_ms if rules.stamps else -1
                 return AppendResult(repeated.first_offset, repeated.last_offset, time_ms, content.start_offset, True)
@@ -340,8 +341,7 @@ class PartitionLog:
     def retire_below_start(self, now_ms: int) -> int:
         """Delete the segments without a readable record, as `apply_retention` does; how many."""
         content = self.load()
-        count = min(content.segments.number_of(content.start_offset), SEGMENTS_AT_ONCE)
-        if count:
+        if count := min(content.segments.number_of(content.start_offset), SEGMENTS_AT_ONCE):
             with self._changing():
                 content.retire_oldest(count, self._removals, now_ms, self.config.file_delete_delay_ms)
         return count
@@ -375,13 +375,13 @@ class PartitionLog:
                 content.retire_oldest(count, self._removals, now_ms, self.config.file_delete_delay_ms)
         return count
 
-    def swap_in(self, old: list[Segment], now_ms: int) -> bool:
-        """False if one of the segments has gone or changed since compaction read them."""
+    def swap_in(self, old: list[Segment], now_ms: int, gone: Collection[int] = ()) -> bool:
+        """False if one of the segments has gone or changed since compaction read them; as `LogContent.swap_in`."""
         content = self._content
         if content is None or not content.segments.has_sealed(old):
             return False
         with self._changing():
-            content.swap_in(old, self._removals, now_ms + self.config.file_delete_delay_ms)
+            content.swap_in(old, self._removals, now_ms + self.config.file_delete_delay_ms, gone)
         return True
 
     def next_deadline_ms(self, now_ms: int) -> int:

@@ -6,7 +6,6 @@ keeps one per segment and so do we. A partition that never had an idempotent pro
 """
 
 from collections.abc import Iterator
-from struct import Struct
 
 from penstock.log.aborted_transactions import AbortedTransaction, AbortedTransactions
 from penstock.log.disk import Disk
@@ -15,10 +14,9 @@ from penstock.log.producer_snapshot import CorruptSnapshotError, decode_snapshot
 from penstock.log.producer_state import NO_OFFSET, NO_PRODUCER_ID, Producers
 from penstock.log.segments import Segments
 from penstock.protocol.batch import BatchHeader
-from penstock.protocol.control.records import ControlType, control_type
-from penstock.protocol.records import decode_batch
+from penstock.protocol.control.records import TRANSACTION_END, ControlType, control_type
+from penstock.protocol.records import Record, decode_batch
 
-_TRANSACTION_END = Struct(">hi")  # the value of an end-transaction marker: version, coordinator epoch
 MAX_CONTROL_BATCH_BYTES = 1 << 20
 
 
@@ -94,11 +92,16 @@ def note_control_batch(
     producers: Producers, header: BatchHeader, batch: bytes | memoryview
 ) -> Iterator[AbortedTransaction]:
     """It is the marker that ends a transaction: what it aborts."""
+    for record, coordinator_epoch in transaction_ends(batch):
+        first_offset = producers.note_transaction_end(header, record.offset, coordinator_epoch)
+        if first_offset != NO_OFFSET and control_type(record) == ControlType.ABORT:
+            open_offset = producers.first_open_offset
+            stable = record.offset + 1 if open_offset is None else open_offset
+            yield AbortedTransaction(header.producer_id, first_offset, record.offset, stable)
+
+
+def transaction_ends(batch: bytes | memoryview) -> Iterator[tuple[Record, int]]:
+    """The markers of a control batch, each with the epoch of the coordinator that wrote it. Raises DecodeError."""
     for record in decode_batch(batch, 0, max_bytes=MAX_CONTROL_BATCH_BYTES):
-        if record.value is not None and len(record.value) >= _TRANSACTION_END.size:
-            _, coordinator_epoch = _TRANSACTION_END.unpack_from(record.value)
-            first_offset = producers.note_transaction_end(header, record.offset, coordinator_epoch)
-            if first_offset != NO_OFFSET and control_type(record) == ControlType.ABORT:
-                open_offset = producers.first_open_offset
-                stable = record.offset + 1 if open_offset is None else open_offset
-                yield AbortedTransaction(header.producer_id, first_offset, record.offset, stable)
+        if record.value is not None and len(record.value) >= TRANSACTION_END.size:
+            yield record, TRANSACTION_END.unpack_from(record.value)[1]

@@ -14,6 +14,21 @@ in flight. What a batch means for its producer (`S` is the last sequence that wa
 | known           | same               | one of the last five| repetition: the old offsets again     |
 | known           | same               | other               | OUT_OF_ORDER_SEQUENCE_NUMBER          |
 
+A batch and a transaction (KIP-98, KIP-890); `open` is a transaction of the same producer and epoch in this log:
+
+| batch             | transaction                                    | verdict                         |
+| ---               | ---                                            | ---                             |
+| of a transaction  | open                                           | as above                        |
+| of a transaction  | none, and its coordinator has been asked       | begins here, and what was asked is used up |
+| of a transaction  | none                                           | UnverifiedError: ask first      |
+| of no transaction | open                                           | INVALID_TXN_STATE               |
+| a marker          | of an older producer epoch                     | INVALID_PRODUCER_EPOCH          |
+| a marker          | of an older coordinator epoch                  | TRANSACTION_COORDINATOR_FENCED  |
+| a marker          | of version 2, open, the epoch is not raised    | INVALID_PRODUCER_EPOCH          |
+| a marker          | other                                          | ends it, perhaps once more      |
+
+A marker also ends what is being asked: an answer that comes after it is about a transaction that is over.
+
 Memory grows with the producers seen within `producer.id.expiration.ms`; `expire` removes the others.
 """
 
@@ -22,7 +37,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from penstock.log.producer_snapshot import SnapshotRow
-from penstock.protocol.batch import BatchHeader
+from penstock.protocol.batch import TRANSACTIONAL, BatchHeader
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 BATCHES_REMEMBERED = 5
@@ -32,6 +47,34 @@ NO_OFFSET = -1
 NO_PRODUCER_ID = -1
 MOST_ENDED = 1_000
 """So many ended transactions are told apart whose markers may not be committed; the oldest count as one."""
+
+
+EPOCHS_RISE_FROM = 2
+"""From this version of transactions on the marker has an epoch above that of the records (KIP-890)."""
+
+
+class UnverifiedError(KafkaError):
+    """The coordinator of its transaction has to be asked about the batch (`Producers.verify`); whoever cannot ask
+    passes on the code, on which producers try again.
+    """
+
+    def __init__(self, header: BatchHeader) -> None:
+        super().__init__(ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction of the batch has still to be verified")
+        self.header = header
+
+
+class Verification:
+    """The coordinator is asked about the transaction of a producer. Requests that come meanwhile share it."""
+
+    __slots__ = ("epoch", "expects_zero", "is_verified", "lowest_sequence", "waiting")
+
+    def __init__(self, epoch: int, sequence: int, *, expects_zero: bool) -> None:
+        self.epoch = epoch
+        self.lowest_sequence = sequence
+        self.expects_zero = expects_zero
+        """Whether a producer that is not known begins with sequence 0: its epoch has risen with the transaction."""
+        self.is_verified = False
+        self.waiting = 0
 
 
 class WrittenBatch(NamedTuple):
@@ -56,6 +99,9 @@ class Producer:
         self.timestamp_ms = -1
         self.transaction_first_offset = NO_OFFSET
 
+    def is_in_transaction(self, epoch: int) -> bool:
+        return self.transaction_first_offset != NO_OFFSET and self.epoch == epoch
+
     @property
     def last_sequence(self) -> int:
         """-1 if nothing was written in the present epoch."""
@@ -67,6 +113,24 @@ class Producer:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
 
+def _check_epoch(producer: Producer, header: BatchHeader) -> None:
+    if header.producer_epoch < producer.epoch:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"producer {producer.producer_id} writes with epoch {header.producer_epoch}, {producer.epoch} has begun",
+        )
+
+
+def _check_new_epoch(producer: Producer, header: BatchHeader) -> None:
+    _check_epoch(producer, header)
+    if header.base_sequence != 0:
+        raise KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {producer.producer_id} begins epoch {header.producer_epoch} with sequence"
+            f" {header.base_sequence} instead of 0",
+        )
+
+
 def sequence_after(sequence: int, count: int = 1) -> int:
     """0 follows 2^31 - 1."""
     return (sequence + count) & MAX_SEQUENCE
@@ -75,13 +139,20 @@ def sequence_after(sequence: int, count: int = 1) -> int:
 class Producers:
     """They are in the order of their first batch."""
 
-    __slots__ = ("_ended", "_open_transactions", "_producers")
+    __slots__ = ("_ended", "_open_transactions", "_producers", "_verifications")
 
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
+        self._verifications: dict[int, Verification] = {}
         self._open_transactions: dict[int, int] = {}
         self._ended: deque[tuple[int, int]] = deque()
         """The offsets of markers that may not be committed yet, with the first offsets of what they ended."""
+
+    def without_any(self) -> "Producers":
+        """Others, none yet, about which the same questions to coordinators are open."""
+        others = Producers()
+        others._verifications = self._verifications
+        return others
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -107,28 +178,85 @@ class Producers:
         return min((high_watermark, *self._open_transactions.values(), *(first for _, first in ended)))
 
     def check(self, header: BatchHeader) -> WrittenBatch | None:
-        """The batch that this one repeats, None if it is to be written; raises KafkaError as the table above says."""
+        """The batch that this one repeats, None if it is to be written; raises KafkaError as the tables above say, and
+        UnverifiedError.
+        """
         producer = self._producers.get(header.producer_id)
-        if producer is None:
-            return None
-        epoch = header.producer_epoch
-        first = header.base_sequence
-        if epoch == producer.epoch:
-            expected = sequence_after(producer.last_sequence) if producer.batches else 0
-            if first == expected:
-                return None
-            return self._find_repeated(producer, header, expected)
-        if epoch < producer.epoch:
+        if producer is not None:
+            if header.producer_epoch == producer.epoch:
+                expected = sequence_after(producer.last_sequence)
+                if header.base_sequence != expected:
+                    return self._find_repeated(producer, header, expected)
+            else:
+                _check_new_epoch(producer, header)
+        if header.attributes & TRANSACTIONAL:
+            self._check_transaction(producer, header)
+        elif producer is not None and producer.transaction_first_offset != NO_OFFSET:
             raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {producer.producer_id} writes with epoch {epoch}, {producer.epoch} has begun",
-            )
-        if first != 0:
-            raise KafkaError(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {producer.producer_id} begins epoch {epoch} with sequence {first} instead of 0",
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {producer.producer_id} has an open transaction, and this batch belongs to none",
             )
         return None
+
+    def check_coordinated(self, header: BatchHeader) -> None:
+        """A batch of a coordinator, which has no sequence. Raises as `check`."""
+        producer = self._producers.get(header.producer_id)
+        if producer is not None:
+            _check_epoch(producer, header)
+        if header.is_transactional:
+            self._check_transaction(producer, header)
+
+    def _check_transaction(self, producer: Producer | None, header: BatchHeader) -> None:
+        epoch = header.producer_epoch
+        if producer is not None and producer.is_in_transaction(epoch):
+            return
+        asked = self._verifications.get(header.producer_id)
+        if asked is None or not asked.is_verified or asked.epoch != epoch:
+            raise UnverifiedError(header)
+        is_unknown = producer is None or not producer.batches
+        if header.base_sequence > (0 if asked.expects_zero and is_unknown else asked.lowest_sequence):
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} began its transaction with an earlier sequence than"
+                f" {header.base_sequence}",
+            )
+
+    def verify(self, producer_id: int, epoch: int, sequence: int, *, expects_zero: bool) -> Verification:
+        """The coordinator is asked, about a batch for which `check` raised UnverifiedError; `verified` follows."""
+        asked = self._verifications.get(producer_id)
+        if asked is None or asked.epoch != epoch:
+            asked = self._verifications[producer_id] = Verification(epoch, sequence, expects_zero=expects_zero)
+        asked.lowest_sequence = min(asked.lowest_sequence, sequence)
+        asked.waiting += 1
+        return asked
+
+    def verified(self, producer_id: int, asked: Verification, *, is_good: bool) -> None:
+        """The answer has come: append the batch now, and say `no_longer_verified` then."""
+        asked.is_verified |= is_good and self._verifications.get(producer_id) is asked
+
+    def no_longer_verified(self, producer_id: int, asked: Verification) -> None:
+        asked.waiting -= 1
+        if not asked.waiting and self._verifications.get(producer_id) is asked:
+            del self._verifications[producer_id]
+
+    def check_marker(self, header: BatchHeader, coordinator_epoch: int, transaction_version: int = 0) -> None:
+        """Raises KafkaError as the table above says."""
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            return
+        _check_epoch(producer, header)
+        is_open = producer.transaction_first_offset != NO_OFFSET
+        if is_open and transaction_version >= EPOCHS_RISE_FROM and header.producer_epoch == producer.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"a marker of epoch {header.producer_epoch} does not end the transaction of producer"
+                f" {producer.producer_id}, which has that epoch itself",
+            )
+        if coordinator_epoch < producer.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"a marker of the coordinator's epoch {coordinator_epoch}, {producer.coordinator_epoch} has begun",
+            )
 
     def _find_repeated(self, producer: Producer, header: BatchHeader, expected: int) -> WrittenBatch:
         first = header.base_sequence
@@ -144,7 +272,7 @@ class Producers:
     def note_batch(self, header: BatchHeader, first_offset: int, last_offset: int, timestamp_ms: int) -> None:
         producer = self._begin(header.producer_id, header.producer_epoch)
         first = header.base_sequence
-        last = (first + header.last_offset_delta) & MAX_SEQUENCE
+        last = NO_SEQUENCE if first == NO_SEQUENCE else (first + header.last_offset_delta) & MAX_SEQUENCE
         producer.batches.append(WrittenBatch(first, last, first_offset, last_offset, timestamp_ms))
         if len(producer.batches) > BATCHES_REMEMBERED:
             del producer.batches[0]
@@ -152,6 +280,7 @@ class Producers:
         if header.is_transactional and producer.transaction_first_offset == NO_OFFSET:
             producer.transaction_first_offset = first_offset
             self._open_transactions[producer.producer_id] = first_offset
+            self._verifications.pop(producer.producer_id, None)
 
     def note_transaction_end(self, header: BatchHeader, offset: int, coordinator_epoch: int) -> int:
         """The marker has this offset. The first offset of the transaction that ends; `NO_OFFSET` if none was open."""
@@ -160,6 +289,7 @@ class Producers:
         producer.coordinator_epoch = coordinator_epoch
         producer.timestamp_ms = header.max_timestamp
         producer.transaction_first_offset = NO_OFFSET
+        self._verifications.pop(producer.producer_id, None)
         if self._open_transactions.pop(producer.producer_id, None) is not None:
             if len(self._ended) == MOST_ENDED:
                 (_, oldest), (marker, second) = self._ended.popleft(), self._ended.popleft()
@@ -187,10 +317,12 @@ class Producers:
             copy = self._begin(producer_id, known.epoch)
             copy.batches = list(known.batches)
             copy.timestamp_ms, copy.coordinator_epoch = known.timestamp_ms, known.coordinator_epoch
+            copy.transaction_first_offset = known.transaction_first_offset
 
     def forget(self, producer_id: int) -> None:
-        """The producer has no open transaction."""
+        """Its transaction, too, if one is open."""
         self._producers.pop(producer_id, None)
+        self._open_transactions.pop(producer_id, None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Open transactions keep a producer. Returns the number of those that expired."""
@@ -206,6 +338,7 @@ class Producers:
     def clear(self) -> None:
         self._producers.clear()
         self._open_transactions.clear()
+        self._verifications.clear()
         self._ended.clear()
 
     def to_snapshot(self) -> Iterator[SnapshotRow]:
@@ -226,8 +359,9 @@ class Producers:
             producer = self._begin(producer_id, epoch)
             producer.coordinator_epoch, producer.timestamp_ms = coordinator_epoch, timestamp_ms
             producer.transaction_first_offset = transaction
-            if sequence != NO_SEQUENCE:
-                first_sequence, first_offset = (sequence - delta) & MAX_SEQUENCE, offset - delta
+            if offset != NO_OFFSET:
+                first_sequence = NO_SEQUENCE if sequence == NO_SEQUENCE else (sequence - delta) & MAX_SEQUENCE
+                first_offset = offset - delta
                 producer.batches.append(WrittenBatch(first_sequence, sequence, first_offset, offset, timestamp_ms))
             if transaction != NO_OFFSET:
                 self._open_transactions[producer_id] = transaction

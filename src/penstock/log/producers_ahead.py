@@ -5,7 +5,8 @@ producer that has something under way there is a copy of what the log knows, whi
 log's own word counts.
 """
 
-from penstock.log.producer_state import Producers, WrittenBatch
+from penstock.log.producer_snapshots import transaction_ends
+from penstock.log.producer_state import NO_SEQUENCE, Producers, WrittenBatch
 from penstock.protocol.batch import BatchHeader
 
 
@@ -16,20 +17,37 @@ class ProducersAhead:
 
     def __init__(self, written: Producers) -> None:
         self._written = written
-        self._ahead = Producers()
+        self._ahead = written.without_any()
         self._count: dict[int, int] = {}
 
-    def check(self, header: BatchHeader) -> WrittenBatch | None:
-        """KafkaError as `Producers.check`."""
-        return (self._ahead if header.producer_id in self._count else self._written).check(header)
+    def check(self, batch: memoryview, header: BatchHeader) -> WrittenBatch | None:
+        """KafkaError as `Producers.check`, for coordinators, whose batches have no sequence, as `check_coordinated`."""
+        producers = self._ahead if header.producer_id in self._count else self._written
+        if header.is_control:
+            for _, coordinator_epoch in transaction_ends(batch):
+                producers.check_marker(header, coordinator_epoch)
+            return None
+        if header.base_sequence == NO_SEQUENCE:
+            producers.check_coordinated(header)
+            return None
+        return producers.check(header)
 
-    def proposed(self, header: BatchHeader, first_offset: int, last_offset: int) -> None:
+    def check_marker(self, header: BatchHeader, coordinator_epoch: int, transaction_version: int) -> None:
+        """KafkaError as `Producers.check_marker`."""
+        producers = self._ahead if header.producer_id in self._count else self._written
+        producers.check_marker(header, coordinator_epoch, transaction_version)
+
+    def proposed(self, batch: memoryview, header: BatchHeader, first_offset: int, last_offset: int) -> None:
         """A checked batch is under way, and gets these offsets."""
         producer_id = header.producer_id
         if producer_id not in self._count:
             self._ahead.copy_from(self._written, producer_id)
         self._count[producer_id] = self._count.get(producer_id, 0) + 1
-        self._ahead.note_batch(header, first_offset, last_offset, header.max_timestamp)
+        if header.is_control:
+            for _, coordinator_epoch in transaction_ends(batch):
+                self._ahead.note_transaction_end(header, first_offset, coordinator_epoch)
+        else:
+            self._ahead.note_batch(header, first_offset, last_offset, header.max_timestamp)
 
     def applied(self, producer_id: int) -> None:
         """The producer's oldest batch that was under way is in the log."""

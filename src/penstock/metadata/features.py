@@ -31,10 +31,14 @@ KRAFT_VERSION: Final = "kraft.version"
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 """Whether the controller keeps track of eligible leaders that are not in sync (1) or not (0, KIP-966)."""
 
+TRANSACTION_VERSION: Final = "transaction.version"
+"""Whether records about transactions are flexible (1) and epochs are raised with each transaction (2, KIP-890)."""
+
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: Feature(LOWEST_METADATA_VERSION, NEWEST_METADATA_VERSION),
     KRAFT_VERSION: Feature(0, 1),
     ELIGIBLE_LEADER_REPLICAS: Feature(0, 1),
+    TRANSACTION_VERSION: Feature(0, 2),
 }
 
 
@@ -47,7 +51,7 @@ class FeatureLevel(Value):
 
 KAFKAS_FEATURES: Final[dict[str, tuple[FeatureLevel, ...]]] = {
     KRAFT_VERSION: (FeatureLevel(7, {}), FeatureLevel(21, {})),
-    "transaction.version": (FeatureLevel(7, {}), FeatureLevel(24, {}), FeatureLevel(24, {})),
+    TRANSACTION_VERSION: (FeatureLevel(7, {}), FeatureLevel(24, {}), FeatureLevel(24, {})),
     "group.version": (FeatureLevel(7, {}), FeatureLevel(22, {})),
     ELIGIBLE_LEADER_REPLICAS: (FeatureLevel(7, {}), FeatureLevel(26, {METADATA_VERSION: 23})),
     "share.version": (FeatureLevel(7, {}), FeatureLevel(28, {}), FeatureLevel(31, {})),

@@ -199,7 +199,7 @@ class World:
             if isinstance(record, OffsetRecord):
                 self.written[record] = None
             else:
-                members = [] if record.value is None else record.value.members
+                members = [] if record.value is None else record.value.members  # type: ignore[union-attr]
                 self.stored[record.group_id] = {one.member_id: bytes(one.assignment) for one in members}
         self.carry_out(self.shard.appended(effect.write_id, error, self.now_ms))
 

@@ -54,7 +54,7 @@ def test_a_replica_that_counts_before_it_has_copied_what_it_lacks(monkeypatch: p
 
 
 def test_a_leader_that_compares_a_batch_only_with_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    def check(ahead: ProducersAhead, header: BatchHeader) -> WrittenBatch | None:
+    def check(ahead: ProducersAhead, batch: memoryview, header: BatchHeader) -> WrittenBatch | None:
         return ahead._written.check(header)
 
     monkeypatch.setattr(ProducersAhead, "check", check)

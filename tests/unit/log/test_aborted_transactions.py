@@ -164,7 +164,7 @@ class Model:
         is_new = not self.known or entry.last_offset > self.known[-1].last_offset
         self.known += [entry] * is_new
         self.aborted.note(entry, self.base_of(entry.last_offset))
-        assert len(self.disk.take()) == is_new, "what is known is not written again"
+        assert bool(self.disk.take()) == is_new, "what is known is not written again"
 
     def cut_to(self, end_offset: int) -> None:
         kept = [one for one in self.known if one.last_offset < end_offset]

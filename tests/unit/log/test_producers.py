@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.log.logs import NOW, append, batch, open_log
+from tests.unit.log.transactions import verified
 
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
@@ -175,6 +176,7 @@ def test_transactions_bound_what_is_stable(tmp_path: Path) -> None:
     data = encode_batch(
         [Record(0, NOW, b"k", b"v")], producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True
     )
+    verified(log, memoryview(data))
     append(log, memoryview(data))
     assert log.producers.first_open_offset == 2
     log.close()

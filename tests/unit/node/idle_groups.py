@@ -3,6 +3,8 @@
 from random import Random
 from typing import cast
 
+from tests.unit.node.contexts import broker_context, node_context
+
 from penstock.client.connection import Connection
 from penstock.client.errors import ConnectionFailedError
 from penstock.metadata.configs.broker_config import BrokerConfig
@@ -45,7 +47,8 @@ async def no_topic(name: str) -> None:
 
 def no_errands(image: ClusterImage) -> Errands:
     """For machines that have nothing done elsewhere."""
-    return Errands(image, NoController(), no_connection)
+    context = broker_context(node_context(BrokerConfig.embedded({}), image), NoController())
+    return Errands(context, no_connection)
 
 
 async def no_connection(broker_id: int) -> Connection:

@@ -16,6 +16,7 @@ from penstock.cli.dump.records import (
     decode_metadata_with_secrets,
     decode_offsets,
     decode_text,
+    decode_transactions,
 )
 from penstock.cli.dump.text import Line, batch_line, print_line, record_line
 from penstock.cli.terminal.lines import say
@@ -49,16 +50,19 @@ def command(
     cluster_metadata_decoder: bool = option("The records are those of the metadata log."),
     show_secrets: bool = option("With --cluster-metadata-decoder: passwords and credentials as well."),
     offsets_decoder: bool = option("The records are those of __consumer_offsets."),
+    transaction_log_decoder: bool = option("The records are those of __transaction_state."),
     as_json: bool = option("Print JSON, one object per line.", "--json"),
 ) -> None:
     """Print batches and records of segments, and the entries of indexes, snapshots and checkpoints."""
-    if cluster_metadata_decoder and offsets_decoder:
+    if cluster_metadata_decoder + offsets_decoder + transaction_log_decoder > 1:
         raise click.UsageError("give one decoder")
     decoder: Decoder | None = decode_text if print_data_log else None
     if cluster_metadata_decoder:
         decoder = decode_metadata_with_secrets if show_secrets else decode_metadata
     elif offsets_decoder:
         decoder = decode_offsets
+    elif transaction_log_decoder:
+        decoder = decode_transactions
     depth = Depth(
         records=deep_iteration or decoder is not None,
         metadata=not skip_record_metadata,

@@ -1,4 +1,4 @@
-"""What `penstock dump-log` makes of a record's key and value: text, metadata, committed offsets and groups, markers."""
+"""What `penstock dump-log` makes of a key and value: text, metadata, offsets and groups, transactions, markers."""
 
 import base64
 import re
@@ -7,6 +7,7 @@ from uuid import UUID
 
 from penstock.client.consumer_protocol import decode_assignment
 from penstock.coordinator.group import records as group_records
+from penstock.coordinator.transaction import records as transaction_records
 from penstock.metadata.configs.secrets import REDACTED, secret_fields
 from penstock.metadata.record_frames import decode_record
 from penstock.metadata.records import MetadataRecord
@@ -89,6 +90,27 @@ def decode_offsets(record: Record) -> dict[str, object]:
         payload = decoded.value and as_dictionary(decoded.value)
         return {"key": {"type": "group_metadata", "group": decoded.group_id}, "payload": payload}
     return decode_text(record)
+
+
+def decode_transactions(record: Record) -> dict[str, object]:
+    """A key of another kind is shown as it is."""
+    decoded = None if record.key is None else transaction_records.decode_record(record.key, record.value)
+    if decoded is None:
+        return decode_text(record)
+    value = decoded.value
+    payload = value and {
+        "producerId": value.producer_id,
+        "previousProducerId": value.previous_producer_id,
+        "nextProducerId": value.next_producer_id,
+        "producerEpoch": value.producer_epoch,
+        "transactionTimeoutMs": value.timeout_ms,
+        "transactionStatus": value.state.shown,
+        "transactionPartitions": [f"{topic}-{partition}" for topic, partition in value.partitions],
+        "transactionLastUpdateTimestampMs": value.updated_ms,
+        "transactionStartTimestampMs": value.start_ms,
+        "clientTransactionVersion": value.client_version,
+    }
+    return {"key": {"type": "transaction", "transactionalId": decoded.transactional_id}, "payload": payload}
 
 
 def decode_control(record: Record) -> dict[str, object]:

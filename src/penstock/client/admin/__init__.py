@@ -4,8 +4,8 @@
         await admin.topics.create(NewTopic(name="flights", partitions=12))
         print(await admin.groups.describe("reports"))
 
-Topics, their replicas, configurations, groups, access rules, features and the metadata quorum have parts of their own;
-the cluster itself and its disks are here.
+Topics, their replicas, configurations, groups, transactions, access rules, features and the metadata quorum have parts
+of their own; the cluster itself and its disks are here.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from penstock.client.admin.partitions import PartitionAdmin
 from penstock.client.admin.quorum import QuorumAdmin
 from penstock.client.admin.storage_groups import StorageGroupAdmin
 from penstock.client.admin.topics import TopicAdmin
+from penstock.client.admin.transactions import TransactionAdmin
 from penstock.client.at_leaders import Failures
 from penstock.client.cluster import ClusterClient
 from penstock.client.controllers import ControllerClient
@@ -111,6 +112,7 @@ class Admin:
         self.topics = TopicAdmin(self.cluster)
         self.configs = ConfigAdmin(self.cluster)
         self.groups = GroupAdmin(self.cluster)
+        self.transactions = TransactionAdmin(self.cluster)
         self.partitions = PartitionAdmin(self.cluster)
         self.features = FeatureAdmin(self.cluster)
         self.quorum = QuorumAdmin(self.cluster)

@@ -24,6 +24,7 @@ from penstock.client.consumer.preparation import Preparation
 from penstock.client.consumer.subscription import Subscription
 from penstock.client.errors import ConsumerMisuseError
 from penstock.client.log_offsets import list_offsets
+from penstock.client.messages import Membership
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import (
     EARLIEST,
@@ -213,12 +214,23 @@ class Consumer:
             return None
         return max(state.high_watermark - state.position, 0)
 
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Behind the last records that `poll` has returned: what a commit without arguments commits."""
+        self._own()
+        return self._subscription.positions()
+
     # Commits
+
+    @property
+    def membership(self) -> tuple[str, Membership]:
+        """The group, and as whom this consumer commits for it. A KafkaError if it has gone on without this member."""
+        self._own()
+        return self._preparation.group_id, self._preparation.membership
 
     async def commit(self, offsets: Offsets | None = None) -> None:
         """Commit these positions, or all. A KafkaError if the group has gone on without this member."""
         self._own()
-        await self._preparation.commit(self._subscription.positions() if offsets is None else offsets)
+        await self._preparation.commit(self.positions() if offsets is None else offsets)
 
     async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Partitions without a commit are left out."""

@@ -17,7 +17,7 @@ from penstock.client.consumer.rebalances import Rebalances
 from penstock.client.consumer.subscription import Subscription
 from penstock.client.errors import ClientError, ConnectionFailedError, ConsumerMisuseError, NoOffsetError
 from penstock.client.log_offsets import list_offsets_that_can_be_had
-from penstock.client.messages import OUTSIDER
+from penstock.client.messages import OUTSIDER, Membership
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import LATEST, NO_OFFSET, IsolationLevel, OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -60,6 +60,15 @@ class Preparation:
         if self._settings.group_id is None:
             raise ConsumerMisuseError("this consumer has no group.id: offsets are committed under a group's name")
         return self._settings.group_id
+
+    @property
+    def membership(self) -> Membership:
+        """As whom offsets are committed now. Raises KafkaError."""
+        if self._group is None or not self._subscription.by_group:
+            return OUTSIDER
+        if self._group.lost:  # and on its way in again, perhaps: its new generation is not that of what it held
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has gone on without this member")
+        return self._group.membership
 
     def subscribed(self, listener: RebalanceListener | None) -> None:
         """Take a new subscription and its listener: join the group, or join it again."""
@@ -193,11 +202,7 @@ class Preparation:
     async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, even_none: bool = False) -> None:
         if not offsets and not even_none:
             return
-        membership = OUTSIDER
-        if self._group is not None and self._subscription.by_group:
-            if self._group.lost:  # and on its way in again, perhaps: its new generation is not that of what it held
-                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has gone on without this member")
-            membership = self._group.membership
+        membership = self.membership
         try:
             await self._cluster.retrying(lambda: commit(self._cluster, self.group_id, offsets, membership))
         except KafkaError as error:

@@ -5,24 +5,39 @@
         where = await producer.send_and_wait("clicks", b"value", key=b"user")   # delivered, at this offset
         await producer.send("clicks", b"value", callback=lambda where, error: ...)
 
+With `transactional_id` records go in transactions, each of which is read wholly or not at all (`read_committed`); what
+a consumer has read is committed in it:
+
+    async with producer.transaction():
+        await producer.send("words", b"value")
+        await producer.send_offsets_to_transaction(consumer)
+
 `send` returns as soon as the record is in a batch; it waits only for the topic's metadata and for room in the buffer
 (max.block.ms at most). The future that it gives ends when the record is acknowledged, or when delivery.timeout.ms is
 over. Closing sends what is left. A partitioner of one's own is given as an object, or named by `partitioner.class`.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Final, Self
 
 from penstock.client.cluster import ClusterClient
-from penstock.client.errors import BufferExhaustedError, ProducerClosedError
+from penstock.client.errors import (
+    BufferExhaustedError,
+    ProducerClosedError,
+    ProducerFencedError,
+    TransactionFailedError,
+    TransactionStateError,
+)
 from penstock.client.metadata import TopicMetadata
 from penstock.client.producer.accumulator import Accumulator, size_of
 from penstock.client.producer.partitioners import DefaultPartitioner, Partitioner, partitioner_named
 from penstock.client.producer.sender import Sender
+from penstock.client.producer.transactions import Reader, Transactions
 from penstock.client.properties import as_properties
 from penstock.client.settings import ProducerSettings
-from penstock.client.values import RecordMetadata, TopicPartition
+from penstock.client.values import OffsetAndMetadata, RecordMetadata, TopicPartition
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record
@@ -38,8 +53,10 @@ class Producer:
         settings: ProducerSettings | None = None,
         partitioner: Partitioner | None = None,
     ) -> None:
-        """ValueError for a `partitioner.class` that is not there."""
+        """ValueError for a `partitioner.class` that is not there, or transactions without idempotence."""
         self._settings = settings or ProducerSettings()
+        if self._settings.transactional_id is not None and not self._settings.is_idempotent:
+            raise ValueError("transactions need acks=all and enable.idempotence=true")
         self.cluster = ClusterClient(bootstrap_servers, self._settings)
         self._default_partitioner = DefaultPartitioner(self._settings.batch_size, self._settings.random)
         if partitioner is None and self._settings.partitioner_class is not None:
@@ -63,6 +80,68 @@ class Producer:
         """Raises ClientError."""
         await self.cluster.start()
         self._sending = asyncio.create_task(self._sender.run(), name="producer")
+
+    # -- transactions -------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """Commit what is sent within, or abort it if anything fails. ProducerFencedError if another one has the id."""
+        await self.begin_transaction()
+        try:
+            yield self
+            await self._deliver()
+        except ProducerFencedError:
+            raise
+        except BaseException:
+            await self.abort_transaction()
+            raise
+        await self._transactions.end(commits=True)
+
+    async def init_transactions(self) -> None:
+        """Fence earlier producers of this transactional.id, and abort what they left open; the first begin does it."""
+        await self._transactions.initialize()
+
+    async def begin_transaction(self) -> None:
+        await self._transactions.begin()
+
+    async def send_offsets_to_transaction(
+        self, reader: Reader | str, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None
+    ) -> None:
+        """Commit with the transaction what a consumer has read (its positions, by default), or a group's offsets."""
+        if offsets is None:
+            if isinstance(reader, str):
+                raise TypeError("of a group that is only named, the offsets must be given")
+            offsets = reader.positions()
+        await self._transactions.add_offsets(offsets, reader)
+
+    async def commit_transaction(self) -> None:
+        """Wait for all that was sent, and commit. A TransactionFailedError leaves nothing but to abort it.
+
+        If it is not known whether it was committed (ConnectionFailedError), call it again.
+        """
+        await self._deliver()
+        await self._transactions.end(commits=True)
+
+    async def abort_transaction(self) -> None:
+        """Records that are on their way fail with TransactionFailedError."""
+        self._sender.abandon(TransactionFailedError("the transaction was aborted"))
+        while self._accumulator:
+            self._sender.wake()
+            await self._sender.some_progress()
+            self._sender.abandon(TransactionFailedError("the transaction was aborted"))
+        await self._transactions.end(commits=False)
+
+    async def _deliver(self) -> None:
+        await self.flush()
+        self._transactions.check()
+
+    @property
+    def _transactions(self) -> Transactions:
+        if self._sender.transactions is None:
+            raise TransactionStateError("a producer of transactions needs a transactional.id")
+        return self._sender.transactions
+
+    # -- records ------------------------------------------------------------------------------------------------------
 
     async def close(self, timeout_ms: int | None = None) -> None:
         """Send what is left, for `timeout_ms` at most (None: until each record is delivered or its time is over)."""
@@ -96,6 +175,8 @@ class Producer:
         """The record is queued; the future tells its offset. `partition` overrides the partitioner."""
         if self._sending is None or self._sender.stopped:
             raise ProducerClosedError("this producer is not open: send between start() and close()")
+        if self._sender.transactions is not None:
+            self._sender.transactions.check()
         _check_bytes(key, value, headers)
         known = self.cluster.metadata.topics.get(topic)
         if known is None or not known.partitions:

@@ -11,6 +11,7 @@ from penstock.client.messages import STORED, produce_request, producer_id_reques
 from penstock.client.metadata import unavailable
 from penstock.client.producer.accumulator import NO_SEQUENCE, Accumulator, PendingBatch
 from penstock.client.producer.sequences import Sequences
+from penstock.client.producer.transactions import Transactions
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import NO_OFFSET, RecordMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError, error_code
@@ -26,13 +27,16 @@ _TRACK_LOST = (
 
 
 class Sender:
-    """`run` ends when it is stopped and nothing is on its way."""
+    """`run` ends when it is stopped and nothing is on its way. `transactions`: those of a transactional producer."""
 
     def __init__(self, cluster: ClusterClient, accumulator: Accumulator, settings: ProducerSettings) -> None:
         self._cluster = cluster
         self._accumulator = accumulator
         self._settings = settings
         self._sequences = Sequences()
+        self.transactions = (
+            None if settings.transactional_id is None else Transactions(cluster, settings, self._sequences)
+        )
         self._news = asyncio.Event()
         self._landed = asyncio.Event()
         self._in_flight: dict[int, int] = {}
@@ -81,6 +85,8 @@ class Sender:
         ready = self._accumulator.ready(self._now_ms())
         if not ready or not await self._has_identity() or not await self._know_leaders(ready):
             return
+        if not await self._belong(ready):
+            return
         nodes: dict[int, list[PendingBatch]] = {}
         sizes: dict[int, int] = {}
         for partition in ready:
@@ -105,6 +111,8 @@ class Sender:
         """Get a producer id if one is needed; False while none is to be had."""
         if not self._settings.is_idempotent or self._sequences.identity is not None:
             return True
+        if self.transactions is not None:  # it comes with the end of the transaction that has failed
+            return False
         try:
             response = await self._cluster.to_any(producer_id_request(), InitProducerIdResponse)
             raise_for(response.error_code, "no producer id is to be had")
@@ -116,6 +124,19 @@ class Sender:
             return False
         self._note(None)
         self._sequences.identity = response.producer_id, response.producer_epoch
+        return True
+
+    async def _belong(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Have the partitions take part in the transaction; whether they do."""
+        if self.transactions is None:
+            return True
+        try:
+            await self.transactions.add(partitions)
+        except (ClientError, KafkaError) as error:
+            self.transactions.fail(error)
+            for batch in self._accumulator.drop_all():
+                self._give_up(batch, error)
+            return False
         return True
 
     async def _know_leaders(self, ready: Sequence[TopicPartition]) -> bool:
@@ -153,7 +174,7 @@ class Sender:
             self.wake()
 
     async def _exchange(self, node_id: int, connection: Connection, batches: Sequence[PendingBatch]) -> None:
-        response = await connection.request(self._request(batches), ProduceResponse, newest=NEWEST_BY_NAME)
+        response = await connection.request(self._request(batches), ProduceResponse, newest=self._newest)
         answers = {
             TopicPartition(topic.name, row.index): row
             for topic in response.responses
@@ -179,6 +200,10 @@ class Sender:
         if moved:
             await self._cluster.look_again(batch.partition for batch in moved)
 
+    @property
+    def _newest(self) -> int:
+        return NEWEST_BY_NAME if self.transactions is None else self.transactions.newest_produce
+
     def _request(self, batches: Sequence[PendingBatch]) -> ProduceRequest:
         encoded: dict[TopicPartition, bytearray] = {}
         for batch in batches:
@@ -191,8 +216,14 @@ class Sender:
                 producer_id=batch.producer_id,
                 producer_epoch=batch.producer_epoch,
                 base_sequence=batch.base_sequence,
+                is_transactional=self.transactions is not None,
             )
-        return produce_request(encoded, acks=self._settings.acks, timeout_ms=self._settings.request_timeout_ms)
+        return produce_request(
+            encoded,
+            acks=self._settings.acks,
+            timeout_ms=self._settings.request_timeout_ms,
+            transactional_id=self._settings.transactional_id,
+        )
 
     # What became of a batch
 
@@ -202,7 +233,7 @@ class Sender:
             self._sequences.take_back(batch)
             self._accumulator.replace(batch)
             return
-        if code == ErrorCode.UNKNOWN_PRODUCER_ID:
+        if code == ErrorCode.UNKNOWN_PRODUCER_ID and self.transactions is None:
             # The broker dropped all it knew with old segments; all earlier batches were acknowledged: begin anew.
             self._sequences.reset(batch.partition)
             batch.base_sequence = NO_SEQUENCE
@@ -249,6 +280,8 @@ class Sender:
     def _give_up(self, batch: PendingBatch, error: Exception) -> None:
         if batch.base_sequence != NO_SEQUENCE:
             self._sequences.reset(batch.partition)  # whether the broker has it is unknown
+        if self.transactions is not None:
+            self.transactions.fail(error)
         for delivery in batch.deliveries:
             if not delivery.done():
                 delivery.set_exception(error)

@@ -19,6 +19,11 @@ class Sequences:
         """The id and the epoch that InitProducerId has answered; None while they must be asked for."""
         self._partitions: dict[TopicPartition, tuple[tuple[int, int], int]] = {}
 
+    def begin(self, identity: tuple[int, int]) -> None:
+        """All partitions begin anew, with an id or epoch of which the brokers have seen nothing."""
+        self.identity = identity
+        self._partitions.clear()
+
     def number(self, batch: PendingBatch) -> None:
         """A batch that has its place (a retry) keeps it."""
         if batch.base_sequence != NO_SEQUENCE:

@@ -10,12 +10,14 @@
 | any other member | any | UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID |
 | any client | Dead | COORDINATOR_NOT_AVAILABLE |
 
-An offset is seen by OffsetFetch, and its commit is answered, when its record is committed.
+An offset is seen by OffsetFetch, and its commit is answered, when its record is committed. One that is committed in a
+transaction (TxnOffsetCommit) is answered then as well, and seen when the marker of the transaction is committed. There
+a client without member id and generation is accepted in any state, and a rebalance refuses nobody.
 """
 
-from penstock.coordinator.effects import Token
+from penstock.coordinator.effects import Part, Token
 from penstock.coordinator.group.commits_first import Key
-from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord
+from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord, PendingRecord
 from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.group.write_errors import offset_write_error
 from penstock.protocol.errors import ErrorCode
@@ -30,10 +32,15 @@ from penstock.protocol.messages.offset_commit import (
 
 
 def commit_offsets(
-    table: GroupTable, token: Token, request: OffsetCommitRequest, api_version: int, now_ms: int
+    table: GroupTable,
+    token: Token,
+    request: OffsetCommitRequest,
+    api_version: int,
+    now_ms: int,
+    part: Part | None = None,
 ) -> None:
-    """Every topic has its name filled in, and exists."""
-    error = _check(table, request, api_version, now_ms)
+    """Every topic has its name filled in, and exists. With `part` the offsets wait for the end of the transaction."""
+    error = _check(table, request, api_version, now_ms, part)
     if error is not ErrorCode.NONE:
         table.reply(token, _answer_all(request, error))
         return
@@ -50,20 +57,56 @@ def commit_offsets(
                 result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
             committed = _committed(request, topic, partition, now_ms)
-            records.append(OffsetRecord(request.group_id, topic.name, partition.partition_index, committed))
+            place = request.group_id, topic.name, partition.partition_index
+            record = OffsetRecord(*place, committed)
+            records.append(record if part is None else PendingRecord(part.producer_id, *place, committed))
             written.append(result)
     member = (request.group_id, request.member_id)
     asked = member if table.commits_first.was_asked(member) else None
     if records:
-        _write(table, token, records, answer, written, asked, now_ms)
+        _write(table, token, records, answer, written, asked, now_ms, part)
     else:
         table.reply(token, answer)
         if asked is not None:
             table.commits_first.done(asked)
 
 
-def _check(table: GroupTable, request: OffsetCommitRequest, api_version: int, now_ms: int) -> ErrorCode:
+def end_transaction(table: GroupTable, token: Token, part: Part, now_ms: int) -> None:
+    """Write the marker; the offsets of the transaction count, or are forgotten, when that is committed. Answered with
+    an ErrorCode.
+    """
+    assert part.end is not None
+    is_commit = part.end.is_commit
+
+    def then(error: ErrorCode, now_ms: int) -> None:
+        if error is not ErrorCode.NONE:
+            return
+        for record in table.image.pending.end(part.producer_id):
+            if is_commit:
+                _come_true(table, record, now_ms)
+            else:
+                table.drop_unfounded(record.group_id, now_ms)
+
+    table.append([], now_ms, then=then, token=token, answer=lambda error: error, part=part)
+
+
+def _come_true(table: GroupTable, pending: PendingRecord, now_ms: int) -> None:
+    record = pending.come_true()
+
+    def takes_its_place(other: AnyRecord) -> bool:
+        return type(other) is OffsetRecord and other.replace(value=record.value) == record
+
+    table.came_true(record, value=record.value, takes_its_place=takes_its_place)
+    if record.group_id not in table.groups:
+        table.create_group(record.group_id, now_ms)
+
+
+def _check(
+    table: GroupTable, request: OffsetCommitRequest, api_version: int, now_ms: int, part: Part | None
+) -> ErrorCode:
     group = table.groups.get(request.group_id)
+    if group is not None and part is not None:
+        return group.check_pending_commit(request)
     if group is not None:
         return group.check_commit(request, table, now_ms)
     if request.generation_id_or_member_epoch < 0:
@@ -80,6 +123,7 @@ def _write(
     written: list[OffsetCommitResponsePartition],
     asked: Key | None,
     now_ms: int,
+    part: Part | None,
 ) -> None:
     group_id = records[0].group_id
 
@@ -95,7 +139,7 @@ def _write(
                 result.error_code = offset_write_error(error)
         return answer
 
-    table.append(records, now_ms, then=then, token=token, answer=response)
+    table.append(records, now_ms, then=then, token=token, answer=response, part=part)
 
 
 def _committed(

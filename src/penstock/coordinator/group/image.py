@@ -3,15 +3,65 @@
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord
+from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord, PendingRecord
 from penstock.coordinator.machine import LogImage
 
 TopicOffsets = Mapping[str, Mapping[int, CommittedOffset]]
 """Topic to partition to offset."""
 
 
-class GroupImage(LogImage[AnyRecord]):
+Place = tuple[str, str, int]
+"""Group, topic and partition of an offset."""
+
+
+class PendingOffsets:
+    """Offsets in transactions that have not ended, as far as their records are committed.
+
+    An offset that is committed without a transaction meanwhile is newer than what is pending for the same place: that
+    comes to nothing then, as in Kafka, whose compaction leaves the record that was written last.
+    """
+
     def __init__(self) -> None:
+        self._of: dict[int, dict[Place, PendingRecord | None]] = {}
+        """By producer. None is an offset that comes to nothing."""
+        self._producers: dict[Place, dict[int, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def add(self, record: PendingRecord) -> None:
+        place = record.group_id, record.topic, record.partition
+        self._of.setdefault(record.producer_id, {})[place] = record
+        self._producers.setdefault(place, {})[record.producer_id] = None
+
+    def overtake(self, record: OffsetRecord) -> None:
+        """It was committed without a transaction."""
+        place = record.group_id, record.topic, record.partition
+        for producer_id in self._producers.get(place, ()):
+            self._of[producer_id][place] = None
+
+    def end(self, producer_id: int) -> list[PendingRecord]:
+        """Its transaction has ended: the offsets that come of that if it is committed."""
+        records = self._of.pop(producer_id, {})
+        for place in records:
+            producers = self._producers[place]
+            del producers[producer_id]
+            if not producers:
+                del self._producers[place]
+        return [record for record in records.values() if record is not None]
+
+    def has(self, group_id: str, topic: str, partition: int) -> bool:
+        return (group_id, topic, partition) in self._producers
+
+    def has_group(self, group_id: str) -> bool:
+        return any(place[0] == group_id for place in self._producers)
+
+
+class GroupImage(LogImage[AnyRecord]):
+    """`pending` holds what is committed; all else is as it was decided."""
+
+    def __init__(self) -> None:
+        self.pending = PendingOffsets()
         self.groups: dict[str, Any] = {}
         """The last record of each group. Read only."""
         self._offsets: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
@@ -19,6 +69,8 @@ class GroupImage(LogImage[AnyRecord]):
         """Topic to the groups that have offsets in it."""
 
     def apply(self, record: AnyRecord) -> Any:
+        if type(record) is PendingRecord:
+            return None
         if type(record) is not OffsetRecord:
             before = self.groups.pop(record.group_id, None)
             if record.value is not None:
@@ -55,7 +107,14 @@ class GroupImage(LogImage[AnyRecord]):
             del self._readers[record.topic]
 
     def undoing(self, record: AnyRecord, before: Any) -> AnyRecord:
-        return record.replace(value=before)
+        return record if type(record) is PendingRecord else record.replace(value=before)
+
+    def committed(self, records: list[AnyRecord]) -> None:
+        for record in records:
+            if type(record) is PendingRecord:
+                self.pending.add(record)
+            elif self.pending and type(record) is OffsetRecord:
+                self.pending.overtake(record)
 
     def offsets(self, group_id: str) -> TopicOffsets:
         """Decided offsets, committed or not. Read only."""
@@ -65,7 +124,7 @@ class GroupImage(LogImage[AnyRecord]):
         return list(dict.fromkeys([*self.groups, *self._offsets]))
 
     def is_known(self, group_id: str) -> bool:
-        return group_id in self.groups or group_id in self._offsets
+        return group_id in self.groups or group_id in self._offsets or self.pending.has_group(group_id)
 
     def topics(self) -> list[str]:
         return list(self._readers)

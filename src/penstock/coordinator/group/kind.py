@@ -42,6 +42,12 @@ class Group(ABC):
         """Whether the client may commit offsets; a member that may has shown that it lives."""
 
     @abstractmethod
+    def check_pending_commit(self, request: OffsetCommitRequest) -> ErrorCode:
+        """Whether the client may commit offsets in a transaction. One that names no member may in any state: old
+        producers cannot say more.
+        """
+
+    @abstractmethod
     def check_offsets_deletable(self) -> ErrorCode:
         """Single offsets may be, of topics that no member reads (KIP-496)."""
 

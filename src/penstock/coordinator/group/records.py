@@ -146,6 +146,22 @@ class OffsetRecord(Value):
         return key_bytes, _VERSION.pack(version) + encode(value, version)
 
 
+class PendingRecord(Value):
+    """An offset that counts once the producer's transaction is committed: an `OffsetRecord` in a batch of that."""
+
+    producer_id: int
+    group_id: str
+    topic: str
+    partition: int
+    value: CommittedOffset
+
+    def encode(self) -> KeyValue:
+        return self.come_true().encode()
+
+    def come_true(self) -> OffsetRecord:
+        return OffsetRecord(self.group_id, self.topic, self.partition, self.value)
+
+
 class GroupRecord(Value):
     """Is of the classic protocol; `value` None takes it away."""
 
@@ -160,10 +176,10 @@ class GroupRecord(Value):
         return key, _VERSION.pack(version) + encode(self.value, version)
 
 
-AnyRecord = OffsetRecord | GroupRecord
+AnyRecord = OffsetRecord | GroupRecord | PendingRecord
 
 
-def decode_record(key: bytes, value: bytes | None) -> AnyRecord | None:
+def decode_record(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord | None:
     """None for an unknown kind of key. DecodeError if it is not what it claims."""
     found = _common_offset(key, value)
     if found is not None:
@@ -189,7 +205,7 @@ def _decode_group(key_version: int, key: bytes, value: bytes | None) -> GroupRec
     return GroupRecord(group_key.group, decode(GroupMetadataValue, version, value, _VERSION.size)[0])
 
 
-_DECODERS: Final[dict[int, Callable[[int, bytes, bytes | None], AnyRecord]]] = {
+_DECODERS: Final[dict[int, Callable[[int, bytes, bytes | None], OffsetRecord | GroupRecord]]] = {
     0: _decode_offset,
     OFFSET_KEY_VERSION: _decode_offset,
     GROUP_KEY_VERSION: _decode_group,

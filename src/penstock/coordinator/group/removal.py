@@ -105,7 +105,7 @@ def _go_on_expiring(table: GroupTable, group_ids: deque[str], now_ms: int) -> No
 
 def _expire(table: GroupTable, group: Group, now_ms: int) -> int:
     """Returns how many offsets the group has."""
-    topics = table.image.offsets(group.group_id)
+    topics, pending = table.image.offsets(group.group_id), table.image.pending
     count = sum(len(partitions) for partitions in topics.values())
     expired: list[AnyRecord] = [
         OffsetRecord(group.group_id, topic, partition, None)
@@ -113,8 +113,9 @@ def _expire(table: GroupTable, group: Group, now_ms: int) -> int:
         if not group.is_reading(topic)
         for partition, committed in partitions.items()
         if now_ms >= _expires_ms(table, group, committed)
+        and not (pending and pending.has(group.group_id, topic, partition))
     ]
-    if len(expired) == count and group.may_expire:
+    if len(expired) == count and group.may_expire and not (pending and pending.has_group(group.group_id)):
         remove_group(table, group, now_ms)
     elif expired:
         _remove(table, expired, now_ms)

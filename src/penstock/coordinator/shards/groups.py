@@ -6,7 +6,7 @@ comes with a token is answered by one `Reply`, now or later; what comes without 
 Load first: `read` each record of the partition, then `loaded`. After that keep `next_deadline_ms` and call `wake` then.
 """
 
-from penstock.coordinator.effects import Effect, Token
+from penstock.coordinator.effects import Effect, Part, Token
 from penstock.coordinator.group import commit, removal
 from penstock.coordinator.group.classic import join, membership
 from penstock.coordinator.group.classic.describe import describe_group
@@ -15,7 +15,7 @@ from penstock.coordinator.group.classic.history import Rebalance
 from penstock.coordinator.group.classic.kind import CLASSIC
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.image import TopicOffsets
-from penstock.coordinator.group.records import AnyRecord, decode_record
+from penstock.coordinator.group.records import AnyRecord, OffsetRecord, PendingRecord, decode_record
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.table import GroupTable, RandomBits
 from penstock.coordinator.machine import PartitionMachine
@@ -29,6 +29,9 @@ from penstock.protocol.messages.offset_commit import OffsetCommitRequest
 from penstock.protocol.messages.offset_delete import OffsetDeleteRequest
 from penstock.protocol.messages.sync_group import SyncGroupRequest
 
+PENDING_VERSION = 0
+"""The version of OffsetCommit whose errors commits in transactions have."""
+
 
 class GroupShard(PartitionMachine[AnyRecord]):
     def __init__(self, settings: GroupSettings, random: RandomBits) -> None:
@@ -38,6 +41,14 @@ class GroupShard(PartitionMachine[AnyRecord]):
     # -- life ---------------------------------------------------------------------------------------------------------
 
     decode = staticmethod(decode_record)
+
+    def read_pending(self, producer_id: int, key: bytes, value: bytes, *, is_overtaken: bool) -> None:
+        record = decode_record(key, value)
+        if isinstance(record, OffsetRecord) and record.value is not None:
+            pending, place = self._table.image.pending, (record.group_id, record.topic, record.partition)
+            pending.add(PendingRecord(producer_id, *place, record.value))
+            if is_overtaken:
+                pending.overtake(record)
 
     def loaded(self, now_ms: int) -> list[Effect]:
         for group_id in self._table.image.group_ids():
@@ -104,6 +115,23 @@ class GroupShard(PartitionMachine[AnyRecord]):
         """Answered with an OffsetCommitResponse. The topics exist, and have their names."""
         commit.commit_offsets(self._table, token, request, api_version, now_ms)
         return self._table.take_effects()
+
+    def commit_pending(
+        self, token: Token, request: OffsetCommitRequest, producer_id: int, producer_epoch: int, now_ms: int
+    ) -> list[Effect]:
+        """As `commit`; the offsets count from the end of the producer's transaction on, if that is committed."""
+        part = Part(producer_id, producer_epoch)
+        commit.commit_offsets(self._table, token, request, PENDING_VERSION, now_ms, part)
+        return self._table.take_effects()
+
+    def end_transaction(self, token: Token, part: Part, now_ms: int) -> list[Effect]:
+        """Answered with an ErrorCode, when the marker is committed."""
+        commit.end_transaction(self._table, token, part, now_ms)
+        return self._table.take_effects()
+
+    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether an open transaction has an offset there (KIP-447)."""
+        return self._table.image.pending.has(group_id, topic, partition)
 
     def offsets(self, group_id: str) -> TopicOffsets:
         """Committed ones; empty for a group that is not there. Read only."""

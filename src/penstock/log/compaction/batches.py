@@ -7,21 +7,22 @@
 | it has tombstones and no horizon yet                        | the others, with the time when tombstones may go |
 | all go; an active producer's last one, or the segment's     | a header that counts no records                  |
 | all go                                                      | nothing                                          |
-| a control batch                                             | the same bytes                                   |
+
+`transactions` has more about batches of transactions and their markers.
 
 The first and the last offset of a batch stay, and with them its sequence numbers; so do leader epoch, producer and the
 times of records. The horizon stands in the place of the base timestamp, and the records' own times count from it
 (KIP-534).
 
 A segment's last batch stays so that the segment ends where the next one begins: a start after a crash may not know yet
-that the log is a compacted one, and a gap between segments is one where records are lost. Transactions are not served
-yet: a log that has some is not compacted.
+that the log is a compacted one, and a gap between segments is one where records are lost.
 """
 
 from collections.abc import Mapping
 
 from penstock.log.compaction.keys import Kept, Keys
 from penstock.log.compaction.places import places
+from penstock.log.compaction.transactions import Transactions
 from penstock.protocol.batch import (
     COMPRESSION_MASK,
     DELETE_HORIZON,
@@ -46,13 +47,14 @@ class UncleanableError(DecodeError):
 
 
 class Terms(Value, kw_only=True):
-    """`latest_offset` ends the known keys, `end_offset` the segment; `last_offsets` are those of active producers."""
+    """`latest_offset` ends the known keys, `end_offset` the segment; for active producers see `Round`."""
 
     now_ms: int
     delete_retention_ms: int
     latest_offset: int
     end_offset: int
     last_offsets: Mapping[int, int]
+    marker_epochs: Mapping[int, int]
     max_unpacked_bytes: int
 
 
@@ -60,8 +62,6 @@ def unpacked(batch: memoryview, header: BatchHeader, max_bytes: int) -> Buffer:
     """UncleanableError, DecodeError for records that the disk has damaged: they are not written anew."""
     if not check_crc(batch, 0, header):
         raise UncleanableError(f"the CRC of the batch at offset {header.base_offset} does not fit its bytes")
-    if header.is_transactional and not header.is_control:
-        raise UncleanableError(f"the batch at offset {header.base_offset} belongs to a transaction")
     return decompress(header.compression, batch[HEADER_SIZE:], max_bytes)
 
 
@@ -72,36 +72,54 @@ class Filtered(Value):
     keyless: int
 
 
-def filter_batch(batch: memoryview, header: BatchHeader, keys: Keys, terms: Terms) -> Filtered | None:
+def filter_batch(
+    batch: memoryview, header: BatchHeader, keys: Keys, transactions: Transactions, terms: Terms
+) -> Filtered | None:
     """None if nothing is left. Raises UncleanableError, DecodeError."""
+    is_needless = transactions.take(header)
     if header.is_control:
-        return Filtered(batch, header, header.record_count, 0)
+        return _marker(batch, header, terms, is_needless=is_needless)
+    if transactions.is_aborted(header):
+        return _emptied(header, 0) if _must_stay(header, terms) else None
     data = unpacked(batch, header, terms.max_unpacked_bytes)
     is_due = header.has_delete_horizon and terms.now_ms >= header.base_timestamp
     kept = keys.keep(data, header, terms.latest_offset, is_due)
     if not kept.records:
-        return _emptied(header, kept) if _must_stay(header, terms) else None
+        return _emptied(header, kept.keyless) if _must_stay(header, terms) else None
     needs_horizon = kept.has_tombstones and not header.has_delete_horizon
     if kept.records == header.record_count and not needs_horizon:
         return Filtered(batch, header, kept.records, 0)
     return _rewritten(header, kept, terms.now_ms + terms.delete_retention_ms if needs_horizon else None)
 
 
+def _marker(batch: memoryview, header: BatchHeader, terms: Terms, *, is_needless: bool) -> Filtered | None:
+    if is_needless and header.record_count and not header.has_delete_horizon:
+        data = unpacked(batch, header, terms.max_unpacked_bytes)
+        kept = Kept(data, header.record_count, False, header.max_timestamp, 0)
+        return _rewritten(header, kept, terms.now_ms + terms.delete_retention_ms)
+    if not is_needless or (header.record_count and terms.now_ms < header.base_timestamp):
+        return Filtered(batch, header, header.record_count, 0)
+    return _emptied(header, 0) if _must_stay(header, terms) else None
+
+
 def _must_stay(header: BatchHeader, terms: Terms) -> bool:
-    """Its offsets or its sequence would be missed."""
+    """Its offsets, its sequence or its epoch would be missed."""
+    producer_id = header.producer_id
     if header.last_offset + 1 == terms.end_offset:
         return True
-    return header.producer_id != NO_PRODUCER_ID and terms.last_offsets.get(header.producer_id) == header.last_offset
+    if header.is_control:
+        return terms.marker_epochs.get(producer_id) == header.producer_epoch
+    return producer_id != NO_PRODUCER_ID and terms.last_offsets.get(producer_id) == header.last_offset
 
 
-def _emptied(header: BatchHeader, kept: Kept) -> Filtered:
+def _emptied(header: BatchHeader, keyless: int) -> Filtered:
     empty = header._replace(
         batch_length=HEADER_SIZE - LENGTH_END,
         attributes=header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON),
         base_timestamp=NO_TIMESTAMP,
         record_count=0,
     )
-    return Filtered(_sealed(empty, b""), empty, 0, kept.keyless)
+    return Filtered(_sealed(empty, b""), empty, 0, keyless)
 
 
 def _rewritten(header: BatchHeader, kept: Kept, horizon_ms: int | None) -> Filtered:

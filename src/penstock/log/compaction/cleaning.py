@@ -11,6 +11,7 @@ from penstock.log.compaction.batches import Filtered, Terms, UncleanableError, f
 from penstock.log.compaction.keys import Keys
 from penstock.log.compaction.planning import SegmentFacts, groups
 from penstock.log.compaction.rounds import Cleaned, Moved, Round, Step, Summary
+from penstock.log.compaction.transactions import Transactions
 from penstock.log.disk import Disk
 from penstock.log.names import CLEANED_SUFFIX, LOG_SUFFIX, offset_prefix
 from penstock.log.open_files import OpenFiles
@@ -39,8 +40,8 @@ def run_round(work: Round, keys: Keys, disk: Disk) -> Iterator[Step]:
     """The last step is the Summary. Raises OSError; DecodeError or KafkaError(CORRUPT_MESSAGE) for a log that cannot be
     compacted.
     """
-    counts = _Counts()
-    latest_offset = yield from _read_keys(work, keys, disk)
+    counts, transactions = _Counts(), Transactions(work.aborted)
+    latest_offset = yield from _read_keys(work, keys, transactions, disk)
     end_offset = latest_offset + 1
     concerned = [segment for segment in work.segments if segment.base_offset < end_offset]
     ends = [segment.base_offset for segment in work.segments[: len(concerned) + 1]] + [work.end_offset]
@@ -55,9 +56,10 @@ def run_round(work: Round, keys: Keys, disk: Disk) -> Iterator[Step]:
             latest_offset=latest_offset,
             end_offset=ends[done],
             last_offsets=work.last_offsets,
+            marker_epochs=work.marker_epochs,
             max_unpacked_bytes=work.max_unpacked_bytes,
         )
-        yield from _write_group(work, group, keys, terms, disk, counts)
+        yield from _write_group(work, group, keys, transactions, terms, disk, counts)
     yield Summary(
         end_offset=end_offset,
         bytes_read=counts.bytes_read,
@@ -70,7 +72,7 @@ def run_round(work: Round, keys: Keys, disk: Disk) -> Iterator[Step]:
     )
 
 
-def _read_keys(work: Round, keys: Keys, disk: Disk) -> Generator[Step, None, int]:
+def _read_keys(work: Round, keys: Keys, transactions: Transactions, disk: Disk) -> Generator[Step, None, int]:
     """Returns the offset up to which all keys of the dirty part are known."""
     latest_offset = work.first_dirty - 1
     for number, segment in enumerate(work.segments):
@@ -84,7 +86,7 @@ def _read_keys(work: Round, keys: Keys, disk: Disk) -> Generator[Step, None, int
                 continue
             if header.last_offset < work.first_dirty:
                 continue
-            if not header.is_control:
+            if not header.is_control and not transactions.is_aborted(header):
                 data = unpacked(batch, header, work.max_unpacked_bytes)
                 if not keys.index(data, header, work.first_dirty):
                     if latest_offset < work.first_dirty:
@@ -131,8 +133,15 @@ def _size_of_first(chunk: memoryview, segment: SegmentFacts, position: int) -> i
 
 
 def _write_group(
-    work: Round, group: list[SegmentFacts], keys: Keys, terms: Terms, disk: Disk, counts: _Counts
+    work: Round,
+    group: list[SegmentFacts],
+    keys: Keys,
+    transactions: Transactions,
+    terms: Terms,
+    disk: Disk,
+    counts: _Counts,
 ) -> Iterator[Step]:
+    gone: list[int] = []
     out = _Output(CleanedSegment(OpenFiles(disk, 1), work.directory, group[0].base_offset), work, disk)
     for segment in group:
         for batch, header in _batches(work, segment, disk):
@@ -140,7 +149,9 @@ def _write_group(
                 counts.bytes_read += len(batch)
                 yield Moved(len(batch) + out.flush())
                 continue
-            left = filter_batch(batch, header, keys, terms)
+            left = filter_batch(batch, header, keys, transactions, terms)
+            if header.is_control and (left is None or not left.kept):
+                gone.append(header.base_offset)
             counts.records_read += header.record_count
             if left is not None:
                 counts.records_written += left.kept
@@ -148,7 +159,7 @@ def _write_group(
                 out.add(left)
     out.close(modified_ms=disk.modified_ms(_path_of(work, group[-1])))
     counts.bytes_written += out.segment.size
-    yield Cleaned(tuple(segment.base_offset for segment in group), out.segment.size)
+    yield Cleaned(tuple(segment.base_offset for segment in group), out.segment.size, tuple(gone))
 
 
 class _Output:

@@ -44,6 +44,8 @@ def prepare(log: PartitionLog, found: Cleanable, buffers: Buffers, now_ms: int) 
         now_ms=now_ms,
         delete_retention_ms=config.delete_retention_ms,
         last_offsets={one.producer_id: one.last_offset for one in log.producers if one.batches},
+        marker_epochs={one.producer_id: one.epoch for one in log.producers if not one.batches},
+        aborted=tuple(log.load().aborted.between(0, found.first_uncleanable)),
         segment_bytes=config.segment_bytes,
         segment_index_bytes=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,

@@ -73,6 +73,9 @@ share.coordinator.state.topic.replication.factor short 3 1.. fixed high | Replic
 share.coordinator.state.topic.segment.bytes int 104857600 1.. fixed high | Size of a segment of its topic.
 share.coordinator.threads int 1 1.. fixed medium | Accepted; one event loop does the work.
 share.coordinator.write.timeout.ms int 5000 1.. fixed high | How long its writes may wait for the replicas.
+add.partitions.to.txn.retry.backoff.max.ms int 100 0.. fixed high
+    | How long a request waits while the transaction before it gets its markers.
+add.partitions.to.txn.retry.backoff.ms int 20 1.. fixed high | How often a broker asks again meanwhile.
 transaction.max.timeout.ms int 900000 1.. fixed high | Longest transaction timeout that a producer may ask for.
 transaction.state.log.load.buffer.size int 5242880 1.. fixed high | Bytes that are read at once when it is loaded.
 transaction.state.log.min.isr int 2 1.. fixed high | min.insync.replicas of the transaction topic.

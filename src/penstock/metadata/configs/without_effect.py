@@ -74,7 +74,10 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "local.retention.",
         "log.local.retention.",
     ),
-    "a coordinator takes its partition up in pieces of its own size": ("offsets.load.buffer.size",),
+    "a coordinator takes its partition up in pieces of its own size": (
+        "offsets.load.buffer.size",
+        "transaction.state.log.load.buffer.size",
+    ),
     "the group protocol of KIP-848 is not there yet": (
         "group.consumer.",
         "group.coordinator.rebalance.protocols",
@@ -84,14 +87,8 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "share groups are not there yet": ("group.share.", "share."),
     "streams groups are not there yet": ("group.streams.", "streams."),
-    "transactions are not there yet": (
-        "transaction.state.log.load.buffer.size",
-        "transactional.id.expiration.ms",
-        "transaction.abort.",
-        "transaction.remove.",
-        "transaction.partition.verification.enable",
-        "transaction.two.phase.commit.enable",
-    ),
+    "a coordinator of transactions answers when it can": ("add.partitions.to.txn.retry.backoff.ms",),
+    "transactions of two phases are not there yet": ("transaction.two.phase.commit.enable",),
 }
 """Why a key has no effect; an entry that ends with a dot stands for all keys that begin so."""
 

@@ -1,15 +1,24 @@
-"""What APIs of groups have in common: a group may just be on its way to another coordinator (`Departure`)."""
+"""What APIs of coordinators have in common: what they ask for may just be on its way to another one (`Departure`),
+or offsets may be for topics that are not there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+from penstock.metadata.topics import TopicImage
+from penstock.node.coordinators.host import CoordinatorHost
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupResponse
+from penstock.protocol.messages.offset_commit import (
+    OffsetCommitRequestTopic,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -18,10 +27,26 @@ def group_of(request: Any) -> Sequence[str]:
     return (request.group_id,)
 
 
+def answered(broker: Broker, found: Any) -> Any:
+    """What a handler returns, or something to await, where that is work in slices, too."""
+    return broker.slices.answer(found) if isinstance(found, Generator) else found
+
+
+def groups(broker: Broker) -> CoordinatorHost[Any]:
+    return broker.groups
+
+
+def transactions(broker: Broker) -> CoordinatorHost[Any]:
+    return broker.transactions
+
+
 def coordinated(
-    groups_of: Callable[[Any], Sequence[str]] = group_of, *, parks: bool = False
+    keys_of: Callable[[Any], Sequence[str]] = group_of,
+    *,
+    at: Callable[[Broker], CoordinatorHost[Any]] = groups,
+    parks: bool = False,
 ) -> Callable[[FunctionT], FunctionT]:
-    """Declare that a handler asks the coordinator of these groups; `parks`: an answer may wait for other members."""
+    """Declare that a handler asks the coordinator of these keys; `parks`: an answer may wait for other members."""
 
     def decorate(function: FunctionT) -> FunctionT:
         def ask(broker: Broker, context: RequestContext, request: Any) -> Any:
@@ -30,10 +55,11 @@ def coordinated(
 
         @wraps(function)
         def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-            if broker.groups.departures:
-                departure = broker.groups.departure_of(groups_of(request))
+            host = at(broker)
+            if host.departures:
+                departure = host.departure_of(keys_of(request))
                 if departure is not None and departure.takes(context.api_key):
-                    return departure.answer(context, request, lambda: ask(broker, context, request))
+                    return departure.answer(context, request, lambda: answered(broker, ask(broker, context, request)))
             return ask(broker, context, request)
 
         return cast("FunctionT", handle)
@@ -50,3 +76,37 @@ async def _parked(broker: Broker, context: RequestContext, request: Any, answer:
     if isinstance(found, JoinGroupResponse):  # it may have got an id meanwhile
         request = request.replace(member_id=found.member_id)
     return await departure.answer(context, request, lambda: found)
+
+
+def take_out_unknown(
+    broker: Broker, topic: OffsetCommitRequestTopic, *, by_id: bool
+) -> OffsetCommitResponseTopic | None:
+    """Complete the topic's name; take what does not exist out of the request. The answer for that, if there is some."""
+    known: TopicImage | None
+    if by_id:
+        known, error = broker.image.topics_by_id.get(topic.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        known, error = broker.image.topics.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if known is None:
+        unknown, topic.partitions = indexes_of(topic), []
+        return refused_partitions(topic, unknown, error)
+    topic.name = known.name
+    unknown = [index for index in indexes_of(topic) if index not in known.partitions]
+    if not unknown:
+        return None
+    topic.partitions = [wanted for wanted in topic.partitions if wanted.partition_index in known.partitions]
+    return refused_partitions(topic, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def indexes_of(topic: OffsetCommitRequestTopic) -> list[int]:
+    return [partition.partition_index for partition in topic.partitions]
+
+
+def refused_partitions(
+    topic: OffsetCommitRequestTopic, indexes: list[int], error: ErrorCode
+) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[OffsetCommitResponsePartition(partition_index=index, error_code=error) for index in indexes],
+    )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from penstock.log.record_checks import InvalidRecords
+from penstock.log.validation import AppendOrigin
 from penstock.node.api.partition_views import current_leader, endpoints_of
 from penstock.node.partitions.partition import ALL_REPLICAS, Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.late_answer import LateAnswer
+from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.requests.produce import (
     LEADER_FROM,
@@ -31,6 +33,19 @@ Answers = list[tuple[str | UUID, list[bytes]]]
 Pending = tuple[Partition, str | UUID, int, int, list[bytes], int]
 """A partition, its topic as it was asked for, its index, the last offset that was appended to it, and where its answer
 stands: the list, the place."""
+How = tuple[int, int, str | None, int]
+"""The acks and the time-out of a request, in ms, the transactional id that it names, and its version."""
+
+
+class Unverified(NamedTuple):
+    """A batch for a partition in which its transaction is not open, and where its answer goes."""
+
+    topic: str | UUID
+    partition: int
+    batch: bytearray
+    header: BatchHeader
+    origin: AppendOrigin
+    answers: list[bytes]
 
 
 class Refusals:
@@ -169,6 +184,8 @@ class Held:
         "partition",
         "records",
         "timeout_ms",
+        "transactional_id",
+        "version",
     )
 
     _request: Replicating
@@ -180,7 +197,7 @@ class Held:
         partition: Partition,
         where: tuple[str | UUID, int],
         records: bytes,
-        how: tuple[int, int],
+        how: How,
         answers: list[bytes],
     ) -> None:
         """The last place in `answers` is kept for it."""
@@ -189,7 +206,7 @@ class Held:
         self.partition = partition
         self._topic, self._index = where
         self.records = records
-        self.acks, self.timeout_ms = how
+        self.acks, self.timeout_ms, self.transactional_id, self.version = how
         self._answers = answers
         self._place = len(answers) - 1
 

@@ -79,7 +79,7 @@ class BrokerParts:
         self.hand_overs = HandOvers(context, table, neighbours)
         self.in_sync.unwritable.listen(self.hand_overs.on_unwritable)
         self.hand_overs.full.has_room.listen(self.replicas.obey_late)
-        self._errands = Errands(node.image, parts.channel, neighbours.connect)
+        self._errands = Errands(context, neighbours.connect)
         self.moves = DirectoryMoves(node, table, throttles.directories, self.replicas.on_moved)
         self.replicas.dropped.listen(self.moves.forget)
         self.cleaner = Cleaner(node, table)

@@ -1,11 +1,15 @@
 """What all parts of a broker have in common: the node, the way to the controller, its life in the cluster."""
 
+import asyncio
+
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.controlling.commands import ActiveController
 from penstock.node.controlling.lease import BrokerLease
+from penstock.node.controlling.producer_ids import ProducerIds
 from penstock.node.environment.context import NodeContext
-from penstock.protocol.value import Value
+from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from penstock.protocol.value import Value, fresh
 
 
 class BrokerContext(Value):
@@ -14,6 +18,7 @@ class BrokerContext(Value):
     node: NodeContext
     controller: ActiveController
     lease: BrokerLease
+    producer_ids: ProducerIds = fresh(ProducerIds)
 
     @property
     def node_id(self) -> int:
@@ -34,3 +39,15 @@ class BrokerContext(Value):
 
     def now_ms(self) -> int:
         return self.node.now_ms()
+
+    def take_producer_id(self) -> int | None:
+        """An id that no producer had; None if one has to wait for it (`new_producer_id`)."""
+        return self.producer_ids.take_now(self._allocate)
+
+    async def new_producer_id(self) -> int:
+        """Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS if the controller gives none."""
+        return await self.producer_ids.take(self._allocate)
+
+    def _allocate(self) -> asyncio.Future[AllocateProducerIdsResponse]:
+        command = AllocateProducerIdsRequest(broker_id=self.node_id, broker_epoch=self.broker_epoch)
+        return self.controller.submit(command, AllocateProducerIdsResponse)

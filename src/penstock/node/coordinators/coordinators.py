@@ -5,37 +5,67 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord
 from penstock.node.coordinators.host import CoordinatorHost
 from penstock.node.partitions.partition import Partition
+from penstock.protocol.value import Value
 
 if TYPE_CHECKING:
     from penstock.client.connection import Connection
     from penstock.node.coordinators.departure import Departure
 
 
+class Later(Value):
+    """A host that is not made before its topic is there, or a key of its type is asked for: many nodes need none."""
+
+    topic_name: str
+    key_type: int
+    image: ClusterImage
+    make: Callable[[], CoordinatorHost[Any]]
+
+
 class Coordinators:
     """Tell them of metadata after the partition table has heard of it."""
 
-    def __init__(self, *hosts: CoordinatorHost[Any]) -> None:
-        self._hosts = {host.topic_name: host for host in hosts}
-        self._by_key_type = {host.key_type: host for host in hosts}
+    def __init__(self, *hosts: CoordinatorHost[Any] | Later) -> None:
+        made = [host for host in hosts if not isinstance(host, Later)]
+        self._hosts = {host.topic_name: host for host in made}
+        self._by_key_type = {host.key_type: host for host in made}
+        self._later = {host.key_type: host for host in hosts if isinstance(host, Later)}
+        self._is_running = False
 
     def for_keys(self, key_type: int) -> CoordinatorHost[Any] | None:
         """Of keys of this type, as FindCoordinator counts the types; None if nothing coordinates them here."""
+        if key_type in self._later:
+            self._make(self._later.pop(key_type))
         return self._by_key_type.get(key_type)
+
+    def _make(self, later: Later) -> None:
+        host = self._hosts[later.topic_name] = self._by_key_type[later.key_type] = later.make()
+        if self._is_running:
+            host.start()
+
+    def _make_those_needed(self) -> None:
+        for later in list(self._later.values()):
+            if later.topic_name in later.image.topics:
+                self._make(self._later.pop(later.key_type))
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
+        self._make_those_needed()
+        self._is_running = True
         for host in self._hosts.values():
             host.start()
 
     def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
+        self._make_those_needed()
         for host in self._hosts.values():
             host.on_metadata(records)
 
     def on_new_image(self) -> None:
+        self._make_those_needed()
         for host in self._hosts.values():
             host.on_new_image()
 
@@ -45,6 +75,8 @@ class Coordinators:
             host.follow()
 
     async def stop(self) -> None:
+        self._later.clear()
+        self._is_running = False
         for host in self._hosts.values():
             await host.stop()
 

@@ -1,10 +1,10 @@
-"""The groups of one partition go to another coordinator: their members hear of nothing but a short delay.
+"""The groups, or transactions, of one partition go to another coordinator: clients hear of nothing but a short delay.
 
 While the partition is handed over (`penstock.leadership.transfer`) requests wait here. Then they are sent on, each in
 an envelope with its client, and the successor's answers go back: to requests that wait for other members each over a
 connection of its own, as answers come in the order of the requests. What was parked here goes the same way.
 
-| | requests of groups | heartbeats |
+| | requests | heartbeats |
 | --- | --- | --- |
 | held | wait | wait |
 | forwarding | sent on | sent on until the successor serves; then NOT_COORDINATOR |
@@ -24,7 +24,6 @@ from typing import Any, Final
 from penstock.client.connection import Connection
 from penstock.client.errors import ClientError
 from penstock.client.link import Link
-from penstock.coordinator.shards.groups import GroupShard
 from penstock.node.controlling.envelope import unwrap, wrap
 from penstock.node.coordinators.hosted import Hosted
 from penstock.node.serving.handler import RequestContext
@@ -52,12 +51,14 @@ class Departure:
 
     def __init__(
         self,
-        hosted: Hosted[GroupShard],
+        hosted: Hosted[Any],
+        key_type: int,
         connect: Callable[[], Awaitable[Connection]],
         departures: dict[int, Departure],
     ) -> None:
         """Leaves `departures`, which are by the number of their partition, when it has ended."""
         self.hosted = hosted
+        self._key_type = key_type
         self._connect = connect
         self._departures = departures
         self._state: _State | None = None
@@ -91,7 +92,7 @@ class Departure:
         self._leader_epoch = leader_epoch
         self._state = _State.FORWARDING
         self._decided.set()
-        answer = await self._ask(ForwardToCoordinatorRequest(partition=self._index, leader_epoch=leader_epoch))
+        answer = await self._ask(self._forwarding(None))
         if answer.error_code:
             raise KafkaError(ErrorCode(answer.error_code))
         self._has_begun = True
@@ -131,16 +132,17 @@ class Departure:
         return await found if hasattr(found, "__await__") else found
 
     async def _sent_on(self, context: RequestContext, request: Message) -> Message:
-        message = ForwardToCoordinatorRequest(
-            partition=self._index,
-            leader_epoch=self._leader_epoch,
-            envelope=encode(wrap(request, context.api_version, context), 0),
-        )
+        message = self._forwarding(encode(wrap(request, context.api_version, context), 0))
         answer = await (self._ask_apart(message) if context.api_key in LONG else self._ask(message))
         if answer.envelope is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         envelope, _ = decode(EnvelopeResponse, 0, answer.envelope)
         return unwrap(envelope, request, context.api_version)
+
+    def _forwarding(self, envelope: bytes | None) -> ForwardToCoordinatorRequest:
+        return ForwardToCoordinatorRequest(
+            partition=self._index, leader_epoch=self._leader_epoch, envelope=envelope, key_type=self._key_type
+        )
 
     # -- connections --------------------------------------------------------------------------------------------------
 

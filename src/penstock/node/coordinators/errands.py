@@ -8,49 +8,70 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.coordinator.effects import Calculation, Job, ToController, ToLeader
-from penstock.metadata.image import NOBODY, ClusterImage
-from penstock.node.controlling.commands import ActiveController
+from penstock.coordinator.effects import Calculation, Job, Markers, NewProducerId, ToController
+from penstock.metadata.image import NOBODY
+from penstock.node.controlling.broker_context import BrokerContext
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.schema import Message
 
 if TYPE_CHECKING:
     from penstock.client.connection import Connection
     from penstock.client.link import Link
+    from penstock.node.coordinators.markers import MarkerSender
+
+AnswerT = TypeVar("AnswerT", bound=Message)
 
 
 class Errands:
     """`connect` opens a connection to a broker, this one too: a leader is asked the same way wherever it is."""
 
-    def __init__(
-        self, image: ClusterImage, controller: ActiveController, connect: Callable[[int], Awaitable[Connection]]
-    ) -> None:
-        self._image = image
-        self._controller = controller
+    def __init__(self, context: BrokerContext, connect: Callable[[int], Awaitable[Connection]]) -> None:
+        self._context = context
         self._connect = connect
-        self._links: dict[int, Link] = {}
+        self._links: dict[tuple[int, bool], Link] = {}
+        """By broker, and whether they are for markers alone."""
+        self._markers: MarkerSender | None = None
 
     async def done(self, job: Job) -> Any:
         """What it brings. Raises KafkaError."""
         if isinstance(job, Calculation):
             return await asyncio.get_running_loop().run_in_executor(None, job.function)
         if isinstance(job, ToController):
-            return await self._controller.submit(job.request, job.answer)
-        return await self._ask_leader(job)
+            return await self._context.controller.submit(job.request, job.answer)
+        if isinstance(job, NewProducerId):
+            return await self._context.new_producer_id()
+        if isinstance(job, Markers):
+            return await self._marker_sender().written(job)
+        return await self.ask_broker(self.leader_of(job.topic, job.partition), job.request, job.answer)
 
-    async def _ask_leader(self, job: ToLeader) -> Any:
+    def _marker_sender(self) -> MarkerSender:
+        from penstock.node.coordinators.markers import MarkerSender  # few nodes coordinate transactions
+
+        if self._markers is None:
+            self._markers = MarkerSender(self)
+        return self._markers
+
+    async def ask_broker(
+        self, broker_id: int, request: Message, answer: type[AnswerT], *, marks: bool = False
+    ) -> AnswerT:
+        """Raises KafkaError NETWORK_EXCEPTION if there is no answer.
+
+        Markers have a connection of their own: on the other one requests may wait for those that come back.
+        """
         from penstock.client.errors import ClientError  # a single node starts without what clients need
 
         try:
-            connection = await self._link_to(self._leader_of(job)).opened()
-            return await connection.request(job.request, job.answer)
+            connection = await self._link_to(broker_id, marks).opened()
+            return await connection.request(request, answer)
         except (ClientError, DecodeError) as error:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error)) from error
 
-    def _leader_of(self, job: ToLeader) -> int:
-        topic = self._image.topics.get(job.topic)
-        place = None if topic is None else topic.partitions.get(job.partition)
+    def leader_of(self, name: str, partition: int) -> int:
+        """Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE."""
+        topic = self._context.image.topics.get(name)
+        place = None if topic is None else topic.partitions.get(partition)
         if place is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if place.leader == NOBODY:
@@ -58,13 +79,16 @@ class Errands:
         leader: int = place.leader
         return leader
 
-    def _link_to(self, broker_id: int) -> Link:
+    def _link_to(self, broker_id: int, marks: bool) -> Link:
         from penstock.client.link import Link
 
-        if broker_id not in self._links:
-            self._links[broker_id] = Link(partial(self._connect, broker_id))
-        return self._links[broker_id]
+        link = self._links.get((broker_id, marks))
+        if link is None:
+            link = self._links[broker_id, marks] = Link(partial(self._connect, broker_id))
+        return link
 
     async def stop(self) -> None:
+        if self._markers is not None:
+            await self._markers.stop()
         for link in self._links.values():
             await link.close()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
@@ -15,13 +15,7 @@ from penstock.metadata.records import MetadataRecord, RemoveTopicRecord
 from penstock.node.coordinators.host import CoordinatorHost, HostContext
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.compression import Compression
-from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.hashing import coordinator_partition
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
-
-if TYPE_CHECKING:
-    from penstock.client.connection import Connection
-    from penstock.node.coordinators.departure import Departure
 
 MINUTE_MS: Final = 60_000
 GROUP_KEYS: Final = 0
@@ -42,13 +36,11 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         super().__init__(
             CONSUMER_OFFSETS,
             context,
-            lambda: GroupShard(settings, random),
+            lambda _: GroupShard(settings, random),
             compression,
             patience_ms=settings.write_timeout_ms,
         )
         self._commits_ms = max(config.leader_handover_timeout_ms - MOVE_MS, 0) if config.handover_commit_first else 0
-        self.departures: dict[int, Departure] = {}
-        """By their partitions, groups that go to another node, or went there lately."""
 
     def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
         super().on_metadata(records)
@@ -68,24 +60,6 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         missing = await answer if isinstance(answer, asyncio.Future) else answer
         if missing:
             logger.info("%s: %d members have not committed within %d ms", hosted, missing, self._commits_ms)
-
-    def departure_from(self, partition: Partition, connect: Callable[[], Awaitable[Connection]]) -> Departure | None:
-        """Groups go with all that waits in them."""
-        hosted = self.hosted(partition.index)
-        if hosted is None or not hosted.is_serving:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{partition} is not served yet")
-        from penstock.node.coordinators.departure import Departure  # a single node starts without what clients need
-
-        departure = self.departures[partition.index] = Departure(hosted, connect, self.departures)
-        return departure
-
-    def departure_of(self, group_ids: Sequence[str]) -> Departure | None:
-        """Where these groups are about to go, or went lately; None if they stay, or lie in several partitions."""
-        topic = self.topic
-        if topic is None or not topic.partitions:
-            return None
-        indexes = {coordinator_partition(group_id, len(topic.partitions)) for group_id in group_ids}
-        return self.departures.get(indexes.pop()) if len(indexes) == 1 else None
 
     def _forget_topics(self) -> None:
         topics = self.context.image.topics

@@ -63,11 +63,11 @@ class CoordinatorHost(Generic[MachineT]):
         self,
         topic: str,
         context: HostContext,
-        new_machine: Callable[[], MachineT],
+        new_machine: Callable[[int], MachineT],
         compression: Compression,
         patience_ms: int,
     ) -> None:
-        """`patience_ms`: how long a request may wait for a load."""
+        """`new_machine` takes the leader epoch; `patience_ms`: how long a request may wait for a load."""
         self.topic_name = topic
         self.context = context
         self._new_machine = new_machine
@@ -80,6 +80,8 @@ class CoordinatorHost(Generic[MachineT]):
         self._reading = asyncio.Lock()
         self._is_running = False
         self._creating: asyncio.Task[None] | None = None
+        self.departures: dict[int, Departure] = {}
+        """By their partitions, machines that go to another node, or went there lately."""
         self._steady_ms = context.now_ms
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -122,6 +124,10 @@ class CoordinatorHost(Generic[MachineT]):
     def topic(self) -> TopicImage | None:
         topic: TopicImage | None = self.context.image.topics.get(self.topic_name)
         return topic
+
+    def partition_of(self, key: str) -> int:
+        """KafkaError(COORDINATOR_NOT_AVAILABLE) before the topic is there."""
+        return coordinator_partition(key, len(self._needed_topic().partitions))
 
     def find(self, key: str) -> Hosted[MachineT]:
         """The machine of a key that this node coordinates; KafkaError as the table above says."""
@@ -189,6 +195,10 @@ class CoordinatorHost(Generic[MachineT]):
         """Whether some partition that this node leads does not serve yet."""
         return bool(self._loads)
 
+    def led(self) -> list[Hosted[MachineT]]:
+        """Those that are being read, too."""
+        return list(self._led.values())
+
     def serving(self) -> list[Hosted[MachineT]]:
         return [hosted for hosted in self._led.values() if hosted.is_serving]
 
@@ -203,9 +213,24 @@ class CoordinatorHost(Generic[MachineT]):
 
     async def before_departure(self, partition: Partition) -> None: ...
 
-    def departure_from(self, partition: Partition, connect: Callable[[], Awaitable[Connection]]) -> Departure | None:
-        """None if the machine can be read there as it is. Raises KafkaError where it cannot go, as it is being read."""
-        return None
+    def departure_from(self, partition: Partition, connect: Callable[[], Awaitable[Connection]]) -> Departure:
+        """The machine goes with all that waits in it. Raises KafkaError where it cannot go, as it is being read."""
+        hosted = self.hosted(partition.index)
+        if hosted is None or not hosted.is_serving:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{partition} is not served yet")
+        from penstock.node.coordinators.departure import Departure  # a single node starts without what clients need
+
+        departure = Departure(hosted, self.key_type, connect, self.departures)
+        self.departures[partition.index] = departure
+        return departure
+
+    def departure_of(self, keys: Sequence[str]) -> Departure | None:
+        """Where these keys are about to go, or went lately; None if they stay, or lie in several partitions."""
+        topic = self.topic
+        if topic is None or not topic.partitions:
+            return None
+        indexes = {coordinator_partition(key, len(topic.partitions)) for key in keys}
+        return self.departures.get(indexes.pop()) if len(indexes) == 1 else None
 
     # -- the topic ----------------------------------------------------------------------------------------------------
 
@@ -251,7 +276,9 @@ class CoordinatorHost(Generic[MachineT]):
         return self._led.get(index)
 
     def _begin(self, partition: Partition) -> None:
-        hosted = Hosted(partition, self._new_machine(), self.now_ms, self._compression, self.context.errands)
+        hosted = Hosted(
+            partition, self._new_machine(partition.leader_epoch), self.now_ms, self._compression, self.context.errands
+        )
         self._led[partition.index] = hosted
         self._news.set()
         self._loads[hosted] = asyncio.create_task(self._load(hosted), name=f"load {partition}")

@@ -28,6 +28,7 @@ from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.partition import ALL_REPLICAS, Partition
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.compression import Compression
+from penstock.protocol.control.records import ControlType, transaction_marker
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
 
@@ -43,6 +44,13 @@ ANSWERS_AT_ONCE: Final = 100
 _NOTHING: Final = object()
 
 MachineT = TypeVar("MachineT", bound=PartitionMachine[Any])
+
+
+Taker = Callable[[bytes, int, BatchHeader], None]
+"""Takes a batch: the data that has it, and where it begins there."""
+
+
+def _leave_out(data: bytes, position: int, header: BatchHeader) -> None: ...
 
 
 class Parked:
@@ -109,13 +117,17 @@ class Hosted(Generic[MachineT]):
     # -- loading ------------------------------------------------------------------------------------------------------
 
     async def read(self) -> None:
-        """Up to the present end, as the machine wants it (`Reading`), without what transactions have not committed."""
+        """Up to the present end, as the machine wants it (`Reading`), without what transactions have aborted. Of open
+        ones a machine hears that wants last values.
+        """
         log = self.partition.log
         position, self._end = log.log_start_offset, log.log_end_offset
         latest = LastValues()
-        take = latest.take if self.machine.reading is Reading.LAST_VALUES else self._take_all
+        take, take_pending = latest.take, latest.take_pending
+        if self.machine.reading is Reading.EVERY_RECORD:
+            take, take_pending = self._take_all, _leave_out
         while position < self._end and not self.is_over:
-            position = self._read_slice(position, self._end, take)
+            position = self._read_slice(position, self._end, take, take_pending)
             await asyncio.sleep(0)
         for number, (key, value) in enumerate(latest.pairs()):
             if number % LOAD_SLICE_RECORDS == LOAD_SLICE_RECORDS - 1:
@@ -123,6 +135,11 @@ class Hosted(Generic[MachineT]):
             if self.is_over:
                 break
             self._take_in(key, value)
+        for producer_id, key, value, is_overtaken in latest.pending():
+            try:
+                self.machine.read_pending(producer_id, key, value, is_overtaken=is_overtaken)
+            except DecodeError as error:
+                self._left_out(key, error)
 
     async def take_over(self) -> None:
         """Wait until all that was read is committed; the machine is at work, and requests may come, from then on."""
@@ -138,13 +155,17 @@ class Hosted(Generic[MachineT]):
         if self._end:
             logger.info("%s: %s from %d records' worth of log", partition, self.machine.describe(), self._end)
 
-    def _read_slice(self, position: int, end: int, take: Callable[[bytes, int, BatchHeader], None]) -> int:
+    def _read_slice(self, position: int, end: int, take: Taker, take_pending: Taker) -> int:
         log = self.partition.log
         data = log.bytes_of(log.read(position, LOAD_SLICE_BYTES, upper_offset=end))
         for at, header in iterate_batches(data):
             position = header.last_offset + 1
-            if not header.is_control and log.load().is_committed(header):
+            if header.is_control:
+                continue
+            if log.load().is_committed(header):
                 take(data, at, header)
+            elif log.producers.is_open(header.producer_id, header.base_offset):
+                take_pending(data, at, header)
         return position if data else end
 
     def _take_all(self, data: bytes, position: int, header: BatchHeader) -> None:
@@ -155,7 +176,10 @@ class Hosted(Generic[MachineT]):
         try:
             self.machine.read(key, value)
         except DecodeError as error:
-            logger.warning("%s: the record of the key %r is left out: %s", self.partition, key, error)
+            self._left_out(key, error)
+
+    def _left_out(self, key: bytes, error: DecodeError) -> None:
+        logger.warning("%s: the record of the key %r is left out: %s", self.partition, key, error)
 
     def resign(self) -> None:
         """Another node leads the partition, or this one stops: waiting clients are sent away."""
@@ -261,9 +285,8 @@ class Hosted(Generic[MachineT]):
 
     def _append(self, effect: Append) -> None:
         now_ms = self._now_ms()
-        records = [Record(timestamp_ms=now_ms, key=key, value=value) for key, value in effect.records]
         try:
-            batch = encode_batch(records, compression=self._compression)
+            batch = self._batch(effect, now_ms)
             result = self.partition.append(
                 memoryview(batch), acks=ALL_REPLICAS, now_ms=now_ms, origin=AppendOrigin.COORDINATOR
             )
@@ -276,6 +299,27 @@ class Hosted(Generic[MachineT]):
         self._under_way.append((result, effect.write_id))
         if not self._is_waiting:
             self._moved()
+
+    def _batch(self, effect: Append, now_ms: int) -> bytearray:
+        part = effect.part
+        if part is not None and part.end is not None:
+            return transaction_marker(
+                ControlType.COMMIT if part.end.is_commit else ControlType.ABORT,
+                producer_id=part.producer_id,
+                producer_epoch=part.producer_epoch,
+                coordinator_epoch=part.end.coordinator_epoch,
+                now_ms=now_ms,
+            )
+        records = [Record(timestamp_ms=now_ms, key=key, value=value) for key, value in effect.records]
+        if part is None:
+            return encode_batch(records, compression=self._compression)
+        return encode_batch(
+            records,
+            compression=self._compression,
+            producer_id=part.producer_id,
+            producer_epoch=part.producer_epoch,
+            is_transactional=True,
+        )
 
     def _moved(self) -> None:
         """What was appended first may be committed now, or leadership has ended; then `resign` follows."""

@@ -7,6 +7,7 @@ looked at once, when all is read.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
@@ -47,6 +48,21 @@ class LastValues:
         self._forms: dict[_Name, _Form | None] = {}
         """None for a form that was seen once."""
         self._fields = 0
+        self._pending: list[tuple[int, int, bytes, bytes]] = []
+        """Values of open transactions: when they were written, by which producer, for which key."""
+
+    def take_pending(self, data: bytes, position: int, header: BatchHeader) -> None:
+        """A batch of a transaction that has not ended. Raises DecodeError."""
+        for key, value in keys_and_values(unpack_records(data, position, header), header):
+            if key is not None and value is not None:
+                self._pending.append((self._number, header.producer_id, key, value))
+
+    def pending(self) -> Iterator[tuple[int, bytes, bytes, bool]]:
+        """By which producer, the key, the value, and whether the key has a value that was written later."""
+        self._settle()
+        for number, producer_id, key, value in self._pending:
+            latest = self._latest.get(key)
+            yield producer_id, key, value, latest is not None and latest[0] >= number
 
     def take(self, data: bytes, position: int, header: BatchHeader) -> None:
         """Raises DecodeError."""

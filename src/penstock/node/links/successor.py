@@ -36,6 +36,9 @@ class HeldRecords(Held, Protocol):
     records: bytes
     acks: int
     timeout_ms: int
+    transactional_id: str | None
+    version: int
+    """Of the request, which says what its client knows of transactions."""
 
     def appended(self, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> None:
         """The new leader has appended it, and all replicas if that was asked for."""
@@ -64,7 +67,8 @@ class SucceedingBroker:
         try:
             if connection is None:
                 raise ConnectionFailedError("the connection is closed")
-            answer = connection.submit(request_for(records), ProduceResponse, newest=NEWEST_BY_NAME)
+            newest = min(records.version, NEWEST_BY_NAME)
+            answer = connection.submit(request_for(records), ProduceResponse, newest=newest)
             row = (await connection.answered(answer)).responses[0].partition_responses[0]
         except (ClientError, DecodeError) as error:
             raise unknown(error) from error
@@ -81,7 +85,12 @@ def request_for(held: HeldRecords) -> ProduceRequest:
     """With acks=0 an answer is asked for all the same, so that the records are known to have arrived."""
     data = PartitionProduceData(index=held.partition.index, records=held.records)
     topic = TopicProduceData(name=held.partition.topic, partition_data=[data])
-    return ProduceRequest(acks=held.acks or 1, timeout_ms=held.timeout_ms, topic_data=[topic])
+    return ProduceRequest(
+        transactional_id=held.transactional_id,
+        acks=held.acks or 1,
+        timeout_ms=held.timeout_ms,
+        topic_data=[topic],
+    )
 
 
 def answer_held(held: HeldRecords, row: PartitionProduceResponse) -> None:

@@ -222,7 +222,7 @@ class Cleaner:
         old = [segment for segment in segments if segment.base_offset in step.base_offsets]
         if log.is_loaded and step.base_offsets[-1] < log.segments[0].base_offset:
             return  # retention was faster
-        if not log.swap_in(old, self._now_ms()):
+        if not log.swap_in(old, self._now_ms(), step.gone):
             raise _GivenUpError
         await self._in_thread(log.segments.sync_names)  # what follows may rely on it
 

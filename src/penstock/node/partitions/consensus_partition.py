@@ -12,6 +12,7 @@ from uuid import UUID
 from penstock.log.validation import CLIENT, AppendOrigin, AppendResult
 from penstock.metadata.topics import PartitionImage
 from penstock.node.partitions.partition import NotAppendingError, Partition
+from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
@@ -70,6 +71,9 @@ class ConsensusPartition(Partition):
         log = self.log
         time_ms = place.timestamp_ms if log.config.uses_log_append_time else -1
         return AppendResult(place.first_offset, place.last_offset, time_ms, log.log_start_offset, place.is_duplicate)
+
+    def check_marker(self, header: BatchHeader, coordinator_epoch: int, transaction_version: int) -> None:
+        self.group.check_marker(self.member.id, header, coordinator_epoch, transaction_version)
 
     def delete_before(self, offset: int) -> None:
         """Let the group delete it, on all replicas. Raises KafkaError as `StorageGroup.begin_at` says."""

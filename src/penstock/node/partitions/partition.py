@@ -16,6 +16,7 @@ from penstock.log.log_slice import LogSlice
 from penstock.log.partition_log import PartitionLog
 from penstock.log.validation import CLIENT, AppendOrigin, AppendResult
 from penstock.metadata.topics import PartitionImage
+from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import is_internal
 from penstock.replication.committed import Committed
@@ -111,6 +112,10 @@ class Partition(ABC):
         With acks=-1, or where the log is the storage group's, the caller waits until `high_watermark` has passed the
         result's last offset (`committed.waits`); on a partition with one replica that is so when this returns.
         """
+
+    def check_marker(self, header: BatchHeader, coordinator_epoch: int, transaction_version: int) -> None:
+        """KafkaError where a marker of this version of transactions may not be appended (`Producers.check_marker`)."""
+        self.log.producers.check_marker(header, coordinator_epoch, transaction_version)
 
     @abstractmethod
     def delete_before(self, offset: int) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from uuid import UUID
 
+from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import NOBODY
 from penstock.node.controlling.broker_context import BrokerContext
-from penstock.node.coordinators.coordinators import Coordinators
+from penstock.node.coordinators.coordinators import Coordinators, Later
 from penstock.node.coordinators.groups import GroupCoordinator
-from penstock.node.coordinators.producer_ids import ProducerIds
+from penstock.node.coordinators.host import CoordinatorHost, HostContext
 from penstock.node.partitions.cleaner import Cleaner
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.moves import DirectoryMoves
@@ -21,10 +22,17 @@ from penstock.node.serving.handler import Handler
 from penstock.node.serving.slices import Slices
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.internal_topics import Act, check_allowed
+from penstock.protocol.internal_topics import TRANSACTION_STATE, Act, check_allowed
 from penstock.protocol.value import Value, fresh
 from penstock.raft.voters import Quorum
 from penstock.replication.partition_leader import PartitionLeader
+
+if TYPE_CHECKING:
+    from penstock.node.coordinators.transactions import TransactionCoordinator
+
+
+TRANSACTIONS: Final = 1
+"""The type of their keys, as FindCoordinator counts the types."""
 
 
 class QuorumView(Protocol):
@@ -85,13 +93,19 @@ class Broker:
         self.cleaner = held.cleaner
         self.storage_groups = held.storage_groups
         self.groups = groups
-        self.coordinators = Coordinators(groups)
-        self.producer_ids = ProducerIds()
+        transactions = Later(TRANSACTION_STATE, TRANSACTIONS, self.image, lambda: _transactions(config, groups.context))
+        self.coordinators = Coordinators(groups, transactions)
+        self.take_producer_id = context.take_producer_id
+        self.new_producer_id = context.new_producer_id
         self.quorum: QuorumView = quorum or OwnQuorum()
         self.handlers = handlers or {}
         self.authorizer = authorizer
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, self.random)
         self.slices = Slices(config.queued_max_request_bytes)
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        return cast("TransactionCoordinator", self.coordinators.for_keys(TRANSACTIONS))
 
     @property
     def cluster_id(self) -> str:
@@ -151,3 +165,9 @@ class Broker:
         if partition is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition
+
+
+def _transactions(config: BrokerConfig, context: HostContext) -> CoordinatorHost[Any]:
+    from penstock.node.coordinators.transactions import TransactionCoordinator  # many nodes have no transactions
+
+    return TransactionCoordinator(config, context)

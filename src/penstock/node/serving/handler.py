@@ -29,6 +29,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
+from types import GeneratorType
 from typing import Any, Final, TypeVar
 
 from penstock.node.serving.access import ALL_ON, ALLOW_ALL, DESCRIBE_CLUSTER, RIGHTS_ON, Authorizer, Right, bits
@@ -86,6 +87,17 @@ class Handler(Value):
     for_nodes: bool = False
     hands_on: bool = False
     parts: Names = ()
+
+
+def later(module: str) -> Callable[..., Any]:
+    """The function of a module that has its name, for a handler: loaded when the first request comes."""
+
+    def answer(node: Any, context: RequestContext, request: Any) -> Any:
+        found = getattr(importlib.import_module(module), module.rpartition(".")[2])(node, context, request)
+        return node.slices.answer(found) if type(found) is GeneratorType else found
+
+    answer.__module__ = module
+    return answer
 
 
 EVERY_NODES_HANDLERS: Final = "penstock.node.api"

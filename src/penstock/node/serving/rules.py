@@ -102,21 +102,30 @@ class Nothing(Clause):
 
 
 class Whole(Clause):
-    """A right on everything that `names` finds in the request; `or_any` will do as well, on any one of its kind."""
+    """A right on everything that `names` finds in the request; `or_any` will do as well, on any one of its kind, or
+    `or_else` on the same.
+    """
 
     right: Right
     names: Callable[[Any], Iterable[str]] = the_cluster
     or_any: Right | None = None
+    or_else: Right | None = None
     words: str = ""
 
     def before(self, asking: Asking) -> Iterable[None]:
         for name in self.names(asking.request):
-            if not asking.allows(self.right, name) and (self.or_any is None or not asking.allows(self.or_any, None)):
+            if not (
+                asking.allows(self.right, name)
+                or (self.or_any is not None and asking.allows(self.or_any, None))
+                or (self.or_else is not None and asking.allows(self.or_else, name))
+            ):
                 raise self.right.refused()
         return ()
 
     def __str__(self) -> str:
         rights = f"{self.right}" if self.or_any is None else f"{self.right}, or {self.or_any} for any one"
+        if self.or_else is not None:
+            rights = f"{rights}, or {self.or_else}"
         return f"{self.words}: {rights}" if self.words else rights
 
 

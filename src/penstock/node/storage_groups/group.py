@@ -31,6 +31,7 @@ from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.ports import Reading
 from penstock.node.storage_groups.copying import LostRecordsError, Source, Wanted, copy_missing, flush_all
 from penstock.node.storage_groups.group_partition import GroupPartition
+from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.raft.ports import SnapshotId
 from penstock.replication.storage_groups.entries import (
@@ -152,6 +153,10 @@ class StorageGroup:
         place = self.proposer.append(partition, found, batch, header, leader_epoch, now_ms)
         self._schedule()
         return place
+
+    def check_marker(self, partition: PartitionId, header: BatchHeader, coordinator_epoch: int, version: int) -> None:
+        """Raises KafkaError as `Producers.check_marker`."""
+        self.proposer.check_marker(partition, self.partition(partition), header, coordinator_epoch, version)
 
     def acknowledged(self, partition: PartitionId, last_offset: int) -> asyncio.Future[None]:
         """The future is done when the batch that got this offset is on the disks of a majority, and in the log here.

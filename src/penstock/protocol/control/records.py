@@ -11,6 +11,8 @@ from penstock.protocol.records import Record, encode_batch
 
 _KEY = struct.Struct(">hh")
 _KEY_VERSION = 0
+TRANSACTION_END = struct.Struct(">hi")
+"""The value of the marker that ends a transaction: its version, always 0, and the epoch of its coordinator."""
 
 
 class ControlType(IntEnum):
@@ -30,6 +32,19 @@ def control_record(kind: ControlType, value: bytes, now_ms: int) -> Record:
 
 def control_batch(records: Sequence[Record], *, base_offset: int, epoch: int) -> bytearray:
     return encode_batch(records, base_offset=base_offset, partition_leader_epoch=epoch, is_control=True)
+
+
+def transaction_marker(
+    kind: ControlType, *, producer_id: int, producer_epoch: int, coordinator_epoch: int, now_ms: int
+) -> bytearray:
+    """The batch that ends a producer's transaction in a partition (KIP-98)."""
+    return encode_batch(
+        [control_record(kind, TRANSACTION_END.pack(0, coordinator_epoch), now_ms)],
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
 
 
 def control_type(record: Record) -> int:

@@ -223,12 +223,14 @@ class CreateStorageGroupResponse(Message, versions="0-0", flexible="0+"):
 
 class ForwardToCoordinatorRequest(Message, versions="0-0", flexible="0+"):
     """The coordinator of a partition sends a request on to its successor, which leads in this epoch. `envelope` is an
-    encoded EnvelopeRequest, version 0. Without one: answer when you serve.
+    encoded EnvelopeRequest, version 0. Without one: answer when you serve. `key_type` says what is coordinated, as
+    FindCoordinator counts it.
     """
 
     partition: int = field("int32", "0+", default=-1)
     leader_epoch: int = field("int32", "0+", default=-1)
     envelope: bytes | None = field("bytes", "0+", nullable="0+", default=None)
+    key_type: int = field("int8", "0+", default=0, tag=0, tagged="0+")
 
 
 class ForwardToCoordinatorResponse(Message, versions="0-0", flexible="0+"):

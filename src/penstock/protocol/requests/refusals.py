@@ -23,14 +23,16 @@ _SAID: Final = (
     "resource_type",
     "resource_name",
     "feature",
+    "producer_id",
 )
 """They identify a thing; requests and responses share them."""
 _PARTS: Final = {
     "partitions": ("partitions", "partition_indexes"),
     "partition_result": ("partitions",),
+    "topics": ("topics",),
 }
 """By a response item's field for its parts: the request's field for the same."""
-_BARE: Final = ("name", "group_id", "key", "partition_index", "partition_id")
+_BARE: Final = ("name", "group_id", "transactional_id", "key", "partition_index", "partition_id")
 """The response's field for an item that is a mere name or number in the request."""
 _NONE: Final = dict.fromkeys(("producer_epoch", "low_watermark", "node_id", "port", "committed_offset"), -1)
 """Fields whose default would have a meaning."""
@@ -47,7 +49,9 @@ _BESIDE_EACH: Final[dict[AnyApiKey, tuple[str, Callable[[Any], Iterable[Any]]]]]
     ApiKey.ELECT_LEADERS: ("replica_election_results", lambda request: request.topic_partitions or ()),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ("responses", lambda request: request.resources),
     ApiKey.OFFSET_COMMIT: ("topics", lambda request: request.topics),
+    ApiKey.TXN_OFFSET_COMMIT: ("topics", lambda request: request.topics),
     ApiKey.UPDATE_FEATURES: ("results", lambda request: request.feature_updates),
+    ApiKey.WRITE_TXN_MARKERS: ("markers", lambda request: request.markers),
 }
 """The response's field with an error beside each thing, if the whole request is refused."""
 

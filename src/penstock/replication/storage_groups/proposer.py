@@ -51,10 +51,13 @@ class Written(Protocol):
 class Producers(Protocol):
     """The idempotent producers of one partition, together with what is under way (`log.producers_ahead`)."""
 
-    def check(self, header: BatchHeader) -> Written | None:
+    def check(self, batch: memoryview, header: BatchHeader) -> Written | None:
         """The batch that this one repeats, None if it is new; KafkaError if it is wrong."""
 
-    def proposed(self, header: BatchHeader, first_offset: int, last_offset: int) -> None:
+    def check_marker(self, header: BatchHeader, coordinator_epoch: int, transaction_version: int) -> None:
+        """KafkaError if it may not end its transaction."""
+
+    def proposed(self, batch: memoryview, header: BatchHeader, first_offset: int, last_offset: int) -> None:
         """The new batch is under way."""
 
     def applied(self, producer_id: int) -> None: ...
@@ -171,7 +174,7 @@ class Proposer:
     ) -> Place:
         """Give a checked batch its offsets and the partition's leader epoch, in place.
 
-        Raises KafkaError INVALID_PRODUCER_EPOCH or OUT_OF_ORDER_SEQUENCE_NUMBER, and UNKNOWN_TOPIC_OR_PARTITION for a
+        Raises KafkaError as `Producers.check`, and UNKNOWN_TOPIC_OR_PARTITION for a
         partition that is being closed. A batch that repeats another one is where that is; it may be under way still.
         """
         self._check_leading()
@@ -181,18 +184,30 @@ class Proposer:
         if leader_epoch < ahead.latest_epoch:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"leader epoch {ahead.latest_epoch} has begun")
         is_idempotent = header.producer_id != NO_PRODUCER_ID
-        if is_idempotent and (repeated := ahead.producers.check(header)) is not None:
+        if is_idempotent and (repeated := ahead.producers.check(batch, header)) is not None:
             return Place(repeated.first_offset, repeated.last_offset, True, repeated.timestamp_ms)
         first_offset = ahead.end_offset
         last_offset = first_offset + header.last_offset_delta
         set_place(batch, header, first_offset, leader_epoch)
         if is_idempotent:
-            ahead.producers.proposed(header, first_offset, last_offset)
+            ahead.producers.proposed(batch, header, first_offset, last_offset)
         ahead.end_offset, ahead.latest_epoch = last_offset + 1, leader_epoch
         ahead.count += 1
         self._ahead[partition] = ahead
         self._collect(Entry(Kind.APPENDED, partition, bytes(batch)), now_ms)
         return Place(first_offset, last_offset, False, header.max_timestamp)
+
+    def check_marker(
+        self,
+        partition: PartitionId,
+        end: PartitionEnd,
+        header: BatchHeader,
+        coordinator_epoch: int,
+        transaction_version: int,
+    ) -> None:
+        """KafkaError where a transaction cannot be ended so, with all in mind that is under way."""
+        ahead = self._ahead.get(partition) or Ahead(end)
+        ahead.producers.check_marker(header, coordinator_epoch, transaction_version)
 
     def _check_leading(self) -> None:
         if self.epoch is None or self.gives_way:

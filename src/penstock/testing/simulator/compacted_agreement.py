@@ -16,6 +16,8 @@
 | a key, after unclean elections | may be missing in any replica for that reason, or live on as its tombstone is     |
 |                                | gone: of a history that `began_late` only the values count that there are         |
 
+Records of transactions that were aborted, as any replica's index says, count for no reader, nor do markers.
+
 What is committed is known although compaction may be faster than the observer: all that was ever written to a segment
 is noted, and in one epoch of the partition one leader gives each offset once.
 """
@@ -61,11 +63,17 @@ class CompactedHistory:
     """
     tombstones: dict[str, set[int]] = field(default_factory=dict)
     """By node: offsets of tombstones."""
+    producers: dict[int, int] = field(default_factory=dict)
+    """By offset: who wrote the record, if that was in a transaction."""
+    aborted: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By the offset of the marker: the producer, and the first offset of its transaction."""
     began_late: bool = False
     """The history misses the time in which outdated replicas could lead."""
 
     def note(self, batches: bytes) -> None:
         for position, header in iterate_batches(batches):
+            if header.is_control:
+                continue
             epoch = header.partition_leader_epoch
             try:
                 records = list(iterate_records(batches, position, header))
@@ -74,6 +82,10 @@ class CompactedHistory:
             for record in records:
                 known = self.written.setdefault(record.offset, {})
                 known[epoch] = record.timestamp_ms, (record.key, record.value)
+                if header.is_transactional:
+                    self.producers[record.offset] = header.producer_id
+                else:
+                    self.producers.pop(record.offset, None)
 
     def forget_node(self, name: str) -> None:
         """Its process ended: its replicas are compared anew."""
@@ -90,6 +102,8 @@ class CompactedHistory:
             for _, pair in known.values()
         ]
         seen = [(at, self.records.pop(at)[0]) for at in sorted(self.records) if at >= offset]
+        for marker in [marker for marker in self.aborted if marker >= offset]:
+            del self.aborted[marker]
         for at, key in seen + sorted(unseen, key=itemgetter(0)):
             self.gone[key] = latest_epoch, at
         if offset < self.end_offset:
@@ -113,6 +127,7 @@ class CompactedHistory:
         except DecodeError as error:
             violated(f"{name}: a record of {partition} from {begin} on is damaged: {error}")
             return
+        self._note_aborted(log, high_watermark)
         found = {offset: pair for offset, _, _, pair in read}
         self.tombstones.setdefault(name, set()).update(offset for offset, (_, value) in found.items() if value is None)
         if leads:
@@ -129,9 +144,14 @@ class CompactedHistory:
         if not is_same and end < max(self.end_offset, log.segments.active.base_offset):
             return  # what was compacted away may have its newer value behind that, where no leader was looked at yet
         retention_ms = log.config.delete_retention_ms
-        if not is_same and not self._is_whole(name, _table(found.items()), end, retention_ms):
+        if not is_same and not self._is_whole(name, _table(self._read(found.items())), end, retention_ms):
             violated(f"{name}: a reader of {partition} ends at {end} with other values than the whole history gives")
         self.looked[name] = log, log.cleaned_to, max(end, begin)
+
+    def _note_aborted(self, log: PartitionLog, high_watermark: int) -> None:
+        for one in log.load().aborted.between(log.log_start_offset, high_watermark):
+            if one.last_offset < high_watermark:
+                self.aborted[one.last_offset] = one.producer_id, one.first_offset
 
     def _committed(self, epochs: LeaderEpochs, end: int) -> Iterator[Seen]:
         """Records that a leader has committed since the last look at leaders, but for compaction.
@@ -157,8 +177,18 @@ class CompactedHistory:
                 self.records[offset] = pair
                 self.times[offset] = timestamp_ms
 
+    def _read(self, records: Iterable[tuple[int, Pair]]) -> Iterator[tuple[int, Pair]]:
+        """Those that were not aborted."""
+        for offset, pair in records:
+            producer_id = self.producers.get(offset)
+            if producer_id is None or not any(
+                producer_id == of and first <= offset < marker for marker, (of, first) in self.aborted.items()
+            ):
+                yield offset, pair
+
     def _is_whole(self, name: str, table: dict[bytes | None, bytes], end: int, retention_ms: int) -> bool:
-        history = [(offset, self.records[offset]) for offset in sorted(self.records) if offset < end]
+        seen = ((offset, self.records[offset]) for offset in sorted(self.records) if offset < end)
+        history = list(self._read(seen))
         whole = _table(history)
         differing = {key for key in table.keys() | whole.keys() if table.get(key) != whole.get(key)}
         differing -= self.gone.keys()
@@ -187,7 +217,7 @@ def _records(partition: Partition, offset: int, end: int) -> Iterator[Seen]:
         if not data:
             return
         for position, header in iterate_batches(data):
-            for record in iterate_records(data, position, header):
+            for record in iterate_records(data, position, header) if not header.is_control else ():
                 if record.offset >= offset:
                     pair = record.key, record.value
                     yield record.offset, header.partition_leader_epoch, record.timestamp_ms, pair

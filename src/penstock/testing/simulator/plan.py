@@ -78,6 +78,8 @@ class Plan(Value, kw_only=True):
     topics: int
     tables: int = 0
     """Compacted topics with small segments, each with a client that writes and reads it."""
+    transacting: int = 0
+    """Clients that write transactions, each to a topic of its own."""
     admin_pause_s: float = 1.0
     """The administrator's mean pause between two operations."""
     faults: tuple[str, ...]
@@ -95,6 +97,7 @@ class Plan(Value, kw_only=True):
             f"{f', clocks {self.clocks}' if self.clocks else ''}; {self.replicas} replicas, "
             f"{self.producers} producers, {self.consumers} consumers in {self.groups} groups, {self.topics} topics, "
             f"{f'{self.tables} tables, ' if self.tables else ''}"
+            f"{f'{self.transacting} with transactions, ' if self.transacting else ''}"
             f"{self.seconds:.0f} s, {self.troubles} x faults: {', '.join(self.faults) or 'none'}; {self.settings}"
         )
 

@@ -4,6 +4,7 @@
 | ------------------------------------- | ----------------------------------------------------------------- |
 | the last five batches of a producer's | are remembered, however the log was closed and opened: each may   |
 | present epoch                         | be sent once more, and is to be answered, not written again       |
+| a transaction that is open            | is open, from the same offset on                                  |
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 
 from penstock.log.partition_log import PartitionLog
 from penstock.log.producer_snapshots import replay
-from penstock.log.producer_state import Producers
+from penstock.log.producer_state import NO_OFFSET, Producers
 from penstock.node.partitions.partition import Partition
 
 Place = tuple[str, str, int]
@@ -34,9 +35,16 @@ class RememberedBatches:
         for producer in written:
             known = log.producers.get(producer.producer_id)
             remembered = [] if known is None or known.epoch != producer.epoch else known.batches
-            forgotten = [batch for batch in producer.batches if batch not in remembered]
+            places = {batch[:-1] for batch in remembered}  # the time of the last one is that of what came after it
+            forgotten = [batch for batch in producer.batches if batch[:-1] not in places]
             if forgotten:
                 self._violated(f"{name}: {partition} has forgotten of producer {producer.producer_id}: {forgotten}")
+            first = NO_OFFSET if known is None else known.transaction_first_offset
+            if log.segments[0].base_offset == 0 and first != producer.transaction_first_offset:
+                self._violated(
+                    f"{name}: to {partition} the transaction of producer {producer.producer_id} began at {first},"
+                    f" in the log at {producer.transaction_first_offset}"
+                )
 
     def forget_node(self, name: str) -> None:
         for place in [place for place in self._looked_at if place[0] == name]:

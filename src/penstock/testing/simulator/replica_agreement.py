@@ -9,6 +9,8 @@
 | a leader                       | has all that was ever below a high watermark, but for what power cuts may take    |
 | a replica in sync              | has it as well, once it knows of the epoch in which it is                         |
 | a replica that opens its log   | knows of producers what the log says (`remembered_batches`)                       |
+| the last stable offset         | of a leader never goes back within its epoch                                      |
+| transactions that were aborted | are the same in each index, as far as the replica's high watermark goes           |
 """
 
 from collections.abc import Callable, Iterator
@@ -27,6 +29,8 @@ READ_BYTES = 1 << 20
 DAMAGED = -1
 
 Key = tuple[UUID, int]
+Aborted = tuple[int, int]
+"""A producer's id, and the first offset of its transaction."""
 Batch = tuple[int, int, int]
 """A batch's end, leader epoch and CRC."""
 
@@ -38,6 +42,10 @@ class _Committed:
     leaders: dict[int, str] = field(default_factory=dict)
     high_watermarks: dict[int, int] = field(default_factory=dict)
     """By leader epoch."""
+    stable_offsets: dict[int, int] = field(default_factory=dict)
+    """The same for last stable offsets."""
+    aborted: dict[int, Aborted] = field(default_factory=dict)
+    """By the offset of the marker."""
     directory: str = ""
     compacted: CompactedHistory = field(default_factory=CompactedHistory)
 
@@ -90,6 +98,7 @@ class ReplicaAgreement:
             if leads or not is_weak:
                 committed.compacted.compare(name, partition, leads=leads, now_ms=now_ms, violated=self._violated)
         elif leads or not is_weak:
+            self._compare_aborted(name, partition, committed, leads=leads)
             self._compare(name, key, partition, committed, leads=leads)
 
     def forget_node(self, name: str) -> None:
@@ -107,6 +116,9 @@ class ReplicaAgreement:
             return
         committed.high_watermark = min(committed.high_watermark, offset)
         committed.high_watermarks.clear()
+        committed.stable_offsets.clear()
+        for marker in [marker for marker in committed.aborted if marker >= offset]:
+            del committed.aborted[marker]
         self._note_written(committed, bool(committed.compacted.written))
         committed.compacted.lost(offset)
         for base_offset in [base for base, batch in committed.batches.items() if batch[0] > offset]:
@@ -127,6 +139,10 @@ class ReplicaAgreement:
         if high_watermark < before:
             self._violated(f"{name}: the high watermark of {partition} was {before} and is {high_watermark}")
         committed.high_watermarks[epoch] = high_watermark
+        stable, stable_before = partition.last_stable_offset, committed.stable_offsets.get(epoch, 0)
+        if stable < stable_before:
+            self._violated(f"{name}: the last stable offset of {partition} was {stable_before} and is {stable}")
+        committed.stable_offsets[epoch] = stable
         if end_offset < committed.high_watermark:
             self._violated(
                 f"{name} leads epoch {epoch} of {partition} and ends at {end_offset}; "
@@ -135,6 +151,20 @@ class ReplicaAgreement:
         if high_watermark > end_offset:
             self._violated(f"{name}: {partition} ends at {end_offset}, its high watermark is {high_watermark}")
         committed.high_watermark = max(committed.high_watermark, high_watermark)
+
+    def _compare_aborted(self, name: str, partition: Partition, committed: _Committed, *, leads: bool) -> None:
+        """The leader is right."""
+        log, high_watermark = partition.log, partition.high_watermark
+        entries = log.load().aborted.between(log.log_start_offset, high_watermark)
+        found = {one.last_offset: (one.producer_id, one.first_offset) for one in entries}
+        if leads:
+            committed.aborted |= {marker: one for marker, one in found.items() if marker < high_watermark}
+        start_offset = log.segments[0].base_offset
+        for marker, one in committed.aborted.items():
+            if start_offset <= marker < high_watermark and found.get(marker) != one:
+                self._violated(
+                    f"{name}: the abort at {marker} of {partition} is {found.get(marker)}, elsewhere it is {one}"
+                )
 
     def _compare(self, name: str, key: Key, partition: Partition, committed: _Committed, *, leads: bool) -> None:
         """Compares what has come below the high watermark since the last look. The leader is right."""

@@ -31,6 +31,7 @@ from penstock.testing.simulator.progress import look_for_progress, until_committ
 from penstock.testing.simulator.reader import ReadingClient
 from penstock.testing.simulator.tables import TableClient
 from penstock.testing.simulator.trace import Trace
+from penstock.testing.simulator.transactions import CommittedReader, TransactingClient
 from penstock.testing.simulator.watchman import check_replicas, watch
 
 END_LIMIT_S = 90.0
@@ -184,6 +185,12 @@ class _Simulation:
             for number in range(plan.tables)
         ]
         self._clients += self._tables
+        self._transacting = [
+            TransactingClient(self._world, f"x-{number}", Random(f"{random.getstate()}x{number}"), plan)
+            for number in range(plan.transacting)
+        ]
+        for one in self._transacting:
+            self._clients += [one, CommittedReader(self._world, one, Random(f"{random.getstate()}{one.name} read"))]
         if plan.by_consensus or plan.asks:
             self._clients.append(ReadingClient(self._world, "asker", Random(f"{random.getstate()}asker")))
 
@@ -290,6 +297,9 @@ class _Simulation:
                     partition = TopicPartition(name, index)
                     records, end = await _read(consumer, partition)
                     self._ledger.read_back(partition, records, end, idempotent)
+            for transacting in self._transacting:
+                if transacting.is_made:
+                    await transacting.settle()
             for table in self._tables:
                 if table.is_made:
                     records, _ = await _read(consumer, TopicPartition(table.name, 0))

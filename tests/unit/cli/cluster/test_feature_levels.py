@@ -59,10 +59,11 @@ def test_levels_that_there_are_not(feature: str, complaint: str) -> None:
 
 
 def test_a_release_stands_for_all_levels_that_can_be_changed() -> None:
-    newest = {"metadata.version": 33, "eligible.leader.replicas.version": 1}
+    newest = {"metadata.version": 33, "eligible.leader.replicas.version": 1, "transaction.version": 2}
     assert release_levels(33, is_upgrade=True) == release_levels(33, is_upgrade=False) == newest
-    assert release_levels(25, is_upgrade=True) == {"metadata.version": 25}
-    assert release_levels(25, is_upgrade=False) == {"metadata.version": 25, "eligible.leader.replicas.version": 0}
+    older = {"metadata.version": 25, "transaction.version": 2}
+    assert release_levels(25, is_upgrade=True) == older
+    assert release_levels(25, is_upgrade=False) == older | {"eligible.leader.replicas.version": 0}
 
 
 def test_a_level_of_metadata_version_needs_nothing() -> None:

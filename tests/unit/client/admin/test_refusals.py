@@ -79,6 +79,12 @@ CALLS: dict[str, Callable[[Admin], Awaitable[object]]] = {
     "acls.create": lambda admin: admin.acls.create([RULE]),
     "acls.delete": lambda admin: admin.acls.delete([AclFilter()]),
     "storage_groups.create": lambda admin: admin.storage_groups.create(),
+    "transactions.listings": lambda admin: admin.transactions.listings(),
+    "transactions.describe": lambda admin: admin.transactions.describe("a"),
+    "transactions.terminate": lambda admin: admin.transactions.terminate("a"),
+    "transactions.producers": lambda admin: admin.transactions.producers([T0]),
+    "transactions.abort": lambda admin: admin.transactions.abort(T0, 1, 2, 3),
+    "transactions.hanging": lambda admin: admin.transactions.hanging([T0], 0),
 }
 FROM_METADATA = {
     "topics.names",
@@ -148,7 +154,7 @@ def methods(part: object) -> Iterator[str]:
 def test_every_method_is_here() -> None:
     admin = Admin("127.0.0.1:1")
     parts = {name: part for name, part in vars(admin).items() if type(part).__name__.endswith("Admin")}
-    assert len(parts) == 8
+    assert len(parts) == 9
     known = {*methods(admin), *(f"{part}.{name}" for part, it in parts.items() for name in methods(it))}
     assert known == CALLS.keys() | FROM_METADATA
 

@@ -63,7 +63,7 @@ def compact(
     by_base = {segment.base_offset: segment for segment in segments}
     for step in run_round(work, make_keys(work.dedupe_bytes, work.load_factor), disk):
         if isinstance(step, Cleaned):
-            assert log.swap_in([by_base[base] for base in step.base_offsets], now_ms)
+            assert log.swap_in([by_base[base] for base in step.base_offsets], now_ms, step.gone)
         elif isinstance(step, Summary):
             log.cleaned_to = step.end_offset
             return step

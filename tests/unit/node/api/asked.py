@@ -10,6 +10,7 @@ from penstock.metadata.resources import ResourceType
 from penstock.node.serving.access import Right
 from penstock.node.serving.session import Session
 from penstock.protocol.messages import (
+    add_offsets_to_txn,
     alter_configs,
     alter_replica_log_dirs,
     create_acls,
@@ -22,13 +23,18 @@ from penstock.protocol.messages import (
     describe_configs,
     describe_groups,
     describe_producers,
+    describe_transactions,
+    end_txn,
     incremental_alter_configs,
     init_producer_id,
     list_groups,
     list_offsets,
+    list_transactions,
     offset_commit,
     offset_delete,
     offset_for_leader_epoch,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from penstock.protocol.requests.api import AnyApiKey, ApiKey
 from penstock.protocol.schema import Message
@@ -36,6 +42,7 @@ from penstock.protocol.schema import Message
 TOPICS = {"delays": UUID(int=7), "flights": UUID(int=8)}
 """Those that are there."""
 GROUPS = ["readers", "writers"]
+TRANSACTIONS = ["payments", "refunds"]
 
 
 def _resources(kind: Any) -> list[Any]:
@@ -56,6 +63,21 @@ def _commits(version: int) -> Message:
         group_id="readers",
         topics=[
             offset_commit.OffsetCommitRequestTopic(
+                name="" if by_id else name, topic_id=topic_id if by_id else UUID(int=0), partitions=parts
+            )
+            for name, topic_id in TOPICS.items()
+        ],
+    )
+
+
+def _pending_commits(version: int) -> Message:
+    by_id = version >= 6
+    parts = [txn_offset_commit.TxnOffsetCommitRequestPartition(partition_index=0)]
+    return txn_offset_commit.TxnOffsetCommitRequest(
+        transactional_id="payments",
+        group_id="readers",
+        topics=[
+            txn_offset_commit.TxnOffsetCommitRequestTopic(
                 name="" if by_id else name, topic_id=topic_id if by_id else UUID(int=0), partitions=parts
             )
             for name, topic_id in TOPICS.items()
@@ -98,7 +120,22 @@ REQUESTS: dict[AnyApiKey, Callable[[int], Message]] = {
         topics=[describe_producers.TopicRequest(name=name, partition_indexes=[0]) for name in TOPICS]
     ),
     ApiKey.INIT_PRODUCER_ID: lambda _: init_producer_id.InitProducerIdRequest(transactional_id="payments"),
+    ApiKey.ADD_OFFSETS_TO_TXN: lambda _: add_offsets_to_txn.AddOffsetsToTxnRequest(
+        transactional_id="payments", group_id="readers"
+    ),
+    ApiKey.END_TXN: lambda _: end_txn.EndTxnRequest(transactional_id="payments"),
+    ApiKey.DESCRIBE_TRANSACTIONS: lambda _: describe_transactions.DescribeTransactionsRequest(
+        transactional_ids=TRANSACTIONS
+    ),
     ApiKey.OFFSET_COMMIT: _commits,
+    ApiKey.TXN_OFFSET_COMMIT: _pending_commits,
+    ApiKey.WRITE_TXN_MARKERS: lambda _: write_txn_markers.WriteTxnMarkersRequest(
+        markers=[
+            write_txn_markers.WritableTxnMarker(
+                topics=[write_txn_markers.WritableTxnMarkerTopic(name="flights", partition_indexes=[0])]
+            )
+        ]
+    ),
     ApiKey.OFFSET_DELETE: lambda _: offset_delete.OffsetDeleteRequest(
         group_id="readers",
         topics=[
@@ -137,6 +174,9 @@ REQUESTS: dict[AnyApiKey, Callable[[int], Message]] = {
 ANSWERS: dict[AnyApiKey, Callable[[Any], Message]] = {
     ApiKey.LIST_GROUPS: lambda _: list_groups.ListGroupsResponse(
         groups=[list_groups.ListedGroup(group_id=name) for name in GROUPS]
+    ),
+    ApiKey.LIST_TRANSACTIONS: lambda _: list_transactions.ListTransactionsResponse(
+        transaction_states=[list_transactions.TransactionState(transactional_id=name) for name in TRANSACTIONS]
     ),
     ApiKey.CREATE_TOPICS: lambda request: create_topics.CreateTopicsResponse(
         topics=[

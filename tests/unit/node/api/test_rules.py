@@ -13,7 +13,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.unit.node.api.asked import ANSWERS, GROUPS, REQUESTS, TOPICS, Recording
+from tests.unit.node.api.asked import ANSWERS, GROUPS, REQUESTS, TOPICS, TRANSACTIONS, Recording
 
 from penstock.controller.decisions import DECISIONS
 from penstock.metadata.image import ClusterImage
@@ -78,12 +78,19 @@ KAFKA: dict[AnyApiKey, Effects] = {
     ApiKey.DELETE_RECORDS: on_topics("DELETE"),
     ApiKey.DESCRIBE_PRODUCERS: on_topics("READ"),
     ApiKey.INIT_PRODUCER_ID: {"WRITE TRANSACTIONAL_ID payments": "whole"},
+    # transactions
+    ApiKey.ADD_OFFSETS_TO_TXN: {"WRITE TRANSACTIONAL_ID payments": "whole", "READ GROUP readers": "whole"},
+    ApiKey.END_TXN: {"WRITE TRANSACTIONAL_ID payments": "whole"},
+    ApiKey.DESCRIBE_TRANSACTIONS: {f"DESCRIBE TRANSACTIONAL_ID {name}": "item" for name in TRANSACTIONS},
+    ApiKey.LIST_TRANSACTIONS: {f"DESCRIBE TRANSACTIONAL_ID {name}": "told" for name in TRANSACTIONS},
+    ApiKey.WRITE_TXN_MARKERS: {"ALTER CLUSTER kafka-cluster": "or", "CLUSTER_ACTION CLUSTER kafka-cluster": "whole"},
     # groups
     ApiKey.JOIN_GROUP: THE_GROUP,
     ApiKey.SYNC_GROUP: THE_GROUP,
     ApiKey.HEARTBEAT: THE_GROUP,
     ApiKey.LEAVE_GROUP: THE_GROUP,
     ApiKey.OFFSET_COMMIT: THE_GROUP | on_topics("READ"),
+    ApiKey.TXN_OFFSET_COMMIT: {"WRITE TRANSACTIONAL_ID payments": "whole"} | THE_GROUP | on_topics("READ"),
     ApiKey.OFFSET_DELETE: {"DELETE GROUP readers": "whole"} | on_topics("READ"),
     ApiKey.DELETE_GROUPS: on_groups("DELETE"),
     ApiKey.DESCRIBE_GROUPS: on_groups("DESCRIBE"),
@@ -149,6 +156,7 @@ ON_BROKERS: dict[AnyApiKey, Effects] = {
     ApiKey.FIND_COORDINATOR: {},
     ApiKey.DESCRIBE_CLUSTER: {},
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: {},
+    ApiKey.ADD_PARTITIONS_TO_TXN: {},
     ApiKey.INCREMENTAL_ALTER_CONFIGS: {"ALTER_CONFIGS CLUSTER kafka-cluster": "item"},
 }
 """Where brokers ask otherwise than controllers; of most of these the handler does: see `test_refused.py`."""
@@ -161,6 +169,8 @@ WITHIN = {
     ApiKey.FIND_COORDINATOR,
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.DESCRIBE_TRANSACTIONS,
 }
 
 

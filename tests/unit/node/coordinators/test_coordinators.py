@@ -18,7 +18,7 @@ from penstock.log.partition_log import PartitionLog
 from penstock.log.removals import Removals
 from penstock.metadata.image import PartitionImage
 from penstock.metadata.records import RemoveTopicRecord, TopicRecord
-from penstock.node.coordinators.coordinators import Coordinators
+from penstock.node.coordinators.coordinators import Coordinators, Later
 from penstock.node.coordinators.departure import Departure
 from penstock.node.coordinators.host import CoordinatorHost
 from penstock.node.partitions.isr_partition import IsrPartition
@@ -36,7 +36,7 @@ class Tallies(CoordinatorHost[Tally]):
     async def before_departure(self, partition: Partition) -> None:
         self.departing = partition
 
-    def departure_from(self, partition: Partition, connect: Callable[[], Awaitable[Connection]]) -> Departure | None:
+    def departure_from(self, partition: Partition, connect: Callable[[], Awaitable[Connection]]) -> Departure:
         self.connect: object = connect
         return super().departure_from(partition, connect)
 
@@ -52,7 +52,7 @@ def partition_in(directory: Path) -> Partition:
 
 async def test_hosts_stand_beside_each_other(tmp_path: Path) -> None:
     node = GroupNode(tmp_path)
-    tallies = Tallies(TRANSACTION_STATE, node.groups.context, Tally, Compression.NONE, patience_ms=1_000)
+    tallies = Tallies(TRANSACTION_STATE, node.groups.context, lambda _: Tally(), Compression.NONE, patience_ms=1_000)
     coordinators = Coordinators(node.groups, tallies)
     assert [coordinators.for_keys(key_type) for key_type in (0, 1, 2)] == [node.groups, tallies, None]
     coordinators.start()
@@ -74,9 +74,12 @@ async def test_hosts_stand_beside_each_other(tmp_path: Path) -> None:
     assert tallies.departing is partition
 
     async def connect() -> None:
-        """Not called: the next one reads the partition, and nothing waits here."""
+        """Not called before it is held."""
 
-    assert coordinators.departure_from(partition, connect) is None  # type: ignore[arg-type]
+    departure = coordinators.departure_from(partition, connect)  # type: ignore[arg-type]
+    assert departure is not None
+    assert departure.hosted is hosted
+    departure.end()
     assert tallies.connect is connect
     node.broker.image.apply(gone := RemoveTopicRecord(topic_id=TOPIC_ID))
     del node.table.held[TRANSACTION_STATE, 0]
@@ -147,3 +150,32 @@ async def test_every_host_is_told_and_a_partition_is_a_matter_of_its_own() -> No
         "stop",
     ]
     assert [coordinators.for_keys(it) for it in (0, 1, 2)] == [*hosts, None]
+
+
+@pytest.mark.parametrize("asks", [False, True])
+async def test_a_host_is_made_when_its_topic_is_there_or_a_key_is_asked_for(tmp_path: Path, asks: bool) -> None:
+    node = GroupNode(tmp_path)
+    made = []
+
+    def make() -> Tallies:
+        made.append(Tallies(TRANSACTION_STATE, node.groups.context, lambda _: Tally(), Compression.NONE, 1_000))
+        return made[-1]
+
+    coordinators = Coordinators(node.groups, Later(TRANSACTION_STATE, 1, node.broker.image, make))
+    coordinators.start()
+    coordinators.on_metadata([])
+    assert made == []
+    if asks:
+        assert coordinators.for_keys(1) is made[0]
+    records = [TopicRecord(name=TRANSACTION_STATE, topic_id=TOPIC_ID), partition_record(TOPIC_ID, 0, 1, (1,))]
+    for record in records:
+        node.broker.image.apply(record)
+    partition = node.table.held[TRANSACTION_STATE, 0] = partition_in(tmp_path / "log")
+    coordinators.on_metadata(records)
+    assert len(made) == 1
+    assert coordinators.for_keys(1) is made[0]
+    while made[0].is_loading:
+        await asyncio.sleep(0)
+    assert made[0].serving()
+    await coordinators.stop()
+    partition.log.close()

@@ -7,10 +7,12 @@ from uuid import UUID
 
 import pytest
 from tests.unit.coordinator.tally import Tally
+from tests.unit.node.contexts import broker_context, node_context
 from tests.unit.node.coordinators.test_hosted import led
 
 from penstock.client.errors import ConnectionFailedError
 from penstock.coordinator.effects import Calculation, Job, ToController, ToLeader
+from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import PartitionRecord, TopicRecord
 from penstock.node.coordinators.errands import Errands
@@ -57,7 +59,8 @@ def errands(elsewhere: Elsewhere) -> Errands:
     image.apply(TopicRecord(name="t", topic_id=UUID(int=9)))
     for number, leader in ((0, 4), (1, -1)):
         image.apply(PartitionRecord(partition_id=number, topic_id=UUID(int=9), replicas=[4], isr=[4], leader=leader))
-    return Errands(image, cast("Any", elsewhere), elsewhere.connect)
+    context = broker_context(node_context(BrokerConfig.embedded({}), image), elsewhere)
+    return Errands(context, cast("Any", elsewhere.connect))
 
 
 async def test_a_leader_is_asked_over_a_connection_that_stays() -> None:

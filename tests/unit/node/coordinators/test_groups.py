@@ -119,10 +119,10 @@ async def test_anybody_can_say_who_coordinates(node: GroupNode, version: int) ->
             assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
 
 
-async def test_transactions_are_refused_in_words(node: GroupNode) -> None:
-    answer = await ask(find_coordinator, node, 3, FindCoordinatorRequest(key="id", key_type=1))
-    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert "transactions" in answer.error_message
+async def test_share_groups_are_refused_in_words(node: GroupNode) -> None:
+    answer = await ask(find_coordinator, node, 3, FindCoordinatorRequest(key="id", key_type=2))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert "share groups" in answer.error_message
 
 
 async def test_groups_of_others_are_sent_away(node: GroupNode) -> None:

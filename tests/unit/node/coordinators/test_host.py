@@ -41,7 +41,7 @@ class World:
         self.is_full = False
         self.may_lead = True
         context = self.node.groups.context.replace(hold_missing=self.hold, may_lead=lambda _: self.may_lead)
-        self.host = Tallies(CONSUMER_OFFSETS, context, Tally, Compression.NONE, patience_ms)
+        self.host = Tallies(CONSUMER_OFFSETS, context, lambda _: Tally(), Compression.NONE, patience_ms)
         self.missing: dict[int, Partition] = {}
 
     def hold(self, topic: TopicImage, index: int) -> Partition | None:

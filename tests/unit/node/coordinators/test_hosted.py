@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.coordinator.tally import ReadWhole, Tally
-from tests.unit.log.transactions import ended, written
+from tests.unit.log.transactions import ended, verified, written
 from tests.unit.node.group_node import GroupNode
 from tests.unit.node.idle_groups import no_errands
 
@@ -40,6 +40,7 @@ def write(partition: Partition, *records: tuple[bytes | None, bytes | None], com
 
 def append(partition: Partition, *batches: memoryview) -> None:
     for batch in batches:
+        verified(partition.log, batch)
         partition.append(batch, acks=1, now_ms=0, origin=AppendOrigin.COORDINATOR)
 
 

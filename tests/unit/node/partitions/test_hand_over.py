@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.unit.log.transactions import written
 from tests.unit.node.on_disk import NODE_ID, Node, batch, node_on, produce_request
 
 from penstock.client.errors import ConnectionFailedError
@@ -30,7 +31,7 @@ from penstock.protocol.requests.framing import decode_response
 
 OTHER = NODE_ID + 1
 ID = UUID(int=8)
-VERSION = 12
+VERSION, OLD = 12, 9
 PATIENT = Limits(catch_up_ms=60_000, hold_ms=60_000, forward_ms=60_000)
 """However slow the machine is."""
 
@@ -41,10 +42,13 @@ class Successor:
     def __init__(self) -> None:
         self.got: asyncio.Queue[tuple[ProduceRequest, asyncio.Future[Any]]] = asyncio.Queue()
         self.closed = False
+        self.sent: list[tuple[str | None, int]] = []
+        """The transactional id of each request, and its newest version."""
 
     def submit(self, request: ProduceRequest, answer: type[ProduceResponse], *, newest: int) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.got.put_nowait((request, future))
+        self.sent.append((request.transactional_id, newest))
         return future
 
     async def answered(self, future: asyncio.Future[Any]) -> Any:
@@ -174,6 +178,25 @@ def test_what_arrives_goes_to_the_new_leader_in_its_order_and_is_answered_once(n
         assert giving.hand_over.machine.state is State.OVER
         assert node.produce(b"again", topic="copied")[0] == ErrorCode.NONE
         assert giving.successor.closed
+
+    asyncio.run(scene())
+
+
+def test_a_batch_of_a_transaction_is_sent_on_as_one(node: Node) -> None:
+    """In a version that says no more of its client than the client's own."""
+
+    async def scene() -> None:
+        giving = Giving(node)
+        giving.follow(0)
+        request = produce_request(bytes(written(8, 0)), topic="copied")
+        request.transactional_id = "payments"
+        found = node.dispatch(request, OLD)
+        assert isinstance(found, Waiting)
+        await giving.answer(Answer.MADE)
+        giving.lead(OTHER)
+        await giving.successor.answer(7)
+        await found.answer
+        assert giving.successor.sent[-1] == ("payments", OLD)
 
     asyncio.run(scene())
 

@@ -5,6 +5,7 @@ import pytest
 from penstock.log.producer_state import Producers
 from penstock.log.producers_ahead import ProducersAhead
 from penstock.protocol.batch import read_header
+from penstock.protocol.control.records import ControlType, transaction_marker
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.records import Record, decode_batch, encode_batch
 from penstock.replication.storage_groups.entries import (
@@ -105,6 +106,42 @@ def test_a_proposal_that_is_full_does_not_linger() -> None:
     assert proposer.take(100) is None
     append(proposer, orders, batch_of(10), now_ms=100)
     assert len(taken(proposer, 100)) == 2
+
+
+def transactional(sequence: int, epoch: int = 0) -> bytearray:
+    record = Record(timestamp_ms=7, value=b"x")
+    return encode_batch([record], producer_id=8, producer_epoch=epoch, base_sequence=sequence, is_transactional=True)
+
+
+def marker(*, epoch: int = 0, coordinator_epoch: int = 3) -> bytearray:
+    numbers = {"producer_id": 8, "producer_epoch": epoch, "coordinator_epoch": coordinator_epoch}
+    return transaction_marker(ControlType.COMMIT, **numbers, now_ms=7)
+
+
+def refusal_of(proposer: Proposer, end: End, batch: bytearray) -> ErrorCode:
+    with pytest.raises(KafkaError) as refused:
+        append(proposer, end, batch)
+    return refused.value.code
+
+
+def test_transactions_are_what_they_will_be_when_all_that_is_under_way_is_written() -> None:
+    proposer, orders = leading(), End()
+    assert refusal_of(proposer, orders, transactional(0)) == ErrorCode.NOT_ENOUGH_REPLICAS, "nobody was asked"
+    asked = orders.written.verify(8, 0, 0, expects_zero=False)
+    orders.written.verified(8, asked, is_good=True)
+    append(proposer, orders, transactional(0))
+    append(proposer, orders, transactional(1))
+    assert refusal_of(proposer, orders, batch_of(1, 8, 2, 0)) == ErrorCode.INVALID_TXN_STATE
+    same = read_header(marker())
+    with pytest.raises(KafkaError):
+        proposer.check_marker(ORDERS, orders, same, 3, transaction_version=2)
+    append(proposer, orders, marker(epoch=1))
+    assert refusal_of(proposer, orders, transactional(2)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refusal_of(proposer, orders, marker(epoch=1, coordinator_epoch=2)) == (
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    )
+    assert refusal_of(proposer, orders, transactional(0, epoch=1)) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert [read_header(entry.content).is_control for entry in taken(proposer)] == [False, False, True]
 
 
 def test_what_is_under_way_counts_until_it_is_applied_and_then_the_log_does() -> None:

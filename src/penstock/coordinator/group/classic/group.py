@@ -285,6 +285,17 @@ class ClassicGroup(Group):
             self._knows_topics = True
         return self._topics is None or topic in self._topics
 
+    def check_pending_commit(self, request: OffsetCommitRequest) -> ErrorCode:
+        names_member = bool(request.member_id) or request.group_instance_id is not None
+        if self.state is GroupState.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if request.generation_id_or_member_epoch < 0 and (self.state is GroupState.EMPTY or not names_member):
+            return ErrorCode.NONE
+        error = self.check_member(request.member_id, request.group_instance_id)
+        if error is ErrorCode.NONE and request.generation_id_or_member_epoch != self.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        return error
+
     def check_commit(self, request: OffsetCommitRequest, agenda: Agenda[AnyRecord], now_ms: int) -> ErrorCode:
         generation = request.generation_id_or_member_epoch
         if self.state is GroupState.DEAD:

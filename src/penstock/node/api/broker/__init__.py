@@ -2,8 +2,9 @@
 
 from penstock.node.api.commands import BROKERS, passed_by
 from penstock.node.api.storage_group_rows import HANDLERS
+from penstock.node.api.transactions import HANDLERS as OF_TRANSACTIONS
 
-PASSED_ON = {**passed_by(BROKERS), **HANDLERS}
+PASSED_ON = {**passed_by(BROKERS), **HANDLERS, **OF_TRANSACTIONS}
 
 MODULES: tuple[str, ...] = (
     # in alphabetical order, one per line

@@ -1,9 +1,10 @@
-"""FindCoordinator 0-6: which broker coordinates a group. Any broker can say, from the metadata alone.
+"""FindCoordinator 0-6: which broker coordinates a group or a transactional id. Any broker can say.
 
 Up to version 3 one key and one answer, from version 4 on a batch (KIP-699). The first question creates
-`__consumer_offsets`; until it is there, the answer is COORDINATOR_NOT_AVAILABLE, and clients ask again.
+`__consumer_offsets` or `__transaction_state`; until it is there, the answer is COORDINATOR_NOT_AVAILABLE, and clients
+ask again.
 
-Not done: the coordinators of transactions and of share groups. They are refused in words, not left to time out.
+Not done: the coordinators of share groups. They are refused in words, not left to time out.
 """
 
 from typing import Final
@@ -19,11 +20,7 @@ from penstock.protocol.requests.api import ApiKey
 BATCHED_SINCE: Final = 4
 NOBODY: Final = -1
 GROUP, TRANSACTION, SHARE = 0, 1, 2
-KEY_TYPES: Final = {TRANSACTION: "transactions", SHARE: "share groups"}
-REFUSALS: Final = {TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
-"""librdkafka takes any other error about a transaction for a passing one, and asks again until its user gives up."""
-
-
+KEY_TYPES: Final = {SHARE: "share groups"}
 SHARE_SINCE: Final = 6
 _RIGHTS: Final = {GROUP: DESCRIBE_GROUP, TRANSACTION: DESCRIBE_TRANSACTION}
 RULE: Final = (
@@ -58,7 +55,7 @@ def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> C
         host = broker.coordinators.for_keys(key_type)
         if host is None:
             what = KEY_TYPES.get(key_type, f"coordinator for keys of type {key_type}")
-            raise KafkaError(REFUSALS.get(key_type, ErrorCode.INVALID_REQUEST), f"This cluster has no {what} yet.")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"This cluster has no {what} yet.")
         node_id, endpoint = host.coordinator(key, context.session.listener)
     except KafkaError as error:
         answer.error_code, answer.error_message = error.code, error.message

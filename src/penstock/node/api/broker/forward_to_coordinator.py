@@ -1,4 +1,4 @@
-"""ForwardToCoordinator 0, an API of our own: the coordinator of a group before sends on what it was asked.
+"""ForwardToCoordinator 0, an API of our own: the coordinator before sends on what it was asked.
 
 Waits until this node has taken over, for `offsets.commit.timeout.ms` at most; then the request is answered as if the
 client had sent it here.
@@ -6,6 +6,7 @@ client had sent it here.
 
 from typing import Final, cast
 
+from penstock.node.api.coordinated import answered
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import BETWEEN_NODES
@@ -17,15 +18,20 @@ from penstock.protocol.schema import Message
 
 FORWARDED: Final = frozenset(
     {
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
         ApiKey.DELETE_GROUPS,
         ApiKey.DESCRIBE_GROUPS,
+        ApiKey.END_TXN,
         ApiKey.HEARTBEAT,
+        ApiKey.INIT_PRODUCER_ID,
         ApiKey.JOIN_GROUP,
         ApiKey.LEAVE_GROUP,
         ApiKey.OFFSET_COMMIT,
         ApiKey.OFFSET_DELETE,
         ApiKey.OFFSET_FETCH,
         ApiKey.SYNC_GROUP,
+        ApiKey.TXN_OFFSET_COMMIT,
     }
 )
 
@@ -34,7 +40,8 @@ FORWARDED: Final = frozenset(
 async def forward_to_coordinator(
     broker: Broker, context: RequestContext, request: ForwardToCoordinatorRequest
 ) -> ForwardToCoordinatorResponse:
-    serves = await broker.groups.taken_over(request.partition, request.leader_epoch)
+    host = broker.coordinators.for_keys(request.key_type)
+    serves = host is not None and await host.taken_over(request.partition, request.leader_epoch)
     if request.envelope is None:
         code = ErrorCode.NONE if serves else ErrorCode.NOT_COORDINATOR
         return ForwardToCoordinatorResponse(error_code=code)
@@ -46,7 +53,7 @@ async def forward_to_coordinator(
         asked_by, asked = envelope.opened(wrapped, broker.handlers, FORWARDED, context)
     except KafkaError as error:
         return ForwardToCoordinatorResponse(error_code=error.code)
-    found = broker.handlers[asked_by.api_key].function(broker, asked_by, asked)
+    found = answered(broker, broker.handlers[asked_by.api_key].function(broker, asked_by, asked))
     if hasattr(found, "__await__"):
         found = await found
     return ForwardToCoordinatorResponse(envelope=encode(envelope.closed(cast("Message | bytes", found), asked_by), 0))

@@ -10,18 +10,15 @@ refused partition by partition. `coordinator/group/commit.py` says from whom com
 from collections.abc import Awaitable
 from typing import Final
 
-from penstock.metadata.topics import TopicImage
-from penstock.node.api.coordinated import coordinated
+from penstock.node.api.coordinated import coordinated, indexes_of, refused_partitions, take_out_unknown
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import READ_GROUP, READ_TOPIC
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import Each, Whole, the_group, topic_of
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
-    OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 from penstock.protocol.requests.api import ApiKey
@@ -54,11 +51,13 @@ def _commit(broker: Broker, context: RequestContext, request: OffsetCommitReques
     try:
         shard = broker.groups.find(request.group_id)
     except KafkaError as error:
-        return OffsetCommitResponse(topics=[_refuse(topic, _indexes(topic), error.code) for topic in request.topics])
+        return OffsetCommitResponse(
+            topics=[refused_partitions(topic, indexes_of(topic), error.code) for topic in request.topics]
+        )
     refused = [
         refusal
         for topic in request.topics
-        if (refusal := _take_out_unknown(broker, topic, context.api_version)) is not None
+        if (refusal := take_out_unknown(broker, topic, by_id=context.api_version >= TOPIC_IDS_SINCE)) is not None
     ]
     if refused:
         request.topics = [topic for topic in request.topics if topic.partitions]
@@ -66,26 +65,6 @@ def _commit(broker: Broker, context: RequestContext, request: OffsetCommitReques
             return OffsetCommitResponse(topics=refused)
     answer: Answer = shard.ask(shard.machine.commit, request, context.api_version)
     return _joined(answer, refused) if refused else answer
-
-
-def _take_out_unknown(
-    broker: Broker, topic: OffsetCommitRequestTopic, api_version: int
-) -> OffsetCommitResponseTopic | None:
-    """Complete the topic's name; take what does not exist out of the request. The answer for that, if there is some."""
-    known: TopicImage | None
-    if api_version >= TOPIC_IDS_SINCE:
-        known, error = broker.image.topics_by_id.get(topic.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
-    else:
-        known, error = broker.image.topics.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if known is None:
-        unknown, topic.partitions = _indexes(topic), []
-        return _refuse(topic, unknown, error)
-    topic.name = known.name
-    unknown = [index for index in _indexes(topic) if index not in known.partitions]
-    if not unknown:
-        return None
-    topic.partitions = [wanted for wanted in topic.partitions if wanted.partition_index in known.partitions]
-    return _refuse(topic, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 async def _joined(answer: Answer, refused: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
@@ -98,15 +77,3 @@ async def _joined(answer: Answer, refused: list[OffsetCommitResponseTopic]) -> O
         else:
             response.topics.append(refusal)
     return response
-
-
-def _indexes(topic: OffsetCommitRequestTopic) -> list[int]:
-    return [partition.partition_index for partition in topic.partitions]
-
-
-def _refuse(topic: OffsetCommitRequestTopic, indexes: list[int], error: ErrorCode) -> OffsetCommitResponseTopic:
-    return OffsetCommitResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partitions=[OffsetCommitResponsePartition(partition_index=index, error_code=error) for index in indexes],
-    )

@@ -2,7 +2,7 @@
 
 Up to version 7 one group, from version 8 on several (KIP-709); from version 10 on topics are named by their id. No list
 of topics at all asks for everything that the group committed. No offset, or no such group, is offset -1 and no error.
-`require_stable` (KIP-447) has nothing to wait for: there are no transactional commits.
+With `require_stable` (KIP-447) an offset in an open transaction is refused until that ends (UNSTABLE_OFFSET_COMMIT).
 """
 
 from collections.abc import Awaitable
@@ -11,6 +11,7 @@ from uuid import UUID
 
 from penstock.coordinator.group.image import TopicOffsets
 from penstock.coordinator.group.records import CommittedOffset
+from penstock.coordinator.shards.groups import GroupShard
 from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_GROUP, DESCRIBE_TOPIC
@@ -67,8 +68,9 @@ async def _when_loaded(
 
 
 def _look_up(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    stable = request.require_stable
     if context.api_version >= GROUPS_SINCE:
-        return OffsetFetchResponse(groups=[_fetch(broker, context, group) for group in request.groups])
+        return OffsetFetchResponse(groups=[_fetch(broker, context, group, stable) for group in request.groups])
     topics = request.topics
     group = OffsetFetchRequestGroup(
         group_id=request.group_id,
@@ -76,10 +78,12 @@ def _look_up(broker: Broker, context: RequestContext, request: OffsetFetchReques
         if topics is None
         else [OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in topics],
     )
-    return _as_one_group(_fetch(broker, context, group))
+    return _as_one_group(_fetch(broker, context, group, stable))
 
 
-def _fetch(broker: Broker, context: RequestContext, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+def _fetch(
+    broker: Broker, context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponseGroup:
     answer = OffsetFetchResponseGroup(group_id=group.group_id)
     try:
         if not context.allows(DESCRIBE_GROUP, group.group_id):
@@ -93,7 +97,17 @@ def _fetch(broker: Broker, context: RequestContext, group: OffsetFetchRequestGro
     offsets = shard.machine.offsets(group.group_id)
     topics = _all_topics(broker, context, offsets) if group.topics is None else group.topics
     answer.topics = [_fetch_topic(broker, context, topic, offsets) for topic in topics]
+    if require_stable:
+        _refuse_unstable(answer, shard.machine)
     return answer
+
+
+def _refuse_unstable(answer: OffsetFetchResponseGroup, groups: GroupShard) -> None:
+    for topic in answer.topics:
+        for told in topic.partitions:
+            if groups.is_pending(answer.group_id, topic.name, told.partition_index):
+                told.error_code, told.committed_offset = ErrorCode.UNSTABLE_OFFSET_COMMIT, -1
+                told.committed_leader_epoch, told.metadata = -1, ""
 
 
 def _all_topics(broker: Broker, context: RequestContext, offsets: TopicOffsets) -> list[OffsetFetchRequestTopics]:

@@ -4,7 +4,8 @@ acks=1 and acks=0 are done when the leader has written; acks=-1 when every in-sy
 the leader is the only one. Where a storage group replicates, nothing is written before a majority has it on its disks:
 acks=1 waits for that as well. acks=0 has no response, so an error closes the connection, as the only way to tell.
 
-Not done: transactions. A transactional batch is refused (INVALID_REQUEST).
+A batch of a transaction that is not open in its partition waits until the coordinator of the transaction has verified
+it, or added the partition (`transactions/verification.py`).
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from mmap import mmap
 from typing import Final
 from uuid import UUID
 
+from penstock.log.producer_state import UnverifiedError
 from penstock.log.record_checks import UnlookedError
 from penstock.log.validation import LOOKED_AT, PATIENT, AppendOrigin
-from penstock.node.api.producing import Answers, Held, Pending, Refusals, Replicating
+from penstock.node.api.producing import Answers, Held, How, Pending, Refusals, Replicating, Unverified
 from penstock.node.partitions.partition import ALL_REPLICAS, NotAppendingError, Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import ALLOW_ALL, WRITE_TOPIC, WRITE_TRANSACTION
@@ -74,7 +76,8 @@ def produce(
             pass
         else:
             request.append(request.topics)
-            return broker.slices.answer(request.rest()) if request.unlooked else request.answer()
+            is_waiting = request.unlooked or request.unverified
+            return broker.slices.answer(request.rest()) if is_waiting else request.answer()
     kept = frame if isinstance(frame.obj, mmap) else memoryview(bytearray(frame))
     return broker.slices.answer(_produce_in_parts(broker, context, kept, position))
 
@@ -113,23 +116,27 @@ class _Request:
         "_refusal",
         "_refusals",
         "_timeout_ms",
+        "_transactional_id",
         "topics",
         "unlooked",
+        "unverified",
     )
 
     def __init__(self, broker: Broker, context: RequestContext, asked: Produced) -> None:
-        transactional_id, self._acks, self._timeout_ms, self.topics = asked
+        self._transactional_id, self._acks, self._timeout_ms, self.topics = asked
         self._broker = broker
         self._context = context
         self._refusal: KafkaError | None = None
-        if transactional_id is not None or not -1 <= self._acks <= 1:
-            self._refusal = _refusal(context, transactional_id, self._acks)
+        if self._transactional_id is not None or not -1 <= self._acks <= 1:
+            self._refusal = _refusal(context, self._transactional_id, self._acks)
         self._answers: Answers = []
         self._pending: list[Pending | Held] = []
         self._refusals: Refusals | None = None
         self._failure: str | None = None
         self.unlooked: list[tuple[str | UUID, int, Callable[[], memoryview], list[bytes]]] = []
         """Batches whose records a thread must look at before they are appended, and where their answers go."""
+        self.unverified: list[Unverified] = []
+        """Batches about which the coordinator of their transaction must be asked before they are appended."""
 
     def append(
         self, topics: Iterable[Asked], origin: AppendOrigin = PATIENT, answers: list[bytes] | None = None
@@ -138,6 +145,7 @@ class _Request:
         broker, context, acks = self._broker, self._context, self._acks
         version, is_late, now_ms, pending = context.api_version, broker.lease.is_over, broker.now_ms(), self._pending
         refusal, asks_rights = self._refusal, context.authorizer is not ALLOW_ALL
+        transactional_id = self._transactional_id
         for topic, asked in topics:
             done: list[bytes] = [] if answers is None else answers
             if answers is None:
@@ -146,14 +154,19 @@ class _Request:
             for index, batch in asked:
                 try:
                     partition = _partition(broker, context, topic, index, unwritable, is_late)
-                    appended = partition.append(_checked(batch), acks=acks, now_ms=now_ms, origin=origin)
+                    checked = _checked(batch, transactional_id)
+                    appended = partition.append(checked, acks=acks, now_ms=now_ms, origin=origin)
+                except UnverifiedError as error:
+                    kept = Unverified(topic, index, bytearray(checked), error.header, origin, done)
+                    self.unverified.append(kept)
+                    continue
                 except KafkaError as error:
-                    held = _held(broker, error, (topic, index), batch, (acks, self._timeout_ms), done)
+                    how = acks, self._timeout_ms, transactional_id, version
+                    held = _held(broker, error, (topic, index), batch, how, done)
                     if held is not None:
                         pending.append(held)
-                        continue
-                    self._failure = self._failure or _failure(topic, index, error)
-                    done.append(self.refusals.encode(topic, index, error))
+                    else:
+                        self._refuse(topic, index, error, done)
                     continue
                 except UnlookedError as unlooked:
                     self.unlooked.append((topic, index, unlooked.look, done))
@@ -166,7 +179,7 @@ class _Request:
                 done.append(encode_appended(version, index, base_offset, time_ms, start_offset))
 
     def rest(self) -> Steps[list[bytes] | None]:
-        """Append what was left to be looked at, and answer."""
+        """Append what was left to be looked at or verified, and answer."""
         for topic, index, look, answers in self.unlooked:
             try:
                 self.append([(topic, [(index, (yield look))])], LOOKED_AT, answers)
@@ -174,10 +187,29 @@ class _Request:
                 self._failure = self._failure or _failure(topic, index, error)
                 answers.append((yield partial(self.refusals.encode, topic, index, error)))
             yield None
+        if self.unverified:
+            yield from self._verified()
         if self.is_done:
             return [(yield self.encoded)]
         answer = self.answer()
         return (yield answer) if isinstance(answer, LateAnswer) else answer
+
+    def _verified(self) -> Steps[None]:
+        from penstock.node.api.transactions.produced import verified  # most nodes have no transactions
+
+        assert self._transactional_id is not None, "else its batches are refused"
+        batches, self.unverified = self.unverified, []
+        version = self._context.api_version
+        yield from verified(self._broker, self._transactional_id, version, batches, self._append_verified, self._refuse)
+
+    def _append_verified(self, one: Unverified) -> bool:
+        self.append([(one.topic, [(one.partition, memoryview(one.batch))])], one.origin, one.answers)
+        left, self.unverified = self.unverified, []
+        return not left
+
+    def _refuse(self, topic: str | UUID, index: int, error: KafkaError, answers: list[bytes]) -> None:
+        self._failure = self._failure or _failure(topic, index, error)
+        answers.append(self.refusals.encode(topic, index, error))
 
     def answer(self) -> list[bytes] | LateAnswer[list[bytes]] | None:
         if self._acks == 0:
@@ -209,12 +241,10 @@ def _failure(topic: str | UUID, index: int, error: KafkaError) -> str:
     return f"{topic}-{index}: {ErrorCode(error.code).name}"
 
 
-def _refusal(context: RequestContext, transactional_id: str | None, acks: int) -> KafkaError:
+def _refusal(context: RequestContext, transactional_id: str | None, acks: int) -> KafkaError | None:
     if transactional_id is not None and not context.allows(WRITE_TRANSACTION, transactional_id):
         return WRITE_TRANSACTION.refused()
-    if not -1 <= acks <= 1:
-        return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
-    return KafkaError(ErrorCode.INVALID_REQUEST, "transactions are not served")
+    return None if -1 <= acks <= 1 else KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
 
 
 def _unwritable(broker: Broker, context: RequestContext, topic: str | UUID) -> KafkaError | None:
@@ -242,12 +272,12 @@ def _partition(
     return partition
 
 
-def _checked(batch: memoryview | None) -> memoryview:
-    """The batch to append; KafkaError where there is none, or one of a transaction."""
+def _checked(batch: memoryview | None, transactional_id: str | None) -> memoryview:
+    """The batch to append; KafkaError where there is none, or one of a transaction in a request that names none."""
     if not batch:
         raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request without a record batch")
-    if len(batch) > ATTRIBUTES_END and batch[ATTRIBUTES_END] & TRANSACTIONAL:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "transactions are not served")
+    if len(batch) > ATTRIBUTES_END and batch[ATTRIBUTES_END] & TRANSACTIONAL and transactional_id is None:
+        raise WRITE_TRANSACTION.refused()
     return batch
 
 
@@ -264,7 +294,7 @@ def _held(
     error: KafkaError,
     where: tuple[str | UUID, int],
     batch: memoryview | None,
-    how: tuple[int, int],
+    how: How,
     answers: list[bytes],
 ) -> Held | None:
     """A batch that is refused because its partition is handed over, if that keeps it: its answer then has a place."""

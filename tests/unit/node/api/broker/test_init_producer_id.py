@@ -3,6 +3,8 @@ from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
+from tests.unit.node.contexts import broker_context, node_context
+from tests.unit.node.idle_groups import broker_on
 from tests.unit.node.metadata_node import context, create, start_broker
 
 from penstock.node.api.broker.init_producer_id import init_producer_id
@@ -51,8 +53,8 @@ async def test_the_next_block_is_asked_for_before_the_last_is_used_up(broker: Br
 
 async def test_a_restart_never_gives_an_id_twice(broker: Broker) -> None:
     before = await ask(broker, idempotent())
-    broker.producer_ids = type(broker.producer_ids)()
-    after = await ask(broker, idempotent())
+    node = node_context(broker.config, broker.image)
+    after = await ask(broker_on(broker_context(node, broker.controller, broker.broker_epoch)), idempotent())
     assert after.producer_id == before.producer_id + 1000
 
 
@@ -69,10 +71,10 @@ async def test_no_ids_from_a_controller_that_gives_none(broker: Broker) -> None:
         ("", 1000, ErrorCode.INVALID_REQUEST),
         ("pay", 0, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         ("pay", 900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
-        ("pay", 900_000, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ("pay", 900_000, ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ],
 )
-async def test_transactions_are_refused(
+async def test_what_cannot_be_a_transaction_is_refused(
     broker: Broker, transactional_id: str, timeout_ms: int, code: ErrorCode
 ) -> None:
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)

@@ -112,7 +112,7 @@ REFUSED = {
     "empty records": (produce_request(b""), 9, ErrorCode.INVALID_RECORD),
     "damaged": (produce_request(DAMAGED), 9, ErrorCode.CORRUPT_MESSAGE),
     "too large": (produce_request(batch(bytes(6000))), 9, ErrorCode.MESSAGE_TOO_LARGE),
-    "transactional": (produce_request(TRANSACTIONAL), 9, ErrorCode.INVALID_REQUEST),
+    "transactional": (produce_request(TRANSACTIONAL), 9, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     "internal": (produce_request(batch(b"a"), topic="__consumer_offsets"), 9, ErrorCode.INVALID_TOPIC_EXCEPTION),
 }
 
@@ -126,12 +126,10 @@ def test_what_cannot_be_appended_is_refused(
     assert node.partition().log.log_end_offset == 0
 
 
-def test_a_transactional_id_is_refused(node: Node) -> None:
+def test_a_batch_of_no_transaction_needs_no_coordinator(node: Node) -> None:
     request = produce_request(batch(b"a"))
     request.transactional_id = "t"
-    got = answer(node, request)
-    assert got.error_code == ErrorCode.INVALID_REQUEST
-    assert got.error_message == "transactions are not served"
+    assert answer(node, request).error_code == ErrorCode.NONE
 
 
 def test_where_another_node_leads_it_says_so(node: Node) -> None:

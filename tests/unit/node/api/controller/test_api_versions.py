@@ -48,7 +48,12 @@ async def test_a_controller_tells_its_own_table_and_features() -> None:
     }
     supported = {f.name: (f.min_version, f.max_version) for f in response.supported_features}
     elr = "eligible.leader.replicas.version"
-    assert supported == {"metadata.version": (7, 33), "kraft.version": (0, 1), elr: (0, 1)}
+    assert supported == {
+        "metadata.version": (7, 33),
+        "kraft.version": (0, 1),
+        elr: (0, 1),
+        "transaction.version": (0, 2),
+    }
     assert {f.name: f.max_version_level for f in response.finalized_features} == {
         "metadata.version": 25,
         "kraft.version": 1,

@@ -1,0 +1,299 @@
+"""The transactions of one producer: who it is, what belongs to the present one, and how that ends.
+
+| state   | what may follow                                                                            |
+| ------- | ------------------------------------------------------------------------------------------ |
+| new     | `initialize`: the producers before it are fenced, and what they left open is aborted        |
+| ready   | `begin`                                                                                     |
+| open    | records and offsets are added; `end`. After a failure (`fail`) it can only be aborted       |
+| fenced  | nothing: another producer has the id                                                        |
+
+At transaction.version 2 (KIP-890) leaders see to it themselves that a partition belongs to the transaction, and the
+epoch is raised with each one. Before, partitions are added here, and the epoch is raised only after a failure, so that
+records of which nobody knows whether they are there cannot come into a later transaction (KIP-360).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Protocol, TypeVar
+
+from penstock.client.cluster import ClusterClient, is_passing
+from penstock.client.committed_offsets import COORDINATOR_MOVED
+from penstock.client.errors import ProducerFencedError, TransactionFailedError, TransactionStateError, raise_for
+from penstock.client.messages import OUTSIDER, TRANSACTION_COORDINATOR, Membership
+from penstock.client.producer.sequences import Sequences
+from penstock.client.settings import ProducerSettings
+from penstock.client.values import OffsetAndMetadata, TopicPartition, by_topic, numbers_by_topic
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from penstock.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from penstock.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from penstock.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from penstock.protocol.schema import Message
+
+TRANSACTION_VERSION: Final = "transaction.version"
+RAISES_EPOCHS: Final = 2
+NEWEST_TO_ADD: Final = 3
+"""Later versions of AddPartitionsToTxn are for brokers."""
+PRODUCE_ADDS, COMMIT_ADDS, END_RAISES = 12, 5, 5
+"""The versions of Produce, TxnOffsetCommit and EndTxn by which a client says that it keeps to version 2."""
+SHORT_PAUSES, SHORT_PAUSE_S = 10, 0.02
+"""While the markers of the last transaction are written, which takes moments."""
+FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+
+Answer = TypeVar("Answer", bound=Message)
+
+
+class Reader(Protocol):
+    """A consumer."""
+
+    @property
+    def membership(self) -> tuple[str, Membership]: ...
+
+    def positions(self) -> Mapping[TopicPartition, OffsetAndMetadata]: ...
+
+
+class Transactions:
+    def __init__(self, cluster: ClusterClient, settings: ProducerSettings, sequences: Sequences) -> None:
+        assert settings.transactional_id is not None
+        self._cluster = cluster
+        self._settings = settings
+        self._sequences = sequences
+        self._id = settings.transactional_id
+        self._identity: tuple[int, int] | None = None
+        self._raises = False
+        self._partitions: dict[TopicPartition, None] = {}
+        self._has_more = False
+        """Whether the coordinator may know of more than `_partitions`."""
+        self.is_open = False
+        self.failure: Exception | None = None
+        """Why the present transaction can only be aborted."""
+        self._fenced: ProducerFencedError | None = None
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    async def initialize(self) -> None:
+        """Be the producer of this transactional id, and the only one. Nothing happens if that is so already."""
+        if self._identity is None:
+            await self._identify(-1, -1)
+
+    async def _identify(self, producer_id: int, epoch: int) -> None:
+        request = InitProducerIdRequest(
+            transactional_id=self._id,
+            transaction_timeout_ms=self._settings.transaction_timeout_ms,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+        response = await self._ask(request, InitProducerIdResponse, "no producer id is to be had")
+        self._become(response.producer_id, response.producer_epoch)
+
+    def _become(self, producer_id: int, epoch: int) -> None:
+        if self._identity != (producer_id, epoch):
+            self._identity = producer_id, epoch
+            self._sequences.begin(self._identity)
+
+    async def begin(self) -> None:
+        self._check_not_fenced()
+        if self.is_open:
+            raise TransactionStateError("a transaction is open: commit or abort it first")
+        await self.initialize()
+        self._raises = await self._cluster_raises()
+        self.is_open, self.failure = True, None
+
+    async def _cluster_raises(self) -> bool:
+        connection = await self._cluster.coordinator_connection(self._id, TRANSACTION_COORDINATOR)
+        return connection.features.get(TRANSACTION_VERSION, 0) >= RAISES_EPOCHS
+
+    def fail(self, error: Exception) -> None:
+        """Something that belongs to the transaction may be missing."""
+        if self.is_open and self.failure is None:
+            self.failure = error
+
+    def check(self) -> None:
+        """Raises what stands against sending a record now."""
+        self._check_not_fenced()
+        if not self.is_open:
+            raise TransactionStateError("there is no open transaction: begin one before records are sent")
+        if self.failure is not None:
+            raise TransactionFailedError(
+                f"the transaction can only be aborted, as something in it has failed: {self.failure}"
+            ) from self.failure
+
+    def _check_not_fenced(self) -> None:
+        if self._fenced is not None:
+            raise self._fenced
+
+    # -- what belongs to it -------------------------------------------------------------------------------------------
+
+    @property
+    def newest_produce(self) -> int:
+        """The version in which records go."""
+        return PRODUCE_ADDS if self._raises else PRODUCE_ADDS - 1
+
+    async def add(self, partitions: Iterable[TopicPartition]) -> None:
+        """Before records go there. Raises KafkaError, ClientError."""
+        new = [partition for partition in partitions if partition not in self._partitions]
+        if new and not self._raises:
+            self._has_more = True
+            producer_id, epoch = self._me
+            request = AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=self._id,
+                v3_and_below_producer_id=producer_id,
+                v3_and_below_producer_epoch=epoch,
+                v3_and_below_topics=[
+                    AddPartitionsToTxnTopic(name=name, partitions=numbers) for name, numbers in numbers_by_topic(new)
+                ],
+            )
+            await self._ask(request, AddPartitionsToTxnResponse, "partitions cannot be added", NEWEST_TO_ADD)
+        self._partitions |= dict.fromkeys(new)
+
+    async def add_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], reader: Reader | str) -> None:
+        """Have a group's offsets committed with the transaction. A `reader` is fenced as in any commit."""
+        self.check()
+        group_id, membership = (reader, OUTSIDER) if isinstance(reader, str) else reader.membership
+        producer_id, epoch = self._me
+        self._has_more = True
+        try:
+            if not self._raises:
+                request = AddOffsetsToTxnRequest(
+                    transactional_id=self._id, producer_id=producer_id, producer_epoch=epoch, group_id=group_id
+                )
+                await self._ask(request, AddOffsetsToTxnResponse, f"offsets of {group_id!r} cannot be added")
+            await self._commit_offsets(group_id, membership, offsets)
+        except BaseException as error:
+            self.fail(error if isinstance(error, Exception) else TransactionFailedError("it was interrupted"))
+            raise
+
+    async def _commit_offsets(
+        self, group_id: str, membership: Membership, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        producer_id, epoch = self._me
+        commit = TxnOffsetCommitRequest(
+            transactional_id=self._id,
+            group_id=group_id,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            generation_id_or_member_epoch=membership.generation,
+            member_id=membership.member_id,
+            group_instance_id=membership.instance_id,
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    name=name,
+                    partitions=[
+                        TxnOffsetCommitRequestPartition(
+                            partition_index=index,
+                            committed_offset=position.offset,
+                            committed_leader_epoch=position.leader_epoch,
+                            committed_metadata=position.metadata,
+                        )
+                        for index, position in rows.items()
+                    ],
+                )
+                for name, rows in by_topic(offsets).items()
+            ],
+        )
+        newest = COMMIT_ADDS if self._raises else COMMIT_ADDS - 1
+
+        async def attempt() -> None:
+            response = await self._cluster.to_coordinator(group_id, commit, TxnOffsetCommitResponse, newest)
+            for topic in response.topics:
+                for row in topic.partitions:
+                    if row.error_code in COORDINATOR_MOVED:
+                        self._cluster.forget_coordinator(group_id)
+                    raise_for(row.error_code, f"offset of {topic.name}-{row.partition_index}")
+
+        await self._cluster.retrying(attempt, timeout_ms=self._settings.max_block_ms)
+
+    # -- its end ------------------------------------------------------------------------------------------------------
+
+    async def end(self, *, commits: bool) -> None:
+        """May be repeated where it is not known whether it was done; the same end, then."""
+        self._check_not_fenced()
+        if not self.is_open:
+            raise TransactionStateError("there is no open transaction to end")
+        if self._partitions or self._has_more:
+            await self._end(commits)
+        if self.failure is not None and not self._raises:
+            await self._identify(*self._me)
+        self.is_open, self.failure = False, None
+        self._partitions, self._has_more = {}, False
+
+    async def _end(self, commits: bool) -> None:
+        producer_id, epoch = self._me
+        request = EndTxnRequest(
+            transactional_id=self._id, producer_id=producer_id, producer_epoch=epoch, committed=commits
+        )
+        newest = END_RAISES if self._raises else END_RAISES - 1
+        try:
+            response = await self._ask(request, EndTxnResponse, "the transaction cannot be ended", newest)
+        except KafkaError as error:
+            # What failed may have been the first thing that the coordinator was to hear of it.
+            if commits or error.code != ErrorCode.INVALID_TXN_STATE or self.failure is None:
+                raise
+            return
+        if self._raises:
+            self._become(response.producer_id, response.producer_epoch)
+
+    # -- the coordinator ----------------------------------------------------------------------------------------------
+
+    @property
+    def _me(self) -> tuple[int, int]:
+        assert self._identity is not None, "it was initialized"
+        return self._identity
+
+    async def _ask(self, request: Message, answer: type[Answer], about: str, newest: int | None = None) -> Answer:
+        """Of the coordinator, again while a refusal may pass. Raises ProducerFencedError, KafkaError, ClientError."""
+
+        async def attempt() -> Answer:
+            for _ in range(SHORT_PAUSES):
+                response = await self._cluster.to_coordinator(
+                    self._id, request, answer, newest, key_type=TRANSACTION_COORDINATOR
+                )
+                code = _first_error(response)
+                if code != ErrorCode.CONCURRENT_TRANSACTIONS:
+                    break
+                await asyncio.sleep(SHORT_PAUSE_S)
+            if code in COORDINATOR_MOVED:
+                self._cluster.forget_coordinator(self._id, TRANSACTION_COORDINATOR)
+            raise_for(code, about)
+            return response
+
+        try:
+            return await self._cluster.retrying(attempt, timeout_ms=self._settings.max_block_ms, passing=_may_pass)
+        except KafkaError as error:
+            if error.code not in FENCED:
+                raise
+            self._fenced = ProducerFencedError(
+                f"another producer has the transactional.id {self._id!r} now, or a transaction was open for longer "
+                f"than transaction.timeout.ms ({self._settings.transaction_timeout_ms}) and was aborted: this "
+                "producer has ended. Let one process have the id, or raise the time-out, and begin with a new producer"
+            )
+            raise self._fenced from error
+
+
+def _first_error(response: Any) -> int:
+    """Of an answer; where others have failed, a partition that was not tried tells nothing."""
+    if not isinstance(response, AddPartitionsToTxnResponse):
+        return int(response.error_code)
+    codes = [
+        row.partition_error_code
+        for topic in response.results_by_topic_v3_and_below
+        for row in topic.results_by_partition
+        if row.partition_error_code != ErrorCode.OPERATION_NOT_ATTEMPTED
+    ]
+    return max(codes, default=0)
+
+
+def _may_pass(error: Exception) -> bool:
+    return is_passing(error) or (isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

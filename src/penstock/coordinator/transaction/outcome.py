@@ -1,0 +1,13 @@
+"""What a transactional request is answered with, whichever it is."""
+
+from penstock.coordinator.transaction.transaction import NO_EPOCH, NO_PRODUCER_ID
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.value import Value
+
+
+class Outcome(Value):
+    """The producer with which the client goes on, where the request has one to tell."""
+
+    error: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_EPOCH

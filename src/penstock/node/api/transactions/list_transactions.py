@@ -1,0 +1,68 @@
+"""ListTransactions 0-2: the transactional ids that this node coordinates.
+
+By state and producer, from version 1 on by how long the transaction has been open (KIP-994), from version 2 on by a
+pattern of ids (KIP-1152).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from penstock.coordinator.transaction.transaction import NAMED, Transaction
+from penstock.node.api.transactions.patterns import matcher
+from penstock.node.roles.broker import Broker
+from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.slices import Pace, Steps
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+
+IDS_A_STEP: Final = 500
+ANY_DURATION: Final = -1
+
+
+def list_transactions(
+    broker: Broker, context: RequestContext, request: ListTransactionsRequest
+) -> Steps[ListTransactionsResponse]:
+    unknown = [name for name in request.state_filters if name not in NAMED]
+    try:
+        fits = matcher(request.transactional_id_pattern)
+        serving = broker.transactions.all_serving()
+    except KafkaError as error:
+        return ListTransactionsResponse(error_code=error.code)
+    except re.error:
+        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    passes = _filter(request, broker.transactions.now_ms())
+    states, pace = [], Pace(IDS_A_STEP)
+    for hosted in serving:
+        for transactional_id, known in hosted.machine.transactions():
+            if pace.is_due():
+                yield None
+            if passes(known) and fits(transactional_id):
+                states.append(
+                    TransactionState(
+                        transactional_id=transactional_id,
+                        producer_id=known.producer_id,
+                        transaction_state=known.state.shown,
+                    )
+                )
+    return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=states)
+
+
+def _filter(request: ListTransactionsRequest, now_ms: int) -> Callable[[Transaction], bool]:
+    producers, states = frozenset(request.producer_id_filters), frozenset(request.state_filters)
+    since_ms = None if request.duration_filter <= ANY_DURATION else now_ms - request.duration_filter
+
+    def passes(known: Transaction) -> bool:
+        return (
+            (not producers or known.producer_id in producers)
+            and (not states or known.state.shown in states)
+            and (since_ms is None or known.start_ms < since_ms)
+        )
+
+    return passes

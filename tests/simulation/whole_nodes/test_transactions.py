@@ -1,0 +1,63 @@
+"""Transactions in whole nodes: what is promised holds, and bugs that are planted in their logs and groups are found."""
+
+from typing import Any
+
+import pytest
+from tests.simulation.whole_nodes.planted_plans import is_found_with, plan_of, replicated_plan, seeds
+
+from penstock.coordinator.shards.groups import GroupShard
+from penstock.log.aborted_transactions import AbortedTransactions
+from penstock.log.producer_state import Producers
+from penstock.testing.simulator import simulate
+from penstock.testing.simulator.plan import Plan
+
+SETTINGS = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    "transaction.state.log.num.partitions": "2",
+}
+ONLY: dict[str, Any] = {"transacting": 1, "producers": 0, "consumers": 0, "settings": SETTINGS}
+LONELY = plan_of("kill", "kill in a call", "stop", **ONLY)
+THREE = replicated_plan("kill", "kill the leader", "pause the leader", "isolate the leader", **ONLY)
+CONSENSUS = replicated_plan("kill", "kill the leader", "isolate the leader", by_consensus=True, **ONLY)
+
+
+@pytest.mark.parametrize(
+    ("seed", "plan"),
+    [(0, LONELY), (1, LONELY), (0, THREE), (1, THREE), (1, CONSENSUS)],
+)
+def test_the_rules_hold(seed: int, plan: Plan) -> None:
+    outcome = simulate(seed, plan=plan)
+    assert outcome.violations == [], "\n".join(outcome.trace[-60:])
+    assert any("is committed" in line for line in outcome.trace)
+
+
+def test_a_last_stable_offset_that_moves_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The high watermark counts, whatever is open."""
+    monkeypatch.setattr(Producers, "last_stable_offset", lambda self, high_watermark: high_watermark)
+    assert is_found_with(seeds(20), LONELY, "was aborted, and")
+
+
+def test_a_cut_that_takes_too_much_of_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a replay of the last segments does not say anew is forgotten."""
+    cut_to = AbortedTransactions.cut_to
+
+    def cut_all(self: AbortedTransactions, end_offset: int, base_offset: int) -> None:
+        cut_to(self, 0, base_offset)
+
+    monkeypatch.setattr(AbortedTransactions, "cut_to", cut_all)
+    assert is_found_with(seeds(20), LONELY, "the abort at", "was aborted, and")
+
+
+def test_pending_offsets_that_the_next_coordinator_does_not_find(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GroupShard, "read_pending", lambda *_, **__: None)
+    assert is_found_with(seeds(60), LONELY, "has committed its own")
+
+
+def test_a_transaction_that_is_forgotten_when_its_log_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    restore = Producers.restore
+
+    def restore_without(self: Producers, rows: Any) -> None:
+        restore(self, [(*row[:-1], -1) for row in rows])
+
+    monkeypatch.setattr(Producers, "restore", restore_without)
+    assert is_found_with(seeds(40), LONELY, "the transaction of producer", "was aborted, and", "is missing")

@@ -1,0 +1,186 @@
+"""Offsets in transactions: seen by nobody before the marker is committed, and then all or none."""
+
+from random import Random
+from typing import Any
+
+import pytest
+from tests.unit.coordinator.group.test_commit import JOIN
+
+from penstock.coordinator.effects import Append, Effect, End, Part, Reply
+from penstock.coordinator.group.classic.member import Caller
+from penstock.coordinator.group.records import CommittedOffset, OffsetRecord
+from penstock.coordinator.group.settings import GroupSettings
+from penstock.coordinator.shards.groups import GroupShard
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.join_group import JoinGroupResponse
+from penstock.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+PRODUCER, EPOCH = 8, 3
+INTERVAL_MS = 20_000
+
+
+class Groups:
+    """A shard whose writes are committed, or fail, when the test says so."""
+
+    def __init__(self) -> None:
+        self.shard = GroupShard(
+            GroupSettings(offsets_retention_ms=1, offsets_retention_check_interval_ms=INTERVAL_MS), Random(1)
+        )
+        self.under_way: list[Append] = []
+        self.replies: list[object] = []
+        self.take(self.shard.loaded(0))
+
+    def take(self, effects: list[Effect]) -> None:
+        self.under_way += [effect for effect in effects if isinstance(effect, Append)]
+        self.replies += [effect.response for effect in effects if isinstance(effect, Reply)]
+
+    def write_one(self, error: ErrorCode = ErrorCode.NONE) -> Append:
+        append = self.under_way.pop(0)
+        if error is not ErrorCode.NONE:
+            self.under_way.clear()
+        self.take(self.shard.appended(append.write_id, error, 0))
+        return append
+
+    def write_all(self) -> None:
+        while self.under_way:
+            self.write_one()
+
+    def commit(self, offset: int, *, producer: int | None = None, partition: int = 0, **who: Any) -> None:
+        wanted = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+        topics = [OffsetCommitRequestTopic(name="flights", partitions=[wanted])]
+        request = OffsetCommitRequest(group_id="readers", topics=topics, **who)
+        if producer is None:
+            self.take(self.shard.commit("token", request, 8, 0))
+        else:
+            self.take(self.shard.commit_pending("token", request, producer, EPOCH, 0))
+
+    def end(self, *, is_commit: bool, producer: int = PRODUCER) -> None:
+        self.take(self.shard.end_transaction("token", Part(producer, EPOCH, End(7, is_commit)), 0))
+
+    @property
+    def offsets(self) -> dict[int, int]:
+        return {index: one.offset for index, one in self.shard.offsets("readers").get("flights", {}).items()}
+
+    @property
+    def is_pending(self) -> bool:
+        return self.shard.is_pending("readers", "flights", 0)
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_they_count_when_the_marker_is_committed(is_commit: bool) -> None:
+    groups = Groups()
+    groups.commit(5)
+    groups.commit(9, producer=PRODUCER)
+    assert not groups.is_pending, "the write is not committed"
+    groups.write_one()
+    assert groups.write_one().part == Part(PRODUCER, EPOCH)
+    assert (groups.offsets, groups.is_pending) == ({0: 5}, True)
+    groups.end(is_commit=is_commit)
+    assert (groups.offsets, groups.is_pending) == ({0: 5}, True), "the marker is not committed"
+    marker = groups.write_one()
+    assert (marker.records, marker.part) == ([], Part(PRODUCER, EPOCH, End(7, is_commit)))
+    assert (groups.offsets, groups.is_pending) == ({0: 9 if is_commit else 5}, False)
+    assert groups.replies[-1] is ErrorCode.NONE
+
+
+def test_each_producer_ends_its_own() -> None:
+    groups = Groups()
+    groups.commit(9, producer=PRODUCER)
+    groups.commit(11, producer=PRODUCER + 1)
+    groups.end(is_commit=True, producer=PRODUCER + 1)
+    groups.write_all()
+    assert (groups.offsets, groups.is_pending) == ({0: 11}, True)
+
+
+def test_a_marker_that_is_not_written_leaves_all_pending() -> None:
+    groups = Groups()
+    groups.commit(9, producer=PRODUCER)
+    groups.write_all()
+    groups.end(is_commit=True)
+    groups.write_one(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+    assert groups.replies[-1] is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert (groups.offsets, groups.is_pending) == ({}, True)
+
+
+def test_what_fails_is_pending_nowhere() -> None:
+    groups = Groups()
+    groups.commit(9, producer=PRODUCER)
+    groups.write_one(ErrorCode.NOT_ENOUGH_REPLICAS)
+    groups.end(is_commit=True)
+    groups.write_all()
+    assert (groups.offsets, groups.is_pending) == ({}, False)
+
+
+def test_a_later_commit_without_a_transaction_stays() -> None:
+    groups = Groups()
+    groups.commit(9, producer=PRODUCER)
+    groups.commit(9, producer=PRODUCER, partition=1)
+    groups.commit(5)
+    groups.end(is_commit=True)
+    groups.write_all()
+    assert groups.offsets == {0: 5, 1: 9}
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS])
+def test_a_commit_behind_the_marker_is_newer_and_where_it_fails_the_marker_counts(error: ErrorCode) -> None:
+    groups = Groups()
+    groups.commit(9, producer=PRODUCER)
+    groups.write_all()
+    groups.end(is_commit=True)
+    groups.commit(12)
+    groups.write_one()
+    assert groups.offsets == {0: 9}, "what is decided is not committed"
+    groups.write_one(error)
+    assert groups.offsets == {0: 12 if error is ErrorCode.NONE else 9}
+
+
+def test_the_next_coordinator_finds_them_in_the_log() -> None:
+    groups = Groups()
+    value = CommittedOffset(9, -1, "", 0)
+    for partition, is_overtaken in ((0, False), (1, True)):
+        key, encoded = OffsetRecord("readers", "flights", partition, value).encode()
+        assert encoded is not None
+        groups.shard.read_pending(PRODUCER, key, encoded, is_overtaken=is_overtaken)
+    assert groups.is_pending
+    groups.end(is_commit=True)
+    groups.write_all()
+    assert groups.offsets == {0: 9}
+
+
+def test_an_offset_with_a_transaction_does_not_expire() -> None:
+    groups = Groups()
+    groups.commit(5)
+    groups.commit(9, producer=PRODUCER)
+    groups.write_all()
+    for _ in range(2):
+        groups.take(groups.shard.wake(groups.shard.next_deadline_ms() or 0))
+        groups.write_all()
+    assert groups.offsets == {0: 5}
+    groups.end(is_commit=False)
+    groups.write_all()
+    groups.take(groups.shard.wake(groups.shard.next_deadline_ms() or 0))
+    groups.write_all()
+    assert (groups.offsets, groups.shard.list_groups()) == ({}, [])
+
+
+def test_members_of_another_generation_are_refused_and_who_names_none_is_not() -> None:
+    groups = Groups()
+    caller = Caller("test", "127.0.0.1", 3)
+    groups.take(groups.shard.join("token", JOIN.replace(group_id="readers"), caller, 0))
+    groups.take(groups.shard.wake(groups.shard.next_deadline_ms() or 0))
+    joined = next(reply for reply in groups.replies if isinstance(reply, JoinGroupResponse))
+
+    def code(**who: Any) -> int:
+        groups.commit(9, producer=PRODUCER, **who)
+        groups.write_all()
+        return groups.replies[-1].topics[0].partitions[0].error_code  # type: ignore[attr-defined,no-any-return]
+
+    member: dict[str, Any] = {"member_id": joined.member_id}
+    assert code() == ErrorCode.NONE
+    assert code(**member, generation_id_or_member_epoch=joined.generation_id) == ErrorCode.NONE
+    assert code(**member, generation_id_or_member_epoch=joined.generation_id + 1) == ErrorCode.ILLEGAL_GENERATION
+    assert code(member_id="somebody", generation_id_or_member_epoch=1) == ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,0 +1,161 @@
+"""What a leader takes of producers with transactions, and what it refuses, row by row of `producer_state`."""
+
+from pathlib import Path
+
+import pytest
+from tests.unit.log.logs import NOW, append, batch, open_log
+from tests.unit.log.transactions import append_all, ended, verified, written
+
+from penstock.log.config import LogConfig
+from penstock.log.partition_log import PartitionLog
+from penstock.log.producer_state import UnverifiedError
+from penstock.log.validation import AppendOrigin
+from penstock.protocol.batch import read_header
+from penstock.protocol.control.records import ControlType
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+ABORT, COMMIT = ControlType.ABORT, ControlType.COMMIT
+
+
+def begin(log: PartitionLog, data: memoryview) -> int:
+    verified(log, data)
+    return append(log, data)
+
+
+def mark(log: PartitionLog, marker: memoryview) -> None:
+    log.append_as_leader(marker, leader_epoch=0, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
+
+
+def test_a_transaction_begins_only_where_its_coordinator_was_asked(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    with pytest.raises(UnverifiedError) as refused:
+        append(log, written(8, 0))
+    assert refused.value.code == ErrorCode.NOT_ENOUGH_REPLICAS, "producers that hear of it try again"
+    assert log.log_end_offset == 0
+    assert begin(log, written(8, 0)) == 0
+    assert append(log, written(8, 1)) == 1, "it is open now"
+    mark(log, ended(8, COMMIT))
+    with pytest.raises(UnverifiedError):
+        append(log, written(8, 2))
+
+
+def test_what_was_asked_before_a_marker_says_nothing_about_the_next_transaction(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    late = written(8, 0)
+    asked = log.producers.verify(8, 0, 0, expects_zero=False)
+    mark(log, ended(8, ABORT))
+    log.producers.verified(8, asked, is_good=True)
+    with pytest.raises(UnverifiedError):
+        append(log, late)
+    log.producers.no_longer_verified(8, asked)
+    assert log.last_stable_offset(1) == 1
+
+
+def test_requests_share_what_is_asked_and_the_last_one_takes_it_away(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    producers = log.producers
+    first, second = (producers.verify(8, 0, sequence, expects_zero=False) for sequence in (0, 1))
+    assert first is second
+    producers.no_longer_verified(8, first)
+    producers.verified(8, second, is_good=True)
+    with pytest.raises(KafkaError) as refused:
+        append(log, written(8, 1))
+    assert refused.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "sequence 0 was seen, and comes first"
+    producers.no_longer_verified(8, second)
+    with pytest.raises(UnverifiedError):
+        append(log, written(8, 0))
+
+
+def test_a_refusal_verifies_nothing(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    asked = log.producers.verify(8, 0, 0, expects_zero=False)
+    log.producers.verified(8, asked, is_good=False)
+    with pytest.raises(UnverifiedError):
+        append(log, written(8, 0))
+
+
+def test_where_epochs_rise_an_unknown_producer_begins_with_zero(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for expects_zero, code in ((True, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (False, None)):
+        data = written(8, 5)
+        asked = log.producers.verify(8, 0, 5, expects_zero=expects_zero)
+        log.producers.verified(8, asked, is_good=True)
+        if code is None:
+            assert append(log, data) == 0
+            return
+        with pytest.raises(KafkaError) as refused:
+            append(log, data)
+        assert refused.value.code == code
+        log.producers.no_longer_verified(8, asked)
+
+
+def test_a_batch_of_no_transaction_is_refused_within_one(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    begin(log, written(8, 0))
+    with pytest.raises(KafkaError) as refused:
+        append(log, batch(1, producer=(8, 0, 1)))
+    assert refused.value.code == ErrorCode.INVALID_TXN_STATE
+    mark(log, ended(8, COMMIT))
+    assert append(log, batch(1, producer=(8, 0, 1))) == 2
+
+
+def test_a_raised_epoch_fences_what_comes_late(tmp_path: Path) -> None:
+    """In version 2 of transactions the marker has the next epoch, which the producer then goes on with."""
+    log = open_log(tmp_path)
+    begin(log, written(8, 0))
+    mark(log, ended(8, COMMIT, epoch=1))
+    for late in (written(8, 1), ended(8, ABORT)):
+        with pytest.raises(KafkaError) as refused:
+            append_all(log, late)
+        assert refused.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
+    with pytest.raises(KafkaError) as refused:
+        begin(log, written(8, 1, epoch=1))
+    assert refused.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert begin(log, written(8, 0, epoch=1)) == 2
+
+
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_a_marker_of_an_older_coordinator_is_refused(tmp_path: Path, is_reopened: bool) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=200))
+    append_all(log, written(8, 0), ended(8, COMMIT, coordinator_epoch=3), written(8, 1))
+    if is_reopened:
+        log.close()
+        log = open_log(tmp_path, is_clean=True, recovery_point=3)
+    with pytest.raises(KafkaError) as refused:
+        mark(log, ended(8, ABORT, coordinator_epoch=2))
+    assert refused.value.code == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert log.last_stable_offset(3) == 2
+    mark(log, ended(8, COMMIT, coordinator_epoch=3))
+    assert log.last_stable_offset(4) == 4
+
+
+def test_a_marker_of_version_2_raises_the_epoch_or_comes_again(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    begin(log, written(8, 0))
+    producers, same, raised = log.producers, read_header(ended(8, COMMIT)), read_header(ended(8, COMMIT, epoch=1))
+    with pytest.raises(KafkaError) as refused:
+        producers.check_marker(same, 7, transaction_version=2)
+    assert refused.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
+    producers.check_marker(same, 7, transaction_version=1)
+    producers.check_marker(raised, 7, transaction_version=2)
+    mark(log, ended(8, COMMIT, epoch=1))
+    producers.check_marker(raised, 7, transaction_version=2)
+    producers.check_marker(read_header(ended(99, COMMIT)), 0, transaction_version=2)
+
+
+def test_a_transaction_whose_beginning_is_deleted_holds_readers_at_the_logs_start(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append_all(log, written(8, 0), written(8, 1), written(8, 2))
+    log.advance_log_start(2)
+    assert [log.last_stable_offset(high_watermark) for high_watermark in (1, 3)] == [1, 2]
+
+
+def test_offsets_of_groups_have_no_sequence_and_are_remembered(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for number in range(2):
+        append_all(log, written(8, -1))
+        assert log.producers.get(8).last_offset == number  # type: ignore[union-attr]
+    log.close()
+    again = open_log(tmp_path, is_clean=True, recovery_point=2).producers.get(8)
+    assert again is not None
+    assert (again.last_offset, again.last_sequence, again.transaction_first_offset) == (1, -1, 0)
