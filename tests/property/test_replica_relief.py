@@ -87,6 +87,8 @@ def test_the_smallest_that_is_enough_goes_to_the_broker_with_the_most_room() -> 
     replicas: Replicas = {("a", 0): [1, 2], ("b", 0): [1, 2], ("c", 0): [1, 2]}
     disks = {1: disk(50, a=500, b=160, c=290), 2: disk(1000), 3: disk(900)}
     assert relieve(replicas, disks, NO_RACKS, most=MOST) == Relief({("b", 0): [3, 2]}, [])
+    just_enough = {1: disk(50, a=500, b=160, c=150), 2: disk(1000), 3: disk(900)}
+    assert relieve(replicas, just_enough, NO_RACKS, most=MOST) == Relief({("c", 0): [3, 2]}, [])
 
 
 def test_the_largest_goes_where_none_is_enough() -> None:

@@ -65,8 +65,8 @@ def parse_future_directory(name: str) -> tuple[str, int] | None:
 
 def parse_partition_directory(name: str) -> tuple[str, int] | None:
     """(topic, partition), or None for another kind of name."""
-    topic, dash, digits = name.rpartition("-")
-    if not (topic and dash and digits.isdecimal() and digits.isascii()) or digits != str(int(digits)):
+    topic, _, digits = name.rpartition("-")
+    if not topic or not digits.isdecimal() or digits != str(int(digits)):
         return None
     return topic, int(digits)
 

@@ -130,6 +130,20 @@ async def test_a_leader_that_fails_is_asked_again_for_all_its_partitions(failure
     assert asked == [[T0, T1], [T0, T1]]
 
 
+async def test_one_partition_that_has_moved_is_reason_enough_to_look_who_leads() -> None:
+    refusals = {T0: KafkaError(FINAL), T1: KafkaError(PASSING)}
+
+    async def ask(node_id: int, wanted: Mapping[TopicPartition, int]) -> Told:
+        return {}, dict(refusals)
+
+    fake = FakeCluster(partitions=2)
+    async with fake_broker(fake) as fake.broker, ClusterClient([fake.broker.address], SETTINGS) as cluster:
+        await cluster.topic("t")
+        known = len(fake.asked(ApiKey.METADATA))
+        assert await _Search(cluster, {T0: 0, T1: 0}, ask).go_on() == refusals
+        assert len(fake.asked(ApiKey.METADATA)) == known + 1
+
+
 async def test_leaders_that_fail_to_the_end_are_told_of_for_each_partition() -> None:
     gone, refusal = ConnectionFailedError("gone"), KafkaError(PASSING)
 

@@ -12,7 +12,7 @@ from tests.unit.client.fake_cluster import NODE_ID, FakeCluster
 from penstock.client import connection as connection_module
 from penstock.client import reconnects as reconnects_module
 from penstock.client.cluster import ClusterClient
-from penstock.client.connection import KnownNode, connect
+from penstock.client.connection import IDLE_CHECKS, KnownNode, connect
 from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError, WrongNodeError
 from penstock.client.messages import metadata_request
 from penstock.client.names import CANONICAL_BOOTSTRAP, canonical, hosts_of
@@ -125,6 +125,25 @@ async def test_a_connection_that_waits_for_an_answer_is_not_idle() -> None:
         assert waiting.exception() is not None
 
 
+async def test_a_connection_is_idle_when_it_was_so_at_all_looks() -> None:
+    fake = FakeCluster()
+    async with fake_broker(fake) as broker:
+        fake.broker = broker
+        connection = await connect(broker.address, ClientSettings(connections_max_idle_ms=HOUR_MS))
+        asked = connection._next_correlation_id
+        for checks in range(IDLE_CHECKS - 1):
+            connection._check_idle(asked, checks)
+            assert not connection.closed
+        connection._check_idle(asked - 1, IDLE_CHECKS - 1)
+        assert not connection.closed, "something was asked meanwhile"
+        connection._check_idle(asked, IDLE_CHECKS - 1)
+        assert connection.closed
+
+
+async def test_no_names_are_no_hosts() -> None:
+    assert await canonical([]) == []
+
+
 def _anything() -> tuple[MetadataRequest, type[MetadataResponse]]:
     return metadata_request([], create=False), MetadataResponse
 
@@ -158,6 +177,20 @@ async def test_names_are_resolved_and_numbers_stand_for_themselves() -> None:
     assert name == socket.getnameinfo(("127.0.0.1", 9), 0)[0]
 
 
+@pytest.mark.parametrize("host", ["10.0.0.1", "::1", "localhost.", "10.0.0.256"])
+async def test_the_resolver_is_not_asked_for_numbers(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    asked: list[str] = []
+
+    async def getaddrinfo(name: str, *_: object, **named: object) -> list[tuple[Any, ...]]:
+        asked.append(name)
+        return [(0, 0, 0, "", ("192.0.2.1", 9)), (0, 0, 0, "", ("192.0.2.1", 9))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    is_number = host in ("10.0.0.1", "::1")
+    assert await hosts_of(Address(host, 9)) == [host if is_number else "192.0.2.1"]
+    assert asked == ([] if is_number else [host])
+
+
 async def test_a_client_begins_anew_when_a_broker_asks_for_it() -> None:
     async with AsyncExitStack() as stack:
         fakes = [FakeCluster(), FakeCluster()]
@@ -181,6 +214,16 @@ async def test_a_client_begins_anew_when_a_broker_asks_for_it() -> None:
         assert sum(len(fake.asked(ApiKey.FIND_COORDINATOR)) for fake in fakes) == asked + 1, (
             "the group may be elsewhere"
         )
+
+
+async def test_a_client_that_never_begins_anew_is_told_what_a_broker_asks_for() -> None:
+    fake, settings = FakeCluster(), quick(metadata_recovery_strategy="none")
+    async with fake_broker(fake) as fake.broker, ClusterClient([fake.broker.address], settings) as client:
+        fake.scripts[ApiKey.METADATA] = [lambda request: MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)]
+        with pytest.raises(KafkaError) as refusal:
+            await client.refresh([])
+        assert refusal.value.code is ErrorCode.REBOOTSTRAP_REQUIRED
+        assert client.metadata.brokers.keys() == {NODE_ID}
 
 
 @pytest.mark.parametrize(("strategy", "anew"), [("rebootstrap", True), ("none", False)])

@@ -7,7 +7,7 @@ from tests.unit.client.fake_broker import fake_broker
 from tests.unit.client.fake_cluster import NODE_ID, FakeCluster
 
 from penstock.client.cluster import ClusterClient
-from penstock.client.replica_offsets import ReplicaOffsets, replica_offsets
+from penstock.client.replica_offsets import ReplicaOffsets, replica_fetch_request, replica_offsets
 from penstock.client.settings import ClientSettings
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -51,3 +51,11 @@ async def test_what_one_replica_refuses_keeps_nobody_from_the_others(refused_by:
     assert {where: error.code for where, error in failures.items() if isinstance(error, KafkaError)} == {
         (T1, NODE_ID): REFUSED
     }
+
+
+@pytest.mark.parametrize(("max_wait_ms", "min_bytes"), [(0, 0), (1, 1), (500, 1)])
+def test_a_replica_that_is_not_to_wait_answers_with_nothing(max_wait_ms: int, min_bytes: int) -> None:
+    request = replica_fetch_request(
+        {TopicPartition("t", 0): 5}, {"t": UUID(int=1)}, bytes_each=1, max_wait_ms=max_wait_ms
+    )
+    assert (request.min_bytes, request.max_wait_ms) == (min_bytes, max_wait_ms)

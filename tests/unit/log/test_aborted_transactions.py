@@ -278,3 +278,13 @@ def test_producers_and_aborted_transactions_are_read_from_the_first_batch_on(tmp
     assert told(log) == (2, [AbortedTransaction(8, 0, 1, 2)])
     producers = {one.producer_id: (one.last_sequence, one.last_offset) for one in log.producers}
     assert producers == {8: (0, 0)} | ({9: (0, 2)} if how == "crash" else {})
+
+
+def test_a_read_is_told_of_what_was_aborted_in_its_segment(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=100))
+    for sequence in range(4):
+        append_all(log, written(8, sequence), ended(8, ABORT))
+    assert [segment.base_offset for segment in log.segments] == list(range(8))
+    for offset in range(8):
+        told_of = [one.first_offset for one in log.load().aborted_in(offset, 8)]
+        assert told_of == [offset - offset % 2], "each segment has one batch, or its marker"

@@ -271,17 +271,19 @@ def test_plain_bytes_with_the_bit_of_a_codec_are_refused(tmp_path: Path, codec: 
     append(log, batch(3, compression=codec))
 
 
+@pytest.mark.parametrize("latest_ms", [NOW, 0, -1])
 @pytest.mark.parametrize(("count", "config"), [(1, LogConfig()), (3, LogConfig(validates_records=True))])
-def test_a_latest_timestamp_that_no_record_has_is_mended(tmp_path: Path, count: int, config: LogConfig) -> None:
+def test_a_latest_timestamp_that_no_record_has_is_mended(
+    tmp_path: Path, count: int, config: LogConfig, latest_ms: int
+) -> None:
     log = open_log(tmp_path, config)
-    data = bytearray(batch(count))
+    data = bytearray(batch(count, timestamp_ms=latest_ms))
     data[35:43] = (NOW + 3_000_000).to_bytes(8, "big")
     write_crc(data, 0, len(data))
     append(log, memoryview(data))
-    assert read_header(log.read(0, 1000).read(), 0).max_timestamp == NOW
+    assert read_header(log.read(0, 1000).read(), 0).max_timestamp == latest_ms
     found = run_through(log.search_max_timestamp())
-    assert found is not None
-    assert found.timestamp_ms == NOW
+    assert latest_ms == (-1 if found is None else found.timestamp_ms)
 
 
 def test_records_that_make_no_sense_are_refused_where_they_are_all_looked_at(tmp_path: Path) -> None:

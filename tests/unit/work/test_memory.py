@@ -97,6 +97,26 @@ async def test_a_task_that_is_added_begins_a_generation() -> None:
     await queue.stop()
 
 
+async def test_a_worker_that_stops_hears_nothing_more_and_others_take_its_tasks() -> None:
+    queue = MemoryQueue()
+    queue.start()
+    first, second = (MemoryWorker(queue, "group", name) for name in ("first", "second"))
+    ended, ran = list[str](), list[str]()
+    first.end, second.run = ended.append, ran.append
+    await queue.send(GroupTask("group", Task("one")))
+    await first.start(1)
+    await second.start(2)
+    await queue.drain()
+    assert ran == []
+    await first.stop()
+    await queue.drain()
+    assert list(queue.workers) == ["second"]
+    assert (ended[-1:], ran) == (["one"], ["one"])
+    await second.stop()
+    await queue.stop()
+    assert queue.workers == {}
+
+
 def test_a_worker_that_hangs_is_replaced_and_comes_back() -> None:
     async def scenario() -> None:
         queue = MemoryQueue()

@@ -34,6 +34,8 @@ def command(
         raise click.UsageError("give one of --describe, --create")
     if not create and (replication_factor is not None or replicas is not None):
         raise click.UsageError("--replication-factor and --replicas are for --create")
+    if create and number is not None:
+        raise click.UsageError("--group is for --describe: a new group gets the next number")
     if replication_factor is not None and replicas is not None:
         raise click.UsageError("give one of --replication-factor, --replicas")
     voters = [] if replicas is None else parse_numbers(replicas, "--replicas")

@@ -230,7 +230,7 @@ class LogDirectories:
             if is_new and directory.path == preferred:
                 return directory
         for directory in online:
-            if assigned is not None and directory.directory_id == assigned:
+            if directory.directory_id == assigned:
                 return directory
         if not online or (self.roots.offline and not is_new):
             paths = ", ".join(directory.path for directory in self.roots.offline)

@@ -192,7 +192,7 @@ class GroupKeeper:
 
     def _enter(self, topic: TopicImage | None) -> None:
         """A topic may have come into a group, or has more partitions."""
-        if topic is None or topic.storage_group is None or not topic.has_replicas:
+        if topic is None or topic.storage_group is None:
             return
         self._note(topic.storage_group)
         replica = self._groups.by_number.get(topic.storage_group)
@@ -245,8 +245,7 @@ class GroupKeeper:
         for number in changed:
             replica = self._groups.by_number.get(number)
             if replica is not None:
-                topics = [topic for topic in self._image.topics_of_storage_group(number) if topic.has_replicas]
-                replica.sort_out(topics, self._image.offset)
+                replica.sort_out(self._image.topics_of_storage_group(number), self._image.offset)
 
     def _is_elsewhere(self, number: int) -> bool:
         """Whether this node has a replica of a group that has none here any more."""

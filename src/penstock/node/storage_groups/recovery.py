@@ -205,7 +205,8 @@ class Remains:
         return other.crc in (NO_BATCH, _crc_before(log, other.end_offset))
 
     def _key(self, log: PartitionLog) -> ReplicaKey:
-        own_id = read_replica_id(self._disk, log.directory) or self._directories.id_of(log) or ZERO_UUID
+        own_id = read_replica_id(self._disk, log.directory) or self._directories.id_of(log)
+        assert own_id is not None, "a directory of data has an id when it is open"
         return ReplicaKey(self._node_id, own_id)
 
     def go_on_alone(self, now_ms: int) -> None:

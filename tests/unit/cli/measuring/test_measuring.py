@@ -42,6 +42,7 @@ def test_dates_as_java_writes_them() -> None:
     moment = datetime(2026, 3, 7, 8, 9, 10, 45_678)
     assert java_date("yyyy-MM-dd HH:mm:ss:SSS", moment) == "2026-03-07 08:09:10:045"
     assert java_date("yy/M/d 'at' H'h'", moment) == "26/3/7 at 8h"
+    assert java_date("SS", moment.replace(microsecond=345_000)) == "345"
     with pytest.raises(ValueError, match="'E' in 'EEE'"):
         java_date("EEE", moment)
 

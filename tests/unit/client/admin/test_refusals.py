@@ -1,7 +1,7 @@
 """Every method of the admin client tells of every error that an answer can have, wherever in the answer it stands.
 
-Answers are made from their declarations, with one row in each array; each error code in them is set in turn. A method
-that is not in the table fails the first test.
+Answers are made from their declarations, with one row in each array; each error code in them is set in turn, and again
+in older versions whose errors stand elsewhere. A method that is not in the table fails the first test.
 """
 
 import inspect
@@ -23,7 +23,7 @@ from penstock.client.settings import ClientSettings
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.protocol.acls import AclBinding, AclFilter
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.requests.api import ApiKey, OwnApiKey, api_of
+from penstock.protocol.requests.api import AnyApiKey, ApiKey, api_of
 from penstock.protocol.requests.framing import RequestHeader
 from penstock.protocol.requests.own_apis import BalanceAction
 from penstock.protocol.schema import Message
@@ -134,9 +134,9 @@ class Answering:
 
     def __init__(self) -> None:
         self.cluster = FakeCluster()
-        self.asked: dict[ApiKey | OwnApiKey, int] = {}
+        self.asked: dict[AnyApiKey, int] = {}
         """APIs with the version in which they were asked."""
-        self.refused: tuple[ApiKey | OwnApiKey, tuple[str, ...]] | None = None
+        self.refused: tuple[AnyApiKey, tuple[str, ...]] | None = None
 
     def __call__(self, header: RequestHeader, request: Message) -> Reply:
         if header.api_key in OF_THE_CLUSTER:
@@ -161,16 +161,37 @@ def test_every_method_is_here() -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 async def test_no_error_is_passed_over(name: str) -> None:
+    asked = await asked_and_refused(name, {})
+    for key, newest in asked.items():
+        for version in older_forms(key, newest):
+            assert (await asked_and_refused(name, {key: (0, version)}))[key] == version
+
+
+def older_forms(key: AnyApiKey, newest: int) -> Iterator[int]:
+    """The newest version of each older form of an answer, by where errors stand in it."""
+    seen = [sorted(places(api_of(key).response_class, newest))]
+    for version in range(newest - 1, api_of(key).versions[0] - 1, -1):
+        form = sorted(places(api_of(key).response_class, version))
+        if form not in seen:
+            seen.append(form)
+            yield version
+
+
+async def asked_and_refused(name: str, versions: dict[AnyApiKey, tuple[int, int]]) -> dict[AnyApiKey, int]:
+    """What the method asks, and in which versions, of a broker that is no newer than `versions`."""
     call, answering = CALLS[name], Answering()
-    async with fake_broker(answering) as broker:
+    async with fake_broker(answering, versions) as broker:
         answering.cluster.broker = broker
         async with Admin([broker.address], SETTINGS) as admin:
             assert REFUSED.name not in repr(await call(admin))
-            for key, version in list(answering.asked.items()):
+            asked = dict(answering.asked)
+            for key, version in asked.items():
                 for path in places(api_of(key).response_class, version):
                     answering.refused = key, path
                     is_told = key not in PASSED_OVER or len(path) == 1
-                    assert await _is_told(call(admin)) is is_told, f"{key.name}: {'.'.join(path)}"
+                    told = await _is_told(call(admin))
+                    assert told is is_told, f"{key.name} {version}: {'.'.join(path)}"
+    return asked
 
 
 async def _is_told(call: Awaitable[object]) -> bool:

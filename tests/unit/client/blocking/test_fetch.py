@@ -63,6 +63,13 @@ def test_an_error_of_the_whole_response() -> None:
     assert parse_fetch_response(frame, 11).error_code == ErrorCode.INVALID_REQUEST
 
 
+@pytest.mark.parametrize("counts", [[], [0], [2], [1, 1], [0, 1]])
+def test_a_response_about_another_number_of_partitions_is_refused(counts: list[int]) -> None:
+    topics = [FetchableTopicResponse(partitions=[PartitionData()] * count) for count in counts]
+    with pytest.raises(DecodeError, match="another number of partitions"):
+        parse_fetch_response(memoryview(encode(FetchResponse(responses=topics), 16)), 16)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_response_that_ends_too_early_is_refused(version: int) -> None:
     whole = response(version)

@@ -89,3 +89,7 @@ def test_a_round_robin_takes_turns_by_topic_among_those_that_have_a_leader() -> 
     partitioner = RoundRobinPartitioner()
     asked = ["t", "t", "u", "t", "none"]
     assert [partitioner.partition(name, b"k", b"v", cluster) for name in asked] == [0, 2, 0, 0, 1]
+    three = MetadataResponseTopic(name="three", partitions=[row.replace(leader_id=0) for row in (rows[0], rows[2])])
+    three.partitions.append(MetadataResponsePartition(partition_index=7, leader_id=0))
+    cluster = cluster.updated(MetadataResponse(topics=[three]), all_topics=False)
+    assert [partitioner.partition("three", None, None, cluster) for _ in range(5)] == [0, 2, 7, 0, 2]

@@ -434,12 +434,13 @@ def test_a_log_that_comes_back_to_a_directory_finds_no_checkpoints_there(tmp_pat
     append(log, batch(5))
     log.flush()
     directories.checkpoints.write(directories.logs)
-    for path in (*reversed(paths), *paths) if log.parent == paths[0] else paths:
-        if path != log.parent:
-            future = directories.create_future(log, path)
-            append(future, batch(5))
-            future.close(durable=True)
-            directories.swap(log, NOW)
-    checkpoint = Path(log.parent) / "recovery-point-offset-checkpoint"
+    home = log.parent
+    for path in sorted(paths, key=home.__eq__):
+        future = directories.create_future(log, path)
+        append(future, batch(5))
+        future.close(durable=True)
+        directories.swap(log, NOW)
+    assert log.parent == home
+    checkpoint = Path(home) / "recovery-point-offset-checkpoint"
     assert "t 0" not in checkpoint.read_text()
     directories.abandon()

@@ -209,14 +209,16 @@ def test_a_log_lies_where_it_was_wanted_while_it_is_new_or_where_the_metadata_sa
     directories.abandon()
 
 
-@pytest.mark.parametrize("name", ["recovery-point", "log-start", "cleaner"])
+@pytest.mark.parametrize("name", ["recovery-point", "log-start", "cleaner", "replication"])
 def test_what_checkpoints_say_of_a_log_that_is_gone_is_forgotten_when_one_of_its_name_comes(
     tmp_path: Path, name: str
 ) -> None:
     checkpoint = tmp_path / "a" / f"{name}-offset-checkpoint"
     checkpoint.parent.mkdir()
     checkpoint.write_text("0\n1\nt 0 4\n")
-    world = World(tmp_path).with_log()
+    world = World(tmp_path)
+    world.directories.checkpoints.high_watermarks(world.directories.logs)
+    world.with_log()
     assert "t 0" not in checkpoint.read_text()
     world.directories.abandon()
 

@@ -13,6 +13,8 @@ from penstock.log.directories.errors import (
     MisplacedMetadataError,
     UnusableDirectoryError,
 )
+from penstock.log.directories.log_directory import ROOM_BYTES, LogDirectory
+from penstock.log.disk import Disk
 from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
 
 
@@ -143,3 +145,26 @@ def test_a_log_that_was_made_again_while_a_directory_failed_is_the_one_with_reco
     assert again.logs["t", 0].directory == str(whole / "t-0")
     assert again.logs["t", 0].log_end_offset == 5
     again.close()
+
+
+@pytest.mark.parametrize(
+    ("total", "free", "has_room"),
+    [
+        (100 << 30, ROOM_BYTES, True),
+        (100 << 30, ROOM_BYTES - 1, False),
+        (5_000, 50, True),
+        (5_000, 49, False),
+        (5_050, 50, True),
+        (50, 0, True),
+    ],
+)
+def test_a_hundredth_of_a_disk_is_room_or_enough_for_a_while(
+    tmp_path: Path, total: int, free: int, has_room: bool
+) -> None:
+    class Nearly(Disk):
+        def space(self, path: str) -> tuple[int, int]:
+            return total, free
+
+    directory = LogDirectory(Nearly(), str(tmp_path))
+    assert directory.has_room() is has_room
+    directory.abandon()

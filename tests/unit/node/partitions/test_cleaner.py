@@ -261,6 +261,8 @@ async def test_a_process_that_dies_is_counted_and_the_log_has_its_turn_again(nod
 async def test_metrics_have_kafkas_names(node: Node) -> None:
     write(node)
     cleaner = cleaner_of(node)
+    for group in (Group.CLEANER, Group.CLEANER_MANAGER):
+        assert set(told(node.broker.metrics, group).values()) == {0}, "before the first look"
     await cleaner.clean_dirtiest(CleaningThreads(Disk()))
     node.now_ms += 5
     of_rounds, of_looks = (told(node.broker.metrics, group) for group in (Group.CLEANER, Group.CLEANER_MANAGER))

@@ -210,16 +210,16 @@ class Leader:
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, 5, ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ],
 )
-@pytest.mark.parametrize("timestamp", [EARLIEST, LATEST])
+@pytest.mark.parametrize(("end", "timestamp"), [(EARLIEST, -2), (LATEST, -1)])
 async def test_what_a_leader_says_of_its_log_counts_in_the_epoch_in_which_it_was_asked(
-    world: World, timestamp: int, error: ErrorCode, epoch: int | None, expected: int
+    world: World, end: int, timestamp: int, error: ErrorCode, epoch: int | None, expected: int
 ) -> None:
     partition = world.partition(3)
     partition.leader_epoch = 4
     leader = Leader(partition, ListOffsetsPartitionResponse(offset=42, error_code=error), epoch)
     connection = cast("Any", leader)
     try:
-        found = await leader_offset(connection, NODE_ID, partition, timestamp)
+        found = await leader_offset(connection, NODE_ID, partition, end)
     except KafkaError as refusal:
         found = refusal.code
     assert found == expected

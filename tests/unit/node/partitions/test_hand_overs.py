@@ -23,6 +23,7 @@ from penstock.metadata.records import (
 from penstock.node.partitions import hand_overs as module
 from penstock.node.partitions.hand_overs import HandOvers
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.requests.own_apis import HandOverLeaderRequest, HandOverLeaderResponse
 
 ID = UUID(int=8)
@@ -69,7 +70,7 @@ class Asked:
     def submit(self, request: Any, answer: Any, **_: Any) -> asyncio.Future[Any]:
         self.requests.append(request)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        if request.is_stopping:
+        if request.is_stopping or request.successor < 0:
             future.set_result(HandOverLeaderResponse())
         elif not self.silent:
             future.set_result(HandOverLeaderResponse())
@@ -80,7 +81,7 @@ class Asked:
     @property
     def handed(self) -> dict[int, int]:
         """Who was named for which partition."""
-        return {one.partition: one.successor for one in self.requests if not one.is_stopping}
+        return {one.partition: one.successor for one in self.requests if one.successor >= 0}
 
     def give_away(self) -> None:
         async def scene() -> None:
@@ -178,8 +179,9 @@ def test_who_hands_over_looks_at_once_when_something_cannot_be_written(
     monkeypatch.setattr(module, "SOON_S", 0)
     monkeypatch.setattr(module, "PAUSE_S", 1_000_000)
     asked = Asked(node)
-    partition = node.partition("copied", 0)
+    partition, looks = node.partition("copied", 0), list[bool]()
     partition.log.health.is_full = True
+    monkeypatch.setattr(asked.hand_overs.full, "look", lambda: looks.append(True))
 
     async def scene() -> None:
         asked.hand_overs.start()
@@ -189,10 +191,37 @@ def test_who_hands_over_looks_at_once_when_something_cannot_be_written(
         asked.hand_overs.on_unwritable(partition)
         while not asked.requests:
             await asyncio.sleep(0)
+        seen = len(looks)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert len(looks) == seen, "it waits again"
         await asked.hand_overs.stop()
 
     asyncio.run(scene())
     assert asked.handed == {0: 2}
+
+
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_the_controller_is_asked_while_it_would_have_another_lead(
+    node: Node, monkeypatch: pytest.MonkeyPatch, is_moved: bool
+) -> None:
+    monkeypatch.setattr(module, "SOON_S", 0)
+    monkeypatch.setattr(module, "PAUSE_S", 0)
+    if is_moved:
+        node.commit(PartitionChangeRecord(partition_id=0, topic_id=ID, leader=2))
+    else:
+        node.commit(PartitionChangeRecord(partition_id=3, topic_id=ID, leader=2))
+    asked, looks = Asked(node), list[bool]()
+    monkeypatch.setattr(asked.hand_overs.full, "look", lambda: looks.append(True))
+
+    async def scene() -> None:
+        asked.hand_overs.start()
+        while len(looks) < 4:
+            await asyncio.sleep(0)
+        await asked.hand_overs.stop()
+
+    asyncio.run(scene())
+    assert bool(asked.requests) is is_moved
 
 
 def test_a_directory_has_room_when_it_had_some_for_a_while(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,3 +331,80 @@ def test_what_the_controller_names_is_handed_over(node: Node, told: dict[str, An
 
     assert asyncio.run(scene()) is bool(handed)
     assert asked.handed == handed
+
+
+# storage groups
+
+
+class GroupHandOver:
+    """One that is decided at once; `refusal` is why none begins."""
+
+    made: list["GroupHandOver"]
+    refusal: KafkaError | None = None
+
+    def __init__(self, group: object, successor: int, way: object) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.successor, self.is_over, self.ends = successor, False, list[str]()
+        self.is_decided = asyncio.Event()
+        self.is_decided.set()
+        self.made.append(self)
+
+    async def settle(self) -> None:
+        self.ends.append("settled")
+
+    async def stop(self) -> None:
+        self.ends.append("stopped")
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[GroupHandOver]:
+    monkeypatch.setattr(GroupHandOver, "made", [], raising=False)
+    monkeypatch.setattr("penstock.node.storage_groups.hand_over.StorageGroupHandOver", GroupHandOver)
+    return GroupHandOver.made
+
+
+def names_group(asked: Asked, groups_id: UUID) -> None:
+    """The controller says: hand group 3 over to node 2."""
+
+    def submit(request: Any, answer: Any, **_: Any) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        future.set_result(HandOverLeaderResponse(topic_id=groups_id, partition=3, successor=2))
+        return future
+
+    asked.submit = submit  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(
+    ("is_here", "refusal", "was_tried"),
+    [(True, None, True), (False, None, False), (True, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER), False)],
+)
+async def test_a_group_that_the_controller_names_is_handed_over(
+    node: Node,
+    made: list[GroupHandOver],
+    monkeypatch: pytest.MonkeyPatch,
+    is_here: bool,
+    refusal: KafkaError | None,
+    was_tried: bool,
+) -> None:
+    monkeypatch.setattr(GroupHandOver, "refusal", refusal)
+    groups_id = UUID(int=77)
+    node.commit(TopicRecord(name=STORAGE_GROUPS, topic_id=groups_id))
+    asked = Asked(node)
+    asked.group = lambda number: cast("Any", (number == 3 and is_here) or None)  # type: ignore[method-assign]
+    names_group(asked, groups_id)
+    assert await asked.hand_overs._hand_over() is was_tried
+    assert [one.successor for one in made] == ([2] if was_tried else [])
+
+
+async def test_hand_overs_of_groups_are_settled_and_stopped_until_they_are_over(
+    node: Node, made: list[GroupHandOver]
+) -> None:
+    hand_overs = Asked(node).hand_overs
+    for successor in (2, 3):
+        assert await hand_overs.hand_over_group(cast("Any", object()), successor)
+    made[0].is_over = True
+    assert await hand_overs.hand_over_group(cast("Any", object()), 4)
+    await hand_overs.settle_groups()
+    await hand_overs.stop()
+    assert [one.ends for one in made] == [[], ["settled", "stopped"], ["settled", "stopped"]]

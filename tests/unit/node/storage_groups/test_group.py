@@ -53,6 +53,8 @@ class Node:
     async def __aexit__(self, *_: object) -> None:
         await self.group.stop()
         self.directories.close()
+        timers = [one for one in asyncio.get_running_loop()._scheduled if not one.cancelled()]  # type: ignore[attr-defined]
+        assert timers == [], "nothing comes after the end"
 
     def open(self, partition: PartitionId, topic: str) -> PartitionLog:
         return self.directories.create(topic, partition.number, partition.topic_id, CONFIG)

@@ -13,6 +13,7 @@ import pytest
 from tests.unit.node.lone_group import CONFIG
 
 from penstock.log.directories.directory import LogDirectories
+from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
@@ -29,6 +30,8 @@ from penstock.raft.ports import SnapshotId
 from penstock.raft.voters import Quorum, ReplicaKey, Voter
 from penstock.replication.storage_groups.entries import Entry, Kind, PartitionId, encode_proposal, opened
 from penstock.replication.storage_groups.snapshot import REMOVED, PartitionState, encode_snapshot
+from penstock.testing.simulator.disk import HostDisk, SimulatedDisk
+from penstock.testing.simulator.loop import Process, VirtualLoop
 
 GROUP, EPOCH = 0, 3
 ORDERS, PAYMENTS = PartitionId(UUID(int=10), 0), PartitionId(UUID(int=20), 0)
@@ -47,8 +50,8 @@ def crc(records: bytes) -> int:
 class Disks:
     """Those of node 1, which a test fills."""
 
-    def __init__(self, path: Path) -> None:
-        self.directories = LogDirectories([str(path)], node_id=1, random=Random(1), cluster_id="test")
+    def __init__(self, path: Path | str, disk: Disk | None = None) -> None:
+        self.directories = LogDirectories([str(path)], node_id=1, random=Random(1), cluster_id="test", disk=disk)
         self.directories.open_all(lambda topic: CONFIG)
         self.directories.begin()
 
@@ -248,13 +251,16 @@ def test_a_partition_that_has_left_the_group_is_not_asked_about(disks: Disks) ->
     assert reasons(disks, report(2, LastBatch(ORDERS, "orders", 9, 1)), gone=[3]) == []
 
 
-def test_a_snapshot_says_what_is_in_the_group(disks: Disks) -> None:
+@pytest.mark.parametrize("log_has_begun", [True, False])
+def test_a_snapshot_says_what_is_in_the_group(disks: Disks, log_has_begun: bool) -> None:
+    """Before the log begins behind it, too: a node may have stopped after it had fetched the snapshot."""
     log = disks.group_log()
     snapshots = StoredSnapshots(disks.directories.open_files.disk, log.directory)
     quorum = Quorum.of([disks.me(log), *OTHERS])
     states = [PartitionState(ORDERS, "orders", 5, 1, 0), PartitionState(PAYMENTS, "payments", REMOVED, 1, 0)]
     snapshots.write(SnapshotId(7, EPOCH), encode_snapshot(states, quorum, epoch=EPOCH, now_ms=0))
-    StoredLog(log, snapshots).start_anew(SnapshotId(7, EPOCH))
+    if log_has_begun:
+        StoredLog(log, snapshots).start_anew(SnapshotId(7, EPOCH))
     remains = disks.remains()
     assert remains.last == (EPOCH, 7)
     assert remains.quorum.ids == quorum.ids
@@ -272,7 +278,8 @@ def opened_again(path: Path) -> Iterator[Disks]:
         disks.directories.close()
 
 
-def test_a_log_that_was_copied_here_is_read_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_report", [True, False])
+def test_a_log_that_was_copied_here_is_read_anew(tmp_path: Path, by_report: bool) -> None:
     """What this node knew of the one that lay here says nothing of it."""
     here, there = tmp_path / "here", tmp_path / "there"
     for path, batches in ((here, [batch(0, 2)]), (there, [batch(0, 2), batch(2)])):
@@ -283,12 +290,37 @@ def test_a_log_that_was_copied_here_is_read_anew(tmp_path: Path) -> None:
     with opened_again(here) as disks:
         assert reasons(disks, report(2, whole), gone=[3]) != []
     shutil.copytree(there / "orders-0", here / "orders-0", dirs_exist_ok=True)
-    for look in (
-        lambda disks: disks.remains().report().partitions[0] == whole,
-        lambda disks: not reasons(disks, report(2, whole), gone=[3]),
-    ):
-        with opened_again(here) as disks:
-            assert look(disks)
+    with opened_again(here) as disks:
+        if by_report:
+            assert disks.remains().report().partitions == (whole,)
+        else:
+            assert reasons(disks, report(2, whole), gone=[3]) == []
+
+
+def test_a_batch_is_found_wherever_segments_begin(disks: Disks) -> None:
+    batches = [batch(number, text=bytes(400)) for number in range(7)]
+    disks.with_group(OPENED).with_partition(ORDERS, *batches)
+    assert len(disks.directories.logs["orders", 0].segments) > 2
+    for number, content in enumerate(batches):
+        for sum_there, is_here in ((crc(content), True), (crc(content) + 1, False)):
+            other = report(2, LastBatch(ORDERS, "orders", number + 1, sum_there))
+            assert (reasons(disks, other, gone=[3]) == []) is is_here
+
+
+def test_what_goes_on_alone_does_so_after_a_power_cut() -> None:
+    for seed in range(10):
+        host, process = HostDisk(VirtualLoop(Random(seed)), Random(seed)), Process("h")
+        disk = SimulatedDisk(host, process)
+        disk.make_directory("d")
+        disk.sync_directory("")
+        disks = Disks("d", disk).with_group(OPENED)
+        disks.stored(disks.directories.logs[STORAGE_GROUPS, GROUP]).flush()
+        disks.remains().go_on_alone(0)
+        process.kill()
+        host.lose_power()
+        remains = Disks("d", SimulatedDisk(host, Process("h"))).remains()
+        assert remains.last == (EPOCH + 1, 3)
+        assert [voter.key.id for voter in remains.quorum.voters] == [1]
 
 
 @pytest.mark.parametrize("voted_in", [0, EPOCH + 5])

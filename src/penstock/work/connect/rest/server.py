@@ -79,7 +79,7 @@ class RestServer:
             context = self._tls.listening if self._tls is not None and scheme == HTTPS else None
             try:
                 listening = await asyncio.get_running_loop().create_server(
-                    self._connection, host or None, port, ssl=context, backlog=BACKLOG
+                    self._connection, host, port, ssl=context, backlog=BACKLOG
                 )
             except OSError as error:
                 raise ConfigError({"listeners": [_why_not(f"{scheme}://{host}:{port}", error)]}) from None

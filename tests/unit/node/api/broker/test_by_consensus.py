@@ -336,3 +336,12 @@ async def test_a_start_sets_no_log_aside_that_a_group_has(tmp_path: Path) -> Non
         del served.group.partitions[ORDERS]
         await served.node.replicas.open_all()
         assert not (tmp_path / "orders-0").exists()
+
+
+def test_what_a_group_says_of_a_topic_that_is_not_in_it_is_passed_over(tmp_path: Path) -> None:
+    with node_on(tmp_path) as node:
+        node.commit(*topic_records())
+        before = node.broker.partition("orders", 0)
+        node.replicas.on_group(TOPIC_ID, 0)
+        assert node.broker.partition("orders", 0) is before
+        assert node.produce(b"a") == (ErrorCode.NONE, 0)

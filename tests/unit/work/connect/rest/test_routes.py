@@ -68,7 +68,7 @@ class Told:
 
 async def ask(told: Told, verb: str, path: str, body: object = None, **query: str) -> RestAnswer:
     route = next(one for one in ROUTES if (one.verb, one.path) == (verb, path))
-    names = {"connector": "c", "task": "3", "logger": "l"}
+    names = {"connector": "c", "task": "3", "logger": "l", "plugin": "p"}
     request = RestRequest(names, {name: [value] for name, value in query.items()}, body)
     return await route.answer(Served(cast("Herder", told), cast("Any", told)), request)
 
@@ -179,3 +179,42 @@ def test_a_flag_is_set_by_true_alone() -> None:
     asked = RestRequest({}, {"yes": ["TRUE"], "no": ["false"], "other": ["x"]}, None)
     assert [asked.flag(name) for name in ("yes", "no", "other", "missing")] == [True, False, False, False]
     assert asked.flag("missing", True)
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "body", "query", "call"),
+    [
+        ("GET", "/", None, {}, ("server_info",)),
+        ("GET", "/connectors", None, {}, ("connectors", [])),
+        ("GET", "/connectors", None, {"expand": "info"}, ("connectors", ["info"])),
+        ("PATCH", "/connectors/{connector}/config", {"a": 1}, {}, ("patch_config", "c", {"a": "1", "name": "c"})),
+        ("GET", "/connectors/{connector}/offsets", None, {}, ("get", "c")),
+        ("PATCH", "/connectors/{connector}/offsets", {"offsets": []}, {}, ("alter", "c", {"offsets": []})),
+        ("DELETE", "/connectors/{connector}/offsets", None, {}, ("reset", "c")),
+        ("PUT", "/connector-plugins/{plugin}/config/validate", {"a": None}, {}, ("validate", {"a": None}, "p")),
+    ],
+)
+async def test_what_is_asked_is_passed_on(
+    verb: str, path: str, body: object, query: dict[str, str], call: tuple[object, ...]
+) -> None:
+    told = Told(["said"])
+    answer = await ask(told, verb, path, body, **query)
+    assert told.calls == [call]
+    assert answer.body == ["said"]
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "call"),
+    [
+        ("/connector-plugins", {}, {"connectors_only": True}),
+        ("/connector-plugins", {"connectorsOnly": "false"}, {"connectors_only": False}),
+        ("/connector-plugins/{plugin}/config", {}, ("p", "latest")),
+        ("/connector-plugins/{plugin}/config", {"version": "[1,2)"}, ("p", "[1,2)")),
+    ],
+)
+async def test_plugins_are_looked_for_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch, path: str, query: dict[str, str], call: object
+) -> None:
+    monkeypatch.setattr("penstock.work.connect.rest.routes.plugins", lambda **named: named)
+    monkeypatch.setattr("penstock.work.connect.rest.routes.definitions", lambda *asked: asked)
+    assert (await ask(Told(), "GET", path, **query)).body == call

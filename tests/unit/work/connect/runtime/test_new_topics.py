@@ -1,10 +1,12 @@
 """`topic.creation.*`: which new topic is made how."""
 
+from typing import Any, cast
+
 import pytest
 
 from penstock.client.admin.topics import NewTopic
 from penstock.work.connect.config import ConfigError
-from penstock.work.connect.runtime.new_topics import topic_groups
+from penstock.work.connect.runtime.new_topics import NewTopics, topic_groups
 
 DEFAULT = {"topic.creation.default.partitions": "3", "topic.creation.default.replication.factor": "-1"}
 COMPACTED = {
@@ -57,3 +59,31 @@ def test_what_cannot_be(change: dict[str, str | None], key: str) -> None:
     with pytest.raises(ConfigError) as raised:
         topic_groups(config)
     assert raised.value.errors.keys() == {key}
+
+
+class FakeAdmin:
+    """Has the topic `old`."""
+
+    def __init__(self) -> None:
+        self.topics = self
+        self.made: list[NewTopic] = []
+
+    async def __aenter__(self) -> "FakeAdmin":
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def is_there(self, name: str) -> bool:
+        return name == "old"
+
+    async def create_unless_there(self, topic: NewTopic) -> None:
+        self.made.append(topic)
+
+
+@pytest.mark.parametrize(
+    ("config", "topic", "made"), [(DEFAULT, "new", ["new"]), (DEFAULT, "old", []), ({"topic": "t"}, "new", [])]
+)
+async def test_a_topic_is_made_that_is_not_there(config: dict[str, str], topic: str, made: list[str]) -> None:
+    admin = FakeAdmin()
+    await NewTopics(topic_groups(config), lambda: cast("Any", admin)).make(topic)
+    assert [one.name for one in admin.made] == made
