@@ -12,7 +12,7 @@ from penstock.metadata.configs.topic import INTERNAL_TOPIC_CONFIGS, TOPIC_CONFIG
 from penstock.metadata.configs.without_effect import why_no_effect
 
 SOURCES = Path(__file__).parents[2] / "src" / "penstock"
-READERS = ("node", "log", "controller", "coordinator", "replication", "quorum", "raft")
+READERS = ("node", "log", "controller", "coordinator", "replication", "quorum", "raft", "tls")
 OF_A_NODE = (
     "configs/broker_config.py",
     "configs/broker_rules.py",

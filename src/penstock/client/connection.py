@@ -357,10 +357,15 @@ async def connect(address: Address, settings: ClientSettings, node: KnownNode | 
 
 async def _connect(address: Address, host: str, settings: ClientSettings, node: KnownNode | None) -> Connection:
     connection = Connection(address, settings)
+    opening = settings.opening(connection, address.host, connection.abort)
     try:
         async with asyncio.timeout(settings.socket_connection_setup_timeout_ms / 1000):
-            await asyncio.get_running_loop().create_connection(lambda: connection, host, address.port)
+            protocol = connection if opening is None else opening.layer
+            await asyncio.get_running_loop().create_connection(lambda: protocol, host, address.port)
+            if opening is not None:
+                await opening.done.wait()
     except OSError as error:
+        connection.abort("it was not opened")
         raise _unreachable(address, error, settings) from None
     try:
         await connection.negotiate(node)

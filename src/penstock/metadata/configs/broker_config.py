@@ -21,7 +21,8 @@ from penstock.metadata.configs.broker_rules import (
 )
 from penstock.metadata.configs.definitions import ConfigValue, parse_value
 from penstock.metadata.configs.effective import ConfigSource, Layers, broker_text
-from penstock.metadata.configs.listener_keys import parse_listener_value
+from penstock.metadata.configs.listener_keys import PREFIX, parse_listener_key, parse_listener_value
+from penstock.metadata.configs.listeners import WITH_TLS
 from penstock.metadata.configs.pairs import ADDRESS_LIMITS_KEY, parse_address_limits
 from penstock.metadata.configs.protection import (
     AUTHORIZED,
@@ -109,6 +110,24 @@ class BrokerConfig(BrokerSettings, Addresses):
         self.dynamic, self.dynamic_default = changed
         self._load()
 
+    def of_listener(self, listener: str, begin: str) -> dict[str, str]:
+        """The keys with this beginning that are set, as text; those of the listener alone go before those of all."""
+        own, every, one = f"{PREFIX}{listener.lower()}.", dict[str, str](), dict[str, str]()
+        for _, values in reversed(self.layers):
+            every |= {name: text for name, text in values.items() if name.startswith(begin)}
+            one |= {name.removeprefix(own): text for name, text in values.items() if name.startswith(own + begin)}
+        return every | one
+
+    @property
+    def listeners_with_tls(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.listeners if one.security_protocol in WITH_TLS)
+
+    @property
+    def ways_with_tls(self) -> tuple[str, ...]:
+        """Listeners of other nodes to which this one comes over TLS."""
+        ways = () if self.is_alone else (self.inter_broker_listener_name, *self.controller_listener_names[:1])
+        return tuple(name for name in dict.fromkeys(ways) if self.protocol_of(name) in WITH_TLS)
+
     @property
     def is_broker(self) -> bool:
         return "broker" in self.process_roles
@@ -173,10 +192,12 @@ class BrokerConfig(BrokerSettings, Addresses):
 
 def _changeable(values: Mapping[str, str]) -> dict[str, str]:
     """The values are checked."""
-    kept = {
-        name: text for name, text in values.items() if name in BROKER_CONFIGS and not BROKER_CONFIGS[name].read_only
-    }
-    for name, text in kept.items():
-        parse_value(BROKER_CONFIGS[name], text)
+    kept = dict[str, str]()
+    for name, text in values.items():
+        of_listener = parse_listener_key(name)
+        definition = BROKER_CONFIGS.get(name) if of_listener is None else of_listener.definition
+        if definition is not None and not definition.read_only:
+            parse_value(definition.replace(name=name), text)
+            kept[name] = text
     parse_address_limits(kept.get(ADDRESS_LIMITS_KEY, ""))
     return kept

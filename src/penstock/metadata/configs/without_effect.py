@@ -27,13 +27,19 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "socket.connection.setup.timeout.ms",
         "socket.connection.setup.timeout.max.ms",
     ),
-    "only PLAINTEXT listeners are served yet, and nobody has to log in": (
-        "ssl.",
+    "nobody can log in with SASL yet": (
         "sasl.",
-        "security.providers",
         "connections.max.reauth.ms",
         "connection.failed.authentication.delay.ms",
     ),
+    "TLS is OpenSSL's, and not Java's": (
+        "security.providers",
+        "ssl.keymanager.algorithm",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+    ),
+    "the newest version that both sides know is spoken": ("ssl.protocol",),
     "delegation tokens are not there yet": ("delegation.token.",),
     "every client is User:ANONYMOUS for now": ("principal.builder.class",),
     "quotas are not there yet": (

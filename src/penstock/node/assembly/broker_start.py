@@ -104,7 +104,7 @@ class BrokerParts:
         self.dynamic_configs.on_change(throttles.configure)
         self.dynamic_configs.on_change(lambda: node.directories.roots.cordon(config.cordoned_log_dirs))
         self.connections = Connections(Dispatcher(self.broker), connection_limits(config), loop)
-        self._server = Server(self.connections)
+        self._server = Server(self.connections, parts.secured(self.connections))
         self._added_listeners = AddedListeners(config, environment, self._server)
         self.lifecycle = BrokerLifecycle(
             _identity(parts, listeners, was_clean=was_clean),

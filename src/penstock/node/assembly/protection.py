@@ -48,8 +48,12 @@ class UnprotectedError(Exception):
 
 
 def check_keys(config: BrokerConfig) -> None:
-    """Raises UnprotectedError for what the node's file asks for."""
+    """Raises UnprotectedError for what the node's file asks for, and KafkaError for keys of TLS that cannot be used."""
     _check("the configuration asks", [*config.unserved, *asked_by_keys(config.asking)], config)
+    if config.listeners_with_tls or config.ways_with_tls:
+        from penstock.node.assembly.tls import check_tls
+
+        check_tls(config)
 
 
 def check_metadata(image: ClusterImage, config: BrokerConfig) -> None:

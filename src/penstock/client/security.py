@@ -1,0 +1,87 @@
+"""How a client comes to a listener that does not speak in the clear: `security.protocol`, and the keys behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import asyncio
+    import ssl
+
+    from penstock.tls.keys import Keys
+    from penstock.tls.opening import Opening
+
+PLAINTEXT: Final = "PLAINTEXT"
+PROTOCOLS: Final = (PLAINTEXT, "SSL")
+WITH_TLS: Final = ("SSL", "SASL_SSL")
+PREFIXES: Final = ("ssl.",)
+KNOWN: Final = (
+    "ssl.cipher.suites",
+    "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.engine.factory.class",
+    "ssl.key.password",
+    "ssl.keymanager.algorithm",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.protocol",
+    "ssl.provider",
+    "ssl.secure.random.implementation",
+    "ssl.trustmanager.algorithm",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+)
+"""Some of them are for Java alone, and change nothing."""
+
+
+class Security:
+    """The keys that are set, as text. They are read when the first connection needs them, and shown nowhere."""
+
+    __slots__ = ("_keys", "properties")
+
+    def __init__(self, properties: Mapping[str, str] | None = None) -> None:
+        """ValueError for a key that is not known."""
+        self.properties: dict[str, str] = dict(properties or {})
+        self._keys: Keys | None = None
+        for key in self.properties:
+            if key not in KNOWN:
+                near = get_close_matches(key, KNOWN, n=1)
+                raise ValueError(
+                    f"{key} is not a setting of this client" + (f"; did you mean {near[0]}?" if near else "")
+                )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Security) and self.properties == other.properties
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.properties))
+
+    def __repr__(self) -> str:
+        return f"Security({', '.join(sorted(self.properties))})"
+
+    def __reduce__(self) -> tuple[type[Security], tuple[dict[str, str]]]:
+        return Security, (self.properties,)
+
+    def context(self) -> ssl.SSLContext:
+        """By the files as they are now. TlsConfigError."""
+        from penstock.tls.contexts import asking_context
+        from penstock.tls.keys import Keys
+
+        if self._keys is None:
+            self._keys = Keys(lambda: self.properties, asking_context)
+        else:
+            self._keys.refresh()
+        return self._keys.context
+
+    def opening(self, protocol: asyncio.BufferedProtocol, host: str, fail: Callable[[str], object]) -> Opening:
+        """Of a connection over TLS. TlsConfigError."""
+        from penstock.tls.opening import Opening
+
+        return Opening(protocol, self.context(), host, fail)
