@@ -11,7 +11,7 @@ from typing import Final
 from penstock.protocol.value import Value
 from penstock.tls.errors import TlsConfigError
 
-KEY: Final = "ssl.principal.mapping.rules"
+KEY = "ssl.principal.mapping.rules"
 _RULE: Final = re.compile(r"\s*(?:(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?))?\s*(?:,\s*|$)")
 _REFERENCE: Final = re.compile(r"\\(.)|\$(\d+)")
 

@@ -19,7 +19,8 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.tls.contexts import asking_context, serving_context
 from penstock.tls.errors import TlsConfigError
 from penstock.tls.keys import Keys
-from penstock.tls.principal_rules import parse_rules
+from penstock.tls.principal_rules import KEY as RULES_KEY
+from penstock.tls.principal_rules import PrincipalRules, parse_rules
 
 if TYPE_CHECKING:
     import ssl
@@ -31,7 +32,6 @@ logger = logging.getLogger(__name__)
 
 REFRESH_S: Final = 10.0
 """How often files are compared with what is used."""
-RULES_KEY: Final = "ssl.principal.mapping.rules"
 
 
 class _NodeSecurity(Security):
@@ -59,7 +59,7 @@ class NodeTls:
         """What accepts the connections of a listener. TlsConfigError."""
         name = endpoint.listener
         keys = self._kept(f"the listener {name}", serving_keys(self._config, name))
-        rules = parse_rules(self._config.ssl_principal_mapping_rules)
+        rules = rules_of(self._config, name)
         return TlsListener(connections, endpoint.security_protocol, keys, rules, accept).accept
 
     def asking(self, listener: str) -> Security:
@@ -96,6 +96,10 @@ def asking_keys(config: BrokerConfig, listener: str) -> Keys:
     return Keys(partial(_settings, config, listener), asking_context)
 
 
+def rules_of(config: BrokerConfig, listener: str) -> PrincipalRules:
+    return parse_rules(_settings(config, listener).get(RULES_KEY, "DEFAULT"))
+
+
 def _settings(config: BrokerConfig, listener: str) -> Settings:
     return config.of_listener(listener, "ssl.")
 
@@ -106,9 +110,6 @@ def check_tls(config: BrokerConfig) -> None:
         for listener in listeners:
             try:
                 make(config, listener)
+                rules_of(config, listener)
             except TlsConfigError as error:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"the listener {listener}: {error}") from error
-    try:
-        parse_rules(config.ssl_principal_mapping_rules)
-    except TlsConfigError as error:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error

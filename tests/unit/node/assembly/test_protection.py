@@ -37,22 +37,17 @@ from penstock.testing.thread_node import ThreadNode
 IGNORED = {"penstock_security_ignored": "true"}
 USER = UserScramCredentialRecord(name="alice", mechanism=1, iterations=4096)
 QUOTA = ClientQuotaRecord(entity=[EntityData(entity_type="user", entity_name="alice")], key="k", value=1.0)
-NOT_REQUIRED = ConfigRecord(
-    resource_type=ResourceType.BROKER, resource_name="", name="ssl.client.auth", value="requested"
-)
+NOBODY = ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name="super.users", value="")
 ASKING: dict[str, tuple[MetadataRecord, str]] = {
     "a rule": (AccessControlEntryRecord(principal="User:alice"), r"access rules \(ACLs\)"),
     "a user": (USER, "SCRAM credentials"),
     "a token": (DelegationTokenRecord(token_id="t"), "delegation tokens"),
-    "a config": (NOT_REQUIRED.replace(value="required"), "ssl.client.auth=required of all brokers"),
+    "a config": (NOBODY.replace(value="User:x"), "super.users=User:x of all brokers"),
 }
 KEYS = {
     "authorizer.class.name": "org.example.Authorizer",
     "super.users": "User:admin",
-    "ssl.client.auth": "required",
-    "listener.name.plaintext.ssl.client.auth": "required",
-    "security.inter.broker.protocol": "SSL",
-    "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
+    "listeners": "PLAINTEXT://127.0.0.1:0,SASL_SSL://127.0.0.1:0",
 }
 CURE = "remove that where it was set, or set penstock.security.ignored=true to serve everybody"
 
@@ -75,7 +70,7 @@ def test_all_that_keys_ask_for_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(StartError) as raised:
         asyncio.run(start_node(config(tmp_path, **KEYS)))
     assert all(f"{key}={value}" in str(raised.value) for key, value in KEYS.items() if key != "listeners")
-    assert "the listener SSL://127.0.0.1:0 with SSL" in str(raised.value)
+    assert "the listener SASL_SSL://127.0.0.1:0 with SASL_SSL" in str(raised.value)
 
 
 @pytest.mark.parametrize("kind", ASKING)
@@ -142,9 +137,9 @@ def test_what_is_passed_over_is_said_at_each_start(tmp_path: Path, caplog: pytes
         return [message for message in caplog.messages if "nothing acts on them" in message]
 
     said = "the cluster's metadata have {}, and nothing acts on them yet".format
-    assert asyncio.run(run(QUOTA, QUOTA, NOT_REQUIRED)) == [said("client quotas")]
+    assert asyncio.run(run(QUOTA, QUOTA, NOBODY)) == [said("client quotas")]
     both = said("SCRAM credentials, client quotas")
-    assert asyncio.run(run(USER, NOT_REQUIRED, **IGNORED)) == [said("client quotas"), both]
+    assert asyncio.run(run(USER, NOBODY, **IGNORED)) == [said("client quotas"), both]
     assert asyncio.run(run(**IGNORED)) == [both]
 
 
@@ -163,7 +158,7 @@ def test_configs_of_brokers_count_and_those_of_others_do_not() -> None:
         )
     image.apply(ConfigRecord(resource_type=ResourceType.GROUP, resource_name="7", name="super.users", value="User:a"))
     assert list(asked_by_metadata(image, BrokerConfig.embedded({"node.id": "8"}))) == [
-        "ssl.client.auth=required of all brokers",
+        "super.users=User:x of all brokers",
         "super.users=User:a of broker 8",
         "super.users=User:a of broker 7",
     ]
