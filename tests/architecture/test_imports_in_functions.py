@@ -42,6 +42,7 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/cli/work/worker.py": {
         "penstock.work.connect.rest.running": "aiohttp comes with it, which may not be installed"
     },
+    "penstock/client/blocking/__init__.py": {"penstock.tls.faults": "2, for OpenSSL comes with it"},
     "penstock/client/security.py": dict.fromkeys(
         ("penstock.tls.contexts", "penstock.tls.keys", "penstock.tls.opening"),
         "5 together, for OpenSSL comes with them; most clients speak in the clear",

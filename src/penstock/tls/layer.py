@@ -31,7 +31,11 @@ HANDSHAKE_BYTES: Final = 256 * 1024
 GOODBYE_S: Final = 1.0
 """How long an alert may take to leave before the connection is cut."""
 _HANDSHAKE, _ALERT = 22, 21
-"""With one of these each side's first record begins."""
+"""With the first of these each side's first record begins, or that of a listener with the second."""
+NO_CLIENT: Final = (
+    "the client does not speak TLS, and the listener nothing else: it needs another security.protocol, or port"
+)
+NO_SERVER: Final = "what listens there does not speak TLS: another port, or another security.protocol, is needed"
 
 MakeEngine = Callable[[ssl.MemoryBIO, ssl.MemoryBIO], ssl.SSLObject]
 """What is received stands in the first, what is to be sent comes into the second."""
@@ -190,8 +194,8 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
 
     def _feed(self, received: bytes | memoryview) -> None:
         if not self.is_secured:
-            if not self._unfinished and received[0] not in (_HANDSHAKE, _ALERT):
-                self._break_off("what the peer sends is not TLS", says_why=False)
+            if not self._unfinished and received[0] != _HANDSHAKE and (self._tls.server_side or received[0] != _ALERT):
+                self._break_off(NO_CLIENT if self._tls.server_side else NO_SERVER, says_why=False)
                 return
             self._unfinished += len(received)
             if self._unfinished > HANDSHAKE_BYTES:

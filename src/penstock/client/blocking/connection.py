@@ -3,10 +3,12 @@
 Made for Spark's executors, which run plain synchronous code (decision 0803). Not safe for threads: one user at a time.
 """
 
+from __future__ import annotations
+
 import socket
 import struct
 from collections import deque
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.client.errors import raise_for
 from penstock.protocol.address import Address
@@ -15,6 +17,9 @@ from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersi
 from penstock.protocol.requests.api import UNSERVED, ApiKey, api_of
 from penstock.protocol.requests.framing import decode_response, encode_request, skip_header_fields
 from penstock.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 MAX_RESPONSE_BYTES = 1 << 30
 RECEIVE_BUFFER_BYTES = 4 << 20
@@ -45,8 +50,16 @@ class ClusterUnreachable(ConnectionError):  # noqa: N818 - says what is the matt
 class BlockingConnection:
     """A connection that has asked the broker which versions it serves."""
 
-    def __init__(self, address: Address, *, client_id: str, connect_timeout_ms: int, request_timeout_ms: int) -> None:
-        """Connects; OSError where no broker answers."""
+    def __init__(
+        self,
+        address: Address,
+        *,
+        client_id: str,
+        connect_timeout_ms: int,
+        request_timeout_ms: int,
+        tls: SSLContext | None = None,
+    ) -> None:
+        """Connects, over TLS if there is a context for that; OSError where no broker answers."""
         self.address = address
         self._client_id = client_id
         self._correlation_id = 0
@@ -54,9 +67,11 @@ class BlockingConnection:
         self._socket = socket.create_connection((address.host, address.port), connect_timeout_ms / 1000)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
-        self._socket.settimeout(request_timeout_ms / 1000)
         self._served: dict[int, tuple[int, int]] = {int(ApiKey.API_VERSIONS): (0, 0)}
         try:
+            if tls is not None:
+                self._socket = tls.wrap_socket(self._socket, server_hostname=address.host)
+            self._socket.settimeout(request_timeout_ms / 1000)
             self._learn_versions()
         except BaseException:
             self.close()
@@ -129,7 +144,8 @@ class BlockingConnection:
         while position < length:
             received = self._socket.recv_into(frame[position:])
             if not received:
-                raise ConnectionResetError(f"{self.address} closed the connection")
+                hint = "" if len(self._served) > 1 else ": does it listen for another security.protocol?"
+                raise ConnectionResetError(f"{self.address} closed the connection{hint}")
             position += received
         return frame
 

@@ -49,6 +49,7 @@ EMBEDDED_DEFAULTS: dict[str, str] = {
 }
 """They replace a file: one node, on this machine only."""
 
+CLIENTS_KEY: Final = "ssl.client.auth"
 REFUSE: Final = "refuse"
 """A value of `leader.lease.on.quorum.loss`."""
 
@@ -177,12 +178,17 @@ class BrokerConfig(BrokerSettings, Addresses):
                 yield warning
         yield from (f"{what} is not opened: {IGNORED_KEY} is set" for what in self.unopened)
         if self.has_authorizer and not self.is_alone:
-            between = (*([self.inter_broker_listener_name] if self.is_broker else ()), *self.controller_listener_names)
+            ways = (*([self.inter_broker_listener_name] if self.is_broker else ()), *self.controller_listener_names)
+            between = [name for name in ways if not self._asks_who_comes(name)]
             yield from unproven_nodes(between, parse_super_users(self.super_users), self.node_listeners)
         elif self.penstock_security_ignored and self.super_users and not self.has_authorizer:
             yield f"{SUPER_USERS_KEY} has no effect without an authorizer"
         if self.is_alone:
             yield from single_node_warnings(self.static, self.value)
+
+    def _asks_who_comes(self, listener: str) -> bool:
+        wants = self.of_listener(listener, CLIENTS_KEY).get(CLIENTS_KEY, "")
+        return self.protocol_of(listener) == "SSL" and wants.strip() == "required"
 
     def _load(self) -> None:
         for attribute, name in BrokerSettings.attributes():

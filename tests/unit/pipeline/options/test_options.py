@@ -68,7 +68,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_known_one() -> None:
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ({"kafka.security.protocol": "SSL"}, "security.protocol=SSL is not supported yet"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "security.protocol=SASL_SSL is not supported yet"),
         ({"kafka.sasl.mechanism": "PLAIN"}, "kafka.sasl.mechanism is not supported yet"),
         ({"bootstrap.servers": "other:1"}, "bootstrap.servers is set twice"),
         ({"kafka.auto.offset.reset": "earliest"}, "auto.offset.reset is not supported: .* startingOffsets says"),
