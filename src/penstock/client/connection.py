@@ -327,7 +327,8 @@ class Connection(asyncio.BufferedProtocol):
         detail = f" while {waiting} was under way" if waiting else ""
         half = " in the middle of an answer" if self._frames.in_mid_frame else ""
         cause = f" ({reason(exc)})" if exc else ""
-        self._fail(ConnectionFailedError(f"{self.address} closed the connection{half}{detail}{cause}"))
+        hint = "" if self._served else ": does it listen for another security.protocol?"
+        self._fail(ConnectionFailedError(f"{self.address} closed the connection{half}{detail}{cause}{hint}"))
 
     def pause_writing(self) -> None:
         self._writable.clear()

@@ -32,6 +32,10 @@ GOODBYE_S: Final = 1.0
 """How long an alert may take to leave before the connection is cut."""
 _HANDSHAKE, _ALERT = 22, 21
 """With the first of these each side's first record begins, or that of a listener with the second."""
+CUT: Final = (
+    "the peer closed the connection during the TLS handshake: does it speak another security.protocol, or refuse our"
+    " certificate?"
+)
 NO_CLIENT: Final = (
     "the client does not speak TLS, and the listener nothing else: it needs another security.protocol, or port"
 )
@@ -137,7 +141,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._is_over and not self.is_secured and (self._unfinished or not self._tls.server_side):
-            self._watcher.broken(self, "the peer closed the connection during the handshake")
+            self._watcher.broken(self, CUT)
         self._end()
         self.protocol.connection_lost(exc)
 

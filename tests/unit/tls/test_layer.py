@@ -19,7 +19,7 @@ from penstock.tls.layer import HANDSHAKE_BYTES, RECEIVED_BYTES, TlsBuffers, TlsL
 
 
 class Wire(asyncio.Transport):
-    """One end of a connection in memory. What is written waits until `deliver`; `cut` bytes at a time, if that is set."""
+    """One end of a connection in memory: what is written waits in `sent`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -365,4 +365,4 @@ async def test_a_client_says_that_nobody_speaks_tls_there(authority: Authority, 
     assert "what listens there does not speak TLS" in client.fault
     gone = Pair(authority, server).client
     gone.layer.connection_lost(None)
-    assert "closed the connection during the handshake" in gone.fault
+    assert "closed the connection during the TLS handshake" in gone.fault

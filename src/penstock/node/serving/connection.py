@@ -36,6 +36,7 @@ from penstock.node.serving.handler import CloseConnection, Handler, RequestConte
 from penstock.node.serving.late_answer import LateAnswer, Slot
 from penstock.node.serving.outgoing import CHUNK_BYTES, FileCutError, Outgoing, ResponsePart, peer_of
 from penstock.node.serving.parts import is_long
+from penstock.node.serving.refusals import no_length
 from penstock.node.serving.session import Session
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.requests.api import ApiKey
@@ -96,10 +97,8 @@ class Connection(asyncio.BufferedProtocol):
         self._held_by_request = False
         self._lacks_memory = False
         self._reading_paused = False
-        self._turn_is_over = False
-        self._proceeds_later = False
-        self._ending = False
-        self._closed = False
+        self._turn_is_over = self._proceeds_later = False
+        self._ending = self._closed = False
 
     # What the event loop calls
 
@@ -208,7 +207,7 @@ class Connection(asyncio.BufferedProtocol):
         while end - position >= 4:
             (size,) = _unpack_length(received, position)
             if not 0 < size <= max_frame_bytes:
-                self._refuse(f"a frame of {size} bytes; socket.request.max.bytes is {max_frame_bytes}")
+                self._refuse(no_length(size, max_frame_bytes))
                 return
             begin = position + 4
             if begin + size > end:

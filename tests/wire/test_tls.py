@@ -1,0 +1,181 @@
+"""Clients over TLS, ours and others', and those that do it wrong: who they are, and what they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from click.testing import CliRunner
+from confluent_kafka import Consumer as LibrdkafkaConsumer
+from confluent_kafka import Producer as LibrdkafkaProducer
+from kafka import KafkaConsumer, KafkaProducer
+from tests.certificates import HERE, SECRET, Authority
+
+from penstock.cli.main import main
+from penstock.client.admin import Admin
+from penstock.client.blocking import BlockingCluster, ClusterSettings
+from penstock.client.errors import ClientError
+from penstock.client.properties import with_properties
+from penstock.client.security import Security
+from penstock.client.settings import ClientSettings
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.node.assembly.start import RunningNode, start_node
+from penstock.protocol.address import parse_bootstrap_servers
+
+pytestmark = pytest.mark.timeout(60)
+LISTENERS = "SSL://127.0.0.1:0,MUTUAL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0"
+MAP = "SSL:SSL,MUTUAL:SSL,PLAINTEXT:PLAINTEXT"
+REFUSALS = "penstock.node.serving.refusals"
+RECORDS = [b"x" * 200_000, b"small", b""]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    authority = Authority(tmp_path_factory.mktemp("tls"))
+    authority.node, authority.ada = authority.signs("node"), authority.signs("ada")
+    return authority
+
+
+@asynccontextmanager
+async def node(authority: Authority, directory: Path, **settings: str) -> AsyncIterator[RunningNode]:
+    keys = authority.keys_of(authority.node) | {
+        "listeners": LISTENERS,
+        "listener.security.protocol.map": MAP,
+        "listener.name.mutual.ssl.client.auth": "required",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.num.partitions": "1",
+        "log.dir": str(directory / "data"),
+    }
+    running = await start_node(BrokerConfig.embedded(keys | settings))
+    try:
+        yield running
+    finally:
+        await running.stop()
+
+
+def address(node: RunningNode, listener: str) -> str:
+    (port,) = (one.port for one in node.endpoints if one.listener == listener)
+    return f"127.0.0.1:{port}"
+
+
+def names_of_clients(node: RunningNode) -> set[str]:
+    """Of those that are connected."""
+    assert node._serving is not None
+    sessions = (connection.session for connection in node._serving.connections.active)
+    return {str(session.principal) for session in sessions if session is not None}
+
+
+def ours(authority: Authority, *, mutual: bool, **settings: str) -> dict[str, str]:
+    keys = {"security.protocol": "SSL", **authority.keys_of(authority.ada if mutual else None)}
+    return keys | {key.replace("_", "."): value for key, value in settings.items()}
+
+
+@pytest.mark.parametrize("mutual", [False, True])
+async def test_librdkafka(mutual: bool, authority: Authority, tmp_path: Path) -> None:
+    def run(bootstrap: str) -> list[bytes]:
+        config = {
+            "bootstrap.servers": bootstrap,
+            "security.protocol": "ssl",
+            "ssl.ca.location": str(authority.certificate_file),
+        }
+        if mutual:
+            config |= {"ssl.keystore.location": str(authority.ada.p12), "ssl.keystore.password": SECRET}
+        producer = LibrdkafkaProducer(config)
+        for value in RECORDS:
+            producer.produce("t", value, partition=0)
+        assert producer.flush(30) == 0
+        consumer = LibrdkafkaConsumer(config | {"group.id": "g", "auto.offset.reset": "earliest"})
+        consumer.subscribe(["t"])
+        with closing(consumer):
+            messages = consumer.consume(len(RECORDS), timeout=30)
+            return [message.value() or b"" for message in messages]
+
+    async with node(authority, tmp_path) as running:
+        assert await asyncio.to_thread(run, address(running, "MUTUAL" if mutual else "SSL")) == RECORDS
+
+
+@pytest.mark.parametrize("mutual", [False, True])
+async def test_kafka_python(mutual: bool, authority: Authority, tmp_path: Path) -> None:
+    def run(bootstrap: str) -> list[bytes]:
+        config = {
+            "bootstrap_servers": bootstrap,
+            "security_protocol": "SSL",
+            "ssl_cafile": str(authority.certificate_file),
+            "ssl_certfile": str(authority.ada.pem) if mutual else None,
+        }
+        with closing(KafkaProducer(**config)) as producer:
+            for value in RECORDS:
+                producer.send("t", value, partition=0).get(30)
+        with closing(KafkaConsumer("t", auto_offset_reset="earliest", **config)) as consumer:
+            return [next(consumer).value for _ in RECORDS]
+
+    async with node(authority, tmp_path) as running:
+        assert await asyncio.to_thread(run, address(running, "MUTUAL" if mutual else "SSL")) == RECORDS
+
+
+@pytest.mark.parametrize("mutual", [False, True])
+async def test_aiokafka(mutual: bool, authority: Authority, tmp_path: Path) -> None:
+    context = ssl.create_default_context(cafile=str(authority.certificate_file))
+    if mutual:
+        context.load_cert_chain(authority.ada.pem)
+    async with node(authority, tmp_path) as running:
+        config = {
+            "bootstrap_servers": address(running, "MUTUAL" if mutual else "SSL"),
+            "security_protocol": "SSL",
+            "ssl_context": context,
+        }
+        async with AIOKafkaProducer(**config) as producer:
+            for value in RECORDS:
+                await producer.send_and_wait("t", value, partition=0)
+            assert names_of_clients(running) == {"User:CN=ada" if mutual else "User:ANONYMOUS"}
+        async with AIOKafkaConsumer("t", auto_offset_reset="earliest", **config) as consumer:
+            assert [(await consumer.getone()).value for _ in RECORDS] == RECORDS
+
+
+@pytest.mark.parametrize("kind", ["pem", "p12", "inline"])
+async def test_our_own_by_keys_of_every_kind(kind: str, authority: Authority, tmp_path: Path) -> None:
+    store = {
+        "pem": {},
+        "p12": {"ssl.keystore.location": str(authority.ada.p12), "ssl.keystore.password": SECRET},
+        "inline": {
+            "ssl.keystore.key": authority.ada.locked_key_pem.replace("\n", " "),
+            "ssl.keystore.certificate.chain": authority.ada.certificate_pem,
+            "ssl.key.password": SECRET,
+            "ssl.keystore.location": "",
+            "ssl.truststore.location": "",
+            "ssl.truststore.certificates": authority.certificate_pem,
+        },
+    }[kind]
+    rules = {"ssl.principal.mapping.rules": "RULE:^CN=(.*)$/$1/U, DEFAULT"}
+    async with node(authority, tmp_path, **rules) as running:
+        properties = ours(authority, mutual=True) | store
+        where = address(running, "MUTUAL")
+        async with Admin(where, with_properties(ClientSettings(), properties)) as admin:
+            assert (await admin.describe_cluster()).cluster_id == running.cluster_id
+            assert names_of_clients(running) == {"User:ADA"}
+        blocking = ClusterSettings(
+            parse_bootstrap_servers(where), security_protocol="SSL", security=Security(_ssl_of(properties))
+        )
+        assert await asyncio.to_thread(_all_topics, blocking) == {}
+        file = tmp_path / "client.properties"
+        file.write_text("".join(f"{key}={' '.join(value.split())}\n" for key, value in properties.items()))
+        words = ["topics", "--list", "--bootstrap-server", where, "--command-config", str(file)]
+        result = await asyncio.to_thread(CliRunner().invoke, main, words)
+        assert result.exit_code == 0, result.output
+
+
+def _ssl_of(properties: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in properties.items() if key.startswith("ssl.")}
+
+
+def _all_topics(settings: ClusterSettings) -> dict[str, list[int]]:
+    with closing(BlockingCluster(settings)) as cluster:
+        return cluster.all_topics()
