@@ -51,7 +51,7 @@ class Holder:
             .not_valid_after(NOW + dt.timedelta(days=days, hours=1))
             .add_extension(x509.BasicConstraints(ca=signed_by is None, path_length=None), critical=True)
         )
-        self.certificate = (builder.add_extension(others, critical=False) if hosts else builder).sign(
+        self.certificate: x509.Certificate = (builder.add_extension(others, critical=False) if hosts else builder).sign(
             issuer.key, SHA256()
         )
 

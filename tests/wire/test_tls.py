@@ -1,13 +1,10 @@
-"""Clients over TLS, ours and others', and those that do it wrong: who they are, and what they are told."""
+"""Clients over TLS, ours and others'."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import socket
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,70 +13,24 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer as LibrdkafkaConsumer
 from confluent_kafka import Producer as LibrdkafkaProducer
 from kafka import KafkaConsumer, KafkaProducer
-from tests.certificates import HERE, SECRET, Authority
+from tests.certificates import SECRET
+from tests.wire.tls_node import Trust, address, authority, names_of_clients, node, ours
 
 from penstock.cli.main import main
 from penstock.client.admin import Admin
 from penstock.client.blocking import BlockingCluster, ClusterSettings
-from penstock.client.errors import ClientError
 from penstock.client.properties import with_properties
 from penstock.client.security import Security
 from penstock.client.settings import ClientSettings
-from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.node.assembly.start import RunningNode, start_node
 from penstock.protocol.address import parse_bootstrap_servers
 
+__all__ = ["authority"]
 pytestmark = pytest.mark.timeout(60)
-LISTENERS = "SSL://127.0.0.1:0,MUTUAL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0"
-MAP = "SSL:SSL,MUTUAL:SSL,PLAINTEXT:PLAINTEXT"
-REFUSALS = "penstock.node.serving.refusals"
 RECORDS = [b"x" * 200_000, b"small", b""]
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    authority = Authority(tmp_path_factory.mktemp("tls"))
-    authority.node, authority.ada = authority.signs("node"), authority.signs("ada")
-    return authority
-
-
-@asynccontextmanager
-async def node(authority: Authority, directory: Path, **settings: str) -> AsyncIterator[RunningNode]:
-    keys = authority.keys_of(authority.node) | {
-        "listeners": LISTENERS,
-        "listener.security.protocol.map": MAP,
-        "listener.name.mutual.ssl.client.auth": "required",
-        "inter.broker.listener.name": "PLAINTEXT",
-        "group.initial.rebalance.delay.ms": "0",
-        "offsets.topic.num.partitions": "1",
-        "log.dir": str(directory / "data"),
-    }
-    running = await start_node(BrokerConfig.embedded(keys | settings))
-    try:
-        yield running
-    finally:
-        await running.stop()
-
-
-def address(node: RunningNode, listener: str) -> str:
-    (port,) = (one.port for one in node.endpoints if one.listener == listener)
-    return f"127.0.0.1:{port}"
-
-
-def names_of_clients(node: RunningNode) -> set[str]:
-    """Of those that are connected."""
-    assert node._serving is not None
-    sessions = (connection.session for connection in node._serving.connections.active)
-    return {str(session.principal) for session in sessions if session is not None}
-
-
-def ours(authority: Authority, *, mutual: bool, **settings: str) -> dict[str, str]:
-    keys = {"security.protocol": "SSL", **authority.keys_of(authority.ada if mutual else None)}
-    return keys | {key.replace("_", "."): value for key, value in settings.items()}
-
-
 @pytest.mark.parametrize("mutual", [False, True])
-async def test_librdkafka(mutual: bool, authority: Authority, tmp_path: Path) -> None:
+async def test_librdkafka(mutual: bool, authority: Trust, tmp_path: Path) -> None:
     def run(bootstrap: str) -> list[bytes]:
         config = {
             "bootstrap.servers": bootstrap,
@@ -103,7 +54,7 @@ async def test_librdkafka(mutual: bool, authority: Authority, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("mutual", [False, True])
-async def test_kafka_python(mutual: bool, authority: Authority, tmp_path: Path) -> None:
+async def test_kafka_python(mutual: bool, authority: Trust, tmp_path: Path) -> None:
     def run(bootstrap: str) -> list[bytes]:
         config = {
             "bootstrap_servers": bootstrap,
@@ -122,7 +73,7 @@ async def test_kafka_python(mutual: bool, authority: Authority, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("mutual", [False, True])
-async def test_aiokafka(mutual: bool, authority: Authority, tmp_path: Path) -> None:
+async def test_aiokafka(mutual: bool, authority: Trust, tmp_path: Path) -> None:
     context = ssl.create_default_context(cafile=str(authority.certificate_file))
     if mutual:
         context.load_cert_chain(authority.ada.pem)
@@ -141,7 +92,7 @@ async def test_aiokafka(mutual: bool, authority: Authority, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", ["pem", "p12", "inline"])
-async def test_our_own_by_keys_of_every_kind(kind: str, authority: Authority, tmp_path: Path) -> None:
+async def test_our_own_by_keys_of_every_kind(kind: str, authority: Trust, tmp_path: Path) -> None:
     store = {
         "pem": {},
         "p12": {"ssl.keystore.location": str(authority.ada.p12), "ssl.keystore.password": SECRET},

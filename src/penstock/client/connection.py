@@ -370,8 +370,10 @@ async def _connect(address: Address, host: str, settings: ClientSettings, node: 
         raise _unreachable(address, error, settings) from None
     try:
         await connection.negotiate(node)
-    except (Exception, asyncio.CancelledError):
+    except (Exception, asyncio.CancelledError) as error:
         await connection.close()
+        if opening is not None and (names := await opening.names_instead(host, address.port)):
+            raise ConnectionFailedError(f"{error}{names}") from None
         raise
     connection.end_when_idle()
     return connection

@@ -7,6 +7,7 @@ hex, as is every value that is no text. `=` and `#` are escaped as well.
 
 from calendar import timegm
 from collections.abc import Iterator
+from ipaddress import ip_address
 from time import strptime
 from typing import Final, NamedTuple
 
@@ -26,6 +27,7 @@ ENCODINGS: Final = {12: "utf-8", 19: "ascii", 20: "latin-1", 22: "ascii", 27: "a
 """Of the kinds of text in DER."""
 _VERSION, _EXTENSIONS, _SHORT_TIME = 0xA0, 0xA3, 0x17
 """Tags."""
+_HOST, _ADDRESS = 0x82, 0x87
 _VALIDITY, _SUBJECT = 3, 4
 """Places among the fields, behind the version."""
 _OTHER_NAMES: Final = bytes((0x55, 0x1D, 0x11))
@@ -61,6 +63,13 @@ def other_names_of(certificate: bytes) -> frozenset[bytes]:
     except (IndexError, StopIteration) as error:
         raise ValueError(_DAMAGED) from error
     return frozenset()
+
+
+def names_in(certificate: bytes) -> list[str]:
+    """The hosts and addresses, as people write them. ValueError if it is damaged."""
+    found = [next(elements(name)) for name in other_names_of(certificate)]
+    names = sorted(one.content.decode("ascii", "replace") for one in found if one.tag == _HOST)
+    return names + sorted(str(ip_address(one.content)) for one in found if one.tag == _ADDRESS)
 
 
 def expires_s(certificate: bytes) -> int:

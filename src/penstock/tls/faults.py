@@ -3,7 +3,15 @@
 import ssl
 from typing import Final
 
+CUT: Final = (
+    "the peer closed the connection during the TLS handshake: does it speak another security.protocol, or refuse our"
+    " certificate?"
+)
+WRONG_NAME: Final = "the peer's certificate is for others"
+_WRONG_NAME: Final = (62, 64)
+"""OpenSSL's numbers for that: of names, and of addresses."""
 _ALERTS: Final = {
+    "UNEXPECTED_EOF_WHILE_READING": CUT,
     "UNKNOWN_CA": "the peer does not trust who signed our certificate: its ssl.truststore lacks that authority",
     "BAD_CERTIFICATE": "the peer refuses our certificate",
     "CERTIFICATE_EXPIRED": "the peer says that our certificate has expired (or its clock is wrong)",
@@ -38,6 +46,8 @@ _VERIFIED: Final = {
 def fault_of(error: ssl.SSLError) -> str:
     """One line."""
     if isinstance(error, ssl.SSLCertVerificationError):
+        if error.verify_code in _WRONG_NAME:
+            return f"{WRONG_NAME}: {error.verify_message.rstrip('.')}"
         return _VERIFIED.get(error.verify_code) or f"the peer's certificate is refused: {error.verify_message}"
     reason = error.reason or ""
     for ending in sorted(_ALERTS, key=len, reverse=True):

@@ -20,7 +20,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any, Final, Protocol, cast
 
-from penstock.tls.faults import fault_of
+from penstock.tls.faults import CUT, fault_of
 
 RECEIVED_BYTES: Final = 64 * 1024
 """Taken from the system at a time: four records."""
@@ -32,10 +32,6 @@ GOODBYE_S: Final = 1.0
 """How long an alert may take to leave before the connection is cut."""
 _HANDSHAKE, _ALERT = 22, 21
 """With the first of these each side's first record begins, or that of a listener with the second."""
-CUT: Final = (
-    "the peer closed the connection during the TLS handshake: does it speak another security.protocol, or refuse our"
-    " certificate?"
-)
 NO_CLIENT: Final = (
     "the client does not speak TLS, and the listener nothing else: it needs another security.protocol, or port"
 )

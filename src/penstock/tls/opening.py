@@ -5,7 +5,9 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 
+from penstock.tls.faults import WRONG_NAME
 from penstock.tls.layer import TlsBuffers, TlsLayer
+from penstock.tls.shown_names import names_shown
 
 
 class Opening:
@@ -20,11 +22,19 @@ class Opening:
         engine = partial(context.wrap_bio, server_hostname=host)
         self.layer = TlsLayer(protocol, engine, TlsBuffers(), self)
         self.done = asyncio.Event()
+        self.fault = ""
         self._fail = fail
 
     def secured(self, layer: TlsLayer) -> None:
         self.done.set()
 
     def broken(self, layer: TlsLayer, fault: str) -> None:
+        self.fault = self.fault or fault
         self._fail(fault)
         self.done.set()
+
+    async def names_instead(self, host: str, port: int) -> str:
+        """Words about whom the certificate there is for, if it is for others; else none."""
+        if not self.fault.startswith(WRONG_NAME):
+            return ""
+        return await asyncio.get_running_loop().run_in_executor(None, names_shown, host, port)

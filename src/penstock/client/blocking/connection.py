@@ -70,7 +70,9 @@ class BlockingConnection:
         self._served: dict[int, tuple[int, int]] = {int(ApiKey.API_VERSIONS): (0, 0)}
         try:
             if tls is not None:
-                self._socket = tls.wrap_socket(self._socket, server_hostname=address.host)
+                from penstock.tls.blocking import secured
+
+                self._socket = secured(self._socket, tls, address)
             self._socket.settimeout(request_timeout_ms / 1000)
             self._learn_versions()
         except BaseException:
