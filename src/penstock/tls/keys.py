@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Callable
 
 from penstock.tls import stores
-from penstock.tls.certificates import other_names_of, subject_of
+from penstock.tls.certificates import expires_s, other_names_of, subject_of
 from penstock.tls.errors import TlsConfigError
 from penstock.tls.store import Key
 from penstock.tls.stores import Settings
@@ -28,6 +28,12 @@ class Keys:
         """That of the key, as DER."""
         self.context: ssl.SSLContext
         self.refresh()
+
+    def days_left(self, now_ms: int) -> int | None:
+        """Whole days until the certificate expires, -1 and less if it has; None without one."""
+        if self.certificate is None:
+            return None
+        return (expires_s(self.certificate) * 1000 - now_ms) // 86_400_000
 
     def refresh(self) -> bool:
         """Whether settings or the content of files have changed; what cannot be used leaves all as it was."""

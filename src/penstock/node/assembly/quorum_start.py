@@ -169,6 +169,11 @@ class QuorumParts:
 
         return secured
 
+    def refresh_tls(self) -> None:
+        """Settings of a running node have changed."""
+        if "tls" in self.__dict__:
+            self.tls.refresh_soon()
+
     @property
     def is_unprotected(self) -> bool:
         """Whether this node has to stop because it may serve no client."""

@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from penstock.client.security import Security
 from penstock.node.environment.context import NodeContext
 from penstock.node.environment.tasks import Tasks
+from penstock.node.metrics.registry import Gauge, Group, Labels
 from penstock.node.serving.connection import Connection
 from penstock.node.serving.connections import Connections
 from penstock.node.serving.server import Accept, Endpoint
@@ -32,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 REFRESH_S: Final = 10.0
 """How often files are compared with what is used."""
+WARN_DAYS: Final = (30, 7, 1, 0)
+"""So long before a certificate expires it is told, and then that it has."""
 
 
 class _NodeSecurity(Security):
@@ -47,45 +50,89 @@ class _NodeSecurity(Security):
         return self._of_node.context
 
 
+class Use(NamedTuple):
+    """What keys are for."""
+
+    listener: str
+    side: Literal["serving", "asking"]
+
+    def __str__(self) -> str:
+        return f"the listener {self.listener}" if self.side == "serving" else f"connections to {self.listener}"
+
+
 class NodeTls:
     def __init__(self, context: NodeContext) -> None:
         self._config = context.config
-        self._keys: dict[str, Keys] = {}
-        """By what they are for, in words."""
+        self._now_ms = context.now_ms
+        self._keys: dict[Use, Keys] = {}
+        self._told: dict[Use, tuple[bytes, int]] = {}
+        """Of each, the certificate whose end was told, and so many days before."""
+        self._faults: dict[Use, str] = {}
+        """Why what is in the files now is not used; told once."""
         self._tasks = Tasks()
         self._tasks.start(self._watch(), "keys and certificates")
+        what = "Days until the certificate expires that is shown; less than 0: it has"
+        context.metrics.add(Gauge(Group.TLS, "days-left", what, self._days_left, labels=("listener", "side")))
 
     def over(self, endpoint: Endpoint, accept: Callable[[], Connection], connections: Connections) -> Accept:
         """What accepts the connections of a listener. TlsConfigError."""
         name = endpoint.listener
-        keys = self._kept(f"the listener {name}", serving_keys(self._config, name))
-        rules = rules_of(self._config, name)
+        keys, rules = self._kept(Use(name, "serving"), serving_keys), rules_of(self._config, name)
         return TlsListener(connections, endpoint.security_protocol, keys, rules, accept).accept
 
     def asking(self, listener: str) -> Security:
         """For connections to a listener of other nodes. TlsConfigError."""
-        what = f"connections to {listener}"
-        return _NodeSecurity(self._keys.get(what) or self._kept(what, asking_keys(self._config, listener)))
+        return _NodeSecurity(self._kept(Use(listener, "asking"), asking_keys))
+
+    def refresh_soon(self) -> None:
+        """Settings may have changed."""
+        self._tasks.start(self.refresh(), "keys and certificates, on command")
+
+    async def refresh(self) -> None:
+        """Take what is new in settings and files, and tell what cannot be used, or will soon be of no use."""
+        for use, keys in list(self._keys.items()):
+            await self._refresh(use, keys)
 
     async def stop(self) -> None:
         await self._tasks.stop()
 
-    def _kept(self, what: str, keys: Keys) -> Keys:
-        self._keys[what] = keys
+    def _kept(self, use: Use, make: Callable[[BrokerConfig, str], Keys]) -> Keys:
+        keys = self._keys.get(use)
+        if keys is None:
+            keys = self._keys[use] = make(self._config, use.listener)
+            self._warn(use, keys)
         return keys
+
+    def _days_left(self) -> dict[Labels, float]:
+        found = {use: keys.days_left(self._now_ms()) for use, keys in self._keys.items()}
+        return {(*use,): days for use, days in found.items() if days is not None}
 
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(REFRESH_S)
-            for what, keys in list(self._keys.items()):
-                await self._refresh(what, keys)
+            await self.refresh()
 
-    async def _refresh(self, what: str, keys: Keys) -> None:
+    async def _refresh(self, use: Use, keys: Keys) -> None:
+        fault = ""
         try:
             if await asyncio.get_running_loop().run_in_executor(None, keys.refresh):
-                logger.info("keys and certificates of %s were replaced", what)
+                logger.info("keys and certificates of %s were replaced", use)
         except TlsConfigError as error:
-            logger.error("keys and certificates of %s stay as they were: %s", what, error)
+            fault = str(error)
+        if fault and fault != self._faults.get(use):
+            logger.error("keys and certificates of %s stay as they were: %s", use, fault)
+        self._faults[use] = fault
+        self._warn(use, keys)
+
+    def _warn(self, use: Use, keys: Keys) -> None:
+        """Once for each of `WARN_DAYS`, and each certificate."""
+        days = keys.days_left(self._now_ms())
+        due = None if days is None else min((limit for limit in WARN_DAYS if days < limit), default=None)
+        if due is None or keys.certificate is None or self._told.get(use) == (keys.certificate, due):
+            return
+        self._told[use] = keys.certificate, due
+        when = f"expires in {days} days" if due else "has expired"
+        logger.warning("the certificate of %s %s: replace it, the file is read again while the node runs", use, when)
 
 
 def serving_keys(config: BrokerConfig, listener: str) -> Keys:
