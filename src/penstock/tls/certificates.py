@@ -23,8 +23,8 @@ NAMES: Final = {
     "0.9.2342.19200300.100.1.1": "UID",
 }
 """What RFC 2253 has names for."""
-ENCODINGS: Final = {12: "utf-8", 19: "ascii", 20: "latin-1", 22: "ascii", 27: "ascii", 28: "utf-32-be", 30: "utf-16-be"}
-"""Of the kinds of text in DER."""
+TEXTS: Final = (12, 19, 20, 22, 27, 30)
+"""What Java takes for text, and reads as UTF-8, whatever it is."""
 _VERSION, _EXTENSIONS, _SHORT_TIME = 0xA0, 0xA3, 0x17
 """Tags."""
 _HOST, _ADDRESS = 0x82, 0x87
@@ -48,7 +48,7 @@ def subject_of(certificate: bytes) -> str:
     subject = _field(certificate, _SUBJECT)
     try:
         return ",".join(_part(each) for each in reversed(list(elements(subject.content))))
-    except (IndexError, UnicodeDecodeError) as error:
+    except IndexError as error:
         raise ValueError(_DAMAGED) from error
 
 
@@ -121,10 +121,9 @@ def _pair(pair: Element) -> str:
     kind, value = elements(pair.content)
     number = _number(kind.content)
     name = NAMES.get(number)
-    encoding = ENCODINGS.get(value.tag)
-    if name is None or encoding is None:
+    if name is None or value.tag not in TEXTS:
         return f"{name or number}=#{value.whole.hex()}"
-    return f"{name}={_escaped(value.content.decode(encoding))}"
+    return f"{name}={_escaped(value.content.decode('utf-8', 'replace'))}"
 
 
 def _number(content: bytes) -> str:
