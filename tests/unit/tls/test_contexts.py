@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ def holder(tmp_path_factory: pytest.TempPathFactory) -> Holder:
     return Authority(tmp_path_factory.mktemp("tls")).signs("node")
 
 
-def serving(holder: Holder, settings: Mapping[str, str]) -> ssl.SSLContext:
+def serving(holder: Holder, settings: dict[str, str]) -> ssl.SSLContext:
     given = {
         "ssl.keystore.location": str(holder.pem),
         "ssl.truststore.location": str(holder.certificate_file),
