@@ -45,7 +45,7 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/client/blocking/__init__.py": {"penstock.tls.faults": "2, for OpenSSL comes with it"},
     "penstock/client/blocking/connection.py": {"penstock.tls.blocking": "3, for OpenSSL comes with it"},
     "penstock/client/security.py": dict.fromkeys(
-        ("penstock.tls.contexts", "penstock.tls.keys", "penstock.tls.opening"),
+        ("penstock.tls.contexts", "penstock.tls.errors", "penstock.tls.keys", "penstock.tls.opening"),
         "5 together, for OpenSSL comes with them; most clients speak in the clear",
     ),
     "penstock/log/compaction/worker.py": {

@@ -323,8 +323,8 @@ def _(servers: str) -> None:
 
 @row("`kafka.security.protocol`")
 def _(servers: str) -> None:
-    refused("only PLAINTEXT is", servers, **{"kafka.security.protocol": "SASL_SSL"})
-    refused("connections are PLAINTEXT only", servers, **{"kafka.ssl.truststore.location": "x"})
+    refused("only PLAINTEXT and SSL are", servers, **{"kafka.security.protocol": "SASL_SSL"})
+    refused("PLAINTEXT and SSL are", servers, **{"kafka.sasl.mechanism": "PLAIN"})
     topic = filled_topic(servers, [2])
     assert read(servers, subscribe=topic, **{"kafka.security.protocol": "PLAINTEXT"}) == named(range(2))
 

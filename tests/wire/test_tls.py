@@ -14,6 +14,7 @@ from confluent_kafka import Consumer as LibrdkafkaConsumer
 from confluent_kafka import Producer as LibrdkafkaProducer
 from kafka import KafkaConsumer, KafkaProducer
 from tests.certificates import SECRET
+from tests.wire.connect_workers import Workers
 from tests.wire.tls_node import Trust, address, authority, names_of_clients, node, ours
 
 from penstock.cli.main import main
@@ -130,3 +131,23 @@ def _ssl_of(properties: dict[str, str]) -> dict[str, str]:
 def _all_topics(settings: ClusterSettings) -> dict[str, list[int]]:
     with closing(BlockingCluster(settings)) as cluster:
         return cluster.all_topics()
+
+
+async def test_a_worker_comes_as_its_keys_say_and_so_do_its_connectors(authority: Trust, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_text("one\ntwo\n")
+    async with node(authority, tmp_path) as running:
+        where = address(running, "MUTUAL")
+        workers = Workers(where, "w", **ours(authority, mutual=True), ssl_client_auth="required")
+        worker = await workers.add("127.0.0.1:1")
+        try:
+            await workers.create(
+                {"connector.class": "FileStreamSource", "file": str(source), "topic": "lines", "name": "c"}
+            )
+            context = ssl.create_default_context(cafile=str(authority.certificate_file))
+            config = {"bootstrap_servers": address(running, "SSL"), "security_protocol": "SSL", "ssl_context": context}
+            async with AIOKafkaConsumer("lines", auto_offset_reset="earliest", **config) as consumer:
+                assert [(await consumer.getone()).value for _ in range(2)] == [b"one", b"two"]
+            assert names_of_clients(running) <= {"User:CN=ada", "User:ANONYMOUS"}
+        finally:
+            await worker.stop()

@@ -36,6 +36,7 @@ Answer = TypeVar("Answer", bound=Message)
 IDLE_CHECKS: Final = 4
 """In a row in which nothing was asked. So no request has to note down when it was."""
 _REFUSED: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
+UNANSWERED: Final = "cannot reach"
 SOFTWARE_VERSION = "0.1.0"
 
 
@@ -383,6 +384,6 @@ def _unreachable(address: Address, error: OSError, settings: ClientSettings) -> 
     """A time-out of ours is told with its length; it has no number, as the system's own have."""
     if isinstance(error, TimeoutError) and not error.errno:
         return ClusterUnreachableError(
-            f"cannot reach {address} (no answer within {settings.socket_connection_setup_timeout_ms} ms)"
+            f"{UNANSWERED} {address} (no answer within {settings.socket_connection_setup_timeout_ms} ms)"
         )
-    return ClusterUnreachableError(f"cannot reach {address} ({reason(error)})")
+    return ClusterUnreachableError(f"{UNANSWERED} {address} ({reason(error)})")

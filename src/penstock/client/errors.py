@@ -12,6 +12,10 @@ class ClientError(Exception):
     """Any failure that is not the cluster's own answer."""
 
 
+class UnusableSettingsError(ClientError):
+    """A setting that no connection can be made with: a file of keys that is not there, or has another password."""
+
+
 class ConnectionFailedError(ClientError):
     """No connection, or no longer: what was under way has an unknown outcome and may be tried again."""
 

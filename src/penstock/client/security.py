@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
+
+from penstock.client.errors import UnusableSettingsError
 
 if TYPE_CHECKING:
     import asyncio
@@ -12,6 +15,8 @@ if TYPE_CHECKING:
 
     from penstock.tls.keys import Keys
     from penstock.tls.opening import Opening
+
+logger = logging.getLogger(__name__)
 
 PLAINTEXT: Final = "PLAINTEXT"
 PROTOCOLS: Final = (PLAINTEXT, "SSL")
@@ -70,18 +75,25 @@ class Security:
         return Security, (self.properties,)
 
     def context(self) -> ssl.SSLContext:
-        """By the files as they are now. TlsConfigError."""
+        """By the files as they are now, if these can be used: else as they were. UnusableSettingsError."""
         from penstock.tls.contexts import asking_context
+        from penstock.tls.errors import TlsConfigError
         from penstock.tls.keys import Keys
 
-        if self._keys is None:
-            self._keys = Keys(lambda: self.properties, asking_context)
-        else:
-            self._keys.refresh()
-        return self._keys.context
+        keys = self._keys
+        try:
+            if keys is None:
+                keys = self._keys = Keys(lambda: self.properties, asking_context)
+            else:
+                keys.refresh()
+        except TlsConfigError as error:
+            if keys is None:
+                raise UnusableSettingsError(str(error)) from error
+            logger.warning("keys and certificates stay as they were: %s", error)
+        return keys.context
 
     def opening(self, protocol: asyncio.BufferedProtocol, host: str, fail: Callable[[str], object]) -> Opening:
-        """Of a connection over TLS. TlsConfigError."""
+        """Of a connection over TLS. UnusableSettingsError."""
         from penstock.tls.opening import Opening
 
         return Opening(protocol, self.context(), host, fail)

@@ -50,7 +50,7 @@ class ClientSettings(Value, kw_only=True):
     random: Random = fresh(Random)
 
     def opening(self, protocol: asyncio.BufferedProtocol, host: str, fail: Callable[[str], object]) -> "Opening | None":
-        """Of a connection over TLS; None in the clear. ValueError for keys that cannot be used."""
+        """Of a connection over TLS; None in the clear. UnusableSettingsError."""
         return self.security.opening(protocol, host, fail) if self.security_protocol in WITH_TLS else None
 
     def backoff_ms(self, attempt: int) -> float:

@@ -20,6 +20,7 @@ from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import option
 from penstock.cli.terminal.output import print_rows
 from penstock.client.admin import Admin
+from penstock.client.connection import UNANSWERED
 from penstock.client.errors import ClientError, ClusterUnreachableError
 from penstock.client.properties import as_properties, with_properties
 from penstock.client.settings import ClientSettings
@@ -160,7 +161,7 @@ async def _until_terminated(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 def explain(error: Exception) -> str:
-    if isinstance(error, ClusterUnreachableError):
+    if isinstance(error, ClusterUnreachableError) and UNANSWERED in str(error):
         return f"{error}: is a node running there? start one with `penstock start`"
     if isinstance(error, KafkaError):
         return f"{error.message or 'the cluster refused'} ({error.code.name})"

@@ -47,6 +47,7 @@ class _NodeSecurity(Security):
         self._of_node = keys
 
     def context(self) -> ssl.SSLContext:
+        """As it is; the node sees to what is new."""
         return self._of_node.context
 
 

@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 
 from penstock.client.values import IsolationLevel
@@ -57,6 +59,17 @@ def test_isolation_and_times() -> None:
     assert stream(**{"kafka.isolation.level": "read_committed"}).isolation == IsolationLevel.READ_COMMITTED
     assert stream(maxTriggerDelay="30s").max_trigger_delay_ms == 30_000
     assert stream().max_trigger_delay_ms == 15 * 60_000
+
+
+def test_keys_of_tls_go_to_the_client_and_are_not_told() -> None:
+    keys = {"kafka.security.protocol": "ssl", "kafka.ssl.truststore.location": "/ca", "ssl.keystore.key": "hidden"}
+    settings = stream(**keys).settings
+    assert settings.security_protocol == "SSL"
+    assert settings.security.properties == {"ssl.truststore.location": "/ca", "ssl.keystore.key": "hidden"}
+    assert pickle.loads(pickle.dumps(settings)) == settings
+    assert "hidden" not in repr(settings)
+    with pytest.raises(PipelineError, match=r"ssl\.keystore\.key is set twice\.$"):
+        stream(**keys, **{"kafka.ssl.keystore.key": "other"})
 
 
 def test_an_unknown_option_is_refused_with_the_nearest_known_one() -> None:
