@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -15,6 +18,7 @@ from confluent_kafka import Producer as LibrdkafkaProducer
 from kafka import KafkaConsumer, KafkaProducer
 from tests.certificates import SECRET
 from tests.wire.connect_workers import Workers
+from tests.wire.raw_client import RawClient, batch_of, fetch_request
 from tests.wire.tls_node import Trust, address, authority, names_of_clients, node, ours
 
 from penstock.cli.main import main
@@ -23,6 +27,8 @@ from penstock.client.blocking import BlockingCluster, ClusterSettings
 from penstock.client.properties import with_properties
 from penstock.client.security import Security
 from penstock.client.settings import ClientSettings
+from penstock.node.environment.event_loop import new_event_loop
+from penstock.node.serving.connection import Connection
 from penstock.protocol.address import parse_bootstrap_servers
 
 __all__ = ["authority"]
@@ -151,3 +157,40 @@ async def test_a_worker_comes_as_its_keys_say_and_so_do_its_connectors(authority
             assert names_of_clients(running) <= {"User:CN=ada", "User:ANONYMOUS"}
         finally:
             await worker.stop()
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, new_event_loop])
+def test_a_large_answer_waits_in_the_file_for_a_slow_reader(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], authority: Trust, tmp_path: Path
+) -> None:
+    """On both event loops: it is encrypted as it is read, and comes whole."""
+
+    async def run() -> None:
+        async with node(authority, tmp_path) as running:
+            batch = batch_of(*[os.urandom(1000)] * 900)
+            plain = RawClient(address(running, "PLAINTEXT"))
+            with closing(plain):
+                await asyncio.to_thread(plain.create_topic, "t")
+                for _ in range(24):
+                    assert (await asyncio.to_thread(plain.produce, "t", batch)).error_code == 0
+            context = ssl.create_default_context(cafile=str(authority.certificate_file))
+            reader = RawClient(address(running, "SSL"), receive_buffer_bytes=64 * 1024)
+            with closing(reader):
+                reader.socket = await asyncio.to_thread(context.wrap_socket, reader.socket, server_hostname="localhost")
+                limit = 64 << 20
+                reader.send(fetch_request("t", 0, max_bytes=limit, partition_max_bytes=limit))
+                assert running._serving is not None
+                connections = running._serving.connections.active
+                while not (waiting := [one for one in connections if cast("Connection", one)._out.is_blocked]):
+                    await asyncio.sleep(0)
+                (connection,) = (cast("Connection", one) for one in waiting)
+                assert connection._out.queued_bytes > 8 << 20
+                assert connection._transport is not None
+                assert connection._transport.get_write_buffer_size() < 600 * 1024
+                answer = await asyncio.to_thread(reader.receive)
+            records = bytes(answer.responses[0].partitions[0].records)
+            assert len(records) == 24 * len(batch)
+            assert all(records[at * len(batch) + 61 :][: len(batch) - 61] == batch[61:] for at in range(24))
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(run())
