@@ -210,3 +210,11 @@ async def test_who_leaves_in_the_middle_harms_nobody(
         assert await is_served(running, authority)
     assert "not encrypted with this connection's key" in caplog.text
     assert not [record for record in caplog.records if record.levelno > logging.WARNING]
+
+
+async def test_a_certificate_that_no_rule_names_a_user_for_is_refused(
+    authority: Trust, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with node(authority, tmp_path, **{"ssl.principal.mapping.rules": "RULE:^CN=nobody$/x/"}) as running:
+        await why(address(running, "MUTUAL"), ours(authority, mutual=True))
+    assert "no rule of ssl.principal.mapping.rules fits the subject of the client's certificate, CN=ada" in caplog.text

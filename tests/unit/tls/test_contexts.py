@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.certificates import SECRET, Authority, Holder
 
+from penstock.client.security import Security
 from penstock.tls.contexts import OF_1_3, asking_context, serving_context
 from penstock.tls.errors import TlsConfigError
 from penstock.tls.stores import key_of
@@ -103,3 +104,16 @@ def test_who_asks_checks_names_and_trusts_the_system_by_default(holder: Holder, 
     assert unchecked.verify_mode == ssl.CERT_REQUIRED
     with pytest.raises(TlsConfigError, match="allowed are https, and nothing"):
         asking_context({"ssl.endpoint.identification.algorithm": "LDAPS"}, None)
+
+
+def test_a_client_reads_its_files_again(holder: Holder, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "trusted.pem"
+    file.write_text(holder.certificate_pem)
+    security = Security({"ssl.truststore.location": str(file)})
+    before = security.context()
+    assert security.context() is before
+    file.write_text("nonsense")
+    assert security.context() is before
+    assert "stay as they were" in caplog.text
+    file.write_text(Authority(tmp_path).certificate_pem)
+    assert security.context() is not before

@@ -244,7 +244,8 @@ async def test_layers_that_share_buffers_do_not_mix_what_they_have(authority: Au
 
     one.server.inner.buffer_updated = passes_on  # type: ignore[method-assign]
     one.server.inner._buffer = bytearray(64)
-    one.client.layer.write(b"a" * 1000)
+    for _ in range(2):
+        one.client.layer.write(b"a" * 500)
     one.exchange()
     other.exchange()
     assert one.server.inner.received == b"a" * 1000
@@ -367,3 +368,27 @@ async def test_a_client_says_that_nobody_speaks_tls_there(authority: Authority, 
     gone = Pair(authority, server).client
     gone.layer.connection_lost(None)
     assert "closed the connection during the TLS handshake" in gone.fault
+
+
+async def test_nothing_is_given_to_a_protocol_that_has_stopped_reading(authority: Authority, server: Holder) -> None:
+    """Nor is anything lost that the transport had received already."""
+    pair = Pair(authority, server)
+    pair.exchange()
+    end = pair.server
+    end.inner._buffer = bytearray(100)
+    end.inner.most = 100
+    for _ in range(3):
+        pair.client.layer.write(b"x" * 500)
+    pair.exchange()
+    assert len(end.inner.received) == 100
+    pair.client.layer.write(b"late")
+    late = bytes(pair.client.wire.sent)
+    pair.client.wire.sent.clear()
+    end.layer.get_buffer(-1)[: len(late)] = late
+    end.layer.buffer_updated(len(late))
+    assert len(end.inner.received) == 100
+    end.inner.most = 1 << 40
+    end.layer.resume_reading()
+    await turn()
+    assert end.inner.received == b"x" * 1500 + b"late"
+    assert not end.wire.is_paused
