@@ -329,6 +329,10 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
                 self._raw.pause_reading()
 
     def _too_slow(self) -> None:
+        """Who has said nothing at all, as one who only looks whether a process lives, is not told of."""
+        if self._tls.server_side and not self._unfinished:
+            self.abort()
+            return
         self._break_off(f"the TLS handshake was not done within {HANDSHAKE_S:.0f} s", says_why=False)
 
     def _break_off(self, fault: str, *, says_why: bool = True) -> None:
