@@ -17,12 +17,13 @@ from tests.wire.tls_node import Trust, address, authority, node, ours
 
 from penstock.client.admin import Admin
 from penstock.client.blocking import BlockingCluster, ClusterSettings
+from penstock.client.connection import connect
 from penstock.client.errors import ClientError
 from penstock.client.properties import with_properties
 from penstock.client.security import Security
 from penstock.client.settings import ClientSettings
 from penstock.node.assembly.start import RunningNode
-from penstock.protocol.address import parse_bootstrap_servers
+from penstock.protocol.address import Address, parse_bootstrap_servers
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.requests.framing import encode_request
 from penstock.tls import layer
@@ -218,3 +219,33 @@ async def test_a_certificate_that_no_rule_names_a_user_for_is_refused(
     async with node(authority, tmp_path, **{"ssl.principal.mapping.rules": "RULE:^CN=nobody$/x/"}) as running:
         await why(address(running, "MUTUAL"), ours(authority, mutual=True))
     assert "no rule of ssl.principal.mapping.rules fits the subject of the client's certificate, CN=ada" in caplog.text
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+async def test_a_handshake_that_a_client_gives_up_is_cut_off(
+    is_cancelled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layer, "HANDSHAKE_S", 1000.0)
+    came, gone = asyncio.Event(), asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.set()
+        await reader.read()
+        writer.close()
+        gone.set()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    where = Address("127.0.0.1", server.sockets[0].getsockname()[1])
+    limit_ms = 30_000 if is_cancelled else 50
+    settings = ClientSettings(security_protocol="SSL", socket_connection_setup_timeout_ms=limit_ms)
+    opening = asyncio.ensure_future(connect(where, settings))
+    await came.wait()
+    if is_cancelled:
+        opening.cancel()
+        await asyncio.wait([opening])
+        assert opening.cancelled()
+    else:
+        with pytest.raises(ClientError, match="no answer within 50 ms"):
+            await opening
+    await gone.wait()
+    server.close()

@@ -369,6 +369,9 @@ async def _connect(address: Address, host: str, settings: ClientSettings, node: 
     except OSError as error:
         connection.abort("it was not opened")
         raise _unreachable(address, error, settings) from None
+    except asyncio.CancelledError:
+        connection.abort("it was not opened")
+        raise
     try:
         await connection.negotiate(node)
     except (Exception, asyncio.CancelledError) as error:
