@@ -62,7 +62,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "retries": "how often a batch is sent again",
     "retry.backoff.max.ms": "the longest pause between two attempts",
     "retry.backoff.ms": "the first pause between two attempts",
-    "security.protocol": "what the listener speaks: `PLAINTEXT`, `SSL`",
+    "security.protocol": "what the listener speaks: `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT`, `SASL_SSL`",
     "session.timeout.ms": "how long a member may go without a heartbeat",
     "socket.connection.setup.timeout.ms": "how long setting up a connection may take",
 }
@@ -86,8 +86,9 @@ def settings_tables() -> str:
     missing = sorted({key for kind in ("producer", "consumer", "admin") for key in kafka[kind]} - have)
     others = [key for key in missing if not key.startswith(SECURITY)]
     parts.append(
-        f"Besides, the keys of `ssl.`, [as Kafka has them](security.md#tls). Not there: "
-        f"{', '.join(f'`{key}`' for key in others)}; and all of SASL ({len(missing) - len(others)} "
+        f"Besides, the keys of `ssl.`, [as Kafka has them](security.md#tls), and of `sasl.` [those for PLAIN and SCRAM]"
+        f"(security.md#clients-with-a-name). Not there: "
+        f"{', '.join(f'`{key}`' for key in others)}; and those of OAUTHBEARER and GSSAPI ({len(missing) - len(others)} "
         "settings). Serializers and interceptors are given to the client as objects, not by name."
     )
     return "\n\n".join(parts)

@@ -47,6 +47,10 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/client/security.py": dict.fromkeys(
         ("penstock.tls.contexts", "penstock.tls.errors", "penstock.tls.keys", "penstock.tls.opening"),
         "5 together, for OpenSSL comes with them; most clients speak in the clear",
+    )
+    | dict.fromkeys(
+        ("penstock.client.credentials", "penstock.client.login"),
+        "4 together, for hashes of OpenSSL's come with them; most clients have no name",
     ),
     "penstock/log/compaction/worker.py": {
         "penstock.log.compaction.compiled_keys": "700, for numba comes with it, which may not be installed"
@@ -81,10 +85,12 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.node.controlling.seen_by_brokers": "1; only changes of access rules wait for brokers"
     },
     "penstock/node/assembly/protection.py": {
-        "penstock.node.assembly.tls": "35, with what reaches other nodes; most nodes speak in the clear"
+        "penstock.node.assembly.tls": "35, with what reaches other nodes; most nodes speak in the clear",
+        "penstock.node.assembly.sasl": "6; on most nodes nobody logs in",
     },
     "penstock/node/assembly/quorum_start.py": {
         "penstock.node.assembly.tls": "35; most nodes speak in the clear",
+        "penstock.node.assembly.sasl": "6; on most nodes nobody logs in",
         "penstock.node.controlling.policies": "15; most controllers have no policy",
         "penstock.node.quorum.standard_authorizer": "4; most nodes have no authorizer",
         "penstock.node.controlling.transfer": "1; a single node has no successor",

@@ -45,6 +45,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "storage-groups": ("replicas.storage_groups", "show, create and recover storage groups"),
     "streams-application-reset": ("groups.streams_reset", "let an application of Kafka Streams begin anew"),
     "topics": ("records.topics", "list, describe, create, change and delete topics"),
+    "users": ("cluster.users", "show, make and remove users that log in with a password (SCRAM)"),
     "verifiable-consumer": (
         "measuring.verifiable_consumer",
         "read as a member of a group, and tell as JSON all that happens",

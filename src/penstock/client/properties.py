@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from penstock.client.durations import parse_duration_ms
 from penstock.client.names import CANONICAL_BOOTSTRAP, USE_ALL_DNS_IPS
-from penstock.client.security import PREFIXES, PROTOCOLS, Security
+from penstock.client.security import PREFIXES, PROTOCOLS, WITH_SASL, Security
 from penstock.client.settings import ACKS_ALL, BY_DURATION, REBOOTSTRAP, ClientSettings
 from penstock.protocol.compression import Compression
 
@@ -46,7 +46,10 @@ def with_properties(settings: Settings, properties: Mapping[str, str]) -> Settin
         changed["partitioner_settings"] = of_partitioner
     if of_security != settings.security.properties:
         changed["security"] = Security(of_security)
-    return settings.replace(**changed)
+    with_them = settings.replace(**changed)
+    if with_them.security_protocol in WITH_SASL:
+        with_them.security.check_credentials()
+    return with_them
 
 
 def _unknown(key: str, name: str, known: Mapping[str, object]) -> ValueError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from random import SystemRandom
 from typing import TYPE_CHECKING, Final
 
 from penstock.client.errors import UnusableSettingsError
@@ -12,17 +13,31 @@ from penstock.client.errors import UnusableSettingsError
 if TYPE_CHECKING:
     import asyncio
     import ssl
+    from random import Random
 
+    from penstock.client.credentials import Credentials
+    from penstock.client.login import Asked, Login, Steps
+    from penstock.protocol.address import Address
     from penstock.tls.keys import Keys
     from penstock.tls.opening import Opening
 
 logger = logging.getLogger(__name__)
 
 PLAINTEXT: Final = "PLAINTEXT"
-PROTOCOLS: Final = (PLAINTEXT, "SSL")
+PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 WITH_TLS: Final = ("SSL", "SASL_SSL")
-PREFIXES: Final = ("ssl.",)
+WITH_SASL: Final = ("SASL_PLAINTEXT", "SASL_SSL")
+PREFIXES: Final = ("ssl.", "sasl.")
 KNOWN: Final = (
+    "sasl.client.callback.handler.class",
+    "sasl.jaas.config",
+    "sasl.kerberos.service.name",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.mechanism",
+    "sasl.mechanisms",
+    "sasl.password",
+    "sasl.username",
     "ssl.cipher.suites",
     "ssl.enabled.protocols",
     "ssl.endpoint.identification.algorithm",
@@ -49,12 +64,13 @@ KNOWN: Final = (
 class Security:
     """The keys that are set, as text. They are read when the first connection needs them, and shown nowhere."""
 
-    __slots__ = ("_keys", "properties")
+    __slots__ = ("_credentials", "_keys", "properties")
 
-    def __init__(self, properties: Mapping[str, str] | None = None) -> None:
-        """ValueError for a key that is not known."""
+    def __init__(self, properties: Mapping[str, str] | None = None, credentials: Credentials | None = None) -> None:
+        """Credentials stand in keys, or are given. ValueError for a key that is not known."""
         self.properties: dict[str, str] = dict(properties or {})
         self._keys: Keys | None = None
+        self._credentials = credentials
         for key in self.properties:
             if key not in KNOWN:
                 near = get_close_matches(key, KNOWN, n=1)
@@ -97,3 +113,28 @@ class Security:
         from penstock.tls.opening import Opening
 
         return Opening(protocol, self.context(), host, fail)
+
+    @property
+    def credentials(self) -> Credentials:
+        """As whom to log in. ValueError."""
+        from penstock.client.credentials import read_credentials
+
+        if self._credentials is None:
+            self._credentials = read_credentials(self.properties)
+        return self._credentials
+
+    def check_credentials(self) -> None:
+        """ValueError names key and cure, and no password."""
+        _ = self.credentials
+
+    def steps(self, address: Address) -> Steps:
+        """Those of one log-in. ValueError."""
+        from penstock.client.login import steps
+
+        return steps(address, self.credentials, SystemRandom())
+
+    def log_in_on(self, connection: Asked, random: Random) -> Login:
+        """Logs in on a connection that is open. ValueError."""
+        from penstock.client.login import Login
+
+        return Login(connection, self.credentials, random)

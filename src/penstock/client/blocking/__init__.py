@@ -13,7 +13,7 @@ from penstock.client.blocking.connection import BlockingConnection, ClusterUnrea
 from penstock.client.errors import raise_for
 from penstock.client.messages import coordinator_in, coordinator_request, metadata_request
 from penstock.client.metadata import ClusterMetadata
-from penstock.client.security import PLAINTEXT, WITH_TLS, Security
+from penstock.client.security import PLAINTEXT, WITH_SASL, WITH_TLS, Security
 from penstock.client.values import EndpointTold, LeaderTold
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -46,7 +46,7 @@ class ClusterSettings(Value):
     retry_timeout_ms: int = 60_000
     security_protocol: str = PLAINTEXT
     security: Security = fresh(Security)
-    """What begins with `ssl.`, for `security_protocol`."""
+    """What begins with `ssl.` and `sasl.`, for `security_protocol`."""
 
 
 class BlockingCluster:
@@ -163,6 +163,7 @@ class BlockingCluster:
                 connect_timeout_ms=settings.connect_timeout_ms,
                 request_timeout_ms=settings.request_timeout_ms,
                 tls=settings.security.context() if settings.security_protocol in WITH_TLS else None,
+                log_in=settings.security.steps if settings.security_protocol in WITH_SASL else None,
             )
         except OSError as error:
             if address in settings.bootstrap_servers:

@@ -22,11 +22,10 @@ from penstock.metadata.configs.broker_rules import (
 from penstock.metadata.configs.definitions import ConfigValue, parse_value
 from penstock.metadata.configs.effective import ConfigSource, Layers, broker_text
 from penstock.metadata.configs.listener_keys import PREFIX, parse_listener_key, parse_listener_value
-from penstock.metadata.configs.listeners import WITH_TLS
+from penstock.metadata.configs.listeners import WITH_SASL, WITH_TLS
 from penstock.metadata.configs.pairs import ADDRESS_LIMITS_KEY, parse_address_limits
 from penstock.metadata.configs.protection import (
     AUTHORIZED,
-    IGNORED_KEY,
     STANDARD_AUTHORIZER,
     SUPER_USERS_KEY,
     asks,
@@ -50,6 +49,7 @@ EMBEDDED_DEFAULTS: dict[str, str] = {
 """They replace a file: one node, on this machine only."""
 
 CLIENTS_KEY: Final = "ssl.client.auth"
+JAAS_KEY: Final = "sasl.jaas.config"
 REFUSE: Final = "refuse"
 """A value of `leader.lease.on.quorum.loss`."""
 
@@ -126,8 +126,21 @@ class BrokerConfig(BrokerSettings, Addresses):
     @property
     def ways_with_tls(self) -> tuple[str, ...]:
         """Listeners of other nodes to which this one comes over TLS."""
+        return tuple(name for name in self._ways if self.protocol_of(name) in WITH_TLS)
+
+    @property
+    def listeners_with_sasl(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.listeners if one.security_protocol in WITH_SASL)
+
+    @property
+    def ways_with_sasl(self) -> tuple[str, ...]:
+        """Listeners of other nodes on which this one logs in."""
+        return tuple(name for name in self._ways if self.protocol_of(name) in WITH_SASL)
+
+    @property
+    def _ways(self) -> tuple[str, ...]:
         ways = () if self.is_alone else (self.inter_broker_listener_name, *self.controller_listener_names[:1])
-        return tuple(name for name in dict.fromkeys(ways) if self.protocol_of(name) in WITH_TLS)
+        return tuple(dict.fromkeys(ways))
 
     @property
     def is_broker(self) -> bool:
@@ -176,7 +189,9 @@ class BrokerConfig(BrokerSettings, Addresses):
             warning = key_warning(name, text, self.listener_names)
             if warning is not None and (self.penstock_security_ignored or not asks(name, text)):
                 yield warning
-        yield from (f"{what} is not opened: {IGNORED_KEY} is set" for what in self.unopened)
+        if JAAS_KEY in self.static:
+            whole = f"listener.name.clients.plain.{JAAS_KEY}"
+            yield f"{JAAS_KEY} has no effect without listener and mechanism, as {whole} has them"
         if self.has_authorizer and not self.is_alone:
             ways = (*([self.inter_broker_listener_name] if self.is_broker else ()), *self.controller_listener_names)
             between = [name for name in ways if not self._asks_who_comes(name)]
@@ -187,8 +202,8 @@ class BrokerConfig(BrokerSettings, Addresses):
             yield from single_node_warnings(self.static, self.value)
 
     def _asks_who_comes(self, listener: str) -> bool:
-        wants = self.of_listener(listener, CLIENTS_KEY).get(CLIENTS_KEY, "")
-        return self.protocol_of(listener) == "SSL" and wants.strip() == "required"
+        protocol, wants = self.protocol_of(listener), self.of_listener(listener, CLIENTS_KEY).get(CLIENTS_KEY, "")
+        return protocol in WITH_SASL or (protocol == "SSL" and wants.strip() == "required")
 
     def _load(self) -> None:
         for attribute, name in BrokerSettings.attributes():

@@ -1,15 +1,13 @@
 """What broker keys must fulfil together: who a node is, where it is found, and limits, by Kafka's rules.
 
-Listeners speak PLAINTEXT or SSL. A node whose listeners are to speak anything else does not start (`protection`), or
-starts without them where `penstock.security.ignored` is set. What the roles of a node ask of its listeners and its
-quorum is in `role_rules`.
+What the roles of a node ask of its listeners and its quorum is in `role_rules`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 
 from penstock.metadata.configs.definitions import ConfigError, ConfigValue
 from penstock.metadata.configs.listeners import Listener, parse_listeners, parse_protocol_map
-from penstock.metadata.configs.protection import IGNORED_KEY, PLAINTEXT, SERVED
+from penstock.metadata.configs.protection import PLAINTEXT
 from penstock.metadata.configs.role_rules import check_roles
 from penstock.metadata.configs.voters import (
     BOOTSTRAP_KEY,
@@ -23,7 +21,6 @@ from penstock.protocol.address import Address
 LISTENERS_KEY = "listeners"
 MAP_KEY = "listener.security.protocol.map"
 PROTOCOL_KEY = "security.inter.broker.protocol"
-_SERVED = " or ".join(SERVED)
 NOT_ROUTABLE = ("0.0.0.0", "::")
 ValueOf = Callable[[str], ConfigValue]
 
@@ -47,11 +44,6 @@ class Addresses:
     log_dirs: tuple[str, ...]
     listener_names: tuple[str, ...]
     """All listeners in the file, and those of the controllers."""
-    unserved: tuple[str, ...]
-    """The file wants TLS or SASL for these listeners, or for the way to the controllers."""
-    unopened: tuple[Listener, ...] = ()
-    """They are left out for that reason, because security is ignored."""
-
     protocols: dict[str, str]
     """By the names of listeners, those of other nodes included."""
 
@@ -68,15 +60,6 @@ class Addresses:
             raise ConfigError("listeners", static.get("listeners"), "at least one listener")
         self.protocols = protocols
         self.listener_names = tuple(dict.fromkeys((*(one.name for one in listeners), *controller_names)))
-        self.unserved = tuple(_unserved(listeners, controller_names, protocols))
-        every_listener = listeners
-        if value(IGNORED_KEY):
-            _check_needed(static, controller_names, protocols)
-            self.unopened = tuple(one for one in listeners if one.security_protocol not in SERVED)
-            listeners = tuple(one for one in listeners if one.security_protocol in SERVED)
-        if not listeners:
-            allowed = f"at least one with {_SERVED}: {IGNORED_KEY} opens no others"
-            raise ConfigError("listeners", static.get("listeners"), allowed)
         self.process_roles = roles
         self.node_id, self.voters = _node_id(static, value), parse_voters(_texts(value(VOTERS_KEY)))
         self.bootstrap_servers = parse_servers(BOOTSTRAP_KEY, _texts(value(BOOTSTRAP_KEY)))
@@ -86,7 +69,7 @@ class Addresses:
         self.broker_listeners = tuple(one for one in listeners if one.name not in controller_names)
         self.controller_listeners = tuple(one for one in listeners if one.name in controller_names)
         self.controller_listener_names = controller_names
-        own = _advertised(static, value, protocols, self.broker_listeners, every_listener)
+        own = _advertised(static, value, protocols, self.broker_listeners, listeners)
         self.advertised_listeners = tuple(own.get(one.name, one) for one in self.broker_listeners)
         self.advertised_controller_listeners = tuple(own.get(one.name, one) for one in self.controller_listeners)
         self.inter_broker_listener_name = _inter_broker_name(static, value, self.broker_listeners)
@@ -104,42 +87,14 @@ def added_listeners(file: Addresses, text: Callable[[str], str | None]) -> tuple
     protocols |= parse_protocol_map(MAP_KEY, tuple(pairs.split(",")) if pairs else ())
     items = tuple(item.strip() for item in listeners.split(","))
     wanted = {one.name: one for one in parse_listeners(LISTENERS_KEY, items, protocols)}
-    for listener in (*file.listeners, *file.unopened):
+    for listener in file.listeners:
         found = wanted.pop(listener.name, None)
         if found is None:
             raise ConfigError(LISTENERS_KEY, listeners, f"{listener} among them: it goes only with a restart")
         if found != listener:
             allowed = f"{listener} with {listener.security_protocol}: it changes only with a restart"
             raise ConfigError(LISTENERS_KEY, f"{found} with {found.security_protocol}", allowed)
-    for listener in wanted.values():
-        if listener.security_protocol not in SERVED:
-            allowed = f"a listener with {_SERVED}: {listener.security_protocol} is not there yet"
-            raise ConfigError(LISTENERS_KEY, str(listener), allowed)
     return tuple(wanted.values())
-
-
-def _check_needed(static: Mapping[str, str], controller_names: tuple[str, ...], protocols: Mapping[str, str]) -> None:
-    """Nodes need the listeners between them: these are not left out, and not spoken in plaintext either."""
-    between = "inter.broker.listener.name"
-    needed = [("controller.listener.names", name) for name in controller_names]
-    if static.get(between, "").strip():
-        needed.append((between, static[between].strip().upper()))
-    for key, name in needed:
-        if protocols.get(name, PLAINTEXT) not in SERVED:
-            allowed = f"a listener with {_SERVED}: {protocols[name]} is not there yet, {IGNORED_KEY} or not"
-            raise ConfigError(key, name, allowed)
-
-
-def _unserved(
-    listeners: tuple[Listener, ...], controller_names: tuple[str, ...], protocols: Mapping[str, str]
-) -> Iterator[str]:
-    own = [listener.name for listener in listeners]
-    for listener in listeners:
-        if listener.security_protocol not in SERVED:
-            yield f"the listener {listener} with {listener.security_protocol}"
-    for name in controller_names:
-        if name not in own and protocols[name] not in SERVED:
-            yield f"the controllers' listener {name} with {protocols[name]}"
 
 
 def _texts(value: ConfigValue) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from penstock.protocol.value import Value
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 WITH_TLS = ("SSL", "SASL_SSL")
+WITH_SASL = ("SASL_PLAINTEXT", "SASL_SSL")
 FORM = "name://host:port, with commas between several"
 
 

@@ -19,8 +19,6 @@ AUTHORIZED: Final = (AUTHORIZER_KEY, SUPER_USERS_KEY)
 """They ask for protection, and get it from the authorizer that is there."""
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 ANONYMOUS: Final = "User:ANONYMOUS"
-SERVED: Final = (PLAINTEXT, "SSL")
-"""The security protocols that listeners speak."""
 
 
 def _is_set(value: str) -> bool:

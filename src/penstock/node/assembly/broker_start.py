@@ -102,6 +102,7 @@ class BrokerParts:
         self.dynamic_configs = DynamicConfigs(config, node.image, config.node_id)
         self.dynamic_configs.on_change(settings.forget)
         self.dynamic_configs.on_change(throttles.configure)
+        self.dynamic_configs.on_change(parts.reload_sasl)
         self.dynamic_configs.on_change(parts.refresh_tls)
         self.dynamic_configs.on_change(lambda: node.directories.roots.cordon(config.cordoned_log_dirs))
         self.connections = Connections(Dispatcher(self.broker), connection_limits(config), loop)

@@ -11,11 +11,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.client.connection import Connection, KnownNode, connect
 from penstock.client.errors import ClusterUnreachableError
-from penstock.client.security import PLAINTEXT, Security
+from penstock.client.security import WITH_SASL, WITH_TLS, Security
 from penstock.client.settings import ClientSettings
 from penstock.node.api.commands import OF_NODES
 from penstock.node.controlling.lease import BrokerLease
@@ -29,15 +29,27 @@ from penstock.node.storage_groups.links import GroupLinks
 from penstock.protocol.address import Address
 from penstock.raft.voters import Endpoint
 
+if TYPE_CHECKING:
+    from penstock.node.assembly.sasl import NodeSasl
+    from penstock.node.assembly.tls import NodeTls
+
 BACKOFF_MS: Final = 50
 BACKOFF_MAX_MS: Final = 500
 
 
+class Secured(Protocol):
+    """What a node has for listeners with TLS, and for those on which it logs in."""
+
+    @property
+    def tls(self) -> NodeTls: ...
+    @property
+    def sasl(self) -> NodeSasl: ...
+
+
 class Links:
-    def __init__(self, context: NodeContext, security: Callable[[str], Security]) -> None:
-        """`security` says how to come to a listener that does not speak in the clear."""
+    def __init__(self, context: NodeContext, secured: Secured) -> None:
         self._context = context
-        self._security = security
+        self._secured = secured
 
     def peers(self, listener_name: str, own_endpoints: Sequence[Endpoint]) -> Peers:
         config = self._context.config
@@ -121,5 +133,11 @@ class Links:
             now_ms=environment.now_ms,
             random=environment.random,
             security_protocol=protocol,
-            security=Security() if protocol == PLAINTEXT else self._security(listener),
+            security=self._security(listener, protocol),
         )
+
+    def _security(self, listener: str, protocol: str) -> Security:
+        credentials = self._secured.sasl.credentials_at(listener) if protocol in WITH_SASL else None
+        if protocol in WITH_TLS:
+            return self._secured.tls.asking(listener, credentials)
+        return Security(credentials=credentials)

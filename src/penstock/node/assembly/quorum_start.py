@@ -25,9 +25,8 @@ from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.directories.meta_properties import read_meta_properties
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.metadata.configs.listeners import WITH_TLS, Listener
+from penstock.metadata.configs.listeners import WITH_SASL, WITH_TLS, Listener
 from penstock.metadata.image import ClusterImage
-from penstock.metadata.records import MetadataRecord
 from penstock.node.api.local_controller import answered_here
 from penstock.node.assembly.protection import UnprotectedError, Watch
 from penstock.node.controlling.channel import ControllerChannel
@@ -38,6 +37,7 @@ from penstock.node.environment.environment import Environment
 from penstock.node.environment.event_loop import steady_clock
 from penstock.node.metrics.registry import Gauge, Group, Registry
 from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.looking import Seen
 from penstock.node.quorum.metadata_log import MetadataLog, SnapshotLimits
 from penstock.node.quorum.no_peers import NoPeers
 from penstock.node.quorum.ports import Clock, Member, PeerLinks, Stores
@@ -61,6 +61,7 @@ from penstock.raft.voters import DYNAMIC_VOTERS, STATIC_VOTERS, Endpoint, Quorum
 
 if TYPE_CHECKING:
     from penstock.node.assembly.links import Links
+    from penstock.node.assembly.sasl import NodeSasl
     from penstock.node.assembly.tls import NodeTls
     from penstock.node.controlling.policies import Judge, PolicedCommands
     from penstock.node.controlling.probes import Probes
@@ -85,20 +86,21 @@ class QuorumParts:
         directories: LogDirectories,
         listeners: Sequence[BoundListener],
         judges: Sequence[Judge],
-        bootstrap: Sequence[MetadataRecord],
+        seen: Seen,
     ) -> None:
         image = ClusterImage(directories.cluster_id)
         self.context = NodeContext(config, environment, directories, image, Registry())
         self.context.metrics.add(_offline_directories(directories), self._ignored_voters())
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self.steady_ms = steady_clock(environment.now_ms)
-        self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config), bootstrap)
+        self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config), seen.bootstrap)
         self.watch = Watch(self.log, config, self.fail)
         self.authorizer = _authorizer(config, self.log, self.watch)
         self.controller: ControllerDriver | None = None
         self.controller_node: ControllerNode | None = None
         self._policed: PolicedCommands | None = None
         self._listeners = listeners
+        self._seen = seen
         self._advertised = advertised_endpoints(
             config.advertised_controller_listeners, [listener.endpoint for listener in listeners]
         )
@@ -150,7 +152,7 @@ class QuorumParts:
         """A single node needs none."""
         from penstock.node.assembly.links import Links
 
-        return Links(self.context, lambda listener: self.tls.asking(listener))
+        return Links(self.context, self)
 
     @cached_property
     def tls(self) -> NodeTls:
@@ -159,13 +161,26 @@ class QuorumParts:
 
         return NodeTls(self.context)
 
+    @cached_property
+    def sasl(self) -> NodeSasl:
+        """A node on which nobody logs in needs none."""
+        from penstock.node.assembly.sasl import NodeSasl
+
+        return NodeSasl(self.context, self.log, self._seen.image.security, lambda: self.watch.has_begun)
+
+    def reload_sasl(self) -> None:
+        """Dynamic keys have changed."""
+        if "sasl" in self.__dict__:
+            self.sasl.reload()
+
     def secured(self, connections: Connections) -> Callable[[OwnEndpoint, Callable[[], Connection]], Accept]:
-        """For a server: what accepts the connections of an endpoint, over TLS where that is its protocol."""
+        """For a server: what accepts the connections of an endpoint, with a log-in or over TLS by its protocol."""
 
         def secured(endpoint: OwnEndpoint, accept: Callable[[], Connection]) -> Accept:
-            return (
-                accept if endpoint.security_protocol not in WITH_TLS else self.tls.over(endpoint, accept, connections)
-            )
+            protocol = endpoint.security_protocol
+            if protocol in WITH_SASL:
+                accept = partial(self.sasl.on(endpoint).accept, connections)
+            return accept if protocol not in WITH_TLS else self.tls.over(endpoint, accept, connections)
 
         return secured
 

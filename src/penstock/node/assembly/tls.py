@@ -26,6 +26,7 @@ from penstock.tls.principal_rules import PrincipalRules, parse_rules
 if TYPE_CHECKING:
     import ssl
 
+    from penstock.client.credentials import Credentials
     from penstock.metadata.configs.broker_config import BrokerConfig
     from penstock.tls.stores import Settings
 
@@ -42,8 +43,8 @@ class _NodeSecurity(Security):
 
     __slots__ = ("_of_node",)
 
-    def __init__(self, keys: Keys) -> None:
-        super().__init__()
+    def __init__(self, keys: Keys, credentials: Credentials | None) -> None:
+        super().__init__(credentials=credentials)
         self._of_node = keys
 
     def context(self) -> ssl.SSLContext:
@@ -81,9 +82,9 @@ class NodeTls:
         keys, rules = self._kept(Use(name, "serving"), serving_keys), rules_of(self._config, name)
         return TlsListener(connections, endpoint.security_protocol, keys, rules, accept).accept
 
-    def asking(self, listener: str) -> Security:
-        """For connections to a listener of other nodes. TlsConfigError."""
-        return _NodeSecurity(self._kept(Use(listener, "asking"), asking_keys))
+    def asking(self, listener: str, credentials: Credentials | None) -> Security:
+        """For connections to a listener of other nodes, with a log-in or without. TlsConfigError."""
+        return _NodeSecurity(self._kept(Use(listener, "asking"), asking_keys), credentials)
 
     def refresh_soon(self) -> None:
         """Settings may have changed."""

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from penstock.client.blocking import ClusterSettings
 from penstock.client.security import KNOWN as SECURITY_OPTIONS
-from penstock.client.security import PLAINTEXT, PROTOCOLS, Security
+from penstock.client.security import PLAINTEXT, PROTOCOLS, WITH_SASL, Security
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options.values import boolean, number
 from penstock.protocol.address import parse_bootstrap_servers
@@ -94,7 +94,9 @@ CLIENT_OPTIONS = {
     "delivery.timeout.ms": OptionText("`120000`", "How long a write is tried again."),
     "security.protocol": OptionText(
         "`PLAINTEXT`",
-        "`SSL` for a listener with TLS, with the keys `kafka.ssl.…` of Kafka's clients ([security](security.md)).",
+        "`SSL` for a listener with TLS, with the keys `kafka.ssl.…` of Kafka's clients; `SASL_PLAINTEXT` or `SASL_SSL`"
+        " to log in, with `kafka.sasl.mechanism` and `kafka.sasl.jaas.config`, or `kafka.sasl.username` and"
+        " `kafka.sasl.password` ([security](security.md)).",
     ),
 }
 WITHOUT_EFFECT = (
@@ -134,7 +136,7 @@ SPARK_OPTIONS = (
 """Options that Spark itself adds to a query or a table."""
 TABLE_OPTION = "option."
 """Before an option that Spark repeats among the properties of a table."""
-SECURITY_PREFIXES = ("sasl.", "security.")
+SECURITY_PREFIXES = ("security.",)
 KNOWN = {
     name.lower(): name
     for name in (*SOURCE_OPTIONS, *SINK_OPTIONS, *CLIENT_OPTIONS, *SECURITY_OPTIONS, *WITHOUT_EFFECT, *SPARK_OPTIONS)
@@ -143,6 +145,10 @@ KNOWN = {
 
 class Options(Value):
     values: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        """Without values: some are passwords."""
+        return f"Options({', '.join(sorted(self.values))})"
 
     def text(self, name: str) -> str | None:
         return self.values.get(name)
@@ -216,15 +222,26 @@ def cluster_settings(options: Options) -> ClusterSettings:
     except ValueError as error:
         raise PipelineError(f"Option kafka.bootstrap.servers: {error}.", option="bootstrap.servers") from None
     standard = ClusterSettings(addresses)
+    protocol = (options.text("security.protocol") or PLAINTEXT).upper()
     return ClusterSettings(
         addresses,
         client_id=options.text("client.id") or standard.client_id,
         connect_timeout_ms=options.number("socket.connection.setup.timeout.ms", standard.connect_timeout_ms, 1),
         request_timeout_ms=options.number("request.timeout.ms", standard.request_timeout_ms, 1),
         retry_timeout_ms=options.number("default.api.timeout.ms", _retry_timeout_ms(options, standard), 1),
-        security_protocol=(options.text("security.protocol") or PLAINTEXT).upper(),
-        security=Security({name: text for name, text in options.values.items() if name in SECURITY_OPTIONS}),
+        security_protocol=protocol,
+        security=_security(options, protocol),
     )
+
+
+def _security(options: Options, protocol: str) -> Security:
+    security = Security({name: text for name, text in options.values.items() if name in SECURITY_OPTIONS})
+    if protocol in WITH_SASL:
+        try:
+            security.check_credentials()
+        except ValueError as error:
+            raise PipelineError(f"Log-in: {error}.", option="sasl.mechanism") from None
+    return security
 
 
 def _retry_timeout_ms(options: Options, standard: ClusterSettings) -> int:

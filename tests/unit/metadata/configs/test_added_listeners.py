@@ -34,6 +34,7 @@ def test_what_is_not_in_the_file_is_added() -> None:
     assert added(FILE) == ()
     assert added(f"{FILE},C://:4") == (Listener("C", "", 4),)
     assert added(f"{FILE},T://:4") == (Listener("T", "", 4, "SSL"),)
+    assert added(f"{FILE},S://:4") == (Listener("S", "", 4, "SASL_SSL"),)
     assert added("CONTROLLER://h:3, C://i:4 ,B://h:2,A://h:1") == (Listener("C", "i", 4),)
 
 
@@ -42,7 +43,6 @@ def test_what_is_not_in_the_file_is_added() -> None:
     [
         ("A://h:1,B://h:2", MAP, LISTENERS_KEY, "CONTROLLER://h:3 among them: it goes only with a restart"),
         ("A://h:1,CONTROLLER://h:3", MAP, LISTENERS_KEY, "B://h:2 among them"),
-        (f"{FILE},S://:4", MAP, LISTENERS_KEY, "SASL_SSL is not there yet"),
         ("A://h:1,B://h:5,CONTROLLER://h:3", MAP, LISTENERS_KEY, "B://h:2 with PLAINTEXT: it changes only with"),
         (FILE, "A:SSL,B:PLAINTEXT", LISTENERS_KEY, "A://h:1 with SSL"),
         (f"{FILE},C://:4", "A:PLAINTEXT,B:PLAINTEXT", LISTENERS_KEY, "map knows"),
@@ -57,30 +57,6 @@ def test_what_is_in_the_file_stays_as_it_is(listeners: str | None, protocols: st
         added(listeners, protocols)
     assert refusal.value.key == key
     assert says in str(refusal.value)
-
-
-def test_what_the_file_has_and_is_not_opened_stays_too() -> None:
-    ignored = SETTINGS | {"penstock.security.ignored": "true", "listeners": f"{FILE},S://h:4"}
-    assert added(f"{FILE},S://h:4", file=ignored) == ()
-    with pytest.raises(ConfigError, match="S://h:4 among them"):
-        added(FILE, file=ignored)
-
-
-@pytest.mark.parametrize(
-    ("names", "listeners", "unserved"),
-    [
-        ("CONTROLLER", f"{FILE},S://h:4", ["the listener S://h:4 with SASL_SSL"]),
-        ("CONTROLLER,S", FILE, ["the controllers' listener S with SASL_SSL"]),
-        ("CONTROLLER,C", FILE, []),
-        ("S", "A://h:1", ["the controllers' listener S with SASL_SSL"]),
-    ],
-)
-def test_what_is_not_served_is_told_once(names: str, listeners: str, unserved: list[str]) -> None:
-    settings = SETTINGS | {"listeners": listeners, "controller.listener.names": names}
-    roles = "broker,controller" if "CONTROLLER" in listeners and "," not in names else "broker"
-    if roles == "broker":
-        settings |= {"listeners": "A://h:1,B://h:2"}
-    assert list(BrokerConfig(settings | {"process.roles": roles}).unserved) == unserved
 
 
 @pytest.mark.parametrize(

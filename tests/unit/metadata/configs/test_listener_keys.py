@@ -20,10 +20,7 @@ NO_EFFECT = "has no effect: for a single listener this key is not obeyed yet"
             "listener.name.internal.ssl.provider has no effect: TLS is OpenSSL's, and not Java's",
         ),
         ("listener.name.internal.max.connections", f"listener.name.internal.max.connections {NO_EFFECT}"),
-        (
-            "listener.name.internal.scram-sha-256.sasl.jaas.config",
-            f"listener.name.internal.scram-sha-256.sasl.jaas.config {NO_EFFECT}",
-        ),
+        ("listener.name.internal.scram-sha-256.sasl.jaas.config", None),
         (
             "listener.name.internal.ssl.keystor.location",
             "unknown key listener.name.internal.ssl.keystor.location; did you mean"

@@ -74,55 +74,11 @@ def test_what_asks_for_nothing_is_not_named() -> None:
     assert not list(asked_by_keys(settings | {"listener.name.outside.ssl.client.auth": "required"}))
 
 
-def embedded(**settings: str) -> BrokerConfig:
-    return BrokerConfig.embedded(settings)
-
-
-def test_listeners_with_sasl_are_not_served() -> None:
+def test_listeners_of_every_protocol_are_opened() -> None:
     config = BrokerConfig.embedded(BOTH_LISTENERS)
-    assert config.unserved == ("the listener SASL_SSL://h:2 with SASL_SSL",)
     assert [str(one) for one in config.broker_listeners] == ["PLAINTEXT://h:1", "SASL_SSL://h:2", "SSL://h:3"]
-
-
-def test_nor_are_they_opened_where_security_is_ignored() -> None:
-    config = BrokerConfig.embedded(BOTH_LISTENERS | {IGNORED_KEY: "true"})
-    assert [str(one) for one in config.listeners] == ["PLAINTEXT://h:1", "SSL://h:3"]
-    assert [str(one) for one in config.advertised_listeners] == ["PLAINTEXT://a:1", "SSL://a:3"]
-    assert "SASL_SSL://h:2 is not opened: penstock.security.ignored is set" in list(config.warnings())
-    with pytest.raises(ConfigError, match="at least one with PLAINTEXT or SSL"):
-        BrokerConfig.embedded({"listeners": "SASL_SSL://h:2", IGNORED_KEY: "true"})
-
-
-def test_controllers_that_are_asked_over_tls_are_not_asked_without() -> None:
-    settings = {"process.roles": "broker", "listeners": "PLAINTEXT://h:1", "listener.security.protocol.map": PROTOCOLS}
-    config = BrokerConfig.embedded(settings | NAMES)
-    assert config.unserved == ("the controllers' listener C with SASL_SSL",)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"listeners": "PLAINTEXT://h:1,C://h:2", "controller.quorum.voters": "1@h:2"},
-            "controller.listener.names: 'C' is not allowed; expected a listener with PLAINTEXT or SSL: SASL_SSL is",
-        ),
-        (
-            {"process.roles": "broker", "listeners": "PLAINTEXT://h:1", "controller.quorum.voters": "7@h:9"},
-            "controller.listener.names: 'C' is not allowed; expected a listener with PLAINTEXT or SSL: SASL_SSL is",
-        ),
-    ],
-)
-def test_no_plaintext_is_spoken_between_nodes_instead(settings: dict[str, str], message: str) -> None:
-    common = {"listener.security.protocol.map": PROTOCOLS, "controller.listener.names": "C", IGNORED_KEY: "true"}
-    with pytest.raises(ConfigError) as raised:
-        BrokerConfig.embedded(settings | common)
-    assert message in str(raised.value)
-
-
-def test_brokers_do_not_talk_in_plaintext_instead() -> None:
-    settings = BOTH_LISTENERS | {"inter.broker.listener.name": "SASL_SSL", IGNORED_KEY: "true"}
-    with pytest.raises(ConfigError, match="a listener with PLAINTEXT or SSL: SASL_SSL is not there yet"):
-        BrokerConfig.embedded(settings)
+    assert config.listeners_with_sasl == ("SASL_SSL",)
+    assert config.listeners_with_tls == ("SASL_SSL", "SSL")
 
 
 def test_what_is_refused_anyway_is_not_warned_of() -> None:
@@ -172,4 +128,5 @@ def test_where_a_node_cannot_be_told_from_a_client_it_is_said() -> None:
     assert [warning.split()[5] for warning in warned()] == ["PLAINTEXT", "C"]
     assert [warning.split()[5] for warning in warned(penstock_authorizer_node_listeners="c")] == ["PLAINTEXT"]
     assert not warned(super_users="User:ANONYMOUS")
+    assert not warned(listener_security_protocol_map="PLAINTEXT:SASL_SSL,C:SASL_PLAINTEXT")
     assert not [one for one in BrokerConfig.embedded(STANDARD).warnings() if "CLUSTER_ACTION" in one], "it is alone"
