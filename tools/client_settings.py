@@ -10,6 +10,7 @@ from typing import Final
 
 from penstock.client.assignors import KAFKAS_PACKAGE, assignor_named
 from penstock.client.properties import as_properties
+from penstock.client.security import KNOWN
 from penstock.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
 
 DATA: Final = Path(__file__).parent / "kafka_client_defaults.json"
@@ -61,6 +62,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "retries": "how often a batch is sent again",
     "retry.backoff.max.ms": "the longest pause between two attempts",
     "retry.backoff.ms": "the first pause between two attempts",
+    "security.protocol": "what the listener speaks: `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT`, `SASL_SSL`",
     "session.timeout.ms": "how long a member may go without a heartbeat",
     "socket.connection.setup.timeout.ms": "how long setting up a connection may take",
     "transaction.timeout.ms": "after how long an open transaction is aborted, and its producer fenced",
@@ -82,11 +84,13 @@ def settings_tables() -> str:
     ):
         parts += [f"### {title}", "| setting | meaning | default | Kafka's |\n| --- | --- | --- | --- |"]
         parts[-1] += "".join(_rows(ours, theirs))
-    have = {"bootstrap.servers", *common, *producer, *consumer}
+    have = {"bootstrap.servers", *common, *producer, *consumer, *KNOWN}
     missing = sorted({key for kind in ("producer", "consumer", "admin") for key in kafka[kind]} - have)
     others = [key for key in missing if not key.startswith(SECURITY)]
     parts.append(
-        f"Not there: {', '.join(f'`{key}`' for key in others)}; and all of TLS and SASL ({len(missing) - len(others)} "
+        f"Besides, the keys of `ssl.`, [as Kafka has them](security.md#tls), and of `sasl.` [those for PLAIN and SCRAM]"
+        f"(security.md#clients-with-a-name). Not there: "
+        f"{', '.join(f'`{key}`' for key in others)}; and those of OAUTHBEARER and GSSAPI ({len(missing) - len(others)} "
         "settings). Serializers and interceptors are given to the client as objects, not by name."
     )
     return "\n\n".join(parts)

@@ -12,11 +12,12 @@ from penstock.metadata.configs.topic import INTERNAL_TOPIC_CONFIGS, TOPIC_CONFIG
 from penstock.metadata.configs.without_effect import why_no_effect
 
 SOURCES = Path(__file__).parents[2] / "src" / "penstock"
-READERS = ("node", "log", "controller", "coordinator", "replication", "quorum", "raft")
+READERS = ("node", "log", "controller", "coordinator", "replication", "quorum", "raft", "tls")
 OF_A_NODE = (
     "configs/broker_config.py",
     "configs/broker_rules.py",
     "configs/role_rules.py",
+    "configs/sasl.py",
     "configs/voters.py",
     "configs/pairs.py",
     "replication_mode.py",
@@ -39,7 +40,7 @@ def read_words() -> Iterator[tuple[str, bool]]:
                 texts = [node.slice]
             elif isinstance(node, ast.Assign):
                 texts = [node.value]
-            for text in texts:
+            for text in [it for one in texts for it in (one.elts if isinstance(one, ast.Tuple) else [one])]:
                 if isinstance(text, ast.Constant) and isinstance(text.value, str):
                     yield text.value, False
 

@@ -12,9 +12,6 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 MEASURED: dict[str, dict[str, str]] = {
     "penstock/cli/main.py": {"penstock.cli.terminal.lines": "3; the help needs no module but this one"},
-    "penstock/cli/work/connect_client.py": {
-        "penstock.work.connect.rest.tls": "cryptography comes with it, which may not be installed"
-    },
     "penstock/cli/metadata_shell/metadata_shell.py": {"readline": "not on every system, and it takes the terminal"},
     "penstock/cli/terminal/output.py": dict.fromkeys(
         ("penstock.cli.terminal.console", "rich", "rich.table"), "20 together; most commands print lines"
@@ -52,6 +49,16 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/cli/work/worker.py": {
         "penstock.work.connect.rest.running": "aiohttp comes with it, which may not be installed"
     },
+    "penstock/client/blocking/__init__.py": {"penstock.tls.faults": "2, for OpenSSL comes with it"},
+    "penstock/client/blocking/connection.py": {"penstock.tls.blocking": "3, for OpenSSL comes with it"},
+    "penstock/client/security.py": dict.fromkeys(
+        ("penstock.tls.contexts", "penstock.tls.errors", "penstock.tls.keys", "penstock.tls.opening"),
+        "5 together, for OpenSSL comes with them; most clients speak in the clear",
+    )
+    | dict.fromkeys(
+        ("penstock.client.credentials", "penstock.client.login"),
+        "4 together, for hashes of OpenSSL's come with them; most clients have no name",
+    ),
     "penstock/log/compaction/worker.py": {
         "penstock.log.compaction.compiled_keys": "700, for numba comes with it, which may not be installed"
     },
@@ -89,7 +96,13 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/controlling/driver.py": {
         "penstock.node.controlling.seen_by_brokers": "1; only changes of access rules wait for brokers"
     },
+    "penstock/node/assembly/protection.py": {
+        "penstock.node.assembly.tls": "35, with what reaches other nodes; most nodes speak in the clear",
+        "penstock.node.assembly.sasl": "6; on most nodes nobody logs in",
+    },
     "penstock/node/assembly/quorum_start.py": {
+        "penstock.node.assembly.tls": "35; most nodes speak in the clear",
+        "penstock.node.assembly.sasl": "6; on most nodes nobody logs in",
         "penstock.node.controlling.policies": "15; most controllers have no policy",
         "penstock.node.quorum.standard_authorizer": "4; most nodes have no authorizer",
         "penstock.node.controlling.transfer": "1; a single node has no successor",
@@ -130,6 +143,7 @@ MEASURED: dict[str, dict[str, str]] = {
     },
     "penstock/pipeline/spec/yaml_text.py": {"yaml": "13; a pipeline may be Python"},
     "penstock/protocol/checksum.py": {"crc32c": "41; only where its extension module is not found by itself"},
+    "penstock/tls/stores.py": {"penstock.tls.pkcs12": "cryptography comes with it, which may not be installed"},
     "penstock/testing/__init__.py": {"penstock.testing.cluster": "42; the simulator does without"},
     "penstock/testing/cluster_node.py": {"penstock.testing.thread_node": "257; not where nodes are processes"},
     "penstock/testing/pipeline.py": {

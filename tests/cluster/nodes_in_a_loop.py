@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from penstock.client.admin import Admin
+from penstock.client.properties import with_properties
 from penstock.client.settings import ClientSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
@@ -99,9 +100,11 @@ class Nodes:
         """Wait until that is so on every node that runs."""
         await asyncio.gather(*(self.until(node_id, is_so) for node_id in self.running))
 
-    def admin(self, *node_ids: int) -> Admin:
+    def admin(self, *node_ids: int, **properties: str) -> Admin:
         """A client of these nodes, or of all."""
-        return Admin(self.address(*node_ids), ClientSettings(retry_backoff_ms=20))
+        settings = ClientSettings(retry_backoff_ms=20)
+        named = {key.replace("_", "."): value for key, value in properties.items()}
+        return Admin(self.address(*node_ids), with_properties(settings, named))
 
     def give_back(self) -> None:
         """Give the ports back."""

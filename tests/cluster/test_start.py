@@ -145,7 +145,7 @@ def test_a_directory_in_use_is_one_line(tmp_path: Path) -> None:
         (["--set", "num.partitions"], "--set num.partitions: expected key=value"),
         (["nothing.properties"], "nothing.properties: cannot be read: No such file or directory"),
         (["--set", "process.roles="], "process.roles: '' is not allowed; expected broker, controller or both"),
-        (["--set", "listeners=SSL://127.0.0.1:0"], "the listener SSL://127.0.0.1:0 with SSL"),
+        (["--set", "listeners=SSL://127.0.0.1:0"], "the listener SSL: ssl.keystore.location is missing: who listens"),
         (
             [*CONTROLLER, "--set", "node.id=8"],
             "node.id: '8' is not allowed; expected one of the ids in controller.quorum.voters (7, 42, 100), because"

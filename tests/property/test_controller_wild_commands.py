@@ -14,6 +14,7 @@ from tests.property.mutations import wild
 from tests.unit.controller.cluster import CLUSTER, join, registration
 from tests.unit.controller.storage_groups import cluster
 from tests.unit.controller.test_acls import ANY, RULE
+from tests.unit.controller.test_scram_users import ADA, GONE
 
 from penstock.controller.controller import Controller
 from penstock.controller.decisions import DECISIONS
@@ -31,6 +32,7 @@ from penstock.protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from penstock.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.create_acls import CreateAclsRequest
 from penstock.protocol.messages.create_partitions import (
@@ -68,6 +70,7 @@ def commands(controller: Controller) -> Iterator[Message]:
     yield from of_configs()
     yield CreateAclsRequest(creations=[RULE, RULE.replace(host="10.0.0.0/8")])
     yield DeleteAclsRequest(filters=[ANY, ANY.replace(resource_name_filter="flights", pattern_type_filter=2)])
+    yield AlterUserScramCredentialsRequest(deletions=[GONE], upsertions=[ADA.replace(name="bob"), ADA])
     yield from of_partitions(epoch, TOPIC_ID if known is None else known.topic_id)
 
 

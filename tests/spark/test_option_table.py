@@ -323,8 +323,8 @@ def _(servers: str) -> None:
 
 @row("`kafka.security.protocol`")
 def _(servers: str) -> None:
-    refused("only PLAINTEXT is", servers, **{"kafka.security.protocol": "SASL_SSL"})
-    refused("connections are PLAINTEXT only", servers, **{"kafka.ssl.truststore.location": "x"})
+    refused("only PLAINTEXT and SSL and SASL_PLAINTEXT", servers, **{"kafka.security.protocol": "TLS"})
+    refused("GSSAPI is not there yet", servers, **{"kafka.security.protocol": "SASL_SSL"})
     topic = filled_topic(servers, [2])
     assert read(servers, subscribe=topic, **{"kafka.security.protocol": "PLAINTEXT"}) == named(range(2))
 

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.wire import acl_requests, transaction_requests
+from tests.wire import security_requests, transaction_requests
 from tests.wire.raw_client import RawClient, api_of_request, batch_of, fetch_request, produce_request
 from tests.wire.raw_members import Member
 
@@ -339,9 +339,7 @@ REQUESTS: dict[ApiKey, Callable[[Asker], Message]] = {
     ApiKey.DELETE_RECORDS: delete_records_request,
     ApiKey.INIT_PRODUCER_ID: init_producer_id,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch_request,
-    ApiKey.DESCRIBE_ACLS: lambda _: acl_requests.DESCRIBE,
-    ApiKey.CREATE_ACLS: lambda _: acl_requests.CREATE,
-    ApiKey.DELETE_ACLS: lambda _: acl_requests.DELETE,
+    **security_requests.REQUESTS,
     ApiKey.DESCRIBE_CONFIGS: describe_configs_request,
     ApiKey.ALTER_CONFIGS: alter_configs_request,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs_request,
@@ -367,7 +365,7 @@ REQUESTS: dict[ApiKey, Callable[[Asker], Message]] = {
 }
 
 REFUSED = {
-    **dict.fromkeys((ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS), ErrorCode.SECURITY_DISABLED),
+    **security_requests.REFUSED,
     ApiKey.ELECT_LEADERS: ErrorCode.ELECTION_NOT_NEEDED,
     ApiKey.UNREGISTER_BROKER: ErrorCode.BROKER_ID_NOT_REGISTERED,
     ApiKey.UNREGISTER_CONTROLLER: ErrorCode.CONTROLLER_ID_NOT_REGISTERED,

@@ -9,7 +9,7 @@ whatever reason, all that wait are told with `ConnectionFailedError`; a connecti
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from penstock.client.errors import (
     ClusterUnreachableError,
@@ -32,10 +32,14 @@ from penstock.protocol.requests.own_apis import OWN_SOFTWARE
 from penstock.protocol.schema import Message
 from penstock.protocol.value import Value
 
+if TYPE_CHECKING:
+    from penstock.client.login import Login
+
 Answer = TypeVar("Answer", bound=Message)
 IDLE_CHECKS: Final = 4
 """In a row in which nothing was asked. So no request has to note down when it was."""
 _REFUSED: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
+UNANSWERED: Final = "cannot reach"
 SOFTWARE_VERSION = "0.1.0"
 
 
@@ -101,6 +105,9 @@ def _check_correlation(found: int, expected: int) -> None:
         raise ProtocolViolationError(f"the answer to {found} where {expected} was due")
 
 
+Put = Callable[[bytes, _Expected | _Raw | None], None]
+
+
 class Connection(asyncio.BufferedProtocol):
     """Make one with `connect`."""
 
@@ -119,6 +126,8 @@ class Connection(asyncio.BufferedProtocol):
         self._writable.set()
         self._lost = asyncio.Event()
         self._idle_check: asyncio.TimerHandle | None = None
+        self._login: Login | None = None
+        self._numbers_to_begin = 0
 
     @property
     def closed(self) -> bool:
@@ -176,8 +185,7 @@ class Connection(asyncio.BufferedProtocol):
     def exchange(self, api_key: AnyApiKey, encode: Callable[[int], bytes], taker: Taker) -> None:
         """Send a request whose bytes `encode` makes of its correlation id; `taker` gets the answer as it comes."""
         correlation_id = self._take_number()
-        self._write(encode(correlation_id))
-        self._expected.append(_Raw(correlation_id, api_of(api_key), taker))
+        self._write(encode(correlation_id), _Raw(correlation_id, api_of(api_key), taker))
 
     async def answered(self, future: asyncio.Future[Answer], timeout_ms: int | None = None) -> Answer:
         """Wait for what `submit` returned; a time-out closes the connection."""
@@ -203,8 +211,7 @@ class Connection(asyncio.BufferedProtocol):
         up the connection: a process that hangs takes connections and never answers.
         """
         api = api_of(ApiKey.API_VERSIONS)
-        limit_ms = min(self._settings.socket_connection_setup_timeout_ms, self._settings.request_timeout_ms)
-        version = api.versions[-1]
+        limit_ms, version = self._settings.setup_limit_ms, api.versions[-1]
         message = ApiVersionsRequest(client_software_name=OWN_SOFTWARE, client_software_version=SOFTWARE_VERSION)
         if node is not None:
             message.cluster_id, message.node_id = node.cluster_id, node.node_id
@@ -225,6 +232,19 @@ class Connection(asyncio.BufferedProtocol):
             raise self._failed()
         self._served = {item.api_key: (item.min_version, item.max_version) for item in response.api_keys}
         self.features = {item.name: item.max_version_level for item in response.finalized_features}
+        self._numbers_to_begin = self._next_correlation_id
+
+    async def log_in(self) -> None:
+        """Say who the client is, if it has a name. Raises AuthenticationFailedError, and what `request` raises."""
+        self._login = self._settings.log_in_on(self)
+        if self._login is not None:
+            await self._login.log_in()
+
+    async def ask(self, message: Message) -> Message:
+        """One of the requests by which a connection begins."""
+        api = api_of_request(message)
+        future = self._send(message, api, self.version_for(api.key), api.response_class, self.put)
+        return await self.answered(future, self._settings.setup_limit_ms)
 
     def end_when_idle(self) -> None:
         """Close when nothing was asked for connections.max.idle.ms, or a quarter of that longer; never if negative."""
@@ -253,11 +273,13 @@ class Connection(asyncio.BufferedProtocol):
         self._fail(ConnectionFailedError(f"the connection to {self.address} was closed"))
         await self._lost.wait()
 
-    def _send(self, message: Message, api: Api, version: int, answer: type[Message]) -> asyncio.Future[Message]:
+    def _send(
+        self, message: Message, api: Api, version: int, answer: type[Message], put: Put | None = None
+    ) -> asyncio.Future[Message]:
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         correlation_id = self._take_number()
-        self._write(self._encoded(message, version, correlation_id))
-        self._expected.append(_Expected(correlation_id, api, version, answer, future))
+        expected = _Expected(correlation_id, api, version, answer, future)
+        (put or self._write)(self._encoded(message, version, correlation_id), expected)
         return future
 
     def _take_number(self) -> int:
@@ -271,9 +293,17 @@ class Connection(asyncio.BufferedProtocol):
     def _encoded(self, message: Message, version: int, correlation_id: int) -> bytes:
         return encode_request(message, version, correlation_id, self._settings.client_id)
 
-    def _write(self, request: bytes) -> None:
+    def _write(self, request: bytes, expected: _Expected | _Raw | None = None) -> None:
+        if self._login is not None and self._login.holds(request, expected):
+            return
+        self.put(request, expected)
+
+    def put(self, request: bytes, expected: _Expected | _Raw | None) -> None:
+        """Send the bytes of a request at once, whether or not others wait."""
         assert self._transport is not None
         self._transport.write(request)
+        if expected is not None:
+            self._expected.append(expected)
 
     def _failed(self) -> ConnectionFailedError:
         """A fresh exception: one that is raised in several places would gather their tracebacks."""
@@ -286,8 +316,11 @@ class Connection(asyncio.BufferedProtocol):
             self._failure = failure
             if self._idle_check is not None:
                 self._idle_check.cancel()
-            while self._expected:
-                self._expected.popleft().fail(self._failed())
+            held = self._login.give_up() if self._login is not None else []
+            waiting = [*self._expected, *held]
+            self._expected.clear()
+            for expected in waiting:
+                expected.fail(self._failed())
             self._writable.set()
         if self._transport is None:
             self._lost.set()
@@ -330,7 +363,17 @@ class Connection(asyncio.BufferedProtocol):
         detail = f" while {waiting} was under way" if waiting else ""
         half = " in the middle of an answer" if self._frames.in_mid_frame else ""
         cause = f" ({reason(exc)})" if exc else ""
-        self._fail(ConnectionFailedError(f"{self.address} closed the connection{half}{detail}{cause}"))
+        self._fail(ConnectionFailedError(f"{self.address} closed the connection{half}{detail}{cause}{self._hint}"))
+
+    @property
+    def _hint(self) -> str:
+        """A listener with SASL says what it serves, and closes the connection when anything else is asked."""
+        if not self._served:
+            return ": does it listen for another security.protocol?"
+        is_first = self._next_correlation_id - len(self._expected) == self._numbers_to_begin
+        if self._login is not None or not self._expected or not is_first:
+            return ""
+        return "; if clients have to log in there, set security.protocol and sasl.mechanism"
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -360,15 +403,26 @@ async def connect(address: Address, settings: ClientSettings, node: KnownNode | 
 
 async def _connect(address: Address, host: str, settings: ClientSettings, node: KnownNode | None) -> Connection:
     connection = Connection(address, settings)
+    opening = settings.opening(connection, address.host, connection.abort)
     try:
         async with asyncio.timeout(settings.socket_connection_setup_timeout_ms / 1000):
-            await asyncio.get_running_loop().create_connection(lambda: connection, host, address.port)
+            protocol = connection if opening is None else opening.layer
+            await asyncio.get_running_loop().create_connection(lambda: protocol, host, address.port)
+            if opening is not None:
+                await opening.done.wait()
     except OSError as error:
+        connection.abort("it was not opened")
         raise _unreachable(address, error, settings) from None
+    except asyncio.CancelledError:
+        connection.abort("it was not opened")
+        raise
     try:
         await connection.negotiate(node)
-    except (Exception, asyncio.CancelledError):
+        await connection.log_in()
+    except (Exception, asyncio.CancelledError) as error:
         await connection.close()
+        if opening is not None and (names := await opening.names_instead(host, address.port)):
+            raise ConnectionFailedError(f"{error}{names}") from None
         raise
     connection.end_when_idle()
     return connection
@@ -378,6 +432,6 @@ def _unreachable(address: Address, error: OSError, settings: ClientSettings) -> 
     """A time-out of ours is told with its length; it has no number, as the system's own have."""
     if isinstance(error, TimeoutError) and not error.errno:
         return ClusterUnreachableError(
-            f"cannot reach {address} (no answer within {settings.socket_connection_setup_timeout_ms} ms)"
+            f"{UNANSWERED} {address} (no answer within {settings.socket_connection_setup_timeout_ms} ms)"
         )
-    return ClusterUnreachableError(f"cannot reach {address} ({reason(error)})")
+    return ClusterUnreachableError(f"{UNANSWERED} {address} ({reason(error)})")

@@ -12,6 +12,10 @@ class ClientError(Exception):
     """Any failure that is not the cluster's own answer."""
 
 
+class UnusableSettingsError(ClientError):
+    """A setting that no connection can be made with: a file of keys that is not there, or has another password."""
+
+
 class ConnectionFailedError(ClientError):
     """No connection, or no longer: what was under way has an unknown outcome and may be tried again."""
 
@@ -30,6 +34,10 @@ class WrongNodeError(ConnectionFailedError):
 
 class ProtocolViolationError(ConnectionFailedError):
     """The other side does not speak Kafka's protocol as it should: probably no Kafka broker, or a TLS listener."""
+
+
+class AuthenticationFailedError(ClientError):
+    """The log-in failed: wrong user or password, a mechanism that is not enabled, or nobody logs in there."""
 
 
 class UnsupportedByBrokerError(ClientError):

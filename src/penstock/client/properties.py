@@ -6,17 +6,19 @@ from typing import TypeVar
 
 from penstock.client.durations import parse_duration_ms
 from penstock.client.names import CANONICAL_BOOTSTRAP, USE_ALL_DNS_IPS
+from penstock.client.security import PREFIXES, PROTOCOLS, WITH_SASL, Security
 from penstock.client.settings import ACKS_ALL, BY_DURATION, REBOOTSTRAP, ClientSettings
 from penstock.protocol.compression import Compression
 
 Settings = TypeVar("Settings", bound=ClientSettings)
-NO_PROPERTIES = ("now_ms", "random", "background", "partitioner_settings")
+NO_PROPERTIES = ("now_ms", "random", "background", "partitioner_settings", "security")
 OF_PARTITIONER = "partitioner."
 CHOICES = {
     "auto_offset_reset": ("earliest", "latest", "none"),
     "client_dns_lookup": (USE_ALL_DNS_IPS, CANONICAL_BOOTSTRAP),
     "isolation_level": ("read_uncommitted", "read_committed"),
     "metadata_recovery_strategy": (REBOOTSTRAP, "none"),
+    "security_protocol": PROTOCOLS,
 }
 
 
@@ -29,17 +31,25 @@ def with_properties(settings: Settings, properties: Mapping[str, str]) -> Settin
     has_partitioner = properties.get("partitioner.class") or defaults.get("partitioner_class")
     changed: dict[str, object] = {}
     of_partitioner: dict[str, str] = {}
+    of_security = dict(settings.security.properties)
     for key, text in properties.items():
         name = key.replace(".", "_")
         if name in defaults:
             changed[name] = _parse(key, name, text.strip(), defaults[name])
+        elif key.startswith(PREFIXES):
+            of_security[key] = text
         elif has_partitioner and key.startswith(OF_PARTITIONER):
             of_partitioner[key] = text
         else:
             raise _unknown(key, name, defaults)
     if of_partitioner:
         changed["partitioner_settings"] = of_partitioner
-    return settings.replace(**changed)
+    if of_security != settings.security.properties:
+        changed["security"] = Security(of_security)
+    with_them = settings.replace(**changed)
+    if with_them.security_protocol in WITH_SASL:
+        with_them.security.check_credentials()
+    return with_them
 
 
 def _unknown(key: str, name: str, known: Mapping[str, object]) -> ValueError:

@@ -1,14 +1,20 @@
 """How a client behaves: the names are those of Kafka's Java client in snake_case, and so are the defaults."""
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
-from random import Random
-from typing import Final
+from random import Random, SystemRandom
+from typing import TYPE_CHECKING, Final
 
 from penstock.client.background import Background, BackgroundThread
 from penstock.client.names import USE_ALL_DNS_IPS
+from penstock.client.security import PLAINTEXT, WITH_SASL, WITH_TLS, Security
 from penstock.protocol.compression import Compression
 from penstock.protocol.value import Value, fresh
+
+if TYPE_CHECKING:
+    from penstock.client.login import Asked, Login
+    from penstock.tls.opening import Opening
 
 ACKS_ALL: Final = -1
 REBOOTSTRAP: Final = "rebootstrap"
@@ -38,8 +44,24 @@ class ClientSettings(Value, kw_only=True):
     reconnect_backoff_max_ms: int = 1_000
     connections_max_idle_ms: int = 540_000
     client_dns_lookup: str = USE_ALL_DNS_IPS
+    security_protocol: str = PLAINTEXT
+    security: Security = fresh(Security)
+    """What begins with `ssl.` and `sasl.`, for `security_protocol`."""
     now_ms: Callable[[], int] = wall_clock_ms
-    random: Random = fresh(Random)
+    random: Random = fresh(SystemRandom)
+
+    @property
+    def setup_limit_ms(self) -> int:
+        """For each answer by which a connection begins."""
+        return min(self.socket_connection_setup_timeout_ms, self.request_timeout_ms)
+
+    def log_in_on(self, connection: "Asked") -> "Login | None":
+        """What logs in on a connection; None where nobody logs in. ValueError for keys that cannot be used."""
+        return self.security.log_in_on(connection, self.random) if self.security_protocol in WITH_SASL else None
+
+    def opening(self, protocol: asyncio.BufferedProtocol, host: str, fail: Callable[[str], object]) -> "Opening | None":
+        """Of a connection over TLS; None in the clear. UnusableSettingsError."""
+        return self.security.opening(protocol, host, fail) if self.security_protocol in WITH_TLS else None
 
     def backoff_ms(self, attempt: int) -> float:
         """How long to wait after the failed attempt number `attempt` (from 0): doubling, bounded, 20 % of jitter."""

@@ -4,10 +4,9 @@ Who is told that they are knows that no broker in service decides by the rules o
 well, which finds nothing left to do: the first answer may have been lost while a broker was behind.
 """
 
-from typing import Any
 from uuid import UUID
 
-from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision
+from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision, decided_for_brokers
 from penstock.metadata.acl_hosts import network_of
 from penstock.metadata.features import CIDR_LEVEL, shown_level
 from penstock.metadata.records import MetadataRecord
@@ -60,7 +59,7 @@ def decide_create_acls(state: ControllerState, request: CreateAclsRequest, now_m
             raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
     except KafkaError as error:
         return Decision([], refusal(request, error))
-    return _decided(state, list(made.values()), CreateAclsResponse(results=results))
+    return decided_for_brokers(state, list(made.values()), CreateAclsResponse(results=results))
 
 
 def decide_delete_acls(state: ControllerState, request: DeleteAclsRequest, now_ms: int) -> Decision[DeleteAclsResponse]:
@@ -83,14 +82,7 @@ def decide_delete_acls(state: ControllerState, request: DeleteAclsRequest, now_m
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     except KafkaError as error:
         return Decision([], refusal(request, error))
-    return _decided(state, list(gone.values()), DeleteAclsResponse(filter_results=results))
-
-
-def _decided(state: ControllerState, records: list[MetadataRecord], reply: Any) -> Decision[Any]:
-    for broker in state.image.brokers.values() if records else ():
-        if broker.fenced:
-            state.heartbeats.loses(broker.node_id, state.next_offset + len(records) - 1)
-    return Decision(records, reply, waits_for_brokers=True)
+    return decided_for_brokers(state, list(gone.values()), DeleteAclsResponse(filter_results=results))
 
 
 def _check_authorizer(state: ControllerState) -> None:

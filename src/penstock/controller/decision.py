@@ -157,3 +157,11 @@ class ControllerState:
             topic_id = UUID(int=self.chance.getrandbits(128), version=4)
             if topic_id not in self.image.topics_by_id and not uuid_to_text(topic_id).startswith("-"):
                 return topic_id
+
+
+def decided_for_brokers(state: ControllerState, records: list[MetadataRecord], reply: Any) -> Decision[Any]:
+    """A decision that all brokers in service apply before it is answered; a fenced one, before it is let in."""
+    for broker in state.image.brokers.values() if records else ():
+        if broker.fenced:
+            state.heartbeats.loses(broker.node_id, state.next_offset + len(records) - 1)
+    return Decision(records, reply, waits_for_brokers=True)

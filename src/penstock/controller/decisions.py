@@ -42,6 +42,7 @@ DECISIONS: Final[dict[AnyApiKey, str]] = {
     OwnApiKey.CREATE_STORAGE_GROUP: "penstock.controller.create_storage_group:decide_create_storage_group",
     ApiKey.CREATE_ACLS: "penstock.controller.acls:decide_create_acls",
     ApiKey.DELETE_ACLS: "penstock.controller.acls:decide_delete_acls",
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: "penstock.controller.scram_users:decide_alter_user_scram_credentials",
     ApiKey.UPDATE_FEATURES: "penstock.controller.update_features:decide_update_features",
 }
 """As `module:function`."""

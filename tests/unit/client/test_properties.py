@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.client.errors import UnusableSettingsError
 from penstock.client.properties import as_properties, with_properties
 from penstock.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
 from penstock.protocol.compression import Compression
@@ -67,3 +68,21 @@ def test_what_is_for_a_partitioner_needs_one() -> None:
         with_properties(ProducerSettings(), {"partitioner.regions": "eu"})
     settings = with_properties(ProducerSettings(), {"partitioner.class": "mine:Mine", "partitioner.regions": "eu"})
     assert (settings.partitioner_class, settings.partitioner_settings) == ("mine:Mine", {"partitioner.regions": "eu"})
+
+
+def test_keys_of_security_are_read_and_shown_nowhere() -> None:
+    keys = {"security.protocol": "SSL", "ssl.keystore.location": "/k", "ssl.keystore.password": "hunter2"}
+    settings = with_properties(ClientSettings(), keys)
+    assert settings.security_protocol == "SSL"
+    assert settings.security.properties == {"ssl.keystore.location": "/k", "ssl.keystore.password": "hunter2"}
+    more = with_properties(settings, {"ssl.keystore.location": "/other"})
+    assert more.security.properties == settings.security.properties | {"ssl.keystore.location": "/other"}
+    assert "hunter2" not in repr(more) + repr(as_properties(more))
+    for key, complaint in (("ssl.keystor.location", "did you mean ssl.keystore.location?"), ("ssl.x", "not a setting")):
+        with pytest.raises(ValueError, match=complaint):
+            with_properties(ClientSettings(), {key: "hunter2"})
+    with pytest.raises(ValueError, match=r"security.protocol=TLS: allowed are PLAINTEXT, SSL"):
+        with_properties(ClientSettings(), {"security.protocol": "TLS"})
+    with pytest.raises(UnusableSettingsError, match="/k cannot be used") as raised:
+        more.replace(security=settings.security).security.context()
+    assert "hunter2" not in str(raised.value)

@@ -117,8 +117,8 @@ def test_an_unclean_election_is_due_when_what_allows_it_changes(key: str, is_due
 
 def test_what_may_be_kept_may_not_be_set_anew() -> None:
     controller = controller_with()
-    key = "ssl.client.auth"
-    controller.apply([ConfigRecord(resource_type=4, resource_name="1", name=key, value="required")])
+    key, value = "listener.name.a.ssl.client.auth", "requird"
+    controller.apply([ConfigRecord(resource_type=4, resource_name="1", name=key, value=value)])
     other = ("log.retention.ms", SET, "5")
-    assert alter(controller, BROKER, other) == (OK, {key: "required", "log.retention.ms": "5"})
-    assert alter(controller_with(), BROKER, (key, SET, "required")) == (REQUEST, {})
+    assert alter(controller, BROKER, other) == (OK, {key: value, "log.retention.ms": "5"})
+    assert alter(controller_with(), BROKER, (key, SET, value)) == (REQUEST, {})

@@ -66,13 +66,12 @@ def test_what_is_wrong_for_a_broker_is_an_invalid_request(
 @pytest.mark.parametrize(
     ("name", "key", "text", "code"),
     [
-        ("", "ssl.client.auth", "required", ErrorCode.INVALID_REQUEST),
-        ("1", "listener.name.x.ssl.client.auth", "required", ErrorCode.INVALID_REQUEST),
-        ("1", "ssl.client.auth", "none", None),
-        ("1", "ssl.client.auth", None, None),
+        ("1", "listener.name.x.ssl.client.auth", "requird", ErrorCode.INVALID_REQUEST),
+        ("1", "ssl.client.auth", "required", None),
+        ("1", "super.users", None, None),
     ],
 )
-def test_what_asks_for_protection_is_not_set_anew_and_may_go(
+def test_what_is_wrong_for_a_listener_is_not_set_anew_and_may_go(
     name: str, key: str, text: str | None, code: ErrorCode | None
 ) -> None:
     resource = ConfigResource(ResourceType.BROKER, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from random import Random
 
@@ -14,11 +14,12 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.api.broker.api_versions import api_versions
 from penstock.node.controlling.commands import NoController
+from penstock.node.serving.connection import Connection
 from penstock.node.serving.connections import ConnectionLimits, Connections
 from penstock.node.serving.dispatch import Dispatcher, Node
 from penstock.node.serving.handler import Handler
 from penstock.node.serving.rules import NOTHING
-from penstock.node.serving.server import BoundListener, Endpoint, Server
+from penstock.node.serving.server import Accept, BoundListener, Endpoint, Server, in_the_clear
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import decode_response, encode_request
@@ -100,11 +101,15 @@ async def serving(
 
 @asynccontextmanager
 async def serving_node(
-    node: Node, listener: str = "PLAINTEXT", *, limits: ConnectionLimits | None = None
+    node: Node,
+    listener: str = "PLAINTEXT",
+    *,
+    limits: ConnectionLimits | None = None,
+    secured: Callable[[Connections], Callable[[Endpoint, Callable[[], Connection]], Accept]] | None = None,
 ) -> AsyncIterator[Serving]:
     """A server of whatever `node` handles until the block ends."""
     connections = Connections(Dispatcher(node), limits or ConnectionLimits(), asyncio.get_running_loop())
-    server = Server(connections)
+    server = Server(connections, in_the_clear if secured is None else secured(connections))
     bound = BoundListener(Endpoint(listener, "127.0.0.1", 0))
     await server.listen([bound])
     served = Serving(bound.endpoint, connections)

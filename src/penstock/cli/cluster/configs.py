@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from penstock.cli.cluster.user_configs import alter_user, describe_users
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, actions, declared, option
 from penstock.cli.terminal.output import print_json, print_lines, print_table
@@ -29,7 +30,9 @@ ENTITY_TYPES: Final = {
     "client-metrics": ResourceType.CLIENT_METRICS,
     "groups": ResourceType.GROUP,
 }
+USERS: Final = "users"
 HIDDEN: Final = "(hidden)"
+ALTER_NEEDS: Final = "--alter needs --entity-name, and --add-config or --delete-config"
 OWN_SOURCE: Final = {
     ResourceType.TOPIC: ConfigSource.DYNAMIC_TOPIC_CONFIG,
     ResourceType.CLIENT_METRICS: ConfigSource.CLIENT_METRICS_CONFIG,
@@ -43,8 +46,8 @@ _ADDITION = re.compile(r"\s*([^=,\s]+)=(\[[^\]]*\]|[^,\[]*)(?:,|$)")
 def command(
     session: NodeSession,
     action: str = actions(describe="Show configurations.", alter="Change configurations."),
-    entity_type: str | None = option("What the configuration belongs to.", type=click.Choice(list(ENTITY_TYPES))),
-    entity_name: str | None = option("The topic, the node's number, the group."),
+    entity_type: str | None = option("What the configuration belongs to.", type=click.Choice([*ENTITY_TYPES, USERS])),
+    entity_name: str | None = option("The topic, the node's number, the group, the user."),
     entity_default: bool = option("The default of all brokers."),
     topic: str | None = option("Short for --entity-type topics --entity-name."),
     broker: str | None = option("Short for --entity-type brokers --entity-name."),
@@ -60,10 +63,13 @@ def command(
     if session.of_controllers and action != "alter":
         raise click.UsageError("--bootstrap-controller goes with --alter only")
     short = {"topics": topic, "brokers": "" if broker_defaults else broker, "groups": group}
-    kind, name = _entity(entity_type, "" if entity_default else entity_name, short)
     changes = _changes(add_config, add_config_file, delete_config)
+    if entity_type == USERS:
+        _users(session, action, entity_name, changes, as_json=as_json)
+        return
+    kind, name = _entity(entity_type, "" if entity_default else entity_name, short)
     if action == "alter" and (not changes or name is None):
-        raise click.UsageError("--alter needs --entity-name, and --add-config or --delete-config")
+        raise click.UsageError(ALTER_NEEDS)
 
     async def work(admin: Admin) -> None:
         if action == "alter":
@@ -78,6 +84,17 @@ def command(
         _show(kind, described, all_, as_json)
 
     session.run(work)
+
+
+def _users(
+    session: NodeSession, action: str, name: str | None, changes: Sequence[ConfigChange], *, as_json: bool
+) -> None:
+    if action == "describe":
+        describe_users(session, name, as_json=as_json)
+    elif name is None or not changes:
+        raise click.UsageError(ALTER_NEEDS)
+    else:
+        alter_user(session, name, changes, as_json=as_json)
 
 
 def _entity(

@@ -7,13 +7,15 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
+import click
 import confluent_kafka
 
 from penstock.cli.measuring.ports import POLL_MS, Rebalances, Told
 from penstock.cli.terminal.failures import wrong_usage
 from penstock.client.errors import ClientError
 from penstock.client.properties import as_properties
-from penstock.client.settings import ConsumerSettings, ProducerSettings
+from penstock.client.security import PLAINTEXT
+from penstock.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
 from penstock.client.values import TopicPartition
 
 FULL_S: Final = 0.01
@@ -72,10 +74,19 @@ def _named(properties: Mapping[str, str], names: Sequence[str]) -> dict[str, Any
     return {RENAMED.get(name, name): properties[name] for name in names if properties[name]}
 
 
+def _base(servers: str, settings: ClientSettings) -> dict[str, Any]:
+    """Its keys of TLS are others than Kafka's."""
+    if settings.security_protocol != PLAINTEXT:
+        raise click.UsageError(
+            f"librdkafka has keys of its own for security.protocol={settings.security_protocol}: measure with our own"
+            " client"
+        )
+    return {"bootstrap.servers": servers, **SILENT}
+
+
 def producer_config(servers: str, settings: ProducerSettings) -> dict[str, Any]:
     return _named(as_properties(settings), OF_PRODUCERS) | {
-        "bootstrap.servers": servers,
-        **SILENT,
+        **_base(servers, settings),
         "enable.idempotence": settings.is_idempotent,
         "queue.buffering.max.kbytes": max(settings.buffer_memory >> 10, 1),
     }
@@ -86,8 +97,7 @@ def consumer_config(servers: str, settings: ConsumerSettings) -> dict[str, Any]:
     first, *others = settings.partition_assignment_strategy
     alike = [first, *(name for name in others if (name == COOPERATIVE) == (first == COOPERATIVE))]
     return _named(as_properties(settings), OF_CONSUMERS) | {
-        "bootstrap.servers": servers,
-        **SILENT,
+        **_base(servers, settings),
         "partition.assignment.strategy": ",".join(alike),
     }
 

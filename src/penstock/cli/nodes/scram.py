@@ -4,19 +4,11 @@ SCRAM-SHA-256=[name=alice,password=alice-secret]
 SCRAM-SHA-512=[name=alice,iterations=8192,salt="N3E=",saltedpassword="YCE="]
 """
 
-import hmac
 from base64 import b64decode
 from collections.abc import Callable
-from hashlib import new, pbkdf2_hmac
-from typing import Final
 
 from penstock.metadata.security_records import UserScramCredentialRecord
-
-MECHANISMS: Final = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
-"""The number of each mechanism in records, and its hash."""
-MIN_ITERATIONS: Final = 4096
-MAX_ITERATIONS: Final = 16384
-SALT_BYTES: Final = 24
+from penstock.protocol.sasl.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, SALT_BYTES
 
 
 def parse_credential(text: str, random_bytes: Callable[[int], bytes]) -> UserScramCredentialRecord:
@@ -38,18 +30,18 @@ def parse_credential(text: str, random_bytes: Callable[[int], bytes]) -> UserScr
         raise ValueError("give one of password and saltedpassword")
     if salted_text is not None and salt is None:
         raise ValueError("saltedpassword goes with salt")
-    number, hash_name = MECHANISMS[mechanism]
+    found = MECHANISMS[mechanism]
     salt = random_bytes(SALT_BYTES) if salt is None else salt
     if salted_text is not None:
         salted = _decoded("saltedpassword", salted_text)
     else:
-        salted = pbkdf2_hmac(hash_name, (password or "").encode(), salt, iterations)
+        salted = found.salted(password or "", salt, iterations)
     return UserScramCredentialRecord(
         name=name,
-        mechanism=number,
+        mechanism=found.number,
         salt=salt,
-        stored_key=new(hash_name, hmac.digest(salted, b"Client Key", hash_name)).digest(),
-        server_key=hmac.digest(salted, b"Server Key", hash_name),
+        stored_key=found.stored_key(salted),
+        server_key=found.server_key(salted),
         iterations=iterations,
     )
 

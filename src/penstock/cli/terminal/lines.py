@@ -54,6 +54,12 @@ def confirm(question: str) -> None:
     click.confirm(printable(question), abort=True)
 
 
+def ask_password(question: str) -> str:
+    """Twice, and what is typed is not shown. Raises click.Abort at the end of the input."""
+    answer: str = click.prompt(printable(question), hide_input=True, confirmation_prompt=True, err=True)
+    return answer
+
+
 def write_bytes(data: bytes, *, as_they_are: bool) -> None:
     """Files and pipes get bytes as they are; so does a terminal only where that was asked for."""
     if not as_they_are and sys.stdout.isatty():

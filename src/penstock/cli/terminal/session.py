@@ -20,10 +20,12 @@ from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import option
 from penstock.cli.terminal.output import print_rows
 from penstock.client.admin import Admin
+from penstock.client.connection import UNANSWERED
 from penstock.client.errors import ClientError, ClusterUnreachableError
 from penstock.client.properties import as_properties, with_properties
 from penstock.client.settings import ClientSettings
 from penstock.client.values import TopicPartition
+from penstock.metadata.configs.pairs import PropertiesError, parse_properties
 from penstock.protocol.address import parse_bootstrap_servers
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.value import Value
@@ -107,8 +109,8 @@ def read_properties(path: Path | None) -> dict[str, str]:
         return {}
     with in_words(OSError, UnicodeDecodeError, before=f"{path} cannot be read: "):
         text = path.read_text(encoding="utf-8")
-    lines = (line.strip() for line in text.splitlines())
-    return parse_pairs([line for line in lines if line and line[0] not in "#!"], str(path))
+    with in_words(PropertiesError, before=f"{path}: "):
+        return parse_properties(text)
 
 
 def parse_pairs(texts: "list[str] | tuple[str, ...]", option: str) -> dict[str, str]:
@@ -160,7 +162,7 @@ async def _until_terminated(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 def explain(error: Exception) -> str:
-    if isinstance(error, ClusterUnreachableError):
+    if isinstance(error, ClusterUnreachableError) and UNANSWERED in str(error):
         return f"{error}: is a node running there? start one with `penstock start`"
     if isinstance(error, KafkaError):
         return f"{error.message or 'the cluster refused'} ({error.code.name})"

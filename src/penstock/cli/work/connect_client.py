@@ -17,6 +17,7 @@ from penstock.cli.terminal.options import argument, declared, option
 from penstock.node.assembly.properties import read_properties
 from penstock.protocol.value import Value
 from penstock.work.connect.config import ConfigError
+from penstock.work.connect.rest.tls import asking_of
 
 DEFAULT_URL: Final = "http://127.0.0.1:8083"
 PATIENCE_S: Final = 100.0
@@ -76,10 +77,6 @@ class WorkerAt(Value):
 
 
 def _tls(file: Path) -> ssl.SSLContext:
-    try:
-        from penstock.work.connect.rest.tls import asking_of
-    except ModuleNotFoundError as error:
-        raise click.ClickException(f"{error}: pip install 'penstock[work]'") from None
     with in_words(ConfigError, before=f"{file}: "):
         return asking_of(read_properties(file))
 

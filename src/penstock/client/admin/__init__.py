@@ -4,8 +4,8 @@
         await admin.topics.create(NewTopic(name="flights", partitions=12))
         print(await admin.groups.describe("reports"))
 
-Topics, their replicas, configurations, groups, transactions, access rules, features and the metadata quorum have parts
-of their own; the cluster itself and its disks are here.
+Topics, their replicas, configurations, groups, transactions, users, access rules, features and the metadata quorum have
+parts of their own; the cluster itself and its disks are here.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from penstock.client.admin.quorum import QuorumAdmin
 from penstock.client.admin.storage_groups import StorageGroupAdmin
 from penstock.client.admin.topics import TopicAdmin
 from penstock.client.admin.transactions import TransactionAdmin
+from penstock.client.admin.users import UserAdmin
 from penstock.client.at_leaders import Failures
 from penstock.client.cluster import ClusterClient
 from penstock.client.controllers import ControllerClient
@@ -118,6 +119,7 @@ class Admin:
         self.quorum = QuorumAdmin(self.cluster)
         self.storage_groups = StorageGroupAdmin(self.cluster)
         self.acls = AclAdmin(self.cluster)
+        self.users = UserAdmin(self.cluster)
 
     async def __aenter__(self) -> Self:
         await self.cluster.start()

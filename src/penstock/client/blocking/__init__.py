@@ -6,13 +6,14 @@ stand `offsets.py`, `fetch.py` and `produce.py`.
 
 import time
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 from uuid import UUID
 
 from penstock.client.blocking.connection import BlockingConnection, ClusterUnreachable
 from penstock.client.errors import raise_for
 from penstock.client.messages import coordinator_in, coordinator_request, metadata_request
 from penstock.client.metadata import ClusterMetadata
+from penstock.client.security import PLAINTEXT, WITH_SASL, WITH_TLS, Security
 from penstock.client.values import EndpointTold, LeaderTold
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -20,7 +21,10 @@ from penstock.protocol.messages.find_coordinator import FindCoordinatorResponse
 from penstock.protocol.messages.metadata import MetadataResponse
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.uuids import ZERO_UUID
-from penstock.protocol.value import Value
+from penstock.protocol.value import Value, fresh
+
+if TYPE_CHECKING:
+    from ssl import SSLError
 
 Result = TypeVar("Result")
 TopicPartition = tuple[str, int]
@@ -40,6 +44,9 @@ class ClusterSettings(Value):
     connect_timeout_ms: int = 10_000
     request_timeout_ms: int = 30_000
     retry_timeout_ms: int = 60_000
+    security_protocol: str = PLAINTEXT
+    security: Security = fresh(Security)
+    """What begins with `ssl.` and `sasl.`, for `security_protocol`."""
 
 
 class BlockingCluster:
@@ -155,6 +162,8 @@ class BlockingCluster:
                 client_id=settings.client_id,
                 connect_timeout_ms=settings.connect_timeout_ms,
                 request_timeout_ms=settings.request_timeout_ms,
+                tls=settings.security.context() if settings.security_protocol in WITH_TLS else None,
+                log_in=settings.security.steps if settings.security_protocol in WITH_SASL else None,
             )
         except OSError as error:
             if address in settings.bootstrap_servers:
@@ -244,6 +253,10 @@ def may_succeed_later(error: KafkaError) -> bool:
 
 def reason_of(error: OSError) -> str:
     """What went wrong, in the system's words."""
+    if getattr(error, "library", None) == "SSL":
+        from penstock.tls.faults import fault_of
+
+        return fault_of(cast("SSLError", error))
     return error.strerror or str(error) or type(error).__name__
 
 

@@ -3,22 +3,34 @@
 Made for Spark's executors, which run plain synchronous code (decision 0803). Not safe for threads: one user at a time.
 """
 
+from __future__ import annotations
+
 import socket
 import struct
+import time
 from collections import deque
-from typing import TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.client.errors import raise_for
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.requests.api import UNSERVED, ApiKey, api_of
-from penstock.protocol.requests.framing import decode_response, encode_request, skip_header_fields
+from penstock.protocol.requests.framing import api_of_request, decode_response, encode_request, skip_header_fields
+from penstock.protocol.sasl.mechanism import SaslError
 from penstock.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from penstock.client.login import Steps, Work
 
 MAX_RESPONSE_BYTES = 1 << 30
 RECEIVE_BUFFER_BYTES = 4 << 20
 LENGTH = struct.Struct(">i")
+RENEWED_AT = 0.85
+"""At which part of a session's life the client logs in again, as Kafka's Java client at the earliest."""
 
 NEWEST_VERSIONS = {
     ApiKey.PRODUCE: 12,
@@ -31,6 +43,8 @@ NEWEST_VERSIONS = {
     ApiKey.INIT_PRODUCER_ID: 4,
     ApiKey.API_VERSIONS: 0,
     ApiKey.DESCRIBE_QUORUM: 2,
+    ApiKey.SASL_HANDSHAKE: 1,
+    ApiKey.SASL_AUTHENTICATE: 2,
 }
 """The newest versions in which requests name topics and one request is about one group: all that this client needs.
 Brokers since Kafka 1.0 serve versions up to these, Kafka 4.x still does; a metadata quorum is in Kafka since 3.3."""
@@ -45,8 +59,20 @@ class ClusterUnreachable(ConnectionError):  # noqa: N818 - says what is the matt
 class BlockingConnection:
     """A connection that has asked the broker which versions it serves."""
 
-    def __init__(self, address: Address, *, client_id: str, connect_timeout_ms: int, request_timeout_ms: int) -> None:
-        """Connects; OSError where no broker answers."""
+    def __init__(
+        self,
+        address: Address,
+        *,
+        client_id: str,
+        connect_timeout_ms: int,
+        request_timeout_ms: int,
+        tls: SSLContext | None = None,
+        log_in: Callable[[Address], Steps] | None = None,
+    ) -> None:
+        """Connects, over TLS if there is a context for that, and says who it is; OSError where no broker answers.
+
+        AuthenticationFailedError where the broker does not let the client in.
+        """
         self.address = address
         self._client_id = client_id
         self._correlation_id = 0
@@ -54,10 +80,17 @@ class BlockingConnection:
         self._socket = socket.create_connection((address.host, address.port), connect_timeout_ms / 1000)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
-        self._socket.settimeout(request_timeout_ms / 1000)
         self._served: dict[int, tuple[int, int]] = {int(ApiKey.API_VERSIONS): (0, 0)}
+        self._log_in = log_in
+        self._log_in_again_at_s: float | None = None
         try:
+            if tls is not None:
+                from penstock.tls.blocking import secured
+
+                self._socket = secured(self._socket, tls, address)
+            self._socket.settimeout(request_timeout_ms / 1000)
             self._learn_versions()
+            self._say_who()
         except BaseException:
             self.close()
             raise
@@ -66,6 +99,31 @@ class BlockingConnection:
         response = self.request(ApiKey.API_VERSIONS, ApiVersionsRequest(), ApiVersionsResponse)
         raise_for(response.error_code, f"{self.address} refuses to say which versions it serves")
         self._served |= {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+
+    def _say_who(self) -> None:
+        """Again before the session ends, when nothing is under way (KIP-368)."""
+        self._log_in_again_at_s = None
+        exchange = self._log_in(self.address) if self._log_in is not None else None
+        if exchange is None:
+            return
+        try:
+            asked = next(exchange)
+            while True:
+                try:
+                    answer = self._step(asked)
+                except SaslError as error:
+                    asked = exchange.throw(error)
+                else:
+                    asked = exchange.send(answer)
+        except StopIteration as end:
+            if end.value:
+                self._log_in_again_at_s = time.monotonic() + RENEWED_AT * end.value / 1000
+
+    def _step(self, asked: Message | Work) -> object:
+        if not isinstance(asked, Message):
+            return asked()
+        api = api_of_request(asked)
+        return self.request(ApiKey(api.key), asked, api.response_class)
 
     @property
     def is_idle(self) -> bool:
@@ -84,6 +142,8 @@ class BlockingConnection:
 
     def send(self, api_key: ApiKey, message: Message, version: int | None = None) -> None:
         """Send a request, in the newest version if none is named; its response must be read in its turn."""
+        if self._log_in_again_at_s is not None and self.is_idle and time.monotonic() >= self._log_in_again_at_s:
+            self._say_who()
         if version is None:
             version = self.version_of(api_key)
         self._correlation_id += 1
@@ -129,7 +189,8 @@ class BlockingConnection:
         while position < length:
             received = self._socket.recv_into(frame[position:])
             if not received:
-                raise ConnectionResetError(f"{self.address} closed the connection")
+                hint = "" if len(self._served) > 1 else ": does it listen for another security.protocol?"
+                raise ConnectionResetError(f"{self.address} closed the connection{hint}")
             position += received
         return frame
 

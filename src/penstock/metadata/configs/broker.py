@@ -7,7 +7,7 @@ from penstock.metadata.configs.broker_log import LOG_CONFIGS
 from penstock.metadata.configs.broker_network import NETWORK_CONFIGS
 from penstock.metadata.configs.broker_security import SECURITY_CONFIGS
 from penstock.metadata.configs.definitions import ConfigDefinition, nearest_key
-from penstock.metadata.configs.listener_keys import PREFIX, listener_key_warning
+from penstock.metadata.configs.listener_keys import OBEYED, PREFIX, listener_key_warning, parse_listener_key
 from penstock.metadata.configs.without_effect import why_value_has_no_effect
 
 BROKER_CONFIGS: dict[str, ConfigDefinition] = {
@@ -38,7 +38,7 @@ _REMOVED_PREFIXES = ("zookeeper.", "password.encoder.")
 _FREE_PREFIXES = (PREFIX, "rsm.config.", "rlmm.config.", "confluent.")
 """Keys of listeners or of classes of the user's: there is no end of their names."""
 _FREE_KEY = "keys of classes of the user's are not read yet"
-_OF_ONE_LISTENER = "keys of a single listener are not obeyed yet"
+_OF_ONE_LISTENER = "for a single listener this key is not obeyed yet"
 
 
 def is_free_key(name: str) -> bool:
@@ -51,8 +51,11 @@ def key_warning(name: str, value: str, listeners: Collection[str] = ()) -> str |
     warning = listener_key_warning(name, listeners)
     if warning is not None:
         return warning
-    if name.startswith(PREFIX):
-        return f"{name} has no effect: {_OF_ONE_LISTENER}"
+    of_listener = parse_listener_key(name, listeners)
+    if of_listener is not None:
+        is_obeyed = of_listener.key.startswith(OBEYED)
+        reason = why_value_has_no_effect(of_listener.key, value) if is_obeyed else _OF_ONE_LISTENER
+        return None if reason is None else f"{name} has no effect: {reason}"
     definition = BROKER_CONFIGS.get(name)
     if definition is not None and value == definition.default:
         return None

@@ -21,11 +21,11 @@ from penstock.metadata.configs.broker_rules import (
 )
 from penstock.metadata.configs.definitions import ConfigValue, parse_value
 from penstock.metadata.configs.effective import ConfigSource, Layers, broker_text
-from penstock.metadata.configs.listener_keys import parse_listener_value
+from penstock.metadata.configs.listener_keys import PREFIX, parse_listener_key, parse_listener_value
+from penstock.metadata.configs.listeners import WITH_SASL, WITH_TLS
 from penstock.metadata.configs.pairs import ADDRESS_LIMITS_KEY, parse_address_limits
 from penstock.metadata.configs.protection import (
     AUTHORIZED,
-    IGNORED_KEY,
     STANDARD_AUTHORIZER,
     SUPER_USERS_KEY,
     asks,
@@ -48,6 +48,8 @@ EMBEDDED_DEFAULTS: dict[str, str] = {
 }
 """They replace a file: one node, on this machine only."""
 
+CLIENTS_KEY: Final = "ssl.client.auth"
+JAAS_KEY: Final = "sasl.jaas.config"
 REFUSE: Final = "refuse"
 """A value of `leader.lease.on.quorum.loss`."""
 
@@ -109,6 +111,37 @@ class BrokerConfig(BrokerSettings, Addresses):
         self.dynamic, self.dynamic_default = changed
         self._load()
 
+    def of_listener(self, listener: str, begin: str) -> dict[str, str]:
+        """The keys with this beginning that are set, as text; those of the listener alone go before those of all."""
+        own, every, one = f"{PREFIX}{listener.lower()}.", dict[str, str](), dict[str, str]()
+        for _, values in reversed(self.layers):
+            every |= {name: text for name, text in values.items() if name.startswith(begin)}
+            one |= {name.removeprefix(own): text for name, text in values.items() if name.startswith(own + begin)}
+        return every | one
+
+    @property
+    def listeners_with_tls(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.listeners if one.security_protocol in WITH_TLS)
+
+    @property
+    def ways_with_tls(self) -> tuple[str, ...]:
+        """Listeners of other nodes to which this one comes over TLS."""
+        return tuple(name for name in self._ways if self.protocol_of(name) in WITH_TLS)
+
+    @property
+    def listeners_with_sasl(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.listeners if one.security_protocol in WITH_SASL)
+
+    @property
+    def ways_with_sasl(self) -> tuple[str, ...]:
+        """Listeners of other nodes on which this one logs in."""
+        return tuple(name for name in self._ways if self.protocol_of(name) in WITH_SASL)
+
+    @property
+    def _ways(self) -> tuple[str, ...]:
+        ways = () if self.is_alone else (self.inter_broker_listener_name, *self.controller_listener_names[:1])
+        return tuple(dict.fromkeys(ways))
+
     @property
     def is_broker(self) -> bool:
         return "broker" in self.process_roles
@@ -156,14 +189,21 @@ class BrokerConfig(BrokerSettings, Addresses):
             warning = key_warning(name, text, self.listener_names)
             if warning is not None and (self.penstock_security_ignored or not asks(name, text)):
                 yield warning
-        yield from (f"{what} is not opened: {IGNORED_KEY} is set" for what in self.unopened)
+        if JAAS_KEY in self.static:
+            whole = f"listener.name.clients.plain.{JAAS_KEY}"
+            yield f"{JAAS_KEY} has no effect without listener and mechanism, as {whole} has them"
         if self.has_authorizer and not self.is_alone:
-            between = (*([self.inter_broker_listener_name] if self.is_broker else ()), *self.controller_listener_names)
+            ways = (*([self.inter_broker_listener_name] if self.is_broker else ()), *self.controller_listener_names)
+            between = [name for name in ways if not self._asks_who_comes(name)]
             yield from unproven_nodes(between, parse_super_users(self.super_users), self.node_listeners)
         elif self.penstock_security_ignored and self.super_users and not self.has_authorizer:
             yield f"{SUPER_USERS_KEY} has no effect without an authorizer"
         if self.is_alone:
             yield from single_node_warnings(self.static, self.value)
+
+    def _asks_who_comes(self, listener: str) -> bool:
+        protocol, wants = self.protocol_of(listener), self.of_listener(listener, CLIENTS_KEY).get(CLIENTS_KEY, "")
+        return protocol in WITH_SASL or (protocol == "SSL" and wants.strip() == "required")
 
     def _load(self) -> None:
         for attribute, name in BrokerSettings.attributes():
@@ -173,10 +213,12 @@ class BrokerConfig(BrokerSettings, Addresses):
 
 def _changeable(values: Mapping[str, str]) -> dict[str, str]:
     """The values are checked."""
-    kept = {
-        name: text for name, text in values.items() if name in BROKER_CONFIGS and not BROKER_CONFIGS[name].read_only
-    }
-    for name, text in kept.items():
-        parse_value(BROKER_CONFIGS[name], text)
+    kept = dict[str, str]()
+    for name, text in values.items():
+        of_listener = parse_listener_key(name)
+        definition = BROKER_CONFIGS.get(name) if of_listener is None else of_listener.definition
+        if definition is not None and not definition.read_only:
+            parse_value(definition.replace(name=name), text)
+            kept[name] = text
     parse_address_limits(kept.get(ADDRESS_LIMITS_KEY, ""))
     return kept

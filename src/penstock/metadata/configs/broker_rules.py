@@ -1,15 +1,13 @@
 """What broker keys must fulfil together: who a node is, where it is found, and limits, by Kafka's rules.
 
-For now listeners speak PLAINTEXT. A node whose listeners are to speak anything else does not start (`protection`), or
-starts without them where `penstock.security.ignored` is set. What the roles of a node ask of its listeners and its
-quorum is in `role_rules`.
+What the roles of a node ask of its listeners and its quorum is in `role_rules`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 
 from penstock.metadata.configs.definitions import ConfigError, ConfigValue
 from penstock.metadata.configs.listeners import Listener, parse_listeners, parse_protocol_map
-from penstock.metadata.configs.protection import IGNORED_KEY, PLAINTEXT
+from penstock.metadata.configs.protection import PLAINTEXT
 from penstock.metadata.configs.role_rules import check_roles
 from penstock.metadata.configs.voters import (
     BOOTSTRAP_KEY,
@@ -22,6 +20,7 @@ from penstock.protocol.address import Address
 
 LISTENERS_KEY = "listeners"
 MAP_KEY = "listener.security.protocol.map"
+PROTOCOL_KEY = "security.inter.broker.protocol"
 NOT_ROUTABLE = ("0.0.0.0", "::")
 ValueOf = Callable[[str], ConfigValue]
 
@@ -45,10 +44,11 @@ class Addresses:
     log_dirs: tuple[str, ...]
     listener_names: tuple[str, ...]
     """All listeners in the file, and those of the controllers."""
-    unserved: tuple[str, ...]
-    """The file wants TLS or SASL for these listeners, or for the way to the controllers."""
-    unopened: tuple[Listener, ...] = ()
-    """They are left out for that reason, because security is ignored."""
+    protocols: dict[str, str]
+    """By the names of listeners, those of other nodes included."""
+
+    def protocol_of(self, listener: str) -> str:
+        return self.protocols.get(listener, PLAINTEXT)
 
     def read_addresses(self, static: Mapping[str, str], value: ValueOf) -> None:
         """Raises ConfigError for a key of identity or address that is not well formed or contradicts another."""
@@ -58,16 +58,8 @@ class Addresses:
         listeners = parse_listeners("listeners", _texts(value("listeners")), protocols)
         if not listeners:
             raise ConfigError("listeners", static.get("listeners"), "at least one listener")
+        self.protocols = protocols
         self.listener_names = tuple(dict.fromkeys((*(one.name for one in listeners), *controller_names)))
-        self.unserved = tuple(_unserved(listeners, controller_names, protocols))
-        every_listener = listeners
-        if value(IGNORED_KEY):
-            _check_needed(static, controller_names, protocols)
-            self.unopened = tuple(one for one in listeners if one.security_protocol != PLAINTEXT)
-            listeners = tuple(one for one in listeners if one.security_protocol == PLAINTEXT)
-        if not listeners:
-            allowed = f"at least one with {PLAINTEXT}: {IGNORED_KEY} opens no others"
-            raise ConfigError("listeners", static.get("listeners"), allowed)
         self.process_roles = roles
         self.node_id, self.voters = _node_id(static, value), parse_voters(_texts(value(VOTERS_KEY)))
         self.bootstrap_servers = parse_servers(BOOTSTRAP_KEY, _texts(value(BOOTSTRAP_KEY)))
@@ -77,7 +69,7 @@ class Addresses:
         self.broker_listeners = tuple(one for one in listeners if one.name not in controller_names)
         self.controller_listeners = tuple(one for one in listeners if one.name in controller_names)
         self.controller_listener_names = controller_names
-        own = _advertised(static, value, protocols, self.broker_listeners, every_listener)
+        own = _advertised(static, value, protocols, self.broker_listeners, listeners)
         self.advertised_listeners = tuple(own.get(one.name, one) for one in self.broker_listeners)
         self.advertised_controller_listeners = tuple(own.get(one.name, one) for one in self.controller_listeners)
         self.inter_broker_listener_name = _inter_broker_name(static, value, self.broker_listeners)
@@ -91,46 +83,18 @@ def added_listeners(file: Addresses, text: Callable[[str], str | None]) -> tuple
     Kafka has it. Raises ConfigError.
     """
     pairs, listeners = text(MAP_KEY), text(LISTENERS_KEY) or ""
-    protocols = dict.fromkeys(file.controller_listener_names, PLAINTEXT)
+    protocols = {name: file.protocol_of(name) for name in file.controller_listener_names}
     protocols |= parse_protocol_map(MAP_KEY, tuple(pairs.split(",")) if pairs else ())
     items = tuple(item.strip() for item in listeners.split(","))
     wanted = {one.name: one for one in parse_listeners(LISTENERS_KEY, items, protocols)}
-    for listener in (*file.listeners, *file.unopened):
+    for listener in file.listeners:
         found = wanted.pop(listener.name, None)
         if found is None:
             raise ConfigError(LISTENERS_KEY, listeners, f"{listener} among them: it goes only with a restart")
         if found != listener:
             allowed = f"{listener} with {listener.security_protocol}: it changes only with a restart"
             raise ConfigError(LISTENERS_KEY, f"{found} with {found.security_protocol}", allowed)
-    for listener in wanted.values():
-        if listener.security_protocol != PLAINTEXT:
-            allowed = f"a listener with {PLAINTEXT}: {listener.security_protocol} is not there yet"
-            raise ConfigError(LISTENERS_KEY, str(listener), allowed)
     return tuple(wanted.values())
-
-
-def _check_needed(static: Mapping[str, str], controller_names: tuple[str, ...], protocols: Mapping[str, str]) -> None:
-    """Nodes need the listeners between them: these are not left out, and not spoken in plaintext either."""
-    between = "inter.broker.listener.name"
-    needed = [("controller.listener.names", name) for name in controller_names]
-    if static.get(between, "").strip():
-        needed.append((between, static[between].strip().upper()))
-    for key, name in needed:
-        if protocols.get(name, PLAINTEXT) != PLAINTEXT:
-            allowed = f"a listener with {PLAINTEXT}: {protocols[name]} is not there yet, {IGNORED_KEY} or not"
-            raise ConfigError(key, name, allowed)
-
-
-def _unserved(
-    listeners: tuple[Listener, ...], controller_names: tuple[str, ...], protocols: Mapping[str, str]
-) -> Iterator[str]:
-    own = [listener.name for listener in listeners]
-    for listener in listeners:
-        if listener.security_protocol != PLAINTEXT:
-            yield f"the listener {listener} with {listener.security_protocol}"
-    for name in controller_names:
-        if name not in own and protocols[name] != PLAINTEXT:
-            yield f"the controllers' listener {name} with {protocols[name]}"
 
 
 def _texts(value: ConfigValue) -> tuple[str, ...]:
@@ -204,15 +168,21 @@ def _inter_broker_name(static: Mapping[str, str], value: ValueOf, broker_listene
     names = [listener.name for listener in broker_listeners]
     name = static.get(key, "").strip().upper()
     by_protocol = str(value("security.inter.broker.protocol"))
-    if name and "security.inter.broker.protocol" in static:
-        raise ConfigError(key, name, "either this or security.inter.broker.protocol, not both")
+    if name and PROTOCOL_KEY in static:
+        raise ConfigError(key, name, f"either this or {PROTOCOL_KEY}, not both")
     if not names:  # A controller has no listener for brokers of its own.
         return name or by_protocol
     if name:
         if name not in names:
             raise ConfigError(key, name, f"the name of a listener that is not the controller's: {', '.join(names)}")
         return name
-    return by_protocol if by_protocol in names else names[0]
+    if by_protocol in names:
+        return by_protocol
+    if PROTOCOL_KEY in static:
+        raise ConfigError(
+            PROTOCOL_KEY, by_protocol, f"the name of a listener, or set {key} instead: {', '.join(names)}"
+        )
+    return names[0]
 
 
 EVERY_DIRECTORY = "*"

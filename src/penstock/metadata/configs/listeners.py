@@ -7,6 +7,8 @@ from penstock.protocol.address import Address, listening_address
 from penstock.protocol.value import Value
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+WITH_TLS = ("SSL", "SASL_SSL")
+WITH_SASL = ("SASL_PLAINTEXT", "SASL_SSL")
 FORM = "name://host:port, with commas between several"
 
 

@@ -2,14 +2,13 @@
 
 A node that ignored them would serve all clients where its administrator wants to serve few. So it does not start
 unless `penstock.security.ignored` says so. All other keys of security say how a protection works that one of these, or
-a listener of another protocol than PLAINTEXT, asks for; a test names them, so that a new key has to be thought of.
+the protocol of a listener, asks for; a test names them, so that a new key has to be thought of.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from penstock.metadata.configs.definitions import ConfigError
-from penstock.metadata.configs.listener_keys import PREFIX
 
 IGNORED_KEY: Final = "penstock.security.ignored"
 PLAINTEXT: Final = "PLAINTEXT"
@@ -20,8 +19,6 @@ AUTHORIZED: Final = (AUTHORIZER_KEY, SUPER_USERS_KEY)
 """They ask for protection, and get it from the authorizer that is there."""
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 ANONYMOUS: Final = "User:ANONYMOUS"
-OF_LISTENERS: Final = "ssl.client.auth"
-"""The key that a single listener may have, whatever its name is."""
 
 
 def _is_set(value: str) -> bool:
@@ -31,8 +28,6 @@ def _is_set(value: str) -> bool:
 ASKS: Final[Mapping[str, Callable[[str], bool]]] = {
     AUTHORIZER_KEY: _is_set,
     SUPER_USERS_KEY: _is_set,
-    "ssl.client.auth": lambda value: value == "required",
-    "security.inter.broker.protocol": lambda value: value != PLAINTEXT,
 }
 """With which values a key asks for protection."""
 
@@ -46,8 +41,7 @@ def asked_by_keys(settings: Mapping[str, str]) -> Iterator[str]:
 
 def asks(name: str, text: str) -> bool:
     """Some keys ask for protection only with some values."""
-    is_of_listener = name.startswith(PREFIX) and name.endswith(f".{OF_LISTENERS}")
-    rule = ASKS.get(OF_LISTENERS if is_of_listener else name)
+    rule = ASKS.get(name)
     return rule is not None and rule(text.strip())
 
 

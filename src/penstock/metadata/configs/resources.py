@@ -28,7 +28,6 @@ from penstock.metadata.configs.pairs import (
     parse_address_limits,
     parse_pinned_leaders,
 )
-from penstock.metadata.configs.protection import asks
 from penstock.metadata.replication_mode import CONSENSUS, REPLICATION_MODE, STORAGE_GROUP
 from penstock.metadata.resources import ConfigResource, ResourceType
 
@@ -81,13 +80,9 @@ def _unknown(resource: ConfigResource, key: str) -> ConfigError:
 
 
 def check_change(resource: ConfigResource, key: str, text: str) -> None:
-    """Raises ConfigError for a new value that asks for protection which no node has, so that all would stop, or that is
-    wrong for a listener. Older values may be such.
-    """
+    """Raises ConfigError for a new value that is wrong for a listener. Older values may be such."""
     if resource.resource_type is not ResourceType.BROKER:
         return
-    if asks(key, text):
-        raise ConfigError(key, text, "a value that asks for no protection: that is not there yet, and nodes would stop")
     of_listener = parse_listener_key(key)
     if of_listener is None:
         return

@@ -61,6 +61,8 @@ class BrokerSettings:
     leader_imbalance_per_broker_percentage: int
     leader_lease_on_quorum_loss: str
     penstock_security_ignored: bool
+    sasl_server_max_receive_size: int
+    connection_failed_authentication_delay_ms: int
     leader_replication_throttled_rate: int
     metadata_log_max_record_bytes_between_snapshots: int
     metadata_log_max_snapshot_interval_ms: int

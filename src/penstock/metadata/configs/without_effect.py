@@ -27,15 +27,23 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "socket.connection.setup.timeout.ms",
         "socket.connection.setup.timeout.max.ms",
     ),
-    "only PLAINTEXT listeners are served yet, and nobody has to log in": (
-        "ssl.",
-        "sasl.",
-        "security.providers",
-        "connections.max.reauth.ms",
-        "connection.failed.authentication.delay.ms",
+    "GSSAPI is not there yet": ("sasl.kerberos.",),
+    "OAUTHBEARER is not there yet": (
+        "sasl.oauthbearer.",
+        "sasl.login.connect.timeout.ms",
+        "sasl.login.read.timeout.ms",
+        "sasl.login.refresh.",
+        "sasl.login.retry.",
     ),
+    "TLS is OpenSSL's, and not Java's": (
+        "security.providers",
+        "ssl.keymanager.algorithm",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+    ),
+    "the newest version that both sides know is spoken": ("ssl.protocol",),
     "delegation tokens are not there yet": ("delegation.token.",),
-    "every client is User:ANONYMOUS for now": ("principal.builder.class",),
     "quotas are not there yet": (
         "client.quota.callback.class",
         "quota.window.",
@@ -43,6 +51,7 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "the rate of new connections is not limited yet": ("max.connection.creation.rate",),
     "classes of the user's would be Java": (
+        "principal.builder.class",
         "metric.reporters",
         "kafka.metrics.reporters",
     ),

@@ -26,7 +26,7 @@ from penstock.node.serving.access import (
     Right,
 )
 from penstock.node.serving.handler import Handler, RequestContext
-from penstock.node.serving.rules import BETWEEN_NODES, Asking, Each, Rule, Told, Whole, topic_of
+from penstock.node.serving.rules import BETWEEN_NODES, NOTHING, Asking, Each, Rule, Told, Whole, topic_of
 from penstock.node.serving.slices import Steps
 from penstock.protocol.acls import CLUSTER_NAME, Operation, Resource
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -172,6 +172,17 @@ ROWS: Final = (
         "access rules are made; one that is there already stays as it is"),
     Row(ApiKey.DELETE_ACLS, (1, 3), ALTER, BOTH,
         "the access rules that filters match are removed, and told"),
+    Row(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, (0, 0), DESCRIBE, BOTH,
+        "who can log in with SCRAM, by which mechanism (KIP-554)",
+        "penstock.node.api.describe_scram_users:describe_scram_users"),
+    Row(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, (0, 0), ALTER, BOTH,
+        "users that log in with SCRAM are made, get other passwords and are removed (KIP-554)"),
+    Row(ApiKey.SASL_HANDSHAKE, (0, 1), NOTHING, BOTH,
+        "a client names the mechanism by which it logs in; it is refused where nobody logs in (KIP-43)",
+        "penstock.node.api.out_of_turn:out_of_turn"),
+    Row(ApiKey.SASL_AUTHENTICATE, (0, 2), NOTHING, BOTH,
+        "a client logs in; it is refused where nobody logs in, and out of turn (KIP-152, KIP-368)",
+        "penstock.node.api.out_of_turn:out_of_turn"),
     Row(OwnApiKey.BALANCE_LEADERS, (0, 0), ALTER, BOTH,
         "leadership goes to preferred replicas, one partition at a time; an API of our own"),
     Row(OwnApiKey.HAND_OVER_LEADER, (0, 0), BETWEEN_NODES, CONTROLLERS,

@@ -102,9 +102,11 @@ class BrokerParts:
         self.dynamic_configs = DynamicConfigs(config, node.image, config.node_id)
         self.dynamic_configs.on_change(settings.forget)
         self.dynamic_configs.on_change(throttles.configure)
+        self.dynamic_configs.on_change(parts.reload_sasl)
+        self.dynamic_configs.on_change(parts.refresh_tls)
         self.dynamic_configs.on_change(lambda: node.directories.roots.cordon(config.cordoned_log_dirs))
         self.connections = Connections(Dispatcher(self.broker), connection_limits(config), loop)
-        self._server = Server(self.connections)
+        self._server = Server(self.connections, parts.secured(self.connections))
         self._added_listeners = AddedListeners(config, environment, self._server)
         self.lifecycle = BrokerLifecycle(
             _identity(parts, listeners, was_clean=was_clean),

@@ -101,5 +101,10 @@ class AddedListeners:
             reason = error.strerror or error
             logger.error("cannot listen on %s (%s): stop what uses the address, or set listeners", listener, reason)
             return
-        await self._server.listen([bound])
+        try:
+            await self._server.listen([bound])
+        except ValueError as error:
+            bound.close()
+            logger.error("cannot listen on %s: %s", listener, error)
+            return
         self._open.append(listener)

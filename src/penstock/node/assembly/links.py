@@ -11,10 +11,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.client.connection import Connection, KnownNode, connect
 from penstock.client.errors import ClusterUnreachableError
+from penstock.client.security import WITH_SASL, WITH_TLS, Security
 from penstock.client.settings import ClientSettings
 from penstock.node.api.commands import OF_NODES
 from penstock.node.controlling.lease import BrokerLease
@@ -28,18 +29,32 @@ from penstock.node.storage_groups.links import GroupLinks
 from penstock.protocol.address import Address
 from penstock.raft.voters import Endpoint
 
+if TYPE_CHECKING:
+    from penstock.node.assembly.sasl import NodeSasl
+    from penstock.node.assembly.tls import NodeTls
+
 BACKOFF_MS: Final = 50
 BACKOFF_MAX_MS: Final = 500
 
 
+class Secured(Protocol):
+    """What a node has for listeners with TLS, and for those on which it logs in."""
+
+    @property
+    def tls(self) -> NodeTls: ...
+    @property
+    def sasl(self) -> NodeSasl: ...
+
+
 class Links:
-    def __init__(self, context: NodeContext) -> None:
+    def __init__(self, context: NodeContext, secured: Secured) -> None:
         self._context = context
+        self._secured = secured
 
     def peers(self, listener_name: str, own_endpoints: Sequence[Endpoint]) -> Peers:
         config = self._context.config
         return Peers(
-            self._settings(config.controller_quorum_request_timeout_ms),
+            self._settings(config.controller_quorum_request_timeout_ms, listener_name),
             Place(
                 cluster_id=self._context.directories.cluster_id,
                 node_id=config.node_id,
@@ -57,7 +72,7 @@ class Links:
             name = config.inter_broker_listener_name
             return None if address is None else Endpoint(name, address.host, address.port)
 
-        settings = self._settings(config.controller_quorum_request_timeout_ms)
+        settings = self._settings(config.controller_quorum_request_timeout_ms, config.inter_broker_listener_name)
         return GroupLinks(settings, image.cluster_id, config.node_id, listens_at)
 
     def probes(self, sessions: Sessions, log: MetadataLog, now_ms: Callable[[], int]) -> Probes | None:
@@ -72,15 +87,18 @@ class Links:
     def remote_controller(self) -> RemoteController:
         config = self._context.config
         own_timeout_ms = max(min(config.request_timeout_ms, config.broker_session_timeout_ms // 2), 1)
-        return RemoteController(self._settings(config.request_timeout_ms), own_timeout_ms, OF_NODES)
+        settings = self._settings(config.request_timeout_ms, config.controller_listener_names[0])
+        return RemoteController(settings, own_timeout_ms, OF_NODES)
 
     async def to_broker(self, broker_id: int) -> Connection:
         """ClientError if the broker cannot be reached."""
         address = self._address_of(broker_id)
         if address is None:
             raise ClusterUnreachableError(f"the metadata do not say where broker {broker_id} listens")
-        node = KnownNode(self._context.image.cluster_id, broker_id)
-        return await connect(address, self._settings(self._context.config.request_timeout_ms), node)
+        config, node = self._context.config, KnownNode(self._context.image.cluster_id, broker_id)
+        return await connect(
+            address, self._settings(config.request_timeout_ms, config.inter_broker_listener_name), node
+        )
 
     def replica_fetcher(self, leader_id: int, lease: BrokerLease) -> ReplicaFetcher:
         config = self._context.config
@@ -91,7 +109,7 @@ class Links:
                 cluster_id=self._context.image.cluster_id,
                 lease=lease,
                 config=config,
-                settings=self._settings(config.replica_socket_timeout_ms),
+                settings=self._settings(config.replica_socket_timeout_ms, config.inter_broker_listener_name),
                 address_of=self._address_of,
             ),
         )
@@ -101,8 +119,10 @@ class Links:
         endpoint = None if broker is None else broker.endpoint(self._context.config.inter_broker_listener_name)
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
-    def _settings(self, request_timeout_ms: int) -> ClientSettings:
+    def _settings(self, request_timeout_ms: int, listener: str) -> ClientSettings:
+        """For connections to a listener of another node."""
         config, environment = self._context.config, self._context.environment
+        protocol = config.protocol_of(listener)
         return ClientSettings(
             client_id=f"penstock-{config.node_id}",
             request_timeout_ms=max(request_timeout_ms, 1),
@@ -112,4 +132,12 @@ class Links:
             connections_max_idle_ms=-1,  # the node at the other end closes what is idle
             now_ms=environment.now_ms,
             random=environment.random,
+            security_protocol=protocol,
+            security=self._security(listener, protocol),
         )
+
+    def _security(self, listener: str, protocol: str) -> Security:
+        credentials = self._secured.sasl.credentials_at(listener) if protocol in WITH_SASL else None
+        if protocol in WITH_TLS:
+            return self._secured.tls.asking(listener, credentials)
+        return Security(credentials=credentials)

@@ -29,7 +29,6 @@ logger = logging.getLogger(__name__)
 BY_METADATA: Final = "the cluster's metadata ask"
 ASKS: Final[Mapping[str, str]] = {
     "access_rules": "access rules (ACLs), which authorizer.class.name makes this node obey",
-    "scram_credentials": "SCRAM credentials",
     "delegation_tokens": "delegation tokens",
 }
 """Fields of `SecurityImage` that ask for protection if there is anything in them, and what that is."""
@@ -48,8 +47,16 @@ class UnprotectedError(Exception):
 
 
 def check_keys(config: BrokerConfig) -> None:
-    """Raises UnprotectedError for what the node's file asks for."""
-    _check("the configuration asks", [*config.unserved, *asked_by_keys(config.asking)], config)
+    """Raises UnprotectedError for what the file asks for, KafkaError for keys of TLS or SASL that cannot be used."""
+    _check("the configuration asks", list(asked_by_keys(config.asking)), config)
+    if config.listeners_with_tls or config.ways_with_tls:
+        from penstock.node.assembly.tls import check_tls
+
+        check_tls(config)
+    if config.listeners_with_sasl or config.ways_with_sasl:
+        from penstock.node.assembly.sasl import check_sasl
+
+        check_sasl(config)
 
 
 def check_metadata(image: ClusterImage, config: BrokerConfig) -> None:

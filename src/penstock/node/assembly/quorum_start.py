@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -25,9 +25,8 @@ from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.directories.meta_properties import read_meta_properties
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.metadata.configs.listeners import Listener
+from penstock.metadata.configs.listeners import WITH_SASL, WITH_TLS, Listener
 from penstock.metadata.image import ClusterImage
-from penstock.metadata.records import MetadataRecord
 from penstock.node.api.local_controller import answered_here
 from penstock.node.assembly.protection import UnprotectedError, Watch
 from penstock.node.controlling.channel import ControllerChannel
@@ -38,6 +37,7 @@ from penstock.node.environment.environment import Environment
 from penstock.node.environment.event_loop import steady_clock
 from penstock.node.metrics.registry import Gauge, Group, Registry
 from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.looking import Seen
 from penstock.node.quorum.metadata_log import MetadataLog, SnapshotLimits
 from penstock.node.quorum.no_peers import NoPeers
 from penstock.node.quorum.ports import Clock, Member, PeerLinks, Stores
@@ -48,10 +48,11 @@ from penstock.node.quorum.stored_snapshots import StoredSnapshots
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.advertise import advertised_endpoints
+from penstock.node.serving.connection import Connection
 from penstock.node.serving.connections import ConnectionLimits, Connections
 from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
-from penstock.node.serving.server import BACKLOG, BoundListener, Server
+from penstock.node.serving.server import BACKLOG, Accept, BoundListener, Server
 from penstock.node.serving.server import Endpoint as OwnEndpoint
 from penstock.node.serving.slices import Slices
 from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
@@ -60,6 +61,8 @@ from penstock.raft.voters import DYNAMIC_VOTERS, STATIC_VOTERS, Endpoint, Quorum
 
 if TYPE_CHECKING:
     from penstock.node.assembly.links import Links
+    from penstock.node.assembly.sasl import NodeSasl
+    from penstock.node.assembly.tls import NodeTls
     from penstock.node.controlling.policies import Judge, PolicedCommands
     from penstock.node.controlling.probes import Probes
 
@@ -83,20 +86,21 @@ class QuorumParts:
         directories: LogDirectories,
         listeners: Sequence[BoundListener],
         judges: Sequence[Judge],
-        bootstrap: Sequence[MetadataRecord],
+        seen: Seen,
     ) -> None:
         image = ClusterImage(directories.cluster_id)
         self.context = NodeContext(config, environment, directories, image, Registry())
         self.context.metrics.add(_offline_directories(directories), self._ignored_voters())
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self.steady_ms = steady_clock(environment.now_ms)
-        self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config), bootstrap)
+        self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config), seen.bootstrap)
         self.watch = Watch(self.log, config, self.fail)
         self.authorizer = _authorizer(config, self.log, self.watch)
         self.controller: ControllerDriver | None = None
         self.controller_node: ControllerNode | None = None
         self._policed: PolicedCommands | None = None
         self._listeners = listeners
+        self._seen = seen
         self._advertised = advertised_endpoints(
             config.advertised_controller_listeners, [listener.endpoint for listener in listeners]
         )
@@ -148,7 +152,42 @@ class QuorumParts:
         """A single node needs none."""
         from penstock.node.assembly.links import Links
 
-        return Links(self.context)
+        return Links(self.context, self)
+
+    @cached_property
+    def tls(self) -> NodeTls:
+        """A node in the clear needs none."""
+        from penstock.node.assembly.tls import NodeTls
+
+        return NodeTls(self.context)
+
+    @cached_property
+    def sasl(self) -> NodeSasl:
+        """A node on which nobody logs in needs none."""
+        from penstock.node.assembly.sasl import NodeSasl
+
+        return NodeSasl(self.context, self.log, self._seen.image.security, lambda: self.watch.has_begun)
+
+    def reload_sasl(self) -> None:
+        """Dynamic keys have changed."""
+        if "sasl" in self.__dict__:
+            self.sasl.reload()
+
+    def secured(self, connections: Connections) -> Callable[[OwnEndpoint, Callable[[], Connection]], Accept]:
+        """For a server: what accepts the connections of an endpoint, with a log-in or over TLS by its protocol."""
+
+        def secured(endpoint: OwnEndpoint, accept: Callable[[], Connection]) -> Accept:
+            protocol = endpoint.security_protocol
+            if protocol in WITH_SASL:
+                accept = partial(self.sasl.on(endpoint).accept, connections)
+            return accept if protocol not in WITH_TLS else self.tls.over(endpoint, accept, connections)
+
+        return secured
+
+    def refresh_tls(self) -> None:
+        """Settings of a running node have changed."""
+        if "tls" in self.__dict__:
+            self.tls.refresh_soon()
 
     @property
     def is_unprotected(self) -> bool:
@@ -163,7 +202,7 @@ class QuorumParts:
         if self.controller_node is not None and self._listeners:
             limits = connection_limits(self.context.config)
             connections = Connections(Dispatcher(self.controller_node), limits, asyncio.get_running_loop())
-            self._server = Server(connections)
+            self._server = Server(connections, self.secured(connections))
             await self._server.listen(self._listeners)
         if self._registration is not None:
             self._registration.start()
@@ -180,6 +219,8 @@ class QuorumParts:
         """Hand the lead to another, and take part no longer."""
         async with AsyncExitStack() as parts:  # Each is stopped, the last one first, even if another cannot be.
             parts.push_async_callback(self.log.close)
+            if "tls" in self.__dict__:
+                parts.push_async_callback(self.tls.stop)
             if self._policed is not None:
                 parts.push_async_callback(self._policed.close)
             if self._server is not None:
@@ -283,7 +324,7 @@ def bind_listener(config: BrokerConfig, environment: Environment, wanted: Listen
     # at once when many clients come back together: they hold only where these keys are set.
     is_set = config.static.__contains__
     return environment.bind(
-        OwnEndpoint(wanted.name, wanted.host, wanted.port),
+        OwnEndpoint(wanted.name, wanted.host, wanted.port, wanted.security_protocol),
         send_buffer_bytes=config.socket_send_buffer_bytes if is_set("socket.send.buffer.bytes") else -1,
         receive_buffer_bytes=config.socket_receive_buffer_bytes if is_set("socket.receive.buffer.bytes") else -1,
         backlog=config.socket_listen_backlog_size if is_set("socket.listen.backlog.size") else BACKLOG,

@@ -228,7 +228,7 @@ async def _start(
         directories,
         [listener for listener in listeners if listener.endpoint.listener in ours],
         judges,
-        seen.bootstrap,
+        seen,
     )
     if on_parts is not None:
         on_parts(parts)

@@ -28,7 +28,7 @@ from uuid import UUID
 from penstock.metadata.features import CORDONED_LEVEL, SUPPORTED_FEATURES, beyond
 from penstock.metadata.image import BrokerImage, ClusterImage, Endpoint
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
-from penstock.metadata.security_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from penstock.metadata.security import RIGHTS_RECORDS
 from penstock.node.controlling.commands import ActiveController
 from penstock.node.controlling.lease import BrokerLease
 from penstock.node.quorum.metadata_log import MetadataLog
@@ -146,7 +146,7 @@ class BrokerLifecycle:
         """Whether the controller is to hear soon that this broker has applied it."""
         if isinstance(record, PartitionChangeRecord):
             return self._has_new_leader(record)
-        return isinstance(record, AccessControlEntryRecord | RemoveAccessControlEntryRecord)
+        return isinstance(record, RIGHTS_RECORDS)
 
     def _has_new_leader(self, record: PartitionChangeRecord) -> bool:
         topic = self._image.topics_by_id.get(record.topic_id) if record.leader >= 0 else None

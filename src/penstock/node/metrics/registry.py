@@ -37,6 +37,7 @@ class Group(Enum):
     STORAGE_GROUPS = "penstock", "storage-groups"
     CONTROLLER_QUEUE = "kafka.controller", "ControllerEventManager"
     CONTROLLER = "kafka.controller", "KafkaController"
+    TLS = "penstock", "tls"
 
     def __init__(self, domain: str, type_name: str) -> None:
         self.domain = domain

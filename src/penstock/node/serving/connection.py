@@ -36,6 +36,7 @@ from penstock.node.serving.handler import CloseConnection, Handler, RequestConte
 from penstock.node.serving.late_answer import LateAnswer, Slot
 from penstock.node.serving.outgoing import CHUNK_BYTES, FileCutError, Outgoing, ResponsePart, peer_of
 from penstock.node.serving.parts import is_long
+from penstock.node.serving.refusals import no_length
 from penstock.node.serving.session import Session
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.requests.api import ApiKey
@@ -69,6 +70,7 @@ class Connection(asyncio.BufferedProtocol):
         "_held_by_request",
         "_lacks_memory",
         "_listener",
+        "_max_frame_bytes",
         "_memory",
         "_out",
         "_proceeds_later",
@@ -80,11 +82,14 @@ class Connection(asyncio.BufferedProtocol):
         "session",
     )
 
+    _frame_limit = "socket.request.max.bytes"
+
     def __init__(self, connections: Connections, listener: str) -> None:
         self.session: Session | None = None
         self._connections = connections
         self._buffers = connections.buffers
         self._memory = connections.memory
+        self._max_frame_bytes = self._buffers.max_frame_bytes
         self._listener = listener
         self._transport: asyncio.Transport | None = None
         self._backlog = b""
@@ -93,13 +98,9 @@ class Connection(asyncio.BufferedProtocol):
         self._filled = self._room = 0
         self._out = Outgoing()
         self._waiting: deque[Slot] | None = None
-        self._held_by_request = False
-        self._lacks_memory = False
-        self._reading_paused = False
-        self._turn_is_over = False
-        self._proceeds_later = False
-        self._ending = False
-        self._closed = False
+        self._held_by_request = self._lacks_memory = self._reading_paused = False
+        self._turn_is_over = self._proceeds_later = False
+        self._ending = self._closed = False
 
     # What the event loop calls
 
@@ -203,12 +204,12 @@ class Connection(asyncio.BufferedProtocol):
     def _take(self, received: memoryview, end: int, now_s: float) -> None:
         """Handle the whole frames in `received[:end]` as far as this turn goes, keep the rest."""
         position, turn_ends_s = 0, now_s + TURN_S
-        clock_s, max_frame_bytes, out = self._connections.clock_s, self._buffers.max_frame_bytes, self._out
+        clock_s, out = self._connections.clock_s, self._out
         is_logged = request_log.isEnabledFor(logging.DEBUG)
         while end - position >= 4:
             (size,) = _unpack_length(received, position)
-            if not 0 < size <= max_frame_bytes:
-                self._refuse(f"a frame of {size} bytes; socket.request.max.bytes is {max_frame_bytes}")
+            if not 0 < size <= self._max_frame_bytes:
+                self._refuse(no_length(size, self._max_frame_bytes, self._frame_limit))
                 return
             begin = position + 4
             if begin + size > end:
@@ -353,9 +354,7 @@ class Connection(asyncio.BufferedProtocol):
             self._out.add(reply)
             return True
         elif reply:
-            slot = Slot()
-            slot.parts = reply
-            self._waiting.append(slot)
+            self._waiting.append(Slot(parts=reply))
         return False
 
     def _wait(self, waiting: Waiting, on_answer: OnAnswer | None) -> None:

@@ -66,9 +66,13 @@ class Slot:
 
     __slots__ = ("call_off", "cut_short", "on_answer", "parts")
 
-    def __init__(self, on_answer: Callable[[list[ResponsePart]], None] | None = None) -> None:
+    def __init__(
+        self,
+        on_answer: Callable[[list[ResponsePart]], None] | None = None,
+        parts: list[ResponsePart] | None = None,
+    ) -> None:
         self.on_answer = on_answer
-        self.parts: list[ResponsePart] | None = None
+        self.parts = parts
         self.call_off: Callable[[], object] | None = None
         """Ends the waiting when the peer has gone, if it may be ended."""
         self.cut_short: Callable[[], object] | None = None

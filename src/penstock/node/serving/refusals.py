@@ -14,6 +14,22 @@ QUIET_S = 60.0
 MAX_CAUSES = 1000
 
 
+_TLS_HELLO = 0x160301
+"""How it begins: the kind of record, and a version."""
+_OF_HTTP = (b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI", b"CONN")
+
+
+def no_length(size: int, most: int, key: str) -> str:
+    """What was sent where a frame's length is due, and is none; `key` sets the most."""
+    if size >> 8 == _TLS_HELLO:
+        return (
+            "the client speaks TLS, and the listener does not: security.protocol=PLAINTEXT, or another port, is needed"
+        )
+    if size.to_bytes(4, "big", signed=True) in _OF_HTTP:
+        return "the client speaks HTTP, and the listener Kafka's protocol: another port is needed"
+    return f"a frame of {size} bytes; {key} is {most}"
+
+
 class Refusals:
     """What the connections of one node were refused for; `clock_s` counts seconds."""
 

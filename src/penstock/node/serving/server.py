@@ -4,7 +4,7 @@ import asyncio
 import logging
 import resource
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from penstock.node.serving.connection import Connection
@@ -23,11 +23,12 @@ STOP_PATIENCE_S = 1.0
 
 
 class Endpoint(Value):
-    """Where a listener listens: its name, its host as configured ("" is every interface) and its port."""
+    """Where a listener listens: its name, its host as configured ("" is every interface) and its port; and how."""
 
     listener: str
     host: str
     port: int
+    security_protocol: str = "PLAINTEXT"
 
 
 class BoundListener:
@@ -58,9 +59,26 @@ class BoundListener:
         self.socket.close()
 
 
+Accept = Callable[[], asyncio.BaseProtocol]
+"""What speaks over a connection that was accepted."""
+
+
+def in_the_clear(endpoint: Endpoint, accept: Callable[[], Connection]) -> Accept:
+    return accept
+
+
 class Server:
-    def __init__(self, connections: Connections) -> None:
+    """`secured` is called with an endpoint and what accepts its connections, and gives what does so instead: over
+    TLS, for one.
+    """
+
+    def __init__(
+        self,
+        connections: Connections,
+        secured: Callable[[Endpoint, Callable[[], Connection]], Accept] = in_the_clear,
+    ) -> None:
         self._connections = connections
+        self._secured = secured
         self._servers: dict[str, asyncio.Server] = {}
 
     async def listen(self, listeners: Sequence[BoundListener]) -> None:
@@ -68,7 +86,7 @@ class Server:
         loop = asyncio.get_running_loop()
         for bound in listeners:
             name = bound.endpoint.listener
-            factory = partial(Connection, self._connections, name)
+            factory = self._secured(bound.endpoint, partial(Connection, self._connections, name))
             self._servers[name] = await loop.create_server(factory, sock=bound.socket, backlog=ACCEPT_AT_ONCE)
             bound.socket.listen(bound.backlog)
             logger.info("listening on %s", bound.endpoint)

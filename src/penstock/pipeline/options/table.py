@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from penstock.client.blocking import ClusterSettings
+from penstock.client.security import KNOWN as SECURITY_OPTIONS
+from penstock.client.security import PLAINTEXT, PROTOCOLS, WITH_SASL, Security
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options.values import boolean, number
 from penstock.protocol.address import parse_bootstrap_servers
@@ -90,7 +92,12 @@ CLIENT_OPTIONS = {
     "compression.type": OptionText("`none`", "Codec of what is written: none, gzip, snappy, lz4, zstd."),
     "batch.size": OptionText("`1000000`", "Bytes of one batch, before compression."),
     "delivery.timeout.ms": OptionText("`120000`", "How long a write is tried again."),
-    "security.protocol": OptionText("`PLAINTEXT`", "Nothing else is there yet."),
+    "security.protocol": OptionText(
+        "`PLAINTEXT`",
+        "`SSL` for a listener with TLS, with the keys `kafka.ssl.…` of Kafka's clients; `SASL_PLAINTEXT` or `SASL_SSL`"
+        " to log in, with `kafka.sasl.mechanism` and `kafka.sasl.jaas.config`, or `kafka.sasl.username` and"
+        " `kafka.sasl.password` ([security](security.md)).",
+    ),
 }
 WITHOUT_EFFECT = (
     "allow.auto.create.topics", "auto.commit.interval.ms", "auto.include.jmx.reporter", "buffer.memory", "check.crcs",
@@ -129,15 +136,19 @@ SPARK_OPTIONS = (
 """Options that Spark itself adds to a query or a table."""
 TABLE_OPTION = "option."
 """Before an option that Spark repeats among the properties of a table."""
-SECURITY_PREFIXES = ("sasl.", "ssl.", "security.")
+SECURITY_PREFIXES = ("security.",)
 KNOWN = {
-    name.lower(): name for name in (*SOURCE_OPTIONS, *SINK_OPTIONS, *CLIENT_OPTIONS, *WITHOUT_EFFECT, *SPARK_OPTIONS)
+    name.lower(): name
+    for name in (*SOURCE_OPTIONS, *SINK_OPTIONS, *CLIENT_OPTIONS, *SECURITY_OPTIONS, *WITHOUT_EFFECT, *SPARK_OPTIONS)
 }
-PLAINTEXT = "PLAINTEXT"
 
 
 class Options(Value):
     values: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        """Without values: some are passwords."""
+        return f"Options({', '.join(sorted(self.values))})"
 
     def text(self, name: str) -> str | None:
         return self.values.get(name)
@@ -166,11 +177,13 @@ def read_options(given: Mapping[str, str]) -> Options:
         if name is None:
             _refuse(given_name)
         if values.setdefault(name, value) != value:
-            raise PipelineError(f"Option {name} is set twice, to {values[name]!r} and to {value!r}.", option=name)
+            to = "" if name in SECURITY_OPTIONS else f", to {values[name]!r} and to {value!r}"
+            raise PipelineError(f"Option {name} is set twice{to}.", option=name)
     protocol = values.get("security.protocol", PLAINTEXT)
-    if protocol.upper() != PLAINTEXT:
+    if protocol.upper() not in PROTOCOLS:
+        allowed = " and ".join(PROTOCOLS)
         raise PipelineError(
-            f"security.protocol={protocol} is not supported yet; only {PLAINTEXT} is.", option="security.protocol"
+            f"security.protocol={protocol} is not supported yet; only {allowed} are.", option="security.protocol"
         )
     return Options(values)
 
@@ -180,7 +193,7 @@ def _refuse(name: str) -> NoReturn:
     if lower in REFUSED:
         raise PipelineError(f"Option {name} is not supported: {REFUSED[lower]}.", option=name)
     if lower.startswith(SECURITY_PREFIXES):
-        raise PipelineError(f"Option {name} is not supported yet: connections are {PLAINTEXT} only.", option=name)
+        raise PipelineError(f"Option {name} is not supported yet: {' and '.join(PROTOCOLS)} are.", option=name)
     nearest = difflib.get_close_matches(lower, KNOWN, 1)
     hint = f"Did you mean {shown(KNOWN[nearest[0]])}?" if nearest else "docs/spark.md lists its options."
     raise PipelineError(f'format("penstock") has no option {name!r}. {hint}', option=name)
@@ -188,7 +201,11 @@ def _refuse(name: str) -> NoReturn:
 
 def shown(name: str) -> str:
     """An option as people write it: settings of the client with the prefix."""
-    return PREFIX + name if name in CLIENT_OPTIONS or (name in WITHOUT_EFFECT and "." in name) else name
+    return (
+        PREFIX + name
+        if name in (*CLIENT_OPTIONS, *SECURITY_OPTIONS) or (name in WITHOUT_EFFECT and "." in name)
+        else name
+    )
 
 
 def cluster_settings(options: Options) -> ClusterSettings:
@@ -205,13 +222,26 @@ def cluster_settings(options: Options) -> ClusterSettings:
     except ValueError as error:
         raise PipelineError(f"Option kafka.bootstrap.servers: {error}.", option="bootstrap.servers") from None
     standard = ClusterSettings(addresses)
+    protocol = (options.text("security.protocol") or PLAINTEXT).upper()
     return ClusterSettings(
         addresses,
         client_id=options.text("client.id") or standard.client_id,
         connect_timeout_ms=options.number("socket.connection.setup.timeout.ms", standard.connect_timeout_ms, 1),
         request_timeout_ms=options.number("request.timeout.ms", standard.request_timeout_ms, 1),
         retry_timeout_ms=options.number("default.api.timeout.ms", _retry_timeout_ms(options, standard), 1),
+        security_protocol=protocol,
+        security=_security(options, protocol),
     )
+
+
+def _security(options: Options, protocol: str) -> Security:
+    security = Security({name: text for name, text in options.values.items() if name in SECURITY_OPTIONS})
+    if protocol in WITH_SASL:
+        try:
+            security.check_credentials()
+        except ValueError as error:
+            raise PipelineError(f"Log-in: {error}.", option="sasl.mechanism") from None
+    return security
 
 
 def _retry_timeout_ms(options: Options, standard: ClusterSettings) -> int:

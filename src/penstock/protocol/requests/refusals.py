@@ -41,6 +41,7 @@ _NONE: Final = dict.fromkeys(("producer_epoch", "low_watermark", "node_id", "por
 _BESIDE_EACH: Final[dict[AnyApiKey, tuple[str, Callable[[Any], Iterable[Any]]]]] = {
     ApiKey.ALTER_CONFIGS: ("responses", lambda request: request.resources),
     ApiKey.ALTER_REPLICA_LOG_DIRS: ("results", lambda request: [it for one in request.dirs for it in one.topics]),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ("results", lambda request: [*request.deletions, *request.upsertions]),
     ApiKey.CREATE_ACLS: ("results", lambda request: request.creations),
     ApiKey.CREATE_PARTITIONS: ("results", lambda request: request.topics),
     ApiKey.CREATE_TOPICS: ("topics", lambda request: request.topics),
@@ -77,6 +78,8 @@ def _refused(item_class: Any, thing: object, error: KafkaError) -> Any:
     values: dict[str, Any] = {
         name: getattr(thing, name) for name in _SAID if name in fields and name in thing.__fields__
     }
+    if "user" in fields:
+        values["user"] = getattr(thing, "name", "")
     if "topic_name" in fields:
         values["topic_name"] = getattr(thing, "name", "")
     for name, origins in _PARTS.items():

@@ -2,8 +2,8 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -34,6 +34,8 @@ class World:
     addresses: Sequence[str]
     ledger: Ledger
     trace: Trace
+    secured: Mapping[str, Any] = field(default_factory=dict)
+    """How clients come to the brokers, where that is not in the clear."""
     is_over: bool = False
     stopping: bool = False
 
@@ -51,6 +53,7 @@ class World:
             "default_api_timeout_ms": 10_000,
             "socket_connection_setup_timeout_ms": 2_000,
             "reconnect_backoff_ms": 0,
+            **self.secured,
         }
 
 

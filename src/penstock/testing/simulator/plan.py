@@ -6,7 +6,9 @@ disks die, or are replaced by empty ones, and they are handed over by one of thr
 
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
+from penstock.client.security import Security
 from penstock.protocol.value import Value
 
 FAULTS = (
@@ -33,6 +35,18 @@ GROUPS = "groups "
 MOST_BALANCE_S = 5
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
+_USERS = 'username="node" password="between" user_node="between" user_client="hush"'
+_JAAS = f"org.apache.kafka.common.security.plain.PlainLoginModule required {_USERS};"
+LOG_INS = {
+    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "sasl.mechanism.controller.protocol": "PLAIN",
+    "connections.max.reauth.ms": "2000",
+    "listener.name.plaintext.plain.sasl.jaas.config": _JAAS,
+    "listener.name.controller.plain.sasl.jaas.config": _JAAS,
+}
+"""Settings of nodes at which everybody has to log in, and again every two seconds."""
 
 
 class NodePlan(Value):
@@ -143,6 +157,14 @@ class Plan(Value, kw_only=True):
         """None for never."""
         retention_ms = int(self.settings.get("log.retention.ms", "-1"))
         return None if retention_ms < 0 else retention_ms
+
+    @property
+    def of_clients(self) -> dict[str, Any]:
+        """How clients come to these nodes."""
+        if not LOG_INS.items() <= self.settings.items():
+            return {}
+        keys = {"sasl.mechanism": "PLAIN", "sasl.username": "client", "sasl.password": "hush"}
+        return {"security_protocol": "SASL_PLAINTEXT", "security": Security(keys)}
 
     def settings_of(self, node: NodePlan) -> dict[str, str]:
         if self.is_cluster:

@@ -142,7 +142,7 @@ class _Simulation:
         if plan.refuses_without_lease:
             ledger.leader_claims.watch(self._machines)
         addresses = [machine.address for machine in self._machines if machine.plan.is_broker]
-        self._world = World(loop, addresses, ledger, trace)
+        self._world = World(loop, addresses, ledger, trace, plan.of_clients)
         self._groups = [f"g{number}" for number in range(plan.groups)]
         self._draw_clients(random)
         self._processes = {client.name: Process(client.name) for client in self._clients}

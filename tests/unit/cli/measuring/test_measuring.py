@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+import click
 import pytest
 
 from penstock.cli.measuring.dates import java_date
@@ -51,6 +52,8 @@ def test_librdkafka_takes_what_it_is_given() -> None:
     producer = producer_config("a:1", ProducerSettings(compression_type=Compression.LZ4, buffer_memory=1 << 20, acks=1))
     assert (producer["compression.type"], producer["queue.buffering.max.kbytes"]) == ("lz4", 1024)
     assert (producer["acks"], producer["enable.idempotence"], producer["batch.size"]) == ("1", False, "16384")
+    with pytest.raises(click.UsageError, match="measure with our own client"):
+        producer_config("a:1", ProducerSettings(security_protocol="SSL"))
     consumer = consumer_config("a:1", ConsumerSettings(group_id="g"))
     assert consumer["partition.assignment.strategy"] == "range"
     assert consumer["fetch.wait.max.ms"] == "500"

@@ -27,6 +27,7 @@ from penstock.protocol.requests.api import AnyApiKey, ApiKey, api_of
 from penstock.protocol.requests.framing import RequestHeader
 from penstock.protocol.requests.own_apis import BalanceAction
 from penstock.protocol.schema import Message
+from penstock.protocol.secret import Secret
 
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 """That passes by itself never."""
@@ -78,6 +79,9 @@ CALLS: dict[str, Callable[[Admin], Awaitable[object]]] = {
     "acls.describe": lambda admin: admin.acls.describe(),
     "acls.create": lambda admin: admin.acls.create([RULE]),
     "acls.delete": lambda admin: admin.acls.delete([AclFilter()]),
+    "users.describe": lambda admin: admin.users.describe(),
+    "users.set_password": lambda admin: admin.users.set_password("ada", Secret("hush"), "SCRAM-SHA-256"),
+    "users.remove": lambda admin: admin.users.remove("ada", "SCRAM-SHA-256"),
     "storage_groups.create": lambda admin: admin.storage_groups.create(),
     "transactions.listings": lambda admin: admin.transactions.listings(),
     "transactions.describe": lambda admin: admin.transactions.describe("a"),

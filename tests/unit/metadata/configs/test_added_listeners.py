@@ -11,7 +11,7 @@ from penstock.metadata.configs.listeners import Listener
 from penstock.metadata.configs.pairs import parse_address_limits, parse_pinned_leaders
 
 FILE = "A://h:1,B://h:2,CONTROLLER://h:3"
-MAP = "A:PLAINTEXT,B:PLAINTEXT,C:PLAINTEXT,S:SSL"
+MAP = "A:PLAINTEXT,B:PLAINTEXT,C:PLAINTEXT,S:SASL_SSL,T:SSL"
 SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -33,6 +33,8 @@ def added(
 def test_what_is_not_in_the_file_is_added() -> None:
     assert added(FILE) == ()
     assert added(f"{FILE},C://:4") == (Listener("C", "", 4),)
+    assert added(f"{FILE},T://:4") == (Listener("T", "", 4, "SSL"),)
+    assert added(f"{FILE},S://:4") == (Listener("S", "", 4, "SASL_SSL"),)
     assert added("CONTROLLER://h:3, C://i:4 ,B://h:2,A://h:1") == (Listener("C", "i", 4),)
 
 
@@ -41,7 +43,6 @@ def test_what_is_not_in_the_file_is_added() -> None:
     [
         ("A://h:1,B://h:2", MAP, LISTENERS_KEY, "CONTROLLER://h:3 among them: it goes only with a restart"),
         ("A://h:1,CONTROLLER://h:3", MAP, LISTENERS_KEY, "B://h:2 among them"),
-        (f"{FILE},S://:4", MAP, LISTENERS_KEY, "SSL is not there yet"),
         ("A://h:1,B://h:5,CONTROLLER://h:3", MAP, LISTENERS_KEY, "B://h:2 with PLAINTEXT: it changes only with"),
         (FILE, "A:SSL,B:PLAINTEXT", LISTENERS_KEY, "A://h:1 with SSL"),
         (f"{FILE},C://:4", "A:PLAINTEXT,B:PLAINTEXT", LISTENERS_KEY, "map knows"),
@@ -56,30 +57,6 @@ def test_what_is_in_the_file_stays_as_it_is(listeners: str | None, protocols: st
         added(listeners, protocols)
     assert refusal.value.key == key
     assert says in str(refusal.value)
-
-
-def test_what_the_file_has_and_is_not_opened_stays_too() -> None:
-    ignored = SETTINGS | {"penstock.security.ignored": "true", "listeners": f"{FILE},S://h:4"}
-    assert added(f"{FILE},S://h:4", file=ignored) == ()
-    with pytest.raises(ConfigError, match="S://h:4 among them"):
-        added(FILE, file=ignored)
-
-
-@pytest.mark.parametrize(
-    ("names", "listeners", "unserved"),
-    [
-        ("CONTROLLER", f"{FILE},S://h:4", ["the listener S://h:4 with SSL"]),
-        ("CONTROLLER,S", FILE, ["the controllers' listener S with SSL"]),
-        ("CONTROLLER,C", FILE, []),
-        ("S", "A://h:1", ["the controllers' listener S with SSL"]),
-    ],
-)
-def test_what_is_not_served_is_told_once(names: str, listeners: str, unserved: list[str]) -> None:
-    settings = SETTINGS | {"listeners": listeners, "controller.listener.names": names}
-    roles = "broker,controller" if "CONTROLLER" in listeners and "," not in names else "broker"
-    if roles == "broker":
-        settings |= {"listeners": "A://h:1,B://h:2"}
-    assert list(BrokerConfig(settings | {"process.roles": roles}).unserved) == unserved
 
 
 @pytest.mark.parametrize(

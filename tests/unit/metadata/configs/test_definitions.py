@@ -118,9 +118,9 @@ def test_topic_defaults_agree_with_those_of_the_broker() -> None:
         ("entirely.else", "3", "unknown key entirely.else; it has no effect"),
         ("zookeeper.connect", "h:2181", "zookeeper.connect is no longer known to Kafka 4 and has no effect"),
         (
-            "ssl.keystore.location",
-            "/k",
-            "ssl.keystore.location has no effect: only PLAINTEXT listeners are served yet, and nobody has to log in",
+            "ssl.provider",
+            "BC",
+            "ssl.provider has no effect: TLS is OpenSSL's, and not Java's",
         ),
         (
             "num.io.threads",

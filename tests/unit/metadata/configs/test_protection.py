@@ -32,14 +32,17 @@ SAYS_HOW = """
     sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope
     sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url
     sasl.server.callback.handler.class sasl.server.max.receive.size security.providers ssl.allow.dn.changes
-    ssl.allow.san.changes ssl.cipher.suites ssl.enabled.protocols ssl.endpoint.identification.algorithm
+    ssl.allow.san.changes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols ssl.endpoint.identification.algorithm
     ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain
     ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules
     ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
     ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
 """
 """Keys that ask for nothing by themselves. Whoever adds one decides: here, or in `ASKS`."""
-BOTH_LISTENERS = {"listeners": "PLAINTEXT://h:1,SSL://h:2", "advertised.listeners": "PLAINTEXT://a:1,SSL://a:2"}
+BOTH_LISTENERS = {
+    "listeners": "PLAINTEXT://h:1,SASL_SSL://h:2,SSL://h:3",
+    "advertised.listeners": "PLAINTEXT://a:1,SASL_SSL://a:2,SSL://a:3",
+}
 NAMES = {"controller.listener.names": "C", "controller.quorum.voters": "7@h:9"}
 PROTOCOLS = "C:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL"
 
@@ -60,9 +63,6 @@ def test_no_key_asks_for_protection_by_its_default(key: str) -> None:
     [
         ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
         ("super.users", "User:admin"),
-        ("ssl.client.auth", "required"),
-        ("listener.name.outside.ssl.client.auth", "required"),
-        ("security.inter.broker.protocol", "SASL_SSL"),
     ],
 )
 def test_what_asks_is_named_with_its_value(key: str, value: str) -> None:
@@ -70,76 +70,30 @@ def test_what_asks_is_named_with_its_value(key: str, value: str) -> None:
 
 
 def test_what_asks_for_nothing_is_not_named() -> None:
-    settings = {"ssl.client.auth": "requested", "sasl.jaas.config": "secret", "ssl.keystore.location": "/k"}
-    assert not list(asked_by_keys(settings | {"listener.name.outside.ssl.client.auth": "none"}))
-    assert not list(asked_by_keys({"listener.name.outside.ssl.keystore.type": "required"}))
-    assert not list(asked_by_keys({"name.outside.ssl.client.auth": "required"}))
+    settings = {"ssl.client.auth": "required", "sasl.jaas.config": "secret", "ssl.keystore.location": "/k"}
+    assert not list(asked_by_keys(settings | {"listener.name.outside.ssl.client.auth": "required"}))
 
 
-def embedded(**settings: str) -> BrokerConfig:
-    return BrokerConfig.embedded(settings)
-
-
-def test_listeners_that_are_not_plaintext_are_not_served() -> None:
+def test_listeners_of_every_protocol_are_opened() -> None:
     config = BrokerConfig.embedded(BOTH_LISTENERS)
-    assert config.unserved == ("the listener SSL://h:2 with SSL",)
-    assert [str(one) for one in config.broker_listeners] == ["PLAINTEXT://h:1", "SSL://h:2"]
-
-
-def test_nor_are_they_opened_where_security_is_ignored() -> None:
-    config = BrokerConfig.embedded(BOTH_LISTENERS | {IGNORED_KEY: "true"})
-    assert [str(one) for one in config.listeners] == ["PLAINTEXT://h:1"]
-    assert [str(one) for one in config.advertised_listeners] == ["PLAINTEXT://a:1"]
-    assert "SSL://h:2 is not opened: penstock.security.ignored is set" in list(config.warnings())
-    with pytest.raises(ConfigError, match="at least one with PLAINTEXT"):
-        BrokerConfig.embedded({"listeners": "SSL://h:2", IGNORED_KEY: "true"})
-
-
-def test_controllers_that_are_asked_over_tls_are_not_asked_without() -> None:
-    settings = {"process.roles": "broker", "listeners": "PLAINTEXT://h:1", "listener.security.protocol.map": PROTOCOLS}
-    config = BrokerConfig.embedded(settings | NAMES)
-    assert config.unserved == ("the controllers' listener C with SASL_SSL",)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"listeners": "PLAINTEXT://h:1,C://h:2", "controller.quorum.voters": "1@h:2"},
-            "controller.listener.names: 'C' is not allowed; expected a listener with PLAINTEXT: SASL_SSL is not there",
-        ),
-        (
-            {"process.roles": "broker", "listeners": "PLAINTEXT://h:1", "controller.quorum.voters": "7@h:9"},
-            "controller.listener.names: 'C' is not allowed; expected a listener with PLAINTEXT: SASL_SSL is not there",
-        ),
-    ],
-)
-def test_no_plaintext_is_spoken_between_nodes_instead(settings: dict[str, str], message: str) -> None:
-    common = {"listener.security.protocol.map": PROTOCOLS, "controller.listener.names": "C", IGNORED_KEY: "true"}
-    with pytest.raises(ConfigError) as raised:
-        BrokerConfig.embedded(settings | common)
-    assert message in str(raised.value)
-
-
-def test_brokers_do_not_talk_in_plaintext_instead() -> None:
-    settings = BOTH_LISTENERS | {"inter.broker.listener.name": "SSL", IGNORED_KEY: "true"}
-    with pytest.raises(ConfigError, match="expected a listener with PLAINTEXT: SSL is not there yet"):
-        BrokerConfig.embedded(settings)
+    assert [str(one) for one in config.broker_listeners] == ["PLAINTEXT://h:1", "SASL_SSL://h:2", "SSL://h:3"]
+    assert config.listeners_with_sasl == ("SASL_SSL",)
+    assert config.listeners_with_tls == ("SASL_SSL", "SSL")
 
 
 def test_what_is_refused_anyway_is_not_warned_of() -> None:
-    settings = {"super.users": "User:a", "listener.name.plaintext.ssl.client.auth": "required"}
+    settings = {"super.users": "User:a"}
     assert not list(BrokerConfig.embedded(settings).warnings())
-    assert len(list(BrokerConfig.embedded(settings | {IGNORED_KEY: "TRUE"}).warnings())) == 2
+    assert len(list(BrokerConfig.embedded(settings | {IGNORED_KEY: "TRUE"}).warnings())) == 1
 
 
 STANDARD = {"authorizer.class.name": STANDARD_AUTHORIZER}
 
 
 def test_the_authorizer_that_is_there_takes_its_keys_off_the_list() -> None:
-    config = BrokerConfig.embedded(STANDARD | {"super.users": "User:a;User:b", "ssl.client.auth": "required"})
+    config = BrokerConfig.embedded(STANDARD | {"super.users": "User:a;User:b"})
     assert config.has_authorizer
-    assert list(asked_by_keys(config.asking)) == ["ssl.client.auth=required"]
+    assert not list(asked_by_keys(config.asking))
     other = BrokerConfig.embedded({"authorizer.class.name": "org.example.Ranger", "super.users": "User:a"})
     assert not other.has_authorizer
     assert len(list(asked_by_keys(other.asking))) == 2
@@ -174,4 +128,5 @@ def test_where_a_node_cannot_be_told_from_a_client_it_is_said() -> None:
     assert [warning.split()[5] for warning in warned()] == ["PLAINTEXT", "C"]
     assert [warning.split()[5] for warning in warned(penstock_authorizer_node_listeners="c")] == ["PLAINTEXT"]
     assert not warned(super_users="User:ANONYMOUS")
+    assert not warned(listener_security_protocol_map="PLAINTEXT:SASL_SSL,C:SASL_PLAINTEXT")
     assert not [one for one in BrokerConfig.embedded(STANDARD).warnings() if "CLUSTER_ACTION" in one], "it is alone"

@@ -129,13 +129,6 @@ def test_lists_are_known_as_lists() -> None:
     ("key", "value", "message"),
     [
         (
-            "ssl.client.auth",
-            "required",
-            "ssl.client.auth: 'required' is not allowed; expected a value that asks for no protection: that is not"
-            " there yet, and nodes would stop",
-        ),
-        ("listener.name.a.b.ssl.client.auth", " required ", "expected a value that asks for no protection"),
-        (
             "listener.name.a.plain.sasl.jas.config",
             "secret",
             "no key of a listener is called so, and its value goes nowhere; did you mean"

@@ -36,6 +36,7 @@ from penstock.protocol.messages import (
     txn_offset_commit,
     write_txn_markers,
 )
+from penstock.protocol.messages import alter_user_scram_credentials as scram
 from penstock.protocol.requests.api import AnyApiKey, ApiKey
 from penstock.protocol.schema import Message
 
@@ -96,6 +97,9 @@ def _deletions(version: int) -> Message:
 REQUESTS: dict[AnyApiKey, Callable[[int], Message]] = {
     ApiKey.CREATE_ACLS: lambda _: create_acls.CreateAclsRequest(creations=[create_acls.AclCreation()]),
     ApiKey.DELETE_ACLS: lambda _: delete_acls.DeleteAclsRequest(filters=[delete_acls.DeleteAclsFilter()]),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda _: scram.AlterUserScramCredentialsRequest(
+        deletions=[scram.ScramCredentialDeletion(name="ada", mechanism=1)]
+    ),
     ApiKey.LIST_OFFSETS: lambda _: list_offsets.ListOffsetsRequest(
         topics=[
             list_offsets.ListOffsetsTopic(name=name, partitions=[list_offsets.ListOffsetsPartition()])

@@ -72,6 +72,8 @@ THE_GROUP = {"READ GROUP readers": "whole"}
 
 KAFKA: dict[AnyApiKey, Effects] = {
     ApiKey.API_VERSIONS: {},
+    ApiKey.SASL_HANDSHAKE: {},
+    ApiKey.SASL_AUTHENTICATE: {},
     # records and offsets
     ApiKey.LIST_OFFSETS: on_topics("DESCRIBE"),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: instead("CLUSTER_ACTION") | on_topics("DESCRIBE"),
@@ -110,6 +112,8 @@ KAFKA: dict[AnyApiKey, Effects] = {
     ApiKey.DESCRIBE_ACLS: on_cluster("DESCRIBE"),
     ApiKey.CREATE_ACLS: on_cluster("ALTER"),
     ApiKey.DELETE_ACLS: on_cluster("ALTER"),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: on_cluster("DESCRIBE"),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: on_cluster("ALTER"),
     ApiKey.ALTER_REPLICA_LOG_DIRS: on_cluster("ALTER"),
     ApiKey.DESCRIBE_LOG_DIRS: on_cluster("DESCRIBE"),
     ApiKey.ELECT_LEADERS: on_cluster("ALTER"),

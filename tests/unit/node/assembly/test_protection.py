@@ -26,8 +26,7 @@ from penstock.metadata.security_records import (
     ClientQuotaRecord,
     DelegationTokenRecord,
     EntityData,
-    RemoveUserScramCredentialRecord,
-    UserScramCredentialRecord,
+    RemoveDelegationTokenRecord,
 )
 from penstock.metadata.snapshot import snapshot_name
 from penstock.node.assembly.protection import ASKS, LIMITS, UnprotectedError, asked_by_metadata
@@ -35,24 +34,17 @@ from penstock.node.assembly.start import RunningNode, StartError, start_node
 from penstock.testing.thread_node import ThreadNode
 
 IGNORED = {"penstock_security_ignored": "true"}
-USER = UserScramCredentialRecord(name="alice", mechanism=1, iterations=4096)
+TOKEN = DelegationTokenRecord(token_id="alice")
 QUOTA = ClientQuotaRecord(entity=[EntityData(entity_type="user", entity_name="alice")], key="k", value=1.0)
-NOT_REQUIRED = ConfigRecord(
-    resource_type=ResourceType.BROKER, resource_name="", name="ssl.client.auth", value="requested"
-)
+NOBODY = ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name="super.users", value="")
 ASKING: dict[str, tuple[MetadataRecord, str]] = {
     "a rule": (AccessControlEntryRecord(principal="User:alice"), r"access rules \(ACLs\)"),
-    "a user": (USER, "SCRAM credentials"),
-    "a token": (DelegationTokenRecord(token_id="t"), "delegation tokens"),
-    "a config": (NOT_REQUIRED.replace(value="required"), "ssl.client.auth=required of all brokers"),
+    "a token": (TOKEN, "delegation tokens"),
+    "a config": (NOBODY.replace(value="User:x"), "super.users=User:x of all brokers"),
 }
 KEYS = {
     "authorizer.class.name": "org.example.Authorizer",
     "super.users": "User:admin",
-    "ssl.client.auth": "required",
-    "listener.name.plaintext.ssl.client.auth": "required",
-    "security.inter.broker.protocol": "SSL",
-    "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
 }
 CURE = "remove that where it was set, or set penstock.security.ignored=true to serve everybody"
 
@@ -74,8 +66,7 @@ def test_a_key_that_asks_is_refused_before_anything_is_touched(tmp_path: Path, k
 def test_all_that_keys_ask_for_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(StartError) as raised:
         asyncio.run(start_node(config(tmp_path, **KEYS)))
-    assert all(f"{key}={value}" in str(raised.value) for key, value in KEYS.items() if key != "listeners")
-    assert "the listener SSL://127.0.0.1:0 with SSL" in str(raised.value)
+    assert all(f"{key}={value}" in str(raised.value) for key, value in KEYS.items())
 
 
 @pytest.mark.parametrize("kind", ASKING)
@@ -91,22 +82,20 @@ def test_a_directory_of_a_secured_cluster_is_not_taken_over(tmp_path: Path, kind
 
 
 @pytest.mark.parametrize("name", [f"{METADATA}/{snapshot_name(0, 0)}", "bootstrap.checkpoint"])
-def test_nor_is_one_that_kafka_formatted_and_never_started(tmp_path: Path, name: str) -> None:
-    """As kafka-storage.sh of Kafka 4.4 writes it with --add-scram; earlier ones gave the file the other name."""
+def test_users_of_scram_ask_for_nothing_that_is_not_there(tmp_path: Path, name: str) -> None:
+    """As kafka-storage.sh of Kafka 4.4 writes them with --add-scram; earlier ones gave the file the other name."""
     (tmp_path / "p1" / METADATA).mkdir(parents=True)
     (tmp_path / "p1" / "meta.properties").write_text("version=1\ncluster.id=kafkas\nnode.id=1\n")
     shutil.copy(Path(__file__).with_name("kafka_4_4_first.checkpoint"), tmp_path / "p1" / name)
-    with pytest.raises(StartError, match="SCRAM credentials"):
-        asyncio.run(start_node(config(tmp_path)))
-    assert not (tmp_path / "p1" / METADATA / "quorum-state").exists()
-    asyncio.run(run_and_stop(tmp_path, **IGNORED))
+    node = asyncio.run(run_and_stop(tmp_path))
+    assert node.parts.context.image.security.scram_credentials
 
 
 def test_what_is_gone_again_stops_nobody(tmp_path: Path) -> None:
     stop_a_node(tmp_path)
-    gone = RemoveUserScramCredentialRecord(name=USER.name, mechanism=USER.mechanism)
-    append(encode_record(USER))(tmp_path)
-    append(encode_record(gone))(tmp_path)  # a batch of its own: for a moment of the start the user is there
+    gone = RemoveDelegationTokenRecord(token_id=TOKEN.token_id)
+    append(encode_record(TOKEN))(tmp_path)
+    append(encode_record(gone))(tmp_path)  # a batch of its own: for a moment of the start the token is there
     asyncio.run(run_and_stop(tmp_path))
 
 
@@ -142,14 +131,14 @@ def test_what_is_passed_over_is_said_at_each_start(tmp_path: Path, caplog: pytes
         return [message for message in caplog.messages if "nothing acts on them" in message]
 
     said = "the cluster's metadata have {}, and nothing acts on them yet".format
-    assert asyncio.run(run(QUOTA, QUOTA, NOT_REQUIRED)) == [said("client quotas")]
-    both = said("SCRAM credentials, client quotas")
-    assert asyncio.run(run(USER, NOT_REQUIRED, **IGNORED)) == [said("client quotas"), both]
+    assert asyncio.run(run(QUOTA, QUOTA, NOBODY)) == [said("client quotas")]
+    both = said("delegation tokens, client quotas")
+    assert asyncio.run(run(TOKEN, NOBODY, **IGNORED)) == [said("client quotas"), both]
     assert asyncio.run(run(**IGNORED)) == [both]
 
 
 def test_every_field_asks_for_protection_or_for_limits() -> None:
-    assert {*ASKS, *LIMITS} == vars(SecurityImage()).keys() - {"rule_ids"}
+    assert {*ASKS, *LIMITS} == vars(SecurityImage()).keys() - {"rule_ids", "scram_credentials"}
     assert not {*ASKS} & {*LIMITS}
 
 
@@ -163,7 +152,7 @@ def test_configs_of_brokers_count_and_those_of_others_do_not() -> None:
         )
     image.apply(ConfigRecord(resource_type=ResourceType.GROUP, resource_name="7", name="super.users", value="User:a"))
     assert list(asked_by_metadata(image, BrokerConfig.embedded({"node.id": "8"}))) == [
-        "ssl.client.auth=required of all brokers",
+        "super.users=User:x of all brokers",
         "super.users=User:a of broker 8",
         "super.users=User:a of broker 7",
     ]
@@ -171,7 +160,7 @@ def test_configs_of_brokers_count_and_those_of_others_do_not() -> None:
 
 def test_what_an_aborted_transaction_had_is_not_there(tmp_path: Path) -> None:
     stop_a_node(tmp_path)
-    append(*map(encode_record, (BeginTransactionRecord(name="t"), USER, AbortTransactionRecord(reason="r"))))(tmp_path)
+    append(*map(encode_record, (BeginTransactionRecord(name="t"), TOKEN, AbortTransactionRecord(reason="r"))))(tmp_path)
     asyncio.run(run_and_stop(tmp_path))
 
 
@@ -187,7 +176,7 @@ def test_a_node_that_has_to_stop_is_no_controller_any_more(tmp_path: Path) -> No
         node = await start_node(config(tmp_path))
         controller = node.parts.controller
         assert controller is not None
-        committed = node.parts.log.append([USER], controller.epoch)
+        committed = node.parts.log.append([TOKEN], controller.epoch)
         await node.failed
         await asyncio.wait([committed])
         while node.parts.quorum.is_leader(node.parts.quorum.epoch) and node.parts.quorum.is_running:
@@ -203,6 +192,6 @@ def test_a_node_that_has_to_stop_is_no_controller_any_more(tmp_path: Path) -> No
 def test_a_node_in_a_thread_stops_as_well(tmp_path: Path) -> None:
     node = ThreadNode({"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path / "p1")})
     node.stop()
-    append(encode_record(USER))(tmp_path)
-    with pytest.raises(RuntimeError, match=r"the node did not start: .*SCRAM credentials"):
+    append(encode_record(TOKEN))(tmp_path)
+    with pytest.raises(RuntimeError, match=r"the node did not start: .*delegation tokens"):
         ThreadNode({"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path / "p1")})

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.unit.controller.test_acls import ANY, RULE
+from tests.unit.controller.test_scram_users import ADA, GONE
 from tests.unit.node.controller_node import NODE, OneNode, identity, node_over
 from tests.unit.node.controlling.refusals import refused
 from tests.unit.node.gated_log import GatedLog
@@ -17,11 +18,14 @@ from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.decision import ControllerSettings
 from penstock.metadata.records import MetadataRecord
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.create_acls import CreateAclsRequest
 from penstock.protocol.messages.delete_acls import DeleteAclsRequest
 
 CREATE, DELETE = CreateAclsRequest(creations=[RULE]), DeleteAclsRequest(filters=[ANY])
+MAKE_USER = AlterUserScramCredentialsRequest(upsertions=[ADA])
+REMOVE_USER = AlterUserScramCredentialsRequest(deletions=[GONE])
 
 
 @pytest.fixture
@@ -42,7 +46,7 @@ async def beat(node: OneNode, offset: int, **fields: Any) -> None:
 
 
 async def test_a_change_is_answered_when_the_broker_has_it(node: OneNode) -> None:
-    for request in (CREATE, DELETE):
+    for request in (CREATE, DELETE, MAKE_USER, REMOVE_USER):
         before = node.image.offset
         reply = node.submit(request)
         await beat(node, before)

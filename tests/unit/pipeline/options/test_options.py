@@ -1,10 +1,12 @@
+import pickle
+
 import pytest
 
 from penstock.client.values import IsolationLevel
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options.boundaries import AtOffsets, AtTimestamps, Subscription, Word
 from penstock.pipeline.options.source import MAX_BYTES_PER_TRIGGER, SourceOptions, source_options
-from penstock.pipeline.options.table import read_options
+from penstock.pipeline.options.table import cluster_settings, read_options
 from penstock.protocol.address import Address
 
 NEEDED = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "flights"}
@@ -59,6 +61,34 @@ def test_isolation_and_times() -> None:
     assert stream().max_trigger_delay_ms == 15 * 60_000
 
 
+def test_keys_of_tls_go_to_the_client_and_are_not_told() -> None:
+    keys = {"kafka.security.protocol": "ssl", "kafka.ssl.truststore.location": "/ca", "ssl.keystore.key": "hidden"}
+    settings = stream(**keys).settings
+    assert settings.security_protocol == "SSL"
+    assert settings.security.properties == {"ssl.truststore.location": "/ca", "ssl.keystore.key": "hidden"}
+    assert pickle.loads(pickle.dumps(settings)) == settings
+    assert "hidden" not in repr(settings)
+    with pytest.raises(PipelineError, match=r"ssl\.keystore\.key is set twice\.$"):
+        stream(**keys, **{"kafka.ssl.keystore.key": "other"})
+
+
+def test_a_query_logs_in_and_shows_no_password() -> None:
+    keys = {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-256",
+        "kafka.sasl.username": "ada",
+        "kafka.sasl.password": "hush",
+    }
+    options = read_options(NEEDED | keys)
+    settings = cluster_settings(options)
+    assert settings.security.credentials.password.text == "hush"
+    assert "hush" not in f"{options!r} {settings!r} {settings.security.credentials!r}"
+    for key in ("kafka.sasl.mechanism", "kafka.sasl.password"):
+        with pytest.raises(PipelineError, match=r"^Log-in: ") as raised:
+            cluster_settings(read_options(NEEDED | {name: text for name, text in keys.items() if name != key}))
+        assert "hush" not in str(raised.value)
+
+
 def test_an_unknown_option_is_refused_with_the_nearest_known_one() -> None:
     with pytest.raises(PipelineError) as raised:
         read_options(NEEDED | {"startingOfsets": "earliest"})
@@ -68,8 +98,8 @@ def test_an_unknown_option_is_refused_with_the_nearest_known_one() -> None:
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ({"kafka.security.protocol": "SSL"}, "security.protocol=SSL is not supported yet"),
-        ({"kafka.sasl.mechanism": "PLAIN"}, "kafka.sasl.mechanism is not supported yet"),
+        ({"kafka.security.protocol": "TLS"}, "security.protocol=TLS is not supported yet"),
+        ({"kafka.security.providers": "x"}, "kafka.security.providers is not supported yet"),
         ({"bootstrap.servers": "other:1"}, "bootstrap.servers is set twice"),
         ({"kafka.auto.offset.reset": "earliest"}, "auto.offset.reset is not supported: .* startingOffsets says"),
         ({"kafka.enable.auto.commit": "false"}, "commitOffsets=false switches that off"),

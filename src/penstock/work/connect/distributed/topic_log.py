@@ -178,7 +178,7 @@ async def create_all(config: Mapping[str, str], said: Callable[[str], None]) -> 
     """The three topics of a worker with this configuration; ConfigError, TopicError, errors of the cluster."""
     config = Providers(config).resolved(config)
     settings = parse_settings(config)
-    async with Clients(bootstrap_servers=settings["bootstrap.servers"]).admin("penstock-worker") as admin:
+    async with Clients.of_worker(config, settings["bootstrap.servers"]).admin("penstock-worker") as admin:
         for store in STORES:
             storage = storage_of(store, settings, config)
             was_there = await admin.topics.is_there(storage.topic)

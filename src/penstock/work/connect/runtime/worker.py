@@ -38,7 +38,7 @@ class ConnectWorker(GroupMembership, ABC):
         self.url = self.url_of(worker_id)
         self.cluster_id = ""
         self.state = ConfigState()
-        self.clients = clients or Clients(bootstrap_servers=settings["bootstrap.servers"])
+        self.clients = clients or Clients.of_worker(config, settings["bootstrap.servers"])
         self.loggers = Loggers(self.clients.now_ms)
         self.config_log = self._new_config_log()
         self.offsets = SourceOffsets(self._new_offset_log)

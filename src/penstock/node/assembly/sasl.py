@@ -1,0 +1,169 @@
+"""How clients log in on the listeners of this node: by users in its configuration (PLAIN) or in the metadata (SCRAM).
+
+A controller that has not heard from a leader yet lets in the users that its own disk knows: the others have to log in
+to elect one.
+"""
+
+from __future__ import annotations
+
+import logging
+from base64 import b64encode
+from collections.abc import Callable, Sequence, Set
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock.client.credentials import Credentials
+from penstock.metadata.configs.definitions import ConfigError
+from penstock.metadata.configs.sasl import BETWEEN_BROKERS, TO_CONTROLLERS, ListenerSasl, NodeLogin, login_on, sasl_of
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
+from penstock.metadata.security import SCRAM_RECORDS, SecurityImage
+from penstock.metadata.security_records import UserScramCredentialRecord
+from penstock.node.environment.context import NodeContext
+from penstock.node.quorum.metadata_log import MetadataLog
+from penstock.node.serving.login import Mechanisms
+from penstock.node.serving.sasl_connection import SaslLimits, SaslListener
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.sasl.mechanism import PLAIN, SaslServer
+from penstock.protocol.sasl.plain import PlainServer
+from penstock.protocol.sasl.scram import (
+    MECHANISMS,
+    NONCE_BYTES,
+    ScramCredential,
+    ScramMechanism,
+    ScramServer,
+    invented,
+)
+
+if TYPE_CHECKING:
+    from penstock.metadata.configs.broker_config import BrokerConfig
+    from penstock.node.serving.server import Endpoint
+
+logger = logging.getLogger(__name__)
+
+
+class ScramUsers:
+    """`image` has the committed users; until `has_begun`, those that the disk had are asked."""
+
+    def __init__(self, image: ClusterImage, on_disk: SecurityImage, has_begun: Callable[[], bool]) -> None:
+        self._image = image
+        self._on_disk = on_disk
+        self._has_begun = has_begun
+        self._models: dict[str, tuple[bytes, ScramCredential | None]] = {}
+
+    def changed(self) -> None:
+        self._models.clear()
+
+    def find(self, mechanism: ScramMechanism, name: str) -> ScramCredential | None:
+        record = self._table.get((mechanism.number, name))
+        return None if record is None else _credential(record)
+
+    def invent(self, mechanism: ScramMechanism, name: str) -> ScramCredential:
+        """What a stranger seems to have: the same on all nodes, and in the form of what the first user has.
+
+        It is made from a secret that all nodes know and no stranger does, another user's credential.
+        """
+        if mechanism.name not in self._models:
+            self._models[mechanism.name] = self._model(mechanism)
+        return invented(mechanism, name, *self._models[mechanism.name])
+
+    @property
+    def _table(self) -> dict[tuple[int, str], UserScramCredentialRecord]:
+        is_whole = self._has_begun() and self._image.features  # a new cluster still has to write down its first users
+        security = self._image.security if is_whole else self._on_disk
+        return security.scram_credentials
+
+    def _model(self, mechanism: ScramMechanism) -> tuple[bytes, ScramCredential | None]:
+        table = self._table
+        first = min(((name, number) for number, name in table), default=None)
+        like = min((name for number, name in table if number == mechanism.number), default=None)
+        secret = b"" if first is None else table[first[1], first[0]].stored_key
+        return secret, None if like is None else self.find(mechanism, like)
+
+
+def _credential(record: UserScramCredentialRecord) -> ScramCredential:
+    return ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
+
+
+class NodeSasl:
+    """What the listeners with SASL have in common. `has_begun` says whether this node has all metadata."""
+
+    def __init__(
+        self, context: NodeContext, log: MetadataLog, on_disk: SecurityImage, has_begun: Callable[[], bool]
+    ) -> None:
+        self._config = context.config
+        self._random = context.environment.random
+        self._users = ScramUsers(log.image, on_disk, has_begun)
+        self._listeners: dict[str, SaslListener] = {}
+        log.add_listener(self._on_records, self._look)
+        log.add_caught_up_listener(self._look)
+        log.add_leader_listener(lambda leader_id, epoch: self._look())
+
+    def on(self, endpoint: Endpoint) -> SaslListener:
+        """Raises ConfigError."""
+        name, config = endpoint.listener, self._config
+        limits = SaslLimits(config.sasl_server_max_receive_size, config.connection_failed_authentication_delay_ms)
+        listener = SaslListener(name, endpoint.security_protocol, self._mechanisms(name), limits)
+        self._listeners[name] = listener
+        return listener
+
+    def credentials_at(self, listener: str) -> Credentials:
+        """As whom this node logs in on a listener of other nodes. Raises ConfigError."""
+        found = _login_at(self._config, listener)
+        return Credentials(found.mechanism, found.user, found.password)
+
+    def reload(self) -> None:
+        """Keys may have changed: other users of PLAIN, say."""
+        for name, listener in self._listeners.items():
+            try:
+                listener.offer(self._mechanisms(name))
+            except ConfigError as error:
+                logger.error("how clients log in on %s stays as it was: %s", name, error)
+        self._look()
+
+    def _mechanisms(self, listener: str) -> Mechanisms:
+        found = sasl_of(listener, self._config.text)
+        return Mechanisms(
+            found.mechanisms, partial(self._serve, found), partial(self._proof, found), found.lifetimes_ms
+        )
+
+    def _serve(self, found: ListenerSasl, name: str) -> SaslServer:
+        if name == PLAIN:
+            return PlainServer(found.users)
+        mechanism = MECHANISMS[name]
+        nonce = b64encode(self._random.randbytes(NONCE_BYTES)).decode()
+        return ScramServer(
+            mechanism, partial(self._users.find, mechanism), partial(self._users.invent, mechanism), nonce
+        )
+
+    def _proof(self, found: ListenerSasl, name: str, user: str) -> object:
+        return found.users.get(user) if name == PLAIN else self._users.find(MECHANISMS[name], user)
+
+    def _on_records(self, records: Sequence[MetadataRecord]) -> None:
+        changed = {record.name for record in records if isinstance(record, SCRAM_RECORDS)}
+        if any(isinstance(record, FeatureLevelRecord) for record in records):
+            self._look()
+        elif changed:
+            self._look(changed)
+
+    def _look(self, users: Set[str] | None = None) -> None:
+        self._users.changed()
+        for listener in self._listeners.values():
+            listener.look(users)
+
+
+def _login_at(config: BrokerConfig, listener: str) -> NodeLogin:
+    """Raises ConfigError."""
+    key = TO_CONTROLLERS if listener in config.controller_listener_names else BETWEEN_BROKERS
+    return login_on(listener, key, config.text)
+
+
+def check_sasl(config: BrokerConfig) -> None:
+    """Raises KafkaError INVALID_CONFIG for keys that cannot be used."""
+    try:
+        for listener in config.listeners_with_sasl:
+            sasl_of(listener, config.text)
+        for listener in config.ways_with_sasl:
+            _login_at(config, listener)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error

@@ -1,0 +1,164 @@
+"""A node's keys: one set for each listener with TLS, and one for each way to the listeners of other nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from penstock.client.security import Security
+from penstock.node.environment.context import NodeContext
+from penstock.node.environment.tasks import Tasks
+from penstock.node.metrics.registry import Gauge, Group, Labels
+from penstock.node.serving.connection import Connection
+from penstock.node.serving.connections import Connections
+from penstock.node.serving.server import Accept, Endpoint
+from penstock.node.serving.tls_listener import TlsListener
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.tls.contexts import asking_context, serving_context
+from penstock.tls.errors import TlsConfigError
+from penstock.tls.keys import Keys
+from penstock.tls.principal_rules import KEY as RULES_KEY
+from penstock.tls.principal_rules import PrincipalRules, parse_rules
+
+if TYPE_CHECKING:
+    import ssl
+
+    from penstock.client.credentials import Credentials
+    from penstock.metadata.configs.broker_config import BrokerConfig
+    from penstock.tls.stores import Settings
+
+logger = logging.getLogger(__name__)
+
+REFRESH_S: Final = 10.0
+"""How often files are compared with what is used."""
+WARN_DAYS: Final = (30, 7, 1, 0)
+"""So long before a certificate expires it is told, and then that it has."""
+
+
+class _NodeSecurity(Security):
+    """For connections to other nodes."""
+
+    __slots__ = ("_of_node",)
+
+    def __init__(self, keys: Keys, credentials: Credentials | None) -> None:
+        super().__init__(credentials=credentials)
+        self._of_node = keys
+
+    def context(self) -> ssl.SSLContext:
+        """As it is; the node sees to what is new."""
+        return self._of_node.context
+
+
+class Use(NamedTuple):
+    """What keys are for."""
+
+    listener: str
+    side: Literal["serving", "asking"]
+
+    def __str__(self) -> str:
+        return f"the listener {self.listener}" if self.side == "serving" else f"connections to {self.listener}"
+
+
+class NodeTls:
+    def __init__(self, context: NodeContext) -> None:
+        self._config = context.config
+        self._now_ms = context.now_ms
+        self._keys: dict[Use, Keys] = {}
+        self._told: dict[Use, tuple[bytes, int]] = {}
+        """Of each, the certificate whose end was told, and so many days before."""
+        self._faults: dict[Use, str] = {}
+        """Why what is in the files now is not used; told once."""
+        self._tasks = Tasks()
+        self._tasks.start(self._watch(), "keys and certificates")
+        what = "Days until the certificate expires that is shown; less than 0: it has"
+        context.metrics.add(Gauge(Group.TLS, "days-left", what, self._days_left, labels=("listener", "side")))
+
+    def over(self, endpoint: Endpoint, accept: Callable[[], Connection], connections: Connections) -> Accept:
+        """What accepts the connections of a listener. TlsConfigError."""
+        name = endpoint.listener
+        keys, rules = self._kept(Use(name, "serving"), serving_keys), rules_of(self._config, name)
+        return TlsListener(connections, endpoint.security_protocol, keys, rules, accept).accept
+
+    def asking(self, listener: str, credentials: Credentials | None) -> Security:
+        """For connections to a listener of other nodes, with a log-in or without. TlsConfigError."""
+        return _NodeSecurity(self._kept(Use(listener, "asking"), asking_keys), credentials)
+
+    def refresh_soon(self) -> None:
+        """Settings may have changed."""
+        self._tasks.start(self.refresh(), "keys and certificates, on command")
+
+    async def refresh(self) -> None:
+        """Take what is new in settings and files, and tell what cannot be used, or will soon be of no use."""
+        for use, keys in list(self._keys.items()):
+            await self._refresh(use, keys)
+
+    async def stop(self) -> None:
+        await self._tasks.stop()
+
+    def _kept(self, use: Use, make: Callable[[BrokerConfig, str], Keys]) -> Keys:
+        keys = self._keys.get(use)
+        if keys is None:
+            keys = self._keys[use] = make(self._config, use.listener)
+            self._warn(use, keys)
+        return keys
+
+    def _days_left(self) -> dict[Labels, float]:
+        found = {use: keys.days_left(self._now_ms()) for use, keys in self._keys.items()}
+        return {(*use,): days for use, days in found.items() if days is not None}
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_S)
+            await self.refresh()
+
+    async def _refresh(self, use: Use, keys: Keys) -> None:
+        fault = ""
+        try:
+            if await asyncio.get_running_loop().run_in_executor(None, keys.refresh):
+                logger.info("keys and certificates of %s were replaced", use)
+        except TlsConfigError as error:
+            fault = str(error)
+        if fault and fault != self._faults.get(use):
+            logger.error("keys and certificates of %s stay as they were: %s", use, fault)
+        self._faults[use] = fault
+        self._warn(use, keys)
+
+    def _warn(self, use: Use, keys: Keys) -> None:
+        """Once for each of `WARN_DAYS`, and each certificate."""
+        days = keys.days_left(self._now_ms())
+        due = None if days is None else min((limit for limit in WARN_DAYS if days < limit), default=None)
+        if due is None or keys.certificate is None or self._told.get(use) == (keys.certificate, due):
+            return
+        self._told[use] = keys.certificate, due
+        when = f"expires in {days} days" if due else "has expired"
+        logger.warning("the certificate of %s %s: replace it, the file is read again while the node runs", use, when)
+
+
+def serving_keys(config: BrokerConfig, listener: str) -> Keys:
+    return Keys(partial(_settings, config, listener), serving_context)
+
+
+def asking_keys(config: BrokerConfig, listener: str) -> Keys:
+    return Keys(partial(_settings, config, listener), asking_context)
+
+
+def rules_of(config: BrokerConfig, listener: str) -> PrincipalRules:
+    return parse_rules(_settings(config, listener).get(RULES_KEY, "DEFAULT"))
+
+
+def _settings(config: BrokerConfig, listener: str) -> Settings:
+    return config.of_listener(listener, "ssl.")
+
+
+def check_tls(config: BrokerConfig) -> None:
+    """Raises KafkaError INVALID_CONFIG for keys that cannot be used."""
+    for make, listeners in ((serving_keys, config.listeners_with_tls), (asking_keys, config.ways_with_tls)):
+        for listener in listeners:
+            try:
+                make(config, listener)
+                rules_of(config, listener)
+            except TlsConfigError as error:
+                raise KafkaError(ErrorCode.INVALID_CONFIG, f"the listener {listener}: {error}") from error

@@ -1,0 +1,61 @@
+"""A listener of clients that speak TLS: who they are, and why some of them are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from penstock.node.serving.session import ANONYMOUS, Principal
+from penstock.tls.certificates import subject_of
+from penstock.tls.layer import TlsBuffers, TlsLayer
+
+if TYPE_CHECKING:
+    from penstock.node.serving.connection import Connection
+    from penstock.node.serving.connections import Connections
+    from penstock.tls.keys import Keys
+    from penstock.tls.principal_rules import PrincipalRules
+
+
+class TlsListener:
+    def __init__(
+        self,
+        connections: Connections,
+        protocol: str,
+        keys: Keys,
+        rules: PrincipalRules,
+        make: Callable[[], Connection],
+    ) -> None:
+        """`protocol` is SSL, or SASL_SSL, where a certificate names nobody; `make` gives what speaks over it."""
+        self._connections = connections
+        self._protocol = protocol
+        self._keys = keys
+        self._rules = rules
+        self._make = make
+        self._buffers = TlsBuffers()
+
+    def accept(self) -> TlsLayer:
+        engine = partial(self._keys.context.wrap_bio, server_side=True)
+        return TlsLayer(self._make(), engine, self._buffers, self)
+
+    def secured(self, layer: TlsLayer) -> None:
+        connection = self._of(layer)
+        assert connection.session is not None
+        certificate = layer.peer_certificate if self._protocol == "SSL" else None
+        try:
+            principal = (
+                ANONYMOUS if certificate is None else Principal("User", self._rules.name_of(subject_of(certificate)))
+            )
+        except ValueError as error:
+            self.broken(layer, str(error))
+            connection.abort()
+            return
+        connection.session = connection.session.replace(principal=principal, security_protocol=self._protocol)
+
+    def broken(self, layer: TlsLayer, fault: str) -> None:
+        session = self._of(layer).session
+        if session is not None:
+            self._connections.refusals.tell(("tls", session.client_host, fault), session, fault)
+
+    def _of(self, layer: TlsLayer) -> Connection:
+        return cast("Connection", layer.protocol)

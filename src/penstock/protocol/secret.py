@@ -1,0 +1,17 @@
+"""A password that no log, repr, traceback or plan shows: who needs the text asks for it by name."""
+
+from penstock.protocol.value import Value
+
+HIDDEN = "[hidden]"
+
+
+class Secret(Value):
+    """Equal secrets are equal values. `str` and `repr` hide the text."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return HIDDEN
+
+    def __repr__(self) -> str:
+        return HIDDEN

@@ -1,0 +1,24 @@
+"""Which names the certificate of a listener has, for who looked for another one there."""
+
+import contextlib
+import socket
+import ssl
+from typing import Final
+
+from penstock.tls.certificates import names_in
+
+LOOK_S: Final = 2.0
+"""How long that may take."""
+
+
+def names_shown(host: str, port: int) -> str:
+    """As words to be put behind an error; nothing is sent there, and nothing is trusted."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with contextlib.suppress(OSError, ValueError):
+        with socket.create_connection((host, port), LOOK_S) as plain, context.wrap_socket(plain) as secured:
+            certificate = secured.getpeercert(binary_form=True)
+        if certificate is not None:
+            return f"; it names {', '.join(names_in(certificate)) or 'nobody'}"
+    return ""

@@ -1,0 +1,101 @@
+"""How clients log in on a listener, and the node at others: which key counts, and what is refused with its cure."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.configs.definitions import ConfigError
+from penstock.metadata.configs.sasl import BETWEEN_BROKERS, TO_CONTROLLERS, login_on, sasl_of
+from penstock.protocol.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
+from penstock.protocol.secret import Secret
+
+JAAS = "listener.name.clients.plain.sasl.jaas.config"
+USERS = f'{PLAIN_MODULE} required username="node" password="hush" user_ada="engine" user_bob="builder";'
+SERVED = {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512", JAAS: USERS}
+
+
+def config(**settings: str | None) -> BrokerConfig:
+    common = {"listeners": "CLIENTS://h:1", "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT"} | SERVED
+    changed = common | {key.replace("_", "."): value for key, value in settings.items()}
+    return BrokerConfig.embedded({key: value for key, value in changed.items() if value is not None})
+
+
+def test_mechanisms_and_users_of_a_listener() -> None:
+    found = sasl_of("CLIENTS", config().text)
+    assert found.mechanisms == ("PLAIN", "SCRAM-SHA-512")
+    assert found.users == {"ada": Secret("engine"), "bob": Secret("builder")}
+    assert found.lifetimes_ms == {"PLAIN": 0, "SCRAM-SHA-512": 0}
+    assert "engine" not in repr(found)
+
+
+def test_the_key_of_a_listener_goes_before_that_of_all_and_a_mechanisms_before_both() -> None:
+    own = {"listener.name.clients.sasl.enabled.mechanisms": "SCRAM-SHA-256", "connections.max.reauth.ms": "1000"}
+    found = sasl_of("CLIENTS", config(**own).text)
+    assert found.mechanisms == ("SCRAM-SHA-256",)
+    assert found.users == {}
+    assert found.lifetimes_ms == {"SCRAM-SHA-256": 1000}
+    of_listener = {"listener.name.clients.connections.max.reauth.ms": "2000"}
+    of_mechanism = {"listener.name.clients.plain.connections.max.reauth.ms": "3000"}
+    found = sasl_of("CLIENTS", config(**own, **of_listener, **of_mechanism).text)
+    assert found.lifetimes_ms == {"SCRAM-SHA-256": 2000}
+    found = sasl_of("CLIENTS", config(**of_listener, **of_mechanism).text)
+    assert found.lifetimes_ms == {"PLAIN": 3000, "SCRAM-SHA-512": 2000}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            {"sasl.enabled.mechanisms": None},
+            "sasl.enabled.mechanisms: 'GSSAPI' is not allowed; .*GSSAPI is not there yet",
+        ),
+        ({"sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER"}, "OAUTHBEARER is not there yet: take one of PLAIN"),
+        ({"sasl.enabled.mechanisms": "plain"}, "plain is no mechanism of Kafka's"),
+        ({"sasl.enabled.mechanisms": ""}, "nobody could log in"),
+        ({JAAS: None}, "it is not set; .*PlainLoginModule required .*java.security.auth.login.config"),
+        ({JAAS: None, "sasl.jaas.config": USERS}, f"{JAAS}: it is not set"),
+        ({JAAS: f'{PLAIN_MODULE} required username="a" password="hush";'}, "users of PLAIN in it"),
+        ({JAAS: f'{PLAIN_MODULE} required user_a="hush"'}, "no semicolon"),
+        ({JAAS: f'{SCRAM_MODULE} required user_a="hush";'}, "another one than that of PLAIN"),
+        (
+            {"listener.name.clients.plain.sasl.server.callback.handler.class": "org.example.Handler"},
+            "callback.handler.class: 'org.example.Handler' is not allowed",
+        ),
+        ({"sasl.login.class": "org.example.Login"}, "sasl.login.class: 'org.example.Login'"),
+    ],
+)
+def test_what_is_refused_names_key_and_cure_and_no_password(settings: dict[str, str | None], words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as refused:
+        sasl_of("CLIENTS", config(**settings).text)
+    assert not any(password in str(refused.value) for password in ("hush", "engine", "builder"))
+
+
+def test_as_whom_a_node_logs_in() -> None:
+    text = config(sasl_mechanism_inter_broker_protocol="PLAIN").text
+    login = login_on("CLIENTS", BETWEEN_BROKERS, text)
+    assert (login.mechanism, login.user, login.password) == ("PLAIN", "node", Secret("hush"))
+    assert "hush" not in repr(login)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "sasl.mechanism.controller.protocol: 'GSSAPI'"),
+        ({TO_CONTROLLERS: "SCRAM-SHA-512"}, "listener.name.clients.scram-sha-512.sasl.jaas.config: it is not set"),
+        (
+            {TO_CONTROLLERS: "PLAIN", JAAS: f'{PLAIN_MODULE} required user_a="hush";'},
+            "as whom this node logs in on CLIENTS; its options username and password",
+        ),
+    ],
+)
+def test_a_node_that_cannot_log_in_says_why(settings: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as refused:
+        login_on("CLIENTS", TO_CONTROLLERS, config(**settings).text)
+    assert "hush" not in str(refused.value)
+
+
+def test_jaas_without_a_listener_is_warned_of_and_keys_of_one_listener_are_obeyed() -> None:
+    warnings = list(config(**{"sasl.jaas.config": USERS}).warnings())
+    assert [warning.split()[0] for warning in warnings if "jaas" in warning] == ["sasl.jaas.config"]
+    assert not any("engine" in warning for warning in warnings)

@@ -1,0 +1,240 @@
+"""SCRAM: the exchanges of the RFCs, and everything that must not log in."""
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+
+import pytest
+
+from penstock.protocol.sasl.mechanism import SaslError
+from penstock.protocol.sasl.scram import (
+    MECHANISMS,
+    ScramClient,
+    ScramCredential,
+    ScramMechanism,
+    ScramServer,
+    invented,
+)
+from penstock.protocol.secret import Secret
+
+SHA_256 = MECHANISMS["SCRAM-SHA-256"]
+SALT = b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+CLIENT_NONCE, SERVER_NONCE = "rOprNGfwEbeRWgbNEkqO", "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+
+
+def credential(password: str = "pencil", mechanism: ScramMechanism = SHA_256) -> ScramCredential:
+    salted = mechanism.salted(password, SALT, 4096)
+    return ScramCredential(SALT, mechanism.stored_key(salted), mechanism.server_key(salted), 4096)
+
+
+def server(
+    users: dict[str, ScramCredential], mechanism: ScramMechanism = SHA_256, nonce: str = SERVER_NONCE
+) -> ScramServer:
+    return ScramServer(mechanism, users.get, lambda name: invented(mechanism, name, b"secret", None), nonce)
+
+
+def test_the_exchange_of_rfc_7677() -> None:
+    asked = ScramClient(SHA_256, "user", Secret("pencil"), CLIENT_NONCE)
+    serves = server({"user": credential()})
+    assert asked.first() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+    challenge = serves.evaluate(asked.first())
+    assert challenge.endswith(b",s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096")
+    proof = asked.evaluate(challenge)
+    assert proof is not None
+    assert proof.endswith(b",p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
+    last = serves.evaluate(proof)
+    assert last == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+    assert asked.evaluate(last) is None
+    assert serves.user == "user"
+
+
+def exchange(
+    serves: ScramServer,
+    user: str = "user",
+    password: str = "pencil",
+    change: Callable[[str], str] = str,
+    change_first: Callable[[str], str] = str,
+) -> bytes:
+    """What the server says last to a client whose messages are changed on their way."""
+    asked = ScramClient(SHA_256, user, Secret(password), CLIENT_NONCE)
+    proof = asked.evaluate(serves.evaluate(change_first(asked.first().decode()).encode()))
+    assert proof is not None
+    return serves.evaluate(change(proof.decode()).encode())
+
+
+@pytest.mark.parametrize("name", ["user", "a,b=c", "Ünal", "x" * 1000])
+@pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
+def test_names_and_both_hashes(name: str, mechanism: ScramMechanism) -> None:
+    serves = server({name: credential("geheim…", mechanism)}, mechanism)
+    asked = ScramClient(mechanism, name, Secret("geheim…"), CLIENT_NONCE)
+    proof = asked.evaluate(serves.evaluate(asked.first()))
+    assert proof is not None
+    assert asked.evaluate(serves.evaluate(proof)) is None
+    assert serves.user == name
+
+
+def test_a_wrong_password_and_a_user_that_there_is_not_look_alike() -> None:
+    users = {"user": credential()}
+    told = []
+    for name in ("user", "nobody"):
+        serves = server(users)
+        with pytest.raises(SaslError) as refused:
+            exchange(serves, name, "wrong")
+        told.append(str(refused.value))
+        assert serves.user is None
+    assert told[0] == told[1]
+
+
+def test_the_salt_of_a_stranger_stays_and_has_the_form_of_the_others() -> None:
+    like = credential()
+    salts = {invented(SHA_256, "nobody", b"secret", like).salt for _ in range(3)}
+    assert len(salts) == 1
+    assert len(salts.pop()) == len(like.salt)
+    assert invented(SHA_256, "nobody", b"secret", like) != invented(SHA_256, "nobody2", b"secret", like)
+    assert invented(SHA_256, "nobody", b"secret", like) != invented(SHA_256, "nobody", b"other", like)
+
+
+@pytest.mark.parametrize(
+    "foreign", ["r=" + CLIENT_NONCE, "r=" + SERVER_NONCE, "r=" + CLIENT_NONCE + SERVER_NONCE + "x"]
+)
+def test_another_nonce_is_refused_even_with_the_right_proof(foreign: str) -> None:
+    """The proof is made for the foreign nonce, as one that was overheard would be."""
+    mechanism, known = SHA_256, credential()
+    serves = server({"user": known})
+    bare = f"n=user,r={CLIENT_NONCE}"
+    challenge = serves.evaluate(f"n,,{bare}".encode()).decode()
+    unproven = f"c=biws,{foreign}"
+    salted = mechanism.salted("pencil", SALT, 4096)
+    key = mechanism.hmac(salted, b"Client Key")
+    signature = mechanism.hmac(known.stored_key, f"{bare},{challenge},{unproven}".encode())
+    proof = b64encode(bytes(a ^ b for a, b in zip(key, signature, strict=True))).decode()
+    with pytest.raises(SaslError, match="wrong credentials"):
+        serves.evaluate(f"{unproven},p={proof}".encode())
+    assert serves.user is None
+
+
+def test_a_proof_is_good_for_one_login() -> None:
+    users = {"user": credential()}
+    seen: list[str] = []
+
+    def overheard(text: str) -> str:
+        seen.append(text)
+        return text
+
+    exchange(server(users), change=overheard)
+    again = server(users, nonce="another")
+    again.evaluate(f"n,,n=user,r={CLIENT_NONCE}".encode())
+    with pytest.raises(SaslError):
+        again.evaluate(seen[0].encode())
+
+
+def test_what_a_proof_is_compared_with_counts_to_its_end() -> None:
+    """One bit of the last byte is another key."""
+
+    def flipped(text: str) -> str:
+        head, proof = text.split(",p=")
+        raw = bytearray(b64decode(proof))
+        raw[-1] ^= 1
+        return f"{head},p={b64encode(raw).decode()}"
+
+    with pytest.raises(SaslError, match="wrong credentials"):
+        exchange(server({"user": credential()}), change=flipped)
+
+
+@pytest.mark.parametrize("length", [0, 1, 31, 33, 64])
+def test_a_proof_of_another_length_is_refused(length: int) -> None:
+    with pytest.raises(SaslError):
+        exchange(
+            server({"user": credential()}),
+            change=lambda text: f"{text.split(',p=')[0]},p={b64encode(bytes(length)).decode()}",
+        )
+
+
+@pytest.mark.parametrize("header", ["n,a=admin,", "n,a=use,", "n,a=users,"])
+def test_nobody_logs_in_for_another(header: str) -> None:
+    for users in ({"user": credential(), "admin": credential()}, {}):
+        with pytest.raises(SaslError, match="authorization id"):
+            exchange(server(users), change_first=lambda text: header + text[3:])
+
+
+def test_ones_own_authorization_id_is_taken() -> None:
+    serves = server({"user": credential()})
+    mechanism, header, bare = SHA_256, "n,a=user,", f"n=user,r={CLIENT_NONCE}"
+    challenge = serves.evaluate((header + bare).encode()).decode()
+    unproven = f"c={b64encode(header.encode()).decode()},r={CLIENT_NONCE}{SERVER_NONCE}"
+    salted = mechanism.salted("pencil", SALT, 4096)
+    key = mechanism.hmac(salted, b"Client Key")
+    signature = mechanism.hmac(mechanism.hash(key), f"{bare},{challenge},{unproven}".encode())
+    proof = b64encode(bytes(a ^ b for a, b in zip(key, signature, strict=True))).decode()
+    serves.evaluate(f"{unproven},p={proof}".encode())
+    assert serves.user == "user"
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        b"",
+        b"\xff\xfe",
+        b"y,,n=user,r=abc",
+        b"p=tls-unique,,n=user,r=abc",
+        b"n,,n=,r=abc",
+        b"n,,n=us\0er,r=abc",
+        b"n,,n=user=41,r=abc",
+        b"n,,n=user,r=",
+        b"n,,n=user,r=a\nb",
+        b"n,,m=more,n=user,r=abc",
+        b"n,,n=user",
+        b"n,,n=user,r=abc,tokenauth=true",
+    ],
+)
+def test_first_messages_that_are_refused(token: bytes) -> None:
+    serves = server({"user": credential()})
+    with pytest.raises(SaslError):
+        serves.evaluate(token)
+    assert serves.user is None
+
+
+def test_a_credential_that_changes_during_the_exchange_counts_no_more() -> None:
+    users = {"user": credential()}
+    serves = server(users)
+
+    def removed(text: str) -> str:
+        users["user"] = credential("another")
+        return text
+
+    with pytest.raises(SaslError):
+        exchange(serves, change=removed)
+
+
+def test_a_token_behind_the_last_one_is_refused() -> None:
+    serves = server({"user": credential()})
+    exchange(serves)
+    with pytest.raises(SaslError, match="behind the last"):
+        serves.evaluate(b"n,,n=user,r=abc")
+
+
+@pytest.mark.parametrize(
+    ("challenge", "why"),
+    [
+        ("r=other,s=c2FsdA==,i=4096", "nonce"),
+        (f"r={CLIENT_NONCE},s=c2FsdA==,i=4096", "nonce"),
+        (f"r={CLIENT_NONCE}x,s=c2FsdA==,i=4095", "4095 iterations"),
+        (f"r={CLIENT_NONCE}x,s=c2FsdA==,i=999999999", "iterations"),
+        (f"r={CLIENT_NONCE}x,s=?,i=4096", "first message"),
+        ("e=other-error", "first message"),
+    ],
+)
+def test_challenges_that_a_client_refuses(challenge: str, why: str) -> None:
+    with pytest.raises(SaslError, match=why):
+        ScramClient(SHA_256, "user", Secret("pencil"), CLIENT_NONCE).evaluate(challenge.encode())
+
+
+def test_a_server_that_does_not_know_the_password_is_found_out() -> None:
+    asked = ScramClient(SHA_256, "user", Secret("pencil"), CLIENT_NONCE)
+    asked.evaluate(server({"user": credential()}).evaluate(asked.first()))
+    with pytest.raises(SaslError, match="does not know"):
+        asked.evaluate(b"v=" + b64encode(bytes(32)))
+
+
+def test_nothing_shows_what_a_password_is_made_of() -> None:
+    assert "hidden" in repr(credential())
+    assert str(SALT) not in repr(credential())

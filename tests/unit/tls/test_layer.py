@@ -1,0 +1,398 @@
+"""The layer between a protocol and its transport: in memory, with both ends in the test's hands."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.certificates import Authority, Holder
+
+from penstock.tls import layer as layers
+from penstock.tls.contexts import asking_context, serving_context
+from penstock.tls.keys import Keys
+from penstock.tls.layer import HANDSHAKE_BYTES, RECEIVED_BYTES, TlsBuffers, TlsLayer
+
+
+class Wire(asyncio.Transport):
+    """One end of a connection in memory: what is written waits in `sent`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = bytearray()
+        self.is_closed = self.is_aborted = self.is_paused = False
+        self.high = -1
+
+    def write(self, data: Any) -> None:
+        assert not self.is_closed
+        self.sent += data
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = self.is_aborted = True
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def pause_reading(self) -> None:
+        assert not self.is_paused
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        assert self.is_paused
+        self.is_paused = False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self.high = -1 if high is None else high
+
+    def get_write_buffer_size(self) -> int:
+        return len(self.sent)
+
+
+class Inner(asyncio.BufferedProtocol):
+    """Takes `room` bytes at a time, and stops reading after `most` bytes."""
+
+    def __init__(self, room: int = 256 * 1024, most: int = 1 << 40) -> None:
+        self.received = bytearray()
+        self.calls: list[str] = []
+        self.most = most
+        self._buffer = bytearray(room)
+        self.transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return memoryview(self._buffer)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.received += self._buffer[:nbytes]
+        if len(self.received) >= self.most:
+            self.transport.pause_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.calls.append("lost")
+
+    def pause_writing(self) -> None:
+        self.calls.append("pause")
+
+    def resume_writing(self) -> None:
+        self.calls.append("resume")
+
+
+class End:
+    """A protocol, its layer and its wire; and what the layer's watcher heard."""
+
+    def __init__(self, context: ssl.SSLContext, buffers: TlsBuffers, inner: Inner, **how: Any) -> None:
+        self.inner, self.wire = inner, Wire()
+        self.is_secured, self.fault = False, ""
+        self.layer = TlsLayer(inner, partial(context.wrap_bio, **how), buffers, self)
+
+    def secured(self, layer: TlsLayer) -> None:
+        self.is_secured = True
+
+    def broken(self, layer: TlsLayer, fault: str) -> None:
+        assert not self.fault
+        self.fault = fault
+
+    def take(self, data: bytes, at_once: int = RECEIVED_BYTES) -> bytes:
+        """What the transport would give it; returns what it did not want to have yet."""
+        while data and not self.wire.is_paused and not self.wire.is_closed:
+            room = self.layer.get_buffer(-1)
+            part = data[: min(at_once, len(room))]
+            room[: len(part)] = part
+            self.layer.buffer_updated(len(part))
+            data = data[len(part) :]
+        return data
+
+
+class Pair:
+    """A client and a server that share their buffers, as two connections of one node would."""
+
+    def __init__(
+        self,
+        authority: Authority,
+        server: Holder,
+        client: Holder | None = None,
+        buffers: TlsBuffers | None = None,
+        **settings: str,
+    ) -> None:
+        self.buffers = buffers = buffers or TlsBuffers()
+        serving = authority.keys_of(server) | {key.replace("_", "."): value for key, value in settings.items()}
+        self.serving = Keys(lambda: serving, serving_context)
+        asking = authority.keys_of(client)
+        self.server = End(self.serving.context, buffers, Inner(), server_side=True)
+        context = Keys(lambda: asking, asking_context).context
+        self.client = End(context, buffers, Inner(), server_hostname="localhost")
+        self.at_once = RECEIVED_BYTES
+        self.server.layer.connection_made(self.server.wire)
+        self.client.layer.connection_made(self.client.wire)
+
+    def exchange(self) -> None:
+        """Until neither has anything to say, or wants to hear it."""
+        while self._carried(self.client, self.server) | self._carried(self.server, self.client):
+            pass
+
+    def _carried(self, source: End, target: End) -> bool:
+        data = bytes(source.wire.sent)
+        source.wire.sent[:] = target.take(data, self.at_once)
+        return len(source.wire.sent) < len(data)
+
+
+async def turn() -> None:
+    """What was put off is done."""
+    await asyncio.sleep(0)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="module")
+def server(authority: Authority) -> Holder:
+    return authority.signs("server")
+
+
+async def test_what_is_written_arrives_and_not_in_the_clear(authority: Authority, server: Holder) -> None:
+    for at_once in (1, 7, RECEIVED_BYTES):
+        pair = Pair(authority, server)
+        pair.at_once = at_once
+        pair.exchange()
+        assert pair.client.is_secured
+        assert pair.server.is_secured
+        pair.client.layer.write(b"question" * 10)
+        assert b"question" not in pair.client.wire.sent
+        pair.exchange()
+        pair.server.layer.write(b"answer")
+        pair.exchange()
+        assert pair.server.inner.received == b"question" * 10
+        assert pair.client.inner.received == b"answer"
+        pair.client.layer.close()
+        pair.exchange()
+        assert pair.client.wire.is_closed
+        assert pair.server.wire.is_closed, "it was told goodbye"
+        assert not pair.server.fault + pair.client.fault
+
+
+async def test_a_protocol_that_stops_reading_gets_the_rest_later(authority: Authority, server: Holder) -> None:
+    pair = Pair(authority, server)
+    pair.exchange()
+    pair.server.inner.most = 10_000
+    sent = bytes(range(256)) * 1000
+    pair.client.layer.write(sent)
+    for _ in range(100):
+        pair.exchange()
+        assert len(pair.server.inner.received) < len(sent) or pair.server.inner.received == sent
+        if pair.server.inner.received == sent:
+            break
+        assert pair.server.wire.is_paused
+        await turn()
+        pair.server.inner.most += 20_000
+        pair.server.layer.resume_reading()
+        await turn()
+    assert pair.server.inner.received == sent
+    assert not pair.server.fault
+
+
+async def test_a_small_room_is_filled_as_often_as_needed(authority: Authority, server: Holder) -> None:
+    pair = Pair(authority, server)
+    pair.server.inner._buffer = bytearray(100)
+    pair.exchange()
+    pair.client.layer.write(b"x" * 30_000)
+    pair.exchange()
+    assert pair.server.inner.received == b"x" * 30_000
+
+
+async def test_after_a_full_read_others_have_their_turn(authority: Authority, server: Holder) -> None:
+    pair = Pair(authority, server)
+    pair.exchange()
+    pair.client.layer.write(b"x" * 3 * RECEIVED_BYTES)
+    pair.exchange()
+    assert pair.server.wire.is_paused
+    assert len(pair.server.inner.received) <= RECEIVED_BYTES
+    await turn()
+    assert not pair.server.wire.is_paused
+    pair.exchange()
+    await turn()
+    pair.exchange()
+    await turn()
+    pair.exchange()
+    assert len(pair.server.inner.received) == 3 * RECEIVED_BYTES
+
+
+async def test_layers_that_share_buffers_do_not_mix_what_they_have(authority: Authority, server: Holder) -> None:
+    """The protocol of one writes to another, and closes it, while it gets what has come."""
+    one = Pair(authority, server)
+    other = Pair(authority, server, buffers=one.buffers)
+    one.exchange()
+    other.exchange()
+    taken = one.server.inner.buffer_updated
+
+    def passes_on(nbytes: int) -> None:
+        taken(nbytes)
+        if not other.server.wire.is_closed:
+            other.server.layer.write(b"from within")
+            other.server.layer.close()
+
+    one.server.inner.buffer_updated = passes_on  # type: ignore[method-assign]
+    one.server.inner._buffer = bytearray(64)
+    for _ in range(2):
+        one.client.layer.write(b"a" * 500)
+    one.exchange()
+    other.exchange()
+    assert one.server.inner.received == b"a" * 1000
+    assert other.client.inner.received == b"from within"
+    assert not one.server.fault + other.client.fault
+
+
+async def test_calls_go_through(authority: Authority, server: Holder) -> None:
+    pair = Pair(authority, server)
+    layer, wire = pair.server.layer, pair.server.wire
+    layer.set_write_buffer_limits(high=0)
+    assert wire.high == 0
+    layer.pause_writing()
+    layer.resume_writing()
+    layer.connection_lost(None)
+    assert pair.server.inner.calls == ["pause", "resume", "lost"]
+    assert layer.get_extra_info("sslcontext") is pair.serving.context
+    assert layer.get_extra_info("peername", "?") == "?"
+    assert not pair.server.fault, "who comes and goes without a word is not told of"
+
+
+@pytest.mark.parametrize(
+    ("bytes_sent", "fault"),
+    [
+        (b"\0\0\0\x1a\0\x12\0\4", "does not speak TLS"),
+        (b"GET / HTTP/1.1\r\n\r\n", "does not speak TLS"),
+        (b"\x16\x03\x01\xff\xff" + bytes(20), "record|packet length|version"),
+        (b"\x16\x03\x01\x40\x00\x01\xff\xff\xff" + bytes(16_380), "too long"),
+        (b"\x15\x03\x01\x00\x02\x02\x28", "does not speak TLS"),
+        (bytes([22, 3, 1, 0, 4, 1, 3, 0, 0]), "too long"),
+    ],
+)
+async def test_what_is_no_handshake_ends_the_connection(
+    bytes_sent: bytes, fault: str, authority: Authority, server: Holder
+) -> None:
+    end = Pair(authority, server).server
+    end.take(bytes_sent)
+    assert end.wire.is_closed
+    assert re.search(fault, end.fault), end.fault
+    assert not end.inner.received
+    if bytes_sent[0] != 22:
+        assert end.wire.is_aborted
+        assert not end.wire.sent, "an alert would be taken for a length"
+
+
+async def test_a_handshake_is_bounded(authority: Authority, server: Holder, monkeypatch: pytest.MonkeyPatch) -> None:
+    end = Pair(authority, server).server
+    end.layer._unfinished = HANDSHAKE_BYTES
+    end.take(b"\x16")
+    assert f"longer than {HANDSHAKE_BYTES}" in end.fault
+    assert end.wire.is_closed
+    monkeypatch.setattr(layers, "HANDSHAKE_S", 0.0)
+    slow = Pair(authority, server).server
+    slow.take(b"\x16\x03")
+    silent = Pair(authority, server)
+    while not silent.server.wire.is_aborted or not silent.client.wire.is_aborted or not slow.wire.is_aborted:
+        await asyncio.sleep(0)
+    assert not silent.server.fault
+    assert "was not done within" in silent.client.fault
+    assert "was not done within" in slow.fault
+    assert slow.wire.is_aborted
+
+
+async def test_garbage_after_the_handshake_ends_the_connection(authority: Authority, server: Holder) -> None:
+    pair = Pair(authority, server)
+    pair.exchange()
+    pair.server.take(b"\x17\x03\x03\x00\x20" + bytes(32))
+    assert "not encrypted with this connection's key" in pair.server.fault
+    assert pair.server.wire.is_closed
+    assert not pair.server.inner.received
+    pair.server.layer.write(b"late")
+    assert pair.server.layer.is_closing()
+
+
+async def test_a_record_that_was_changed_is_not_given_on(authority: Authority, server: Holder) -> None:
+    pair = Pair(authority, server)
+    pair.exchange()
+    pair.client.layer.write(b"one")
+    pair.client.wire.sent[-1] ^= 1
+    pair.exchange()
+    assert not pair.server.inner.received
+    assert pair.server.fault
+
+
+async def test_who_came_is_known_by_its_certificate(authority: Authority, server: Holder) -> None:
+    pair = Pair(authority, server, authority.signs("ada"), ssl_client_auth="required")
+    pair.exchange()
+    assert pair.server.is_secured
+    assert pair.server.layer.peer_certificate is not None
+    nobody = Pair(authority, server, ssl_client_auth="required")
+    nobody.exchange()
+    assert "the client shows no certificate" in nobody.server.fault
+    assert "wants a certificate of ours" in nobody.client.fault
+    assert not nobody.server.is_secured
+    perhaps = Pair(authority, server, ssl_client_auth="requested")
+    perhaps.exchange()
+    assert perhaps.server.layer.peer_certificate is None
+    assert perhaps.server.is_secured
+
+
+async def test_both_sides_say_what_is_wrong_with_a_certificate(
+    authority: Authority, server: Holder, tmp_path: Path
+) -> None:
+    def faults(of_server: Holder, of_client: Holder) -> tuple[str, str]:
+        pair = Pair(authority, of_server, of_client, ssl_client_auth="required")
+        pair.exchange()
+        return pair.server.fault, pair.client.fault
+
+    stranger = Authority(tmp_path, "stranger")
+    ours, theirs = faults(server, authority.signs("late", days=-1, file="late"))
+    assert ("the peer's certificate has expired" in ours, "our certificate has expired" in theirs) == (True, True)
+    ours, theirs = faults(server, stranger.signs("ada", file="from-afar"))
+    assert "authority that is not in our ssl.truststore" in ours
+    assert "does not trust who signed our certificate" in theirs
+    ours, theirs = faults(authority.signs("other", hosts=("elsewhere.example",), file="other"), authority.signs("bob"))
+    assert "not valid for 'localhost'" in theirs
+    assert "our certificate" in ours
+
+
+async def test_a_client_says_that_nobody_speaks_tls_there(authority: Authority, server: Holder) -> None:
+    client = Pair(authority, server).client
+    client.take(b"HTTP/1.1 400 Bad Request")
+    assert "what listens there does not speak TLS" in client.fault
+    gone = Pair(authority, server).client
+    gone.layer.connection_lost(None)
+    assert "closed the connection during the TLS handshake" in gone.fault
+
+
+async def test_nothing_is_given_to_a_protocol_that_has_stopped_reading(authority: Authority, server: Holder) -> None:
+    """Nor is anything lost that the transport had received already."""
+    pair = Pair(authority, server)
+    pair.exchange()
+    end = pair.server
+    end.inner._buffer = bytearray(100)
+    end.inner.most = 100
+    for _ in range(3):
+        pair.client.layer.write(b"x" * 500)
+    pair.exchange()
+    assert len(end.inner.received) == 100
+    pair.client.layer.write(b"late")
+    late = bytes(pair.client.wire.sent)
+    pair.client.wire.sent.clear()
+    end.layer.get_buffer(-1)[: len(late)] = late
+    end.layer.buffer_updated(len(late))
+    assert len(end.inner.received) == 100
+    end.inner.most = 1 << 40
+    end.layer.resume_reading()
+    await turn()
+    assert end.inner.received == b"x" * 1500 + b"late"
+    assert not end.wire.is_paused
