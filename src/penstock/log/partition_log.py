@@ -166,10 +166,11 @@ class PartitionLog:
         return (self._content or self.load()).producers
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """As `Producers.last_stable_offset`."""
+        """As `Producers.last_stable_offset`, and not before the log's start: an open transaction may begin there."""
         if self._content is None and self.has_known_ends:
             return high_watermark  # there is no record
-        return self.producers.last_stable_offset(high_watermark)
+        stable = self.producers.last_stable_offset(high_watermark)
+        return stable if stable == high_watermark else max(stable, min(self.log_start_offset, high_watermark))
 
     @property
     def segments(self) -> Segments:
@@ -340,8 +341,7 @@ class PartitionLog:
     def retire_below_start(self, now_ms: int) -> int:
         """Delete the segments without a readable record, as `apply_retention` does; how many."""
         content = self.load()
-        count = min(content.segments.number_of(content.start_offset), SEGMENTS_AT_ONCE)
-        if count:
+        if count := min(content.segments.number_of(content.start_offset), SEGMENTS_AT_ONCE):
             with self._changing():
                 content.retire_oldest(count, self._removals, now_ms, self.config.file_delete_delay_ms)
         return count

@@ -143,6 +143,13 @@ def test_a_marker_of_version_2_raises_the_epoch_or_comes_again(tmp_path: Path) -
     producers.check_marker(read_header(ended(99, COMMIT)), 0, transaction_version=2)
 
 
+def test_a_transaction_whose_beginning_is_deleted_holds_readers_at_the_logs_start(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append_all(log, written(8, 0), written(8, 1), written(8, 2))
+    log.advance_log_start(2)
+    assert [log.last_stable_offset(high_watermark) for high_watermark in (1, 3)] == [1, 2]
+
+
 def test_offsets_of_groups_have_no_sequence_and_are_remembered(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for number in range(2):

@@ -266,7 +266,8 @@ class FetchReader:
             wanted.role = self._check(partition, request.current_leader_epoch)
         start_offset, committed = partition.log_start_offset, partition.committed
         stable_offset = committed.high_watermark
-        if request.fetch_offset < stable_offset:  # else a log that is idle need not be read in
+        # A log that is idle need not be read in.
+        if request.fetch_offset < stable_offset or (self._reads_committed and partition.log.is_loaded):
             stable_offset = partition.last_stable_offset
         records, diverging, preferred = EMPTY_SLICE, None, NO_REPLICA
         if self._rack:

@@ -1,6 +1,6 @@
 """DescribeProducers 0: which producers wrote to a partition, their epochs and last sequences (KIP-664).
 
-Any replica answers for its own log. Transactions come later: no producer has an open one.
+Any replica answers for its own log, also since which offset a transaction is open: so one is found that nobody ends.
 """
 
 from penstock.node.roles.broker import Broker

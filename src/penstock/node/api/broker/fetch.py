@@ -11,7 +11,8 @@ followers answer any request of version 11 or newer, up to the high watermark th
 
 A replica of a storage group fetches the group's own log, or copies one of its partitions: see `storage_group_requests`.
 
-Transactions come later; those that a Kafka broker left in its files are told from what is committed.
+Readers of committed records stop at the first open transaction, and are told what was aborted. They, too, wait for the
+high watermark: the last stable offset moves with nothing else.
 """
 
 from __future__ import annotations

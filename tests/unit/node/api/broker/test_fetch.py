@@ -81,6 +81,8 @@ def test_readers_of_committed_records_are_told_what_is_aborted_and_stop_at_what_
     everything = read(node, request((0, 4)), version)
     assert (everything.last_stable_offset, offsets(everything)[-1]) == (8, 9)
     assert everything.aborted_transactions is None
+    at_the_end = read(node, request((0, 10), isolation_level=1), version)
+    assert (at_the_end.last_stable_offset, offsets(at_the_end)) == (8, [])
 
 
 @pytest.mark.parametrize("limit", ["max_bytes", "partition_max_bytes"])

@@ -7,10 +7,12 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from tests.unit.log.transactions import append_all, ended, written
 from tests.unit.node.on_disk import NOW_MS, TOPIC_ID, Node, batch, node_on, topic_records
 
 from penstock.log.disk import Disk
 from penstock.metadata.records import PartitionChangeRecord
+from penstock.protocol.control.records import ControlType
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -190,6 +192,16 @@ def test_the_producers_of_a_partition(node: Node) -> None:
     assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=2))
     assert node.ask(asked, 0).topics[0].partitions[0] == known, "a follower answers for its own log"  # type: ignore[attr-defined]
+
+
+def test_a_transaction_that_nobody_ends_is_told_with_its_beginning(node: Node) -> None:
+    append_all(node.partition().log, ended(8, ControlType.COMMIT), written(8, 0), written(8, 1))
+    asked = DescribeProducersRequest(topics=[TopicRequest(name="orders", partition_indexes=[0])])
+    response = node.ask(asked, 0)
+    assert isinstance(response, DescribeProducersResponse)
+    (producer,) = response.topics[0].partitions[0].active_producers
+    end_offset = node.partition().log.log_end_offset
+    assert (producer.current_txn_start_offset, producer.coordinator_epoch) == (end_offset - 2, 7)
 
 
 def test_directories_are_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
