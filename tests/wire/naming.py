@@ -169,7 +169,8 @@ def _filled(cls: type[Message], name: str | None, topic_id: UUID) -> Message:
         elif field_name == "assignments":
             values[field_name] = None if item.nullable else []
         elif field_name in USUAL:
-            values[field_name] = USUAL[field_name]
+            if USUAL[field_name] is not None or item.nullable:
+                values[field_name] = USUAL[field_name]
         elif field_name == "records":
             values[field_name] = batch_of(b"value")
         elif _is_message(item) and (names_topics(item.kind) or "partition" in field_name):

@@ -39,7 +39,7 @@ class Act(Enum):
     DELETE = "DeleteTopics"
     CONFIGURE = "DescribeConfigs, AlterConfigs, IncrementalAlterConfigs"
     MOVE = "AlterPartitionReassignments, ElectLeaders"
-    USE = "Fetch, ListOffsets, OffsetForLeaderEpoch, DescribeProducers, AlterReplicaLogDirs"
+    USE = "Fetch, ListOffsets, OffsetForLeaderEpoch, DescribeProducers, AlterReplicaLogDirs, WriteTxnMarkers"
     PRODUCE = "Produce"
     DELETE_RECORDS = "DeleteRecords"
 
