@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.wire.raw_client import RawClient
+from tests.wire.raw_client import RawClient, batch_of, produce_request
 from tests.wire.transaction_requests import begun, offsets, partitions
 
 from penstock.protocol.errors import ErrorCode
@@ -128,3 +128,19 @@ def test_what_is_no_transactional_id_is_said(client: RawClient, topic: str) -> N
     assert client.ask(end, 4).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     half = InitProducerIdRequest(transactional_id=topic, transaction_timeout_ms=1_000, producer_id=5, producer_epoch=-1)
     assert client.ask(half, 5).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_the_next_transaction_waits_for_the_markers_of_the_last_one(client: RawClient, topic: str) -> None:
+    """A client that was refused would come back after a tenth of a second."""
+    me = begun(client, topic)
+    producer_id, epoch = me.producer_id, me.producer_epoch
+    for _ in range(30):
+        batch = batch_of(b"v", producer_id=producer_id, producer_epoch=epoch, base_sequence=0, is_transactional=True)
+        request = produce_request(topic, batch)
+        request.transactional_id = topic
+        assert client.ask(request, 12).responses[0].partition_responses[0].error_code == NONE
+        end = EndTxnRequest(transactional_id=topic, producer_id=producer_id, producer_epoch=epoch, committed=True)
+        ended = client.ask(end, 5)
+        assert ended.error_code == NONE
+        producer_id, epoch = ended.producer_id, ended.producer_epoch
+    assert epoch == 30

@@ -7,7 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from penstock.node.api.producing import Unverified
-from penstock.node.api.transactions.verification import Asked, Asking, Knows, answers_of
+from penstock.node.api.transactions.verification import MOST_TRIES, Asked, Asking, Knows, answers_of
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.slices import Steps
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -38,10 +38,16 @@ def verified(
         by_producer.setdefault((one.header.producer_id, one.header.producer_epoch), []).append(one)
     for producer, its in by_producer.items():
         asking = Asking(transactional_id, *producer, knows(version))
-        yield from _of_one(broker, asking, its, append, refuse)
+        for number in range(MOST_TRIES):
+            if its:
+                its = yield from _of_one(broker, asking, its, append, refuse, is_last=number == MOST_TRIES - 1)
 
 
-def _of_one(broker: Broker, asking: Asking, batches: list[Unverified], append: Append, refuse: Refuse) -> Steps[None]:
+def _of_one(
+    broker: Broker, asking: Asking, batches: list[Unverified], append: Append, refuse: Refuse, *, is_last: bool
+) -> Steps[list[Unverified]]:
+    """What is to be asked about again."""
+    again: list[Unverified] = []
     asked: list[tuple[Unverified, Asked, tuple[str, int]]] = []
     for one in batches:
         try:
@@ -56,8 +62,11 @@ def _of_one(broker: Broker, asking: Asking, batches: list[Unverified], append: A
             if code is not ErrorCode.NONE:
                 why = f"the coordinator of {asking.transactional_id} did not verify the batch"
                 refuse(one.topic, one.partition, KafkaError(code, why), one.answers)
+            elif not is_last and waiting.may_be_asked_again(asking, code):
+                again.append(one)
             elif not append(one):
                 refuse(one.topic, one.partition, waiting.voided, one.answers)
     finally:
         for _, waiting, _ in asked:
             waiting.over()
+    return again

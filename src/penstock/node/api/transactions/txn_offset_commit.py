@@ -11,7 +11,8 @@ import asyncio
 from typing import Final
 
 from penstock.node.api.coordinated import coordinated, take_out_unknown
-from penstock.node.api.transactions.verification import Asked, Asking, Knows, answers_of
+from penstock.node.api.transactions.verification import MOST_TRIES, Asked, Asking, Knows, answers_of
+from penstock.node.partitions.partition import Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.slices import Steps
@@ -104,6 +105,12 @@ def _commit(
     if producer is not None and producer.is_in_transaction(epoch):
         return (yield from _put(broker, commit, producer_id, epoch))
     asking = Asking(request.transactional_id, producer_id, epoch, _knows(version))
+    return (yield from _commit_verified(broker, commit, partition, asking, MOST_TRIES))
+
+
+def _commit_verified(
+    broker: Broker, commit: OffsetCommitRequest, partition: Partition, asking: Asking, tries: int
+) -> Steps[OffsetCommitResponse]:
     asked = Asked(partition, asking, NO_SEQUENCE)
     try:
         place = partition.topic, partition.index
@@ -111,9 +118,11 @@ def _commit(
         asked.answered(code := codes[place])
         if code is not ErrorCode.NONE:
             raise KafkaError(code)
-        return (yield from _put(broker, commit, producer_id, epoch))
+        if tries == 1 or not asked.may_be_asked_again(asking, code):
+            return (yield from _put(broker, commit, asking.producer_id, asking.producer_epoch))
     finally:
         asked.over()
+    return (yield from _commit_verified(broker, commit, partition, asking, tries - 1))
 
 
 def _put(broker: Broker, commit: OffsetCommitRequest, producer_id: int, epoch: int) -> Steps[OffsetCommitResponse]:

@@ -13,7 +13,9 @@ older version has added it itself, and the coordinator only says whether.
 | it is being read, elsewhere, or nobody knows | NOT_ENOUGH_REPLICAS: producers try again and ask nobody where to |
 | another error                                | the same                                                         |
 
-A marker that comes before the answer voids it (`Producers.verify`): INVALID_TXN_STATE.
+A marker that comes before the answer voids it (`Producers.verify`): INVALID_TXN_STATE; or, from Produce 12 on, the
+coordinator is asked again, `MOST_TRIES` times in all. There it is mostly the marker of the transaction before, for
+which the coordinator has waited with its answer.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ class Knows(IntEnum):
     """It has each broker add its partitions, and gets a new epoch with each transaction."""
 
 
+MOST_TRIES: Final = 3
 _TO_TRY_AGAIN: Final = (
     ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -87,6 +90,13 @@ class Asked:
 
     def over(self) -> None:
         self._producers.no_longer_verified(self._producer_id, self._verification)
+
+    def may_be_asked_again(self, asking: Asking, code: ErrorCode) -> bool:
+        """Whether a marker has come before a good answer, and it can only be that of the transaction before.
+
+        Where epochs rise, a coordinator says no more that a transaction is open which has ended meanwhile.
+        """
+        return code is ErrorCode.NONE and asking.knows is Knows.EPOCHS_RISE and not self._verification.is_verified
 
     @property
     def voided(self) -> KafkaError:

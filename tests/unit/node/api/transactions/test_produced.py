@@ -14,7 +14,7 @@ from tests.unit.node.on_disk import NOW_MS, Node, node_on, produce_request, topi
 from penstock.coordinator.effects import Job, ToLeader
 from penstock.log.validation import AppendOrigin
 from penstock.metadata.records import PartitionRecord, TopicRecord
-from penstock.node.api.transactions.verification import Knows, _told
+from penstock.node.api.transactions.verification import MOST_TRIES, Knows, _told
 from penstock.node.partitions.partition import ALL_REPLICAS
 from penstock.node.serving.dispatch import Waiting
 from penstock.protocol.control.records import ControlType
@@ -140,6 +140,27 @@ async def test_a_marker_before_the_answer_voids_it(node: Node, coordinator: Coor
     )
     assert (await produced(node, transactional())).error_code == ErrorCode.INVALID_TXN_STATE
     assert partition.last_stable_offset == partition.log.log_end_offset == 1
+
+
+async def test_where_epochs_rise_it_is_that_of_the_transaction_before(node: Node, coordinator: Coordinator) -> None:
+    """The coordinator has waited for that with its answer, and is asked again; but not for ever."""
+    partition = node.partition()
+
+    def end(*, is_once: bool) -> None:
+        producer_id = 8 if is_once else 9
+        partition.append(
+            ended(producer_id, ControlType.COMMIT), acks=ALL_REPLICAS, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR
+        )
+        if is_once:
+            coordinator.meanwhile = lambda: None
+
+    coordinator.meanwhile = lambda: end(is_once=True)
+    assert (await produced(node, transactional(), 12)).base_offset == 1
+    assert len(coordinator.asked) == 2
+    coordinator.asked.clear()
+    coordinator.meanwhile = lambda: end(is_once=False)
+    assert (await produced(node, transactional(written(9, 0)), 12)).error_code == ErrorCode.INVALID_TXN_STATE
+    assert len(coordinator.asked) == MOST_TRIES
 
 
 async def test_a_log_that_was_read_in_anew_has_to_be_asked_about_again(node: Node, coordinator: Coordinator) -> None:
