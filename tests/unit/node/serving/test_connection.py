@@ -15,6 +15,7 @@ from tests.unit.node.serving.logged import VERSIONS_REQUEST, refusals
 
 from penstock.log.disk import OpenFile
 from penstock.log.log_slice import LogSlice
+from penstock.node.serving import versions
 from penstock.node.serving.connection import MAX_BACKLOG_BYTES, Connection
 from penstock.node.serving.connections import ConnectionLimits
 from penstock.node.serving.frames import SHARED_BYTES
@@ -414,3 +415,27 @@ async def test_bytes_of_a_long_answer_that_was_waited_for_are_made_in_a_thread(c
     assert isinstance(response, ListGroupsResponse)
     assert len(response.groups) == count
     assert (threading.get_ident() in Groups.readers) == (count == 1)
+
+
+@pytest.mark.parametrize(
+    ("version", "names", "cluster", "makes_sense"),
+    [
+        (5, ("lib", "1.0"), (None, -1), True),
+        (5, ("lib", "1.0"), ("c", 1), True),
+        (5, ("lib", "1.0"), ("c", -1), False),
+        (5, ("lib", "1.0"), (None, 1), False),
+        (5, ("lib", "-"), (None, -1), False),
+        (3, ("", "1.0"), (None, -1), False),
+        (2, ("", ""), (None, -1), True),
+    ],
+)
+def test_names_of_software_and_who_is_looked_for_make_sense(
+    version: int, names: tuple[str, str], cluster: tuple[str | None, int], makes_sense: bool
+) -> None:
+    request = ApiVersionsRequest(
+        client_software_name=names[0],
+        client_software_version=names[1],
+        cluster_id=cluster[0],
+        node_id=cluster[1],
+    )
+    assert versions._makes_sense(request, version) is makes_sense

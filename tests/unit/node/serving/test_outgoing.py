@@ -1,7 +1,9 @@
 """What a connection sends from files: inside the system where that can be, through the transport where it cannot."""
 
 import asyncio
+import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -14,6 +16,7 @@ from penstock.node.serving.outgoing import (
     FileCutError,
     Outgoing,
     ResponsePart,
+    _has_arrived,
 )
 
 SIZE = 5 * CHUNK_BYTES + 17
@@ -161,3 +164,18 @@ def test_a_large_slice_is_left_to_the_system_from_its_first_byte(file: OpenFile)
     out = Outgoing()
     out.add(parts_of(file))
     assert out._next_chunk(CHUNK_BYTES, stops_at_large=True) == b"head"
+
+
+def test_what_has_arrived_is_seen_before_it_is_taken() -> None:
+    near, far = socket.socketpair()
+    transport = cast("asyncio.Transport", SimpleNamespace(get_extra_info={"socket": near}.get))
+    assert not _has_arrived(transport)
+    far.send(b"a")
+    assert _has_arrived(transport)
+    near.recv(1)
+    assert not _has_arrived(transport)
+    far.send(b"a")
+    near.close()
+    assert not _has_arrived(transport), "it is closed"
+    assert not _has_arrived(cast("asyncio.Transport", SimpleNamespace(get_extra_info={}.get)))
+    far.close()

@@ -141,6 +141,19 @@ async def test_who_does_not_read_on_loses_the_memory_that_another_waits_for(no_p
             await first.reader.readexactly(64 * MEGABYTE)
 
 
+async def test_who_reads_its_answer_to_the_end_has_nothing_more(patience: None) -> None:
+    large = Handler(ApiKey.LIST_GROUPS, 0, 0, lambda *_: ListGroupsResponse(groups=[]), NOTHING, raw=False).replace(
+        function=lambda *_: bytes(8 * MEGABYTE)
+    )
+    async with serving(HEARTBEAT, large, settings=LIMIT) as node:
+        first, second = [await node.connect() for _ in range(2)]
+        first.send(ListGroupsRequest(), 0)
+        size = int.from_bytes(await first.reader.readexactly(4), "big")
+        await first.reader.readexactly(size)
+        second.writer.write(LARGE)
+        assert (await second.receive(ApiKey.HEARTBEAT, 4))[0] == 7, "while the first one stays"
+
+
 async def test_alone_a_request_may_have_more_than_there_is(patience: None) -> None:
     async with serving(HEARTBEAT, settings={"queued.max.request.bytes": "10"}) as node:
         client, other = [await node.connect() for _ in range(2)]
@@ -271,6 +284,7 @@ def test_a_request_that_is_here_waits_for_no_frame_that_waits_itself() -> None:
             for number in range(10):
                 crowd.more[f"half {number}"] = None
                 crowd.take(f"half {number}", size, rest=90 - number)
+        assert not crowd.take("new", 9, rest=99), "it holds nothing that could be taken away"
         assert not crowd.memory.take("work", 5, lambda: crowd.came.append("work"))
         await asyncio.sleep(2.5 * STILL_S)
         assert crowd.came[0] == "work"

@@ -124,3 +124,13 @@ async def test_what_goes_wrong_is_told_to_who_waits() -> None:
     assert inspect.isawaitable(answer)
     with pytest.raises(KeyError, match="gone"):
         await answer
+
+
+@pytest.mark.parametrize(
+    ("count", "at_once", "parts"), [(0, 3, []), (2, 3, [2]), (3, 3, [3]), (7, 3, [3, 3, 1]), (4, 1, [1, 1, 1, 1])]
+)
+async def test_very_many_items_are_done_some_in_a_turn(count: int, at_once: int, parts: list[int]) -> None:
+    done: list[list[int]] = []
+    await Slices().each(list(range(count)), at_once, lambda items: done.append(list(items)))
+    assert [len(items) for items in done] == parts
+    assert [item for items in done for item in items] == list(range(count))
