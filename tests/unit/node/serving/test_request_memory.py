@@ -313,6 +313,7 @@ def test_a_request_that_is_here_waits_for_no_frame_that_waits_itself() -> None:
             for number in range(10):
                 crowd.more[f"half {number}"] = None
                 crowd.take(f"half {number}", size, rest=90 - number)
+        assert not crowd.take("new", 9, rest=99), "it holds nothing that could be taken away"
         assert not crowd.memory.take("work", 5, lambda: crowd.came.append("work"))
         await asyncio.sleep(2.5 * STILL_S)
         assert crowd.came[0] == "work"
