@@ -20,7 +20,8 @@ at a time, and the tests of the package that call the changed function were aske
 {rows}
 
 These are unit tests, and the simulations that `TESTS` in `tools/mutants.py` names for a package: the wire and
-clusters of processes were not asked.
+clusters of processes were not asked. Nothing was planted into what runs beside Spark alone (`BESIDE_SPARK` in
+`tools/planter.py`).
 
 Those that survive, and what was stopped by the limit of time alone, which counts as noticed:
 

@@ -44,7 +44,12 @@ TESTS = {
         "simulation/raft_kv/test_seeds.py",
         "simulation/test_simulation.py::test_seeds[0]",
     ],
-    "log": ["unit/log", "property/log"],
+    "log": [
+        "unit/log",
+        "property/log",
+        "unit/node/test_moves_between_directories.py",
+        "unit/node/test_offline_directories.py",
+    ],
     "coordinator": ["unit/coordinator", "golden/test_groups.py", "property/coordinator"],
     "controller": [
         "unit/controller",
@@ -74,7 +79,17 @@ TESTS = {
         "property/test_metadata_records.py",
         "property/test_properties.py",
     ],
-    "protocol": ["unit/protocol", "property/protocol"],
+    "protocol": ["unit/protocol", "property/protocol", "property/test_access_rules.py"],
+    "node/serving": [
+        "unit/node/serving",
+        "unit/node/test_added_listeners.py",
+        "unit/node/api/test_rules.py",
+        "unit/node/api/test_refused.py",
+        "unit/node/assembly/test_access_rules.py",
+        "property/test_dispatch_of_garbage.py",
+    ],
+    "cli": ["unit/cli", "golden/test_commands.py"],
+    "client": ["unit/client", "golden/test_admin.py", "unit/protocol/test_numbers.py"],
     "pipeline": ["unit/pipeline", "property/pipeline"],
     "work": ["unit/work", "simulation/work", "simulation/connect/test_seeds.py"],
     "node/storage_groups": [

@@ -1,8 +1,9 @@
 """Which bugs can be planted in a file, and the file with one of them: for `mutants.py`.
 
 Not mutated: assertions, which are no promise to anybody else; what is said to people (raise, logging, docstrings) and
-types; what is another behaviour for no client: a limit of a thousand that is larger by one, a millisecond at the end of
-a time-out; and kernels of `compiled`, of which the machine code on the disk would run.
+types; what is another behaviour for no client: a limit of a thousand that is larger by one, or that is reached when it
+is exceeded, a millisecond at the end of a time-out; kernels of `compiled`, of which the machine code on the disk would
+run; and what runs beside Spark alone (`BESIDE_SPARK`).
 """
 
 import ast
@@ -34,7 +35,10 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 }
 SWAPPED_CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 TIMES = ("_ms", "_s", "_ns")
+LIMITS = ("MAX_", "MOST_", "LARGE_", "LARGEST_", "LEAST_", "LONGEST_")
 SMALLEST_LIMIT = 10
+BESIDE_SPARK = tuple(SOURCE / "pipeline" / name for name in ("running", "session.py", "warm_workers.py"))
+"""`tests/spark` proves it, with a JVM in which no forked child can run."""
 SILENT_CALLS = {"debug", "info", "warning", "error", "exception"}
 
 
@@ -107,7 +111,7 @@ class Planter(ast.NodeTransformer):
             return node
         swapped = COMPARISONS[type(node.ops[0])]()
         if isinstance(swapped, ast.Lt | ast.LtE | ast.Gt | ast.GtE) and any(
-            map(_is_time, (node.left, *node.comparators))
+            _is_time(it) or _is_named_limit(it) for it in (node.left, *node.comparators)
         ):
             return node
         return self._offer(node, ast.Compare(node.left, [swapped], node.comparators))
@@ -162,7 +166,13 @@ class Planter(ast.NodeTransformer):
         return node if is_silent or not isinstance(node.value, ast.Call) else self._offer(node, ast.Pass())
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        if _is_limit(node.targets[0], node.value):
+        target = node.targets[0]
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            names = target.elts if len(target.elts) == len(node.value.elts) else [target] * len(node.value.elts)
+            pairs = zip(names, node.value.elts, strict=True)
+            node.value.elts = [it if _is_limit(one, it) else self.visit(it) for one, it in pairs]
+            return node
+        if _is_limit(target, node.value):
             return node
         node.value = self.visit(node.value)
         is_state = all(isinstance(target, ast.Attribute | ast.Subscript) for target in node.targets)
@@ -213,6 +223,11 @@ def _is_time(node: ast.expr) -> bool:
     return name.lower().endswith(TIMES)
 
 
+def _is_named_limit(node: ast.expr) -> bool:
+    name = node.id if isinstance(node, ast.Name) else _attribute(node)
+    return name.isupper() and name.lstrip("_").startswith(LIMITS)
+
+
 def _said(node: ast.AST) -> str:
     if isinstance(node, ast.If):
         return f"if {ast.unparse(node.test)}"
@@ -223,6 +238,8 @@ def mutants_of(place: str) -> list[Mutant]:
     """All bugs that can be planted in a package, or in a file of one such as `log/recovery.py`."""
     found: list[Mutant] = []
     for path in [SOURCE / place] if place.endswith(".py") else sorted((SOURCE / place).rglob("*.py")):
+        if any(it in (path, *path.parents) for it in BESIDE_SPARK):
+            continue
         planter = Planter(path)
         planter.visit(ast.parse(path.read_text()))
         found += planter.found

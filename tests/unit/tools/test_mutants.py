@@ -11,12 +11,14 @@ from tools.planter import ROOT, Planter, mutants_of
 SOURCE = '''"""A docstring."""
 LIMIT: int = 3
 LONGEST = 5 * 1024
+TWO, THREE_MS = 20, 30
 
 
 def f(a: int, b: int) -> bool:
     """Not mutated."""
     assert a < b, "nor this"
     nor = a < end_ms
+    nor = a < _MAX_SIZE
     if a <= b and not b:
         return min(a, b) + 1 == 2
     logger.info("nor %d", 7)
@@ -64,6 +66,12 @@ def test_one_bug_at_a_time_is_planted_and_nothing_else(number: int) -> None:
 def test_the_same_bugs_are_possible_each_time() -> None:
     assert mutants_of("replication") == mutants_of("replication")
     assert len(mutants_of("replication")) > 50
+
+
+def test_nothing_is_planted_beside_spark() -> None:
+    names = {one.path.relative_to(ROOT / "src" / "penstock" / "pipeline").parts[0] for one in mutants_of("pipeline")}
+    assert "spec" in names
+    assert not names & {"running", "session.py"}
 
 
 def in_a_process_of_its_own(script: str) -> str:
