@@ -96,6 +96,9 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/controlling/driver.py": {
         "penstock.node.controlling.seen_by_brokers": "1; only changes of access rules wait for brokers"
     },
+    "penstock/node/api/broker/incremental_alter_configs.py": {
+        "penstock.metadata.configs.sasl": "3; on most nodes nobody logs in",
+    },
     "penstock/node/assembly/protection.py": {
         "penstock.node.assembly.tls": "35, with what reaches other nodes; most nodes speak in the clear",
         "penstock.node.assembly.sasl": "6; on most nodes nobody logs in",

@@ -45,6 +45,7 @@ PRINT_NOTHING_OF_A_CLUSTER = {
 RULES = (f"authorizer.class.name={STANDARD_AUTHORIZER}", "allow.everyone.if.no.acl.found=true")
 GROUP = ("--group", WORD)
 CALLS: dict[str, list[tuple[str, ...]]] = {
+    "transactions": [("list",), ("describe", "--transactional-id", WORD)],
     "users": [("--set-password", "--user", WORD, "--password-file", "{records}"), ("--list",)],
     "acls": [
         ("--add", "--transactional-id", WORD, "--allow-principal", f"User:{WORD}", "--allow-host", WORD),

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pytest
 from tests.unit.client.admin.test_refusals import OF_THE_CLUSTER, Answering, methods
 from tests.unit.client.fake_broker import FakeBroker, Reply, fake_broker
 from tests.unit.client.fake_cluster import NODE_ID
 
 from penstock.client import values
-from penstock.client.admin import Admin, configs, features, partitions, quorum, topics
+from penstock.client.admin import Admin, configs, features, partitions, quorum, topics, users
 from penstock.client.settings import ClientSettings
 from penstock.protocol import acls
 from penstock.protocol.errors import KafkaError
@@ -24,8 +25,9 @@ from penstock.protocol.requests import own_apis
 from penstock.protocol.requests.api import api_of
 from penstock.protocol.requests.framing import RequestHeader
 from penstock.protocol.schema import Field, Message
+from penstock.protocol.secret import Secret
 
-NAMES: dict[str, Any] = {"UUID": UUID, "T": values.TopicPartition("t", 0)}
+NAMES: dict[str, Any] = {"UUID": UUID, "Secret": Secret, "T": values.TopicPartition("t", 0)}
 for module in (values, configs, features, partitions, quorum, topics, acls, own_apis):
     NAMES |= {name: it for name, it in vars(module).items() if inspect.isclass(it)}
 OF_FIELDS: dict[str, Any] = {
@@ -103,7 +105,10 @@ def _said(value: object) -> str:
     return f"[{', '.join(map(_said, value))}]" if isinstance(value, list) else str(value)
 
 
-def test_admin(transcript: Callable[[str, Callable[[str], Iterable[object]]], None]) -> None:
+def test_admin(
+    transcript: Callable[[str, Callable[[str], Iterable[object]]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(users, "token_bytes", bytes)  # a salt of zeros
     transcript("admin.txt", AdminLecture().handle)
 
 

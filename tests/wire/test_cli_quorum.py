@@ -233,7 +233,7 @@ def test_the_health(reach: tuple[str, str]) -> None:
 
 def test_the_features(reach: tuple[str, str]) -> None:
     lines = penstock("features", *reach, "describe").stdout.splitlines()
-    names = ["eligible.leader.replicas.version", "kraft.version", "metadata.version"]
+    names = ["eligible.leader.replicas.version", "kraft.version", "metadata.version", "transaction.version"]
     assert [line.split("\t")[0] for line in lines] == [f"Feature: {name}" for name in names]
     assert lines[2].split("\t")[1:4] == [
         "SupportedMinVersion: 3.3-IV3", "SupportedMaxVersion: 4.4-IV2", "FinalizedVersionLevel: 4.4-IV2",
@@ -247,7 +247,10 @@ def test_the_features(reach: tuple[str, str]) -> None:
         done = penstock("features", *reach, "upgrade", "--metadata", text, "--dry-run").stdout
         assert done == f"metadata.version can be upgraded to {level}.\n"
     done = penstock("features", *reach, "upgrade", "--release-version", "4.4", "--dry-run").stdout
-    assert done == ("eligible.leader.replicas.version can be upgraded to 1.\nmetadata.version can be upgraded to 33.\n")
+    assert done == (
+        "eligible.leader.replicas.version can be upgraded to 1.\nmetadata.version can be upgraded to 33.\n"
+        "transaction.version can be upgraded to 2.\n"
+    )
     done = penstock("features", *reach, "disable", "--feature", names[0], "--dry-run").stdout
     assert done == "eligible.leader.replicas.version can be disabled.\n"
     refused = penstock("features", *reach, "disable", "--feature", names[2], "--unsafe", exit_code=1)

@@ -142,11 +142,13 @@ IN_THE_METADATA = frozenset(
         ApiKey.DESCRIBE_LOG_DIRS,
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.OFFSET_DELETE,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         ApiKey.DESCRIBE_QUORUM,
     )
 )
-"""What shows a topic that is there, deletes it, notes what groups say of it, or means the metadata log itself."""
+"""What shows a topic that is there, deletes it, notes what groups and transactions say of it, or means the log."""
 
 
 def test_nothing_else_can_be_done_with_it(with_topic: Path) -> None:

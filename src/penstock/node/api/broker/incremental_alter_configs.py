@@ -11,6 +11,7 @@ from typing import Final
 from penstock.metadata.configs.broker_rules import LISTENERS_KEY, MAP_KEY, added_listeners, check_cordoned
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.metadata.configs.effective import broker_text
+from penstock.metadata.configs.listeners import WITH_SASL
 from penstock.metadata.resources import ResourceType
 from penstock.node.api.broker_loggers import change_loggers
 from penstock.node.api.commands import handed_on
@@ -77,10 +78,22 @@ def _wrong_here(broker: Broker, resource: AlterConfigsResource) -> KafkaError | 
     try:
         changed = {it.name: _text_then(broker, it) for it in resource.configs if it.name in (LISTENERS_KEY, MAP_KEY)}
         if changed:
-            added_listeners(broker.config, lambda key: changed[key] if key in changed else broker.config.text(key))
+            added = added_listeners(
+                broker.config, lambda key: changed[key] if key in changed else broker.config.text(key)
+            )
+            _check_log_ins(broker, [one.name for one in added if one.security_protocol in WITH_SASL])
     except ConfigError as error:
         return KafkaError(ErrorCode.INVALID_REQUEST, str(error))
     return None
+
+
+def _check_log_ins(broker: Broker, listeners: list[str]) -> None:
+    """ConfigError where nobody could log in on a listener that is added."""
+    if listeners:
+        from penstock.metadata.configs.sasl import sasl_of
+
+        for listener in listeners:
+            sasl_of(listener, broker.config.text)
 
 
 def _text_then(broker: Broker, change: AlterableConfig) -> str | None:
