@@ -31,7 +31,7 @@ demo-work: $(STAMP) ## three workers run file, pipeline and SQLite; one is kille
 	@$(BIN)/python -m examples.flights.at_work
 
 test: check kcat ## all checks, then all tests
-	$(BIN)/python -m pytest -n 4 --dist loadgroup
+	$(BIN)/python -m pytest -n 3 --dist loadgroup
 
 check: $(STAMP) ## format, lint, types, layers and tidy limits: seconds
 	$(BIN)/ruff format --check --quiet .
@@ -45,6 +45,7 @@ format: $(STAMP) ## let ruff put the code in order
 	$(BIN)/ruff check --fix .
 
 soak: $(STAMP) ## simulate new seeds for MINUTES minutes, or until one fails
+	$(BIN)/python -m pytest -q -m soak tests
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -q -m hypothesis tests
 	$(BIN)/python -m tests.simulation.soak $(MINUTES)
 	$(BIN)/penstock simulate --minutes $(MINUTES)

@@ -5,6 +5,7 @@ import json
 import signal
 from pathlib import Path
 
+import pytest
 from examples.raft_kv.client import ClientOptions, KvClient, OutcomeUnknownError
 from tests.cluster.kv_servers import KvCluster, KvServer, kv_cluster, run
 
@@ -160,6 +161,7 @@ class Clients:
         self.history.returned(operation, None if value is None else value.decode())
 
 
+@pytest.mark.soak
 async def test_what_clients_see_is_linearizable(tmp_path: Path) -> None:
     """kill -9 of the leader, of a majority and of all, a leader that stands still, and connections that are cut."""
     async with kv_cluster(tmp_path, "--snapshot-period-seconds", "0.5") as cluster:
