@@ -22,6 +22,8 @@ MAX_ITERATIONS: Final = 16384
 MOST_ITERATIONS: Final = 1_000_000
 SALT_BYTES: Final = 24
 NONCE_BYTES: Final = 24
+MAX_MESSAGE_BYTES: Final = 8 * 1024
+"""Names and salts have limits that are far below; a longer one would take long to be looked through."""
 TOKEN_EXTENSION: Final = "tokenauth"
 
 _VALUE = "[^,\0]+"
@@ -195,6 +197,8 @@ class ScramClient:
 
 
 def _match(pattern: re.Pattern[str], token: bytes, what: str) -> re.Match[str]:
+    if len(token) > MAX_MESSAGE_BYTES:
+        raise SaslError(f"Authentication failed: {len(token)} bytes are too many for a {what} in SCRAM")
     try:
         found = pattern.fullmatch(token.decode())
     except UnicodeDecodeError:

@@ -7,6 +7,7 @@ import pytest
 
 from penstock.protocol.sasl.mechanism import SaslError
 from penstock.protocol.sasl.scram import (
+    MAX_MESSAGE_BYTES,
     MECHANISMS,
     ScramClient,
     ScramCredential,
@@ -191,6 +192,20 @@ def test_first_messages_that_are_refused(token: bytes) -> None:
     with pytest.raises(SaslError):
         serves.evaluate(token)
     assert serves.user is None
+
+
+def test_long_messages_are_refused_before_they_are_looked_through() -> None:
+    long = b"a" * MAX_MESSAGE_BYTES
+    with pytest.raises(SaslError, match="too many"):
+        server({}).evaluate(b"n,,n=" + long + b",r=abc")
+    serves, asked = server({"user": credential()}), ScramClient(SHA_256, "user", Secret("pencil"), CLIENT_NONCE)
+    serves.evaluate(asked.first())
+    with pytest.raises(SaslError, match="too many"):
+        serves.evaluate(b"c=biws,r=" + long + b",p=YQ==")
+    with pytest.raises(SaslError, match="too many"):
+        asked.evaluate(f"r={CLIENT_NONCE}x,s=c2FsdA==,i=4096,x=".encode() + long)
+    longest = b"n,,n=user,r=abc,x="
+    assert server({}).evaluate(longest + long[len(longest) :])
 
 
 def test_a_credential_that_changes_during_the_exchange_counts_no_more() -> None:
