@@ -23,7 +23,7 @@ from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import decode_response, encode_request
 from penstock.protocol.sasl.mechanism import PLAIN, SaslServer
 from penstock.protocol.sasl.plain import PlainServer
-from penstock.protocol.sasl.scram import MECHANISMS, ScramClient, ScramCredential, ScramServer, invented
+from penstock.protocol.sasl.scram import MECHANISMS, OWN_FORM, ScramClient, ScramCredential, ScramServer, invented
 from penstock.protocol.schema import Message
 from penstock.protocol.secret import Secret
 
@@ -52,7 +52,7 @@ class Client:
     def _serve(self, name: str) -> SaslServer:
         if name == PLAIN:
             return PlainServer(self.plain_users)
-        return ScramServer(SCRAM, self.scram_users.get, lambda user: invented(SCRAM, user, b"s", None), "nonce")
+        return ScramServer(SCRAM, self.scram_users.get, lambda user: invented(SCRAM, user, b"s", (OWN_FORM,)), "nonce")
 
     def _proof(self, name: str, user: str) -> object:
         return self.plain_users.get(user) if name == PLAIN else self.scram_users.get(user)
