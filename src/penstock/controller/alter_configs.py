@@ -3,8 +3,9 @@
 The older AlterConfigs replaces all that a resource has: what it does not name goes back to its default. The newer one
 (KIP-339) sets, deletes, appends to and takes from single configs. Only what really changes becomes a record.
 
-What follows from a change is part of the decision (`min_isr`), or due at once where it may concern very many partitions
-(`upkeep`).
+Who is told that users of PLAIN, or mechanisms, are changed knows that no broker in service lets anybody in by what was
+before. What follows from a change is part of the decision (`min_isr`), or due at once where it may concern very many
+partitions (`upkeep`).
 """
 
 from collections import Counter
@@ -13,7 +14,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from penstock.controller.decision import ControllerState, Decision
+from penstock.controller.decision import ControllerState, Decision, decided_for_brokers
 from penstock.controller.min_isr import after_change
 from penstock.controller.partition_change import UNCLEAN_LEADER_ELECTION
 from penstock.controller.policies import AlterConfigPolicy
@@ -36,6 +37,8 @@ AnswerT = TypeVar(
 )
 Settings = dict[str, str]
 CORDONED: Final = "cordoned.log.dirs"
+LOG_INS: Final = ("sasl.jaas.config", "sasl.enabled.mechanisms")
+"""So end the keys of brokers that say who logs in, and how."""
 
 
 class Operation(IntEnum):
@@ -50,7 +53,7 @@ def decide_alter_configs(
 ) -> Decision[AlterConfigsResponse]:
     """With `validate_only` the reply is the same, but nothing changes."""
     records, answers = _decided(state, request.resources, alter_configs.AlterConfigsResourceResponse, _replacement)
-    return Decision([] if request.validate_only else records, AlterConfigsResponse(responses=answers))
+    return _decision(state, request, records, AlterConfigsResponse(responses=answers))
 
 
 def decide_incremental_alter_configs(
@@ -59,7 +62,17 @@ def decide_incremental_alter_configs(
     """With `validate_only` the reply is the same, but nothing changes."""
     answer_class = incremental_alter_configs.AlterConfigsResourceResponse
     records, answers = _decided(state, request.resources, answer_class, _amended)
-    return Decision([] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=answers))
+    return _decision(state, request, records, IncrementalAlterConfigsResponse(responses=answers))
+
+
+def _decision(state: ControllerState, request: Any, records: list[MetadataRecord], reply: Any) -> Decision[Any]:
+    """A repetition that finds nothing left to do waits as well for what is about log-ins."""
+    if request.validate_only:
+        return Decision([], reply)
+    named = ((asked.resource_type, config.name) for asked in request.resources for config in asked.configs)
+    changed = ((each.resource_type, each.name) for each in records if isinstance(each, ConfigRecord))
+    is_about_log_ins = any(kind == ResourceType.BROKER and name.endswith(LOG_INS) for kind, name in (*named, *changed))
+    return decided_for_brokers(state, records, reply) if is_about_log_ins else Decision(records, reply)
 
 
 def _decided(

@@ -46,28 +46,22 @@ class Element(NamedTuple):
 def subject_of(certificate: bytes) -> str:
     """Of a certificate as DER. ValueError if it is damaged."""
     subject = _field(certificate, _SUBJECT)
-    try:
-        return ",".join(_part(each) for each in reversed(list(elements(subject.content))))
-    except IndexError as error:
-        raise ValueError(_DAMAGED) from error
+    return ",".join(_part(each) for each in reversed(list(elements(subject.content))))
 
 
 def other_names_of(certificate: bytes) -> frozenset[bytes]:
     """The hosts and addresses that it names, as DER. ValueError if it is damaged."""
-    try:
-        rest = _fields(certificate)[_SUBJECT + 2 :]
-        for extension in (one for part in rest if part.tag == _EXTENSIONS for one in _within(part)):
-            kind, *_, value = elements(extension.content)
-            if kind.content == _OTHER_NAMES:
-                return frozenset(one.whole for one in _within(value))
-    except (IndexError, StopIteration) as error:
-        raise ValueError(_DAMAGED) from error
+    rest = _fields(certificate)[_SUBJECT + 2 :]
+    for extension in (one for part in rest if part.tag == _EXTENSIONS for one in _within(part)):
+        kind, *_, value = elements(extension.content)
+        if kind.content == _OTHER_NAMES:
+            return frozenset(one.whole for one in _within(value))
     return frozenset()
 
 
 def names_in(certificate: bytes) -> list[str]:
     """The hosts and addresses, as people write them. ValueError if it is damaged."""
-    found = [next(elements(name)) for name in other_names_of(certificate)]
+    found = [_first(name) for name in other_names_of(certificate)]
     names = sorted(one.content.decode("ascii", "replace") for one in found if one.tag == _HOST)
     return names + sorted(str(ip_address(one.content)) for one in found if one.tag == _ADDRESS)
 
@@ -82,27 +76,35 @@ def expires_s(certificate: bytes) -> int:
 
 
 def _field(certificate: bytes, number: int) -> Element:
-    try:
-        return _fields(certificate)[number]
-    except (IndexError, StopIteration) as error:
-        raise ValueError(_DAMAGED) from error
+    fields = _fields(certificate)
+    if len(fields) <= number:
+        raise ValueError(_DAMAGED)
+    return fields[number]
 
 
 def _fields(certificate: bytes) -> list[Element]:
     """Those that are signed, without the version in front of them."""
-    fields = list(_within(next(elements(certificate))))
-    return fields[1:] if fields[0].tag == _VERSION else fields
+    fields = list(_within(_first(certificate)))
+    return fields[1:] if fields and fields[0].tag == _VERSION else fields
 
 
 def _within(element: Element) -> Iterator[Element]:
     """The elements of the first element within this one."""
-    return elements(next(elements(element.content)).content)
+    return elements(_first(element.content).content)
+
+
+def _first(content: bytes) -> Element:
+    for element in elements(content):
+        return element
+    raise ValueError(_DAMAGED)
 
 
 def elements(content: bytes) -> Iterator[Element]:
-    """The elements of DER that stand one after the other. IndexError, ValueError."""
+    """The elements of DER that stand one after the other. ValueError."""
     at = 0
     while at < len(content):
+        if len(content) < at + 2:
+            raise ValueError(_DAMAGED)
         tag, size, begin = content[at], content[at + 1], at + 2
         if size & 0x80:
             begin += size & 0x7F
@@ -134,6 +136,8 @@ def _number(content: bytes) -> str:
         if not byte & 0x80:
             numbers.append(number)
             number = 0
+    if not numbers:
+        raise ValueError(_DAMAGED)
     first = min(numbers[0] // 40, 2)
     return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
 

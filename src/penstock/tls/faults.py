@@ -31,8 +31,9 @@ _ALERTS: Final = {
     "DECRYPTION_FAILED_OR_BAD_RECORD_MAC": "the peer sent a record that was not encrypted with this connection's key",
 }
 """By the end of OpenSSL's reason; what the peer sent as an alert, and what was found here."""
+EXPIRED: Final = "the peer's certificate has expired"
 _VERIFIED: Final = {
-    10: "the peer's certificate has expired",
+    10: EXPIRED,
     9: "the peer's certificate does not hold yet: is a clock wrong?",
     18: "the peer's certificate is signed by itself, and is not in our ssl.truststore",
     19: "the peer's chain ends in an authority that is not in our ssl.truststore",

@@ -35,6 +35,8 @@ HANDSHAKE_S: Final = 25.0
 """How long a handshake may take."""
 HANDSHAKE_BYTES: Final = 256 * 1024
 """How much a peer may send until then."""
+ANSWERS_BYTES: Final = 16 * 1024
+"""What TLS itself may answer to a peer that reads nothing: one that asks for a new key is answered with one."""
 GOODBYE_S: Final = 1.0
 """How long an alert may take to leave before the connection is cut."""
 _HANDSHAKE, _ALERT = 22, 21
@@ -42,6 +44,7 @@ _HANDSHAKE, _ALERT = 22, 21
 NO_CLIENT: Final = (
     "the client does not speak TLS, and the listener nothing else: it needs another security.protocol, or port"
 )
+ONLY_KEYS: Final = "the peer asks for new keys again and again, and does not read"
 NO_SERVER: Final = "what listens there does not speak TLS: another port, or another security.protocol, is needed"
 
 MakeEngine = Callable[[ssl.MemoryBIO, ssl.MemoryBIO], ssl.SSLObject]
@@ -73,9 +76,11 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
     """The protocol's calls come as to a transport, the event loop's as to a protocol."""
 
     __slots__ = (
+        "_answers",
         "_buffers",
         "_delivers",
         "_goes_on_later",
+        "_is_blocked",
         "_is_held",
         "_is_over",
         "_raw",
@@ -100,11 +105,12 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         self._tls = make_engine(buffers.incoming, buffers.outgoing)
         self._raw: asyncio.Transport
         self._timer: asyncio.TimerHandle | None = None
-        self._unfinished = 0
-        """Bytes of the handshake that have come."""
+        self._unfinished = self._answers = 0
+        """Bytes of the handshake that have come, and of TLS itself that wait behind others for the peer to read."""
         self._rest = b""
         self._reads = True
         self._is_held = self._goes_on_later = self._delivers = self._is_over = self._says_why = False
+        self._is_blocked = False
 
     @property
     def peer_certificate(self) -> bytes | None:
@@ -137,9 +143,11 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             self._later()  # others first
 
     def pause_writing(self) -> None:
+        self._is_blocked = True
         self.protocol.pause_writing()
 
     def resume_writing(self) -> None:
+        self._is_blocked, self._answers = False, 0
         self.protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -264,6 +272,9 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             while has_more and not (self._is_held or self._is_over):
                 count, has_more, has_ended = self._decrypt(self.protocol.get_buffer(-1))
                 self._flush()
+                if self._answers > ANSWERS_BYTES:
+                    self._break_off(ONLY_KEYS, says_why=False)
+                    return
                 if count:
                     self.protocol.buffer_updated(count)
                 if has_ended:
@@ -289,7 +300,9 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
 
     def _flush(self) -> None:
         if self._buffers.outgoing.pending:
-            self._raw.write(self._buffers.outgoing.read())
+            answer = self._buffers.outgoing.read()
+            self._answers += len(answer) if self._is_blocked else 0
+            self._raw.write(answer)
 
     def _say_goodbye(self) -> None:
         """OpenSSL looks for the peer's goodbye at once: what has come for others is put aside."""

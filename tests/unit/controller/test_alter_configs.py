@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import pytest
-from tests.unit.controller.cluster import active_controller, carry_out, create
+from tests.unit.controller.cluster import active_controller, carry_out, create, heartbeat
 
 from penstock.controller.controller import Controller
 from penstock.metadata.image import ConfigResource, ResourceType
 from penstock.metadata.records import ConfigRecord, FeatureLevelRecord
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.alter_configs import AlterConfigsRequest
+from penstock.protocol.messages.alter_configs import AlterConfigsResource as AlterConfigsResourceOf
 from penstock.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -122,3 +124,43 @@ def test_what_may_be_kept_may_not_be_set_anew() -> None:
     other = ("log.retention.ms", SET, "5")
     assert alter(controller, BROKER, other) == (OK, {key: value, "log.retention.ms": "5"})
     assert alter(controller_with(), BROKER, (key, SET, value)) == (REQUEST, {})
+
+
+JAAS = "listener.name.clients.plain.sasl.jaas.config"
+
+
+def asked_for(*configs: AlterableConfig, validate_only: bool = False) -> IncrementalAlterConfigsRequest:
+    resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=list(configs))
+    return IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+
+
+@pytest.mark.parametrize("key", [JAAS, "sasl.enabled.mechanisms"])
+def test_who_logs_in_is_answered_when_brokers_go_by_it(key: str) -> None:
+    controller, value = active_controller(1), "PLAIN"
+    controller.apply([ConfigRecord(resource_type=4, resource_name="1", name=key, value="GSSAPI")])
+    request = asked_for(AlterableConfig(name=key, config_operation=SET, value=value))
+    decision = controller.decide(request, 0)
+    assert decision.records
+    assert decision.waits_for_brokers
+    controller.apply(decision.records)
+    again = controller.decide(request, 0)
+    assert not again.records
+    assert again.waits_for_brokers, "the first answer may have been lost"
+    assert not controller.decide(request.replace(validate_only=True), 0).waits_for_brokers
+    replaced = AlterConfigsRequest(resources=[AlterConfigsResourceOf(resource_type=4, resource_name="1")])
+    removal = controller.decide(replaced, 0)
+    assert removal.records
+    assert removal.waits_for_brokers, "it is not named, and goes"
+    other = asked_for(AlterableConfig(name="log.retention.ms", config_operation=SET, value="5"))
+    assert not controller.decide(other, 0).waits_for_brokers
+
+
+def test_a_fenced_broker_comes_back_with_the_users_alone() -> None:
+    node = active_controller(1, 2)
+    carry_out(node, heartbeat(node, 2, want_fence=True))
+    before = node.state.next_offset - 1
+    carry_out(node, asked_for(AlterableConfig(name=JAAS, config_operation=SET, value="x")))
+    carry_out(node, heartbeat(node, 2, current_metadata_offset=before))
+    assert not node.image.brokers[2].active, "it would still let in who was removed"
+    carry_out(node, heartbeat(node, 2))
+    assert node.image.brokers[2].active

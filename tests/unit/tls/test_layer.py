@@ -7,7 +7,7 @@ import re
 import ssl
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.certificates import Authority, Holder
@@ -15,7 +15,7 @@ from tests.certificates import Authority, Holder
 from penstock.tls import layer as layers
 from penstock.tls.contexts import asking_context, serving_context
 from penstock.tls.keys import Keys
-from penstock.tls.layer import HANDSHAKE_BYTES, RECEIVED_BYTES, TlsBuffers, TlsLayer
+from penstock.tls.layer import ANSWERS_BYTES, HANDSHAKE_BYTES, ONLY_KEYS, RECEIVED_BYTES, TlsBuffers, TlsLayer
 
 
 class Wire(asyncio.Transport):
@@ -318,6 +318,43 @@ async def test_garbage_after_the_handshake_ends_the_connection(authority: Author
     assert not pair.server.inner.received
     pair.server.layer.write(b"late")
     assert pair.server.layer.is_closing()
+
+
+class Rekeyed:
+    """An engine whose peer asks for a new key with each record, and is answered, as by OpenSSL, with 27 bytes."""
+
+    def __init__(self, engine: ssl.SSLObject, outgoing: ssl.MemoryBIO) -> None:
+        self._engine = engine
+        self._outgoing = outgoing
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def read(self, size: int, room: memoryview) -> Any:
+        self._outgoing.write(bytes(27))
+        return self._engine.read(size, room)
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_who_asks_for_new_keys_has_to_read_them(authority: Authority, server: Holder, reads: bool) -> None:
+    pair = Pair(authority, server)
+    pair.exchange()
+    layer = pair.server.layer
+    layer._tls = cast("ssl.SSLObject", Rekeyed(layer._tls, pair.buffers.outgoing))
+    layer.pause_writing()
+    before = len(pair.server.wire.sent)
+    for _ in range(2 * ANSWERS_BYTES // 27):
+        pair.client.layer.write(b"x")
+        pair.server.take(bytes(pair.client.wire.sent))
+        pair.client.wire.sent.clear()
+        if reads:
+            layer.resume_writing()
+            layer.pause_writing()
+    assert pair.server.wire.is_aborted is not reads
+    assert pair.server.fault == ("" if reads else ONLY_KEYS)
+    if not reads:
+        assert len(pair.server.wire.sent) - before <= ANSWERS_BYTES + 2 * 27
+    assert pair.server.inner.calls[0] == "pause"
 
 
 async def test_a_record_that_was_changed_is_not_given_on(authority: Authority, server: Holder) -> None:

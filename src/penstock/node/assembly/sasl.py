@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from base64 import b64encode
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Collection, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,9 +29,12 @@ from penstock.protocol.sasl.plain import PlainServer
 from penstock.protocol.sasl.scram import (
     MECHANISMS,
     NONCE_BYTES,
+    OWN_FORM,
+    Form,
     ScramCredential,
     ScramMechanism,
     ScramServer,
+    form_of,
     invented,
 )
 
@@ -49,7 +52,7 @@ class ScramUsers:
         self._image = image
         self._on_disk = on_disk
         self._has_begun = has_begun
-        self._models: dict[str, tuple[bytes, ScramCredential | None]] = {}
+        self._models: dict[str, tuple[bytes, Collection[Form]]] = {}
 
     def changed(self) -> None:
         self._models.clear()
@@ -59,9 +62,10 @@ class ScramUsers:
         return None if record is None else _credential(record)
 
     def invent(self, mechanism: ScramMechanism, name: str) -> ScramCredential:
-        """What a stranger seems to have: the same on all nodes, and in the form of what the first user has.
+        """What a stranger seems to have: the same on all nodes, and in a form that users have.
 
-        It is made from a secret that all nodes know and no stranger does, another user's credential.
+        It is made from a secret that all nodes know and no stranger does, the credentials of two users: one who logs in
+        knows the own.
         """
         if mechanism.name not in self._models:
             self._models[mechanism.name] = self._model(mechanism)
@@ -73,12 +77,13 @@ class ScramUsers:
         security = self._image.security if is_whole else self._on_disk
         return security.scram_credentials
 
-    def _model(self, mechanism: ScramMechanism) -> tuple[bytes, ScramCredential | None]:
+    def _model(self, mechanism: ScramMechanism) -> tuple[bytes, Collection[Form]]:
         table = self._table
-        first = min(((name, number) for number, name in table), default=None)
-        like = min((name for number, name in table if number == mechanism.number), default=None)
-        secret = b"" if first is None else table[first[1], first[0]].stored_key
-        return secret, None if like is None else self.find(mechanism, like)
+        first = min(((name, number) for number, name in table), default=("", 0))
+        second = min(((name, number) for number, name in table if name != first[0]), default=("", 0))
+        secret = b"".join(table[number, name].stored_key for name, number in (first, second) if name)
+        users = (_credential(record) for (number, _), record in table.items() if number == mechanism.number)
+        return secret, frozenset(map(form_of, users)) or (OWN_FORM,)
 
 
 def _credential(record: UserScramCredentialRecord) -> ScramCredential:

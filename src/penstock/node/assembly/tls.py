@@ -80,7 +80,7 @@ class NodeTls:
         """What accepts the connections of a listener. TlsConfigError."""
         name = endpoint.listener
         keys, rules = self._kept(Use(name, "serving"), serving_keys), rules_of(self._config, name)
-        return TlsListener(connections, endpoint.security_protocol, keys, rules, accept).accept
+        return TlsListener(connections, endpoint.security_protocol, keys, rules, self._now_ms, accept).accept
 
     def asking(self, listener: str, credentials: Credentials | None) -> Security:
         """For connections to a listener of other nodes, with a log-in or without. TlsConfigError."""

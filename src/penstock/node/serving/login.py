@@ -98,7 +98,12 @@ class Login:
     @property
     def holds(self) -> bool:
         """Whether the user, if there is one, could still log in as it did."""
-        return self.user is None or self._listener.mechanisms.proof(self.mechanism, self.user) == self._proof
+        return self.user is None or self._still(self.mechanism, self.user, self._proof)
+
+    def _still(self, mechanism: str, user: str, proof: object) -> bool:
+        """Whether the user could log in with this mechanism by this proof now."""
+        offered = self._listener.mechanisms
+        return mechanism in offered.names and offered.proof(mechanism, user) == proof
 
     # What is taken in each state
 
@@ -181,7 +186,13 @@ class Login:
                 f"logs in again as {shown(user)}, and was {shown(self.user)}",
             )
         assert self._server is not None
-        self.user, self.mechanism, self._proof, self._server = user, self._wanted, self._server.proof, None
+        proof = self._server.proof
+        if not self._still(self._wanted, user, proof):
+            raise SaslError(
+                "Authentication failed: who may log in has changed meanwhile, try again",
+                f"{shown(user)} was removed, or got another password, while it logged in",
+            )
+        self.user, self.mechanism, self._proof, self._server = user, self._wanted, proof, None
         self._known_since_ms, self._state = now_ms, _State.KNOWN
         lifetime_ms = self._listener.mechanisms.lifetimes_ms.get(self.mechanism, 0)
         self.ends_ms = now_ms + lifetime_ms if lifetime_ms > 0 else None

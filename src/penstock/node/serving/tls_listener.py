@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from penstock.node.serving.session import ANONYMOUS, Principal
-from penstock.tls.certificates import subject_of
+from penstock.tls.certificates import expires_s, subject_of
+from penstock.tls.faults import EXPIRED
 from penstock.tls.layer import TlsBuffers, TlsLayer
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class TlsListener:
         protocol: str,
         keys: Keys,
         rules: PrincipalRules,
+        now_ms: Callable[[], int],
         make: Callable[[], Connection],
     ) -> None:
         """`protocol` is SSL, or SASL_SSL, where a certificate names nobody; `make` gives what speaks over it."""
@@ -31,6 +33,7 @@ class TlsListener:
         self._protocol = protocol
         self._keys = keys
         self._rules = rules
+        self._now_ms = now_ms
         self._make = make
         self._buffers = TlsBuffers()
 
@@ -41,16 +44,21 @@ class TlsListener:
     def secured(self, layer: TlsLayer) -> None:
         connection = self._of(layer)
         assert connection.session is not None
-        certificate = layer.peer_certificate if self._protocol == "SSL" else None
+        certificate = layer.peer_certificate
         try:
-            principal = (
-                ANONYMOUS if certificate is None else Principal("User", self._rules.name_of(subject_of(certificate)))
-            )
+            if certificate is not None and expires_s(certificate) * 1000 <= self._now_ms():
+                raise ValueError(EXPIRED)  # TLS 1.2 resumes a session without looking at the certificate again
+            principal = self._named(certificate)
         except ValueError as error:
             self.broken(layer, str(error))
             connection.abort()
             return
         connection.session = connection.session.replace(principal=principal, security_protocol=self._protocol)
+
+    def _named(self, certificate: bytes | None) -> Principal:
+        if certificate is None or self._protocol != "SSL":
+            return ANONYMOUS
+        return Principal("User", self._rules.name_of(subject_of(certificate)))
 
     def broken(self, layer: TlsLayer, fault: str) -> None:
         session = self._of(layer).session

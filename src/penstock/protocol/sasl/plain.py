@@ -21,13 +21,13 @@ class PlainServer:
         self.proof: object = None
 
     def evaluate(self, token: bytes) -> bytes:
+        parts = token.count(NUL.encode()) + 1
+        if parts != 3:
+            raise SaslError(f"Authentication failed: a PLAIN token has 3 parts, and this one {parts}")
         try:
-            parts = token.decode().split(NUL)
+            on_behalf_of, user, password = token.decode().split(NUL)
         except UnicodeDecodeError:
             raise SaslError("Authentication failed: the PLAIN token is no UTF-8") from None
-        if len(parts) != 3:
-            raise SaslError(f"Authentication failed: a PLAIN token has 3 parts, and this one {len(parts)}")
-        on_behalf_of, user, password = parts
         if not user or not password:
             raise SaslError("Authentication failed: the user name or the password is empty")
         expected = self._users.get(user, _NOBODY)

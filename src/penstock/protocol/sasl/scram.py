@@ -2,13 +2,13 @@
 
 As in Kafka there is no channel binding, and names are not normalised. Delegation tokens, which Kafka lets in by an
 extension of the first message, are refused. A user that there is not gets the same exchange as one that there is, with
-a salt that stays the same, and fails at its end.
+a salt that stays the same and looks like others, and fails at its end.
 """
 
 import hmac
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from hashlib import new, pbkdf2_hmac
 from typing import Final
 
@@ -22,6 +22,12 @@ MAX_ITERATIONS: Final = 16384
 MOST_ITERATIONS: Final = 1_000_000
 SALT_BYTES: Final = 24
 NONCE_BYTES: Final = 24
+JAVAS_BITS: Final = 130
+JAVAS_BYTES: Final = range(22, 27)
+"""How long such a number is in digits and letters, but for one in a hundred million."""
+_DIGITS: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
+MAX_MESSAGE_BYTES: Final = 8 * 1024
+"""Names and salts have limits that are far below; a longer one would take long to be looked through."""
 TOKEN_EXTENSION: Final = "tokenauth"
 
 _VALUE = "[^,\0]+"
@@ -81,13 +87,40 @@ class ScramCredential(Value):
         return "ScramCredential([hidden])"
 
 
-def invented(mechanism: ScramMechanism, name: str, secret: bytes, like: ScramCredential | None) -> ScramCredential:
-    """What a user that there is not seems to have: always the same, in the form of another one's."""
+class Form(Value):
+    """What a server's first message shows of a user."""
+
+    iterations: int
+    salt_bytes: int
+    """0: of Kafka's tools, which draw a number and write it in digits and letters, with `JAVAS_BITS`."""
+
+
+OWN_FORM: Final = Form(MIN_ITERATIONS, SALT_BYTES)
+
+
+def form_of(credential: ScramCredential) -> Form:
+    salt = credential.salt
+    is_javas = len(salt) in JAVAS_BYTES and not salt.strip(_DIGITS)
+    return Form(credential.iterations, 0 if is_javas else len(salt))
+
+
+def invented(mechanism: ScramMechanism, name: str, secret: bytes, forms: Collection[Form]) -> ScramCredential:
+    """What a user that there is not seems to have: always the same, in one of the forms, those that users have."""
     seed = mechanism.hmac(secret, f"{mechanism.name} {name}".encode("utf-8", "replace"))
-    salt_bytes = SALT_BYTES if like is None else len(like.salt)
-    salt = b"".join(mechanism.hmac(seed, bytes((number,))) for number in range(salt_bytes // len(seed) + 1))
+    form = min(forms, key=lambda one: mechanism.hmac(seed, f"{one.iterations} {one.salt_bytes}".encode()))
     key = mechanism.hmac(seed, b"key")
-    return ScramCredential(salt[:salt_bytes], key, key, MIN_ITERATIONS if like is None else like.iterations)
+    return ScramCredential(_salt(mechanism, seed, form.salt_bytes), key, key, form.iterations)
+
+
+def _salt(mechanism: ScramMechanism, seed: bytes, size: int) -> bytes:
+    drawn = b"".join(mechanism.hmac(seed, number.to_bytes(2, "big")) for number in range(size // len(seed) + 1))
+    if size:
+        return drawn[:size]
+    number, text = int.from_bytes(drawn, "big") % (1 << JAVAS_BITS), b""
+    while number:
+        number, digit = divmod(number, len(_DIGITS))
+        text = _DIGITS[digit : digit + 1] + text
+    return text
 
 
 Find = Callable[[str], ScramCredential | None]
@@ -195,6 +228,8 @@ class ScramClient:
 
 
 def _match(pattern: re.Pattern[str], token: bytes, what: str) -> re.Match[str]:
+    if len(token) > MAX_MESSAGE_BYTES:
+        raise SaslError(f"Authentication failed: {len(token)} bytes are too many for a {what} in SCRAM")
     try:
         found = pattern.fullmatch(token.decode())
     except UnicodeDecodeError:

@@ -23,7 +23,7 @@ from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import decode_response, encode_request
 from penstock.protocol.sasl.mechanism import PLAIN, SaslServer
 from penstock.protocol.sasl.plain import PlainServer
-from penstock.protocol.sasl.scram import MECHANISMS, ScramClient, ScramCredential, ScramServer, invented
+from penstock.protocol.sasl.scram import MECHANISMS, OWN_FORM, ScramClient, ScramCredential, ScramServer, invented
 from penstock.protocol.schema import Message
 from penstock.protocol.secret import Secret
 
@@ -43,6 +43,7 @@ class Client:
 
     def __init__(self, lifetime_ms: int = 0) -> None:
         self.scram_users = {"ada": credential()}
+        self.plain_users = PASSWORDS
         lifetimes_ms = {PLAIN: lifetime_ms, SCRAM.name: lifetime_ms}
         self.mechanisms = Mechanisms((SCRAM.name, PLAIN), self._serve, self._proof, lifetimes_ms)
         self.login = Login(self)
@@ -50,11 +51,11 @@ class Client:
 
     def _serve(self, name: str) -> SaslServer:
         if name == PLAIN:
-            return PlainServer(PASSWORDS)
-        return ScramServer(SCRAM, self.scram_users.get, lambda user: invented(SCRAM, user, b"s", None), "nonce")
+            return PlainServer(self.plain_users)
+        return ScramServer(SCRAM, self.scram_users.get, lambda user: invented(SCRAM, user, b"s", (OWN_FORM,)), "nonce")
 
     def _proof(self, name: str, user: str) -> object:
-        return PASSWORDS.get(user) if name == PLAIN else self.scram_users.get(user)
+        return self.plain_users.get(user) if name == PLAIN else self.scram_users.get(user)
 
     def send(self, message: Message, version: int) -> Reply | Refusal | None:
         return self.take(encode_request(message, version, 7, "test")[4:])
@@ -275,3 +276,18 @@ def test_a_log_in_holds_as_long_as_what_it_was_made_with() -> None:
     assert not client.login.holds
     client.scram_users.clear()
     assert not client.login.holds
+    client.scram_users["ada"] = credential()
+    client.mechanisms = client.mechanisms.replace(names=(PLAIN,))
+    assert not client.login.holds, "its mechanism is not offered any more"
+
+
+@pytest.mark.parametrize("change", ["removed", "another password", "another mechanism"])
+def test_who_began_before_a_change_does_not_log_in_behind_it(change: str) -> None:
+    client = Client()
+    client.shake()
+    if change == "another mechanism":
+        client.mechanisms = client.mechanisms.replace(names=(SCRAM.name,))
+    else:
+        client.plain_users = {"bob": PASSWORDS["bob"]} | ({} if change == "removed" else {"ada": Secret("turbine")})
+    answer = client.token(ADA)
+    assert (answer.error_code, client.login.user) == (ErrorCode.SASL_AUTHENTICATION_FAILED, None)

@@ -40,6 +40,7 @@ def test_an_authorization_id_is_the_users_own() -> None:
         (b"\0ad\0a\0engine", "4"),
         (b"", "1"),
         (b"\0ada\0\xff", "UTF-8"),
+        (b"\xff" + b"\0" * 100_000, "100001"),
         (b"\0" + b"a" * 1_000_000 + b"\0engine", "wrong"),
     ],
 )

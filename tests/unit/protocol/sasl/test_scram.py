@@ -7,11 +7,15 @@ import pytest
 
 from penstock.protocol.sasl.mechanism import SaslError
 from penstock.protocol.sasl.scram import (
+    MAX_MESSAGE_BYTES,
     MECHANISMS,
+    OWN_FORM,
+    Form,
     ScramClient,
     ScramCredential,
     ScramMechanism,
     ScramServer,
+    form_of,
     invented,
 )
 from penstock.protocol.secret import Secret
@@ -29,7 +33,7 @@ def credential(password: str = "pencil", mechanism: ScramMechanism = SHA_256) ->
 def server(
     users: dict[str, ScramCredential], mechanism: ScramMechanism = SHA_256, nonce: str = SERVER_NONCE
 ) -> ScramServer:
-    return ScramServer(mechanism, users.get, lambda name: invented(mechanism, name, b"secret", None), nonce)
+    return ScramServer(mechanism, users.get, lambda name: invented(mechanism, name, b"secret", (OWN_FORM,)), nonce)
 
 
 def test_the_exchange_of_rfc_7677() -> None:
@@ -84,13 +88,27 @@ def test_a_wrong_password_and_a_user_that_there_is_not_look_alike() -> None:
     assert told[0] == told[1]
 
 
-def test_the_salt_of_a_stranger_stays_and_has_the_form_of_the_others() -> None:
-    like = credential()
-    salts = {invented(SHA_256, "nobody", b"secret", like).salt for _ in range(3)}
-    assert len(salts) == 1
-    assert len(salts.pop()) == len(like.salt)
-    assert invented(SHA_256, "nobody", b"secret", like) != invented(SHA_256, "nobody2", b"secret", like)
-    assert invented(SHA_256, "nobody", b"secret", like) != invented(SHA_256, "nobody", b"other", like)
+def test_the_salt_of_a_stranger_stays() -> None:
+    forms = (form_of(credential()),)
+    one = invented(SHA_256, "nobody", b"secret", forms)
+    assert {invented(SHA_256, "nobody", b"secret", forms) for _ in range(3)} == {one}
+    assert form_of(one) == Form(4096, len(SALT))
+    assert one != invented(SHA_256, "nobody2", b"secret", forms)
+    assert one != invented(SHA_256, "nobody", b"other", forms)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS.values())
+def test_strangers_have_all_the_forms_of_users(mechanism: ScramMechanism) -> None:
+    javas = [credential().replace(salt=salt) for salt in (b"nkr7veh69ssswmtyu5tiadjib", b"2" * 26)]
+    own, long = credential().replace(salt=bytes(24)), credential().replace(salt=bytes(1024), iterations=8192)
+    forms = {form_of(each) for each in (*javas, own, long)}
+    assert len(forms) == 3, "users of Kafka's tools look alike, whether a salt has 25 or 26 characters"
+    strangers = [invented(mechanism, f"user-{number}", b"secret", forms) for number in range(100)]
+    assert {form_of(each) for each in strangers} == forms
+    assert {len(each.salt) for each in strangers if form_of(each).salt_bytes == 0} >= {25, 26}
+    assert {len(each.salt) for each in strangers if each.iterations == 8192} == {1024}
+    again = [invented(mechanism, f"user-{number}", b"secret", sorted(forms, key=str)) for number in range(100)]
+    assert again == strangers, "in which order the forms come is nothing to them"
 
 
 @pytest.mark.parametrize(
@@ -191,6 +209,20 @@ def test_first_messages_that_are_refused(token: bytes) -> None:
     with pytest.raises(SaslError):
         serves.evaluate(token)
     assert serves.user is None
+
+
+def test_long_messages_are_refused_before_they_are_looked_through() -> None:
+    long = b"a" * MAX_MESSAGE_BYTES
+    with pytest.raises(SaslError, match="too many"):
+        server({}).evaluate(b"n,,n=" + long + b",r=abc")
+    serves, asked = server({"user": credential()}), ScramClient(SHA_256, "user", Secret("pencil"), CLIENT_NONCE)
+    serves.evaluate(asked.first())
+    with pytest.raises(SaslError, match="too many"):
+        serves.evaluate(b"c=biws,r=" + long + b",p=YQ==")
+    with pytest.raises(SaslError, match="too many"):
+        asked.evaluate(f"r={CLIENT_NONCE}x,s=c2FsdA==,i=4096,x=".encode() + long)
+    longest = b"n,,n=user,r=abc,x="
+    assert server({}).evaluate(longest + long[len(longest) :])
 
 
 def test_a_credential_that_changes_during_the_exchange_counts_no_more() -> None:
