@@ -24,7 +24,7 @@ A batch and a transaction (KIP-98, KIP-890); `open` is a transaction of the same
 | of no transaction | open                                           | INVALID_TXN_STATE               |
 | a marker          | of an older producer epoch                     | INVALID_PRODUCER_EPOCH          |
 | a marker          | of an older coordinator epoch                  | TRANSACTION_COORDINATOR_FENCED  |
-| a marker          | of version 2, open, the epoch is not raised    | INVALID_PRODUCER_EPOCH          |
+| a marker          | of version 2, open, the epoch could be raised  | INVALID_PRODUCER_EPOCH          |
 | a marker          | other                                          | ends it, perhaps once more      |
 
 A marker also ends what is being asked: an answer that comes after it is about a transaction that is over.
@@ -42,6 +42,8 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 
 BATCHES_REMEMBERED = 5
 MAX_SEQUENCE = (1 << 31) - 1
+MAX_EPOCH = (1 << 15) - 1
+"""No producer gets it, but for a fault that Kafka had; a transaction with it can be ended all the same."""
 NO_SEQUENCE = -1
 NO_OFFSET = -1
 NO_PRODUCER_ID = -1
@@ -245,8 +247,8 @@ class Producers:
         if producer is None:
             return
         _check_epoch(producer, header)
-        is_open = producer.transaction_first_offset != NO_OFFSET
-        if is_open and transaction_version >= EPOCHS_RISE_FROM and header.producer_epoch == producer.epoch:
+        is_open, is_raised = producer.transaction_first_offset != NO_OFFSET, header.producer_epoch > producer.epoch
+        if is_open and transaction_version >= EPOCHS_RISE_FROM and not is_raised and producer.epoch < MAX_EPOCH:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"a marker of epoch {header.producer_epoch} does not end the transaction of producer"

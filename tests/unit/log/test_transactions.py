@@ -143,6 +143,12 @@ def test_a_marker_of_version_2_raises_the_epoch_or_comes_again(tmp_path: Path) -
     producers.check_marker(read_header(ended(99, COMMIT)), 0, transaction_version=2)
 
 
+def test_a_transaction_of_the_last_epoch_that_there_is_can_be_ended(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    begin(log, written(8, 0, epoch=32_767))
+    log.producers.check_marker(read_header(ended(8, ABORT, epoch=32_767)), 7, transaction_version=2)
+
+
 def test_a_transaction_whose_beginning_is_deleted_holds_readers_at_the_logs_start(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append_all(log, written(8, 0), written(8, 1), written(8, 2))
