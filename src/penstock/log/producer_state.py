@@ -147,6 +147,7 @@ class Producers:
         self._producers: dict[int, Producer] = {}
         self._verifications: dict[int, Verification] = {}
         self._open_transactions: dict[int, int] = {}
+        """Their first offsets, in the order of these, by producer."""
         self._ended: deque[tuple[int, int]] = deque()
         """The offsets of markers that may not be committed yet, with the first offsets of what they ended."""
 
@@ -168,7 +169,7 @@ class Producers:
     @property
     def first_open_offset(self) -> int | None:
         """The first offset of the oldest open transaction, or None."""
-        return min(self._open_transactions.values()) if self._open_transactions else None
+        return next(iter(self._open_transactions.values()), None)
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """The offset, at most the high watermark, before which all transactions are known to have ended, and how."""
@@ -177,7 +178,9 @@ class Producers:
         ended = self._ended
         while ended and ended[0][0] < high_watermark:
             ended.popleft()
-        return min((high_watermark, *self._open_transactions.values(), *(first for _, first in ended)))
+        open_offset = self.first_open_offset
+        unstable = (high_watermark, *(first for _, first in ended))
+        return min(unstable if open_offset is None else (open_offset, *unstable))
 
     def check(self, header: BatchHeader) -> WrittenBatch | None:
         """The batch that this one repeats, None if it is to be written; raises KafkaError as the tables above say, and
@@ -357,6 +360,7 @@ class Producers:
     def restore(self, rows: Iterable[SnapshotRow]) -> None:
         """Of a producer's rows the last one says what holds."""
         self.clear()
+        transactions: dict[int, int] = {}
         for producer_id, epoch, sequence, offset, delta, timestamp_ms, coordinator_epoch, transaction in rows:
             producer = self._begin(producer_id, epoch)
             producer.coordinator_epoch, producer.timestamp_ms = coordinator_epoch, timestamp_ms
@@ -365,5 +369,6 @@ class Producers:
                 first_sequence = NO_SEQUENCE if sequence == NO_SEQUENCE else (sequence - delta) & MAX_SEQUENCE
                 first_offset = offset - delta
                 producer.batches.append(WrittenBatch(first_sequence, sequence, first_offset, offset, timestamp_ms))
-            if transaction != NO_OFFSET:
-                self._open_transactions[producer_id] = transaction
+            transactions[producer_id] = transaction
+        found = ((offset, producer_id) for producer_id, offset in transactions.items() if offset != NO_OFFSET)
+        self._open_transactions = {producer_id: offset for offset, producer_id in sorted(found)}
