@@ -11,7 +11,7 @@ record; the continuation of a write says what becomes of them.
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from enum import Enum, auto
 from itertools import count
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -169,16 +169,20 @@ class Agenda(Generic[RecordT]):
         for token, answer in waiting:
             self.reply(token, answer(error))
 
-    def came_true(self, record: RecordT, *, value: Any, takes_its_place: Callable[[RecordT], bool]) -> None:
+    def came_true(
+        self, records: Iterable[RecordT], *, place: Callable[[RecordT], Hashable], value: Callable[[RecordT], Any]
+    ) -> None:
         """What was written long ago counts from now on, before all writes that are not committed: for the first of
-        these that takes its place, its value is what was there before.
+        these in the same place, its value is what was there before.
         """
-        for write in self._writes.values():
+        left = {place(record): record for record in records}
+        for write in self._writes.values() if left else ():
             for number, later in enumerate(write.records):
-                if takes_its_place(later):
-                    write.before[number] = value
-                    return
-        self.image.apply(record)
+                record = left.pop(place(later), None)
+                if record is not None:
+                    write.before[number] = value(record)
+        for record in left.values():
+            self.image.apply(record)
 
     def uncommitted(self) -> Iterator[tuple[RecordT, Any]]:
         """The last record first, with what was there before each."""

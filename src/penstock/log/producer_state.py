@@ -24,7 +24,7 @@ A batch and a transaction (KIP-98, KIP-890); `open` is a transaction of the same
 | of no transaction | open                                           | INVALID_TXN_STATE               |
 | a marker          | of an older producer epoch                     | INVALID_PRODUCER_EPOCH          |
 | a marker          | of an older coordinator epoch                  | TRANSACTION_COORDINATOR_FENCED  |
-| a marker          | of version 2, open, the epoch is not raised    | INVALID_PRODUCER_EPOCH          |
+| a marker          | of version 2, open, the epoch could be raised  | INVALID_PRODUCER_EPOCH          |
 | a marker          | other                                          | ends it, perhaps once more      |
 
 A marker also ends what is being asked: an answer that comes after it is about a transaction that is over.
@@ -42,6 +42,8 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 
 BATCHES_REMEMBERED = 5
 MAX_SEQUENCE = (1 << 31) - 1
+MAX_EPOCH = (1 << 15) - 1
+"""No producer gets it, but for a fault that Kafka had; a transaction with it can be ended all the same."""
 NO_SEQUENCE = -1
 NO_OFFSET = -1
 NO_PRODUCER_ID = -1
@@ -145,6 +147,7 @@ class Producers:
         self._producers: dict[int, Producer] = {}
         self._verifications: dict[int, Verification] = {}
         self._open_transactions: dict[int, int] = {}
+        """Their first offsets, in the order of these, by producer."""
         self._ended: deque[tuple[int, int]] = deque()
         """The offsets of markers that may not be committed yet, with the first offsets of what they ended."""
 
@@ -166,7 +169,7 @@ class Producers:
     @property
     def first_open_offset(self) -> int | None:
         """The first offset of the oldest open transaction, or None."""
-        return min(self._open_transactions.values()) if self._open_transactions else None
+        return next(iter(self._open_transactions.values()), None)
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """The offset, at most the high watermark, before which all transactions are known to have ended, and how."""
@@ -175,7 +178,9 @@ class Producers:
         ended = self._ended
         while ended and ended[0][0] < high_watermark:
             ended.popleft()
-        return min((high_watermark, *self._open_transactions.values(), *(first for _, first in ended)))
+        open_offset = self.first_open_offset
+        unstable = (high_watermark, *(first for _, first in ended))
+        return min(unstable if open_offset is None else (open_offset, *unstable))
 
     def check(self, header: BatchHeader) -> WrittenBatch | None:
         """The batch that this one repeats, None if it is to be written; raises KafkaError as the tables above say, and
@@ -245,8 +250,8 @@ class Producers:
         if producer is None:
             return
         _check_epoch(producer, header)
-        is_open = producer.transaction_first_offset != NO_OFFSET
-        if is_open and transaction_version >= EPOCHS_RISE_FROM and header.producer_epoch == producer.epoch:
+        is_open, is_raised = producer.transaction_first_offset != NO_OFFSET, header.producer_epoch > producer.epoch
+        if is_open and transaction_version >= EPOCHS_RISE_FROM and not is_raised and producer.epoch < MAX_EPOCH:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"a marker of epoch {header.producer_epoch} does not end the transaction of producer"
@@ -355,6 +360,7 @@ class Producers:
     def restore(self, rows: Iterable[SnapshotRow]) -> None:
         """Of a producer's rows the last one says what holds."""
         self.clear()
+        transactions: dict[int, int] = {}
         for producer_id, epoch, sequence, offset, delta, timestamp_ms, coordinator_epoch, transaction in rows:
             producer = self._begin(producer_id, epoch)
             producer.coordinator_epoch, producer.timestamp_ms = coordinator_epoch, timestamp_ms
@@ -363,5 +369,6 @@ class Producers:
                 first_sequence = NO_SEQUENCE if sequence == NO_SEQUENCE else (sequence - delta) & MAX_SEQUENCE
                 first_offset = offset - delta
                 producer.batches.append(WrittenBatch(first_sequence, sequence, first_offset, offset, timestamp_ms))
-            if transaction != NO_OFFSET:
-                self._open_transactions[producer_id] = transaction
+            transactions[producer_id] = transaction
+        found = ((offset, producer_id) for producer_id, offset in transactions.items() if offset != NO_OFFSET)
+        self._open_transactions = {producer_id: offset for offset, producer_id in sorted(found)}

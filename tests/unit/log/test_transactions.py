@@ -143,6 +143,24 @@ def test_a_marker_of_version_2_raises_the_epoch_or_comes_again(tmp_path: Path) -
     producers.check_marker(read_header(ended(99, COMMIT)), 0, transaction_version=2)
 
 
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_the_transaction_that_began_first_holds_readers_whoever_wrote_first(tmp_path: Path, is_reopened: bool) -> None:
+    log = open_log(tmp_path)
+    append_all(log, written(8, 0), ended(8, COMMIT), written(9, 0), written(8, 1))
+    if is_reopened:
+        log.close()
+        log = open_log(tmp_path, is_clean=True, recovery_point=4)
+    assert log.last_stable_offset(4) == 2
+    mark(log, ended(9, COMMIT))
+    assert log.last_stable_offset(5) == 3
+
+
+def test_a_transaction_of_the_last_epoch_that_there_is_can_be_ended(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    begin(log, written(8, 0, epoch=32_767))
+    log.producers.check_marker(read_header(ended(8, ABORT, epoch=32_767)), 7, transaction_version=2)
+
+
 def test_a_transaction_whose_beginning_is_deleted_holds_readers_at_the_logs_start(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append_all(log, written(8, 0), written(8, 1), written(8, 2))

@@ -76,6 +76,7 @@ class Transactions:
         self._partitions: dict[TopicPartition, None] = {}
         self._has_more = False
         """Whether the coordinator may know of more than `_partitions`."""
+        self._may_be_committed = False
         self.is_open = False
         self.failure: Exception | None = None
         """Why the present transaction can only be aborted."""
@@ -223,11 +224,12 @@ class Transactions:
         if not self.is_open:
             raise TransactionStateError("there is no open transaction to end")
         if self._partitions or self._has_more:
+            self._may_be_committed |= commits
             await self._end(commits)
         if self.failure is not None and not self._raises:
             await self._identify(*self._me)
         self.is_open, self.failure = False, None
-        self._partitions, self._has_more = {}, False
+        self._partitions, self._has_more, self._may_be_committed = {}, False, False
 
     async def _end(self, commits: bool) -> None:
         producer_id, epoch = self._me
@@ -239,7 +241,7 @@ class Transactions:
             response = await self._ask(request, EndTxnResponse, "the transaction cannot be ended", newest)
         except KafkaError as error:
             # What failed may have been the first thing that the coordinator was to hear of it.
-            if commits or error.code != ErrorCode.INVALID_TXN_STATE or self.failure is None:
+            if self._may_be_committed or error.code != ErrorCode.INVALID_TXN_STATE or self.failure is None:
                 raise
             return
         if self._raises:

@@ -17,6 +17,7 @@ a client without member id and generation is accepted in any state, and a rebala
 
 from penstock.coordinator.effects import Part, Token
 from penstock.coordinator.group.commits_first import Key
+from penstock.coordinator.group.image import Place
 from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord, PendingRecord
 from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.group.write_errors import offset_write_error
@@ -81,24 +82,25 @@ def end_transaction(table: GroupTable, token: Token, part: Part, now_ms: int) ->
     def then(error: ErrorCode, now_ms: int) -> None:
         if error is not ErrorCode.NONE:
             return
-        for record in table.image.pending.end(part.producer_id):
-            if is_commit:
-                _come_true(table, record, now_ms)
-            else:
-                table.drop_unfounded(record.group_id, now_ms)
+        records = table.image.pending.end(part.producer_id, is_commit=is_commit)
+        if is_commit:
+            table.came_true([record.come_true() for record in records], place=_place, value=_value)
+        for group_id in dict.fromkeys(record.group_id for record in records):
+            if not is_commit:
+                table.drop_unfounded(group_id, now_ms)
+            elif group_id not in table.groups:
+                table.create_group(group_id, now_ms)
 
     table.append([], now_ms, then=then, token=token, answer=lambda error: error, part=part)
 
 
-def _come_true(table: GroupTable, pending: PendingRecord, now_ms: int) -> None:
-    record = pending.come_true()
+def _place(record: AnyRecord) -> Place | None:
+    """Where it is an offset that counts, or takes one away."""
+    return (record.group_id, record.topic, record.partition) if type(record) is OffsetRecord else None
 
-    def takes_its_place(other: AnyRecord) -> bool:
-        return type(other) is OffsetRecord and other.replace(value=record.value) == record
 
-    table.came_true(record, value=record.value, takes_its_place=takes_its_place)
-    if record.group_id not in table.groups:
-        table.create_group(record.group_id, now_ms)
+def _value(record: AnyRecord) -> object:
+    return record.value
 
 
 def _check(

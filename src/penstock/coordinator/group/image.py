@@ -1,6 +1,7 @@
 """What the records of a partition of `__consumer_offsets` add up to: committed offsets, and what groups were last."""
 
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 
 from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord, PendingRecord
@@ -17,14 +18,15 @@ Place = tuple[str, str, int]
 class PendingOffsets:
     """Offsets in transactions that have not ended, as far as their records are committed.
 
-    An offset that is committed without a transaction meanwhile is newer than what is pending for the same place: that
-    comes to nothing then, as in Kafka, whose compaction leaves the record that was written last.
+    Of what is written for one place the latest counts, as in Kafka, whose compaction leaves the record that was written
+    last: what is pending comes to nothing once an offset that was written later counts, or a tombstone.
     """
 
     def __init__(self) -> None:
         self._of: dict[int, dict[Place, PendingRecord | None]] = {}
         """By producer. None is an offset that comes to nothing."""
-        self._producers: dict[Place, dict[int, None]] = {}
+        self._producers: dict[str, dict[Place, dict[int, None]]] = {}
+        """By group: the producers of each place, in the order in which they wrote."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -32,29 +34,46 @@ class PendingOffsets:
     def add(self, record: PendingRecord) -> None:
         place = record.group_id, record.topic, record.partition
         self._of.setdefault(record.producer_id, {})[place] = record
-        self._producers.setdefault(place, {})[record.producer_id] = None
+        producers = self._producers.setdefault(record.group_id, {}).setdefault(place, {})
+        producers.pop(record.producer_id, None)
+        producers[record.producer_id] = None
 
     def overtake(self, record: OffsetRecord) -> None:
         """It was committed without a transaction."""
         place = record.group_id, record.topic, record.partition
-        for producer_id in self._producers.get(place, ()):
+        for producer_id in self._producers.get(record.group_id, {}).get(place, ()):
             self._of[producer_id][place] = None
 
-    def end(self, producer_id: int) -> list[PendingRecord]:
-        """Its transaction has ended: the offsets that come of that if it is committed."""
+    def end(self, producer_id: int, *, is_commit: bool) -> list[PendingRecord]:
+        """Its transaction has ended: the offsets that count from now on, or are forgotten."""
         records = self._of.pop(producer_id, {})
         for place in records:
-            producers = self._producers[place]
+            places = self._producers[place[0]]
+            producers = places[place]
+            for earlier in takewhile(lambda one: one != producer_id, producers if is_commit else ()):
+                self._of[earlier][place] = None
             del producers[producer_id]
             if not producers:
-                del self._producers[place]
+                del places[place]
+            if not places:
+                del self._producers[place[0]]
         return [record for record in records.values() if record is not None]
 
     def has(self, group_id: str, topic: str, partition: int) -> bool:
-        return (group_id, topic, partition) in self._producers
+        return (group_id, topic, partition) in self._producers.get(group_id, ())
 
     def has_group(self, group_id: str) -> bool:
-        return any(place[0] == group_id for place in self._producers)
+        return group_id in self._producers
+
+    def places(self, group_id: str | None = None) -> list[Place]:
+        """Where an offset may come, of one group or of all."""
+        groups = self._producers.values() if group_id is None else [self._producers.get(group_id, {})]
+        return [
+            place
+            for places in groups
+            for place, producers in places.items()
+            if any(self._of[producer_id][place] is not None for producer_id in producers)
+        ]
 
 
 class GroupImage(LogImage[AnyRecord]):
@@ -121,18 +140,24 @@ class GroupImage(LogImage[AnyRecord]):
         return self._offsets.get(group_id, {})
 
     def group_ids(self) -> list[str]:
-        return list(dict.fromkeys([*self.groups, *self._offsets]))
+        pending = (group_id for group_id, _, _ in self.pending.places())
+        return list(dict.fromkeys([*self.groups, *self._offsets, *pending]))
 
     def is_known(self, group_id: str) -> bool:
         return group_id in self.groups or group_id in self._offsets or self.pending.has_group(group_id)
 
     def topics(self) -> list[str]:
-        return list(self._readers)
+        """In which groups have offsets, or may get them when a transaction ends."""
+        return list(dict.fromkeys([*self._readers, *(topic for _, topic, _ in self.pending.places())]))
 
     def readers(self, topic: str) -> list[str]:
-        return list(self._readers.get(topic, {}))
+        """The groups that have offsets there, or may get them."""
+        pending = (group_id for group_id, name, _ in self.pending.places() if name == topic)
+        return list(dict.fromkeys([*self._readers.get(topic, {}), *pending]))
 
-    def tombstones(self, group_id: str, topic: str | None = None) -> list[AnyRecord]:
-        topics = self.offsets(group_id)
-        names = list(topics) if topic is None else [topic]
-        return [OffsetRecord(group_id, name, partition, None) for name in names for partition in topics.get(name, {})]
+    def tombstones(self, group_id: str, topic: str | None = None) -> list[OffsetRecord]:
+        """Also for what is pending, which comes to nothing by that."""
+        committed = ((name, index) for name, indexes in self.offsets(group_id).items() for index in indexes)
+        pending = ((name, index) for _, name, index in self.pending.places(group_id))
+        places = dict.fromkeys([*committed, *pending])
+        return [OffsetRecord(group_id, name, index, None) for name, index in places if topic in (None, name)]

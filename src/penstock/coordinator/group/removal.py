@@ -66,10 +66,10 @@ def _delete_in(
 ) -> OffsetDeleteResponseTopic:
     """The tombstones that it takes are added to `records`."""
     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(topic.name) else ErrorCode.NONE
-    committed = table.image.offsets(group.group_id).get(topic.name, {})
     indexes = [partition.partition_index for partition in topic.partitions]
     if error is ErrorCode.NONE:
-        records += [OffsetRecord(group.group_id, topic.name, index, None) for index in indexes if index in committed]
+        tombstones = {one.partition: one for one in table.image.tombstones(group.group_id, topic.name)}
+        records += [tombstones[index] for index in indexes if index in tombstones]
     results = [OffsetDeleteResponsePartition(partition_index=index, error_code=error) for index in indexes]
     return OffsetDeleteResponseTopic(name=topic.name, partitions=results)
 

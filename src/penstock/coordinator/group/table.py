@@ -58,7 +58,7 @@ class GroupTable(Agenda[AnyRecord]):
         if value is not None:
             kind = next(kind for kind in self._kinds if isinstance(value, kind.persisted))
             kind.restore(self, group_id, value, now_ms)
-        elif self.image.offsets(group_id):
+        elif self.image.is_known(group_id):
             self.create_group(group_id, now_ms)
 
     def unsettled(self, group: Group, now_ms: int) -> AnyRecord | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from typing import Final, Protocol
 
@@ -15,6 +16,8 @@ from penstock.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+
+logger = logging.getLogger(__name__)
 
 Partition = tuple[str, int]
 Errors = dict[Partition, ErrorCode]
@@ -102,18 +105,23 @@ class MarkerSender:
 
     async def _send(self, broker_id: int, some: list[_Waiting]) -> None:
         request = WriteTxnMarkersRequest(markers=[waiting.marker for waiting in some])
+        answers: dict[tuple[int, str, int], ErrorCode] = {}
         try:
             response = await self._brokers.ask_broker(broker_id, request, WriteTxnMarkersResponse, marks=True)
         except KafkaError as error:
-            _settle(some, {}, error.code)
+            otherwise = error.code
+        except Exception:
+            logger.exception("markers for broker %d failed by our own fault", broker_id)
+            otherwise = ErrorCode.UNKNOWN_SERVER_ERROR
         else:
+            otherwise = ErrorCode.NETWORK_EXCEPTION
             answers = {
                 (marker.producer_id, topic.name, it.partition_index): _as_leaders_say(error_code(it.error_code))
                 for marker in response.markers
                 for topic in marker.topics
                 for it in topic.partitions
             }
-            _settle(some, answers, ErrorCode.NETWORK_EXCEPTION)
+        _settle(some, answers, otherwise)
 
 
 def _taken_from(queue: deque[_Waiting]) -> list[_Waiting]:

@@ -1,5 +1,6 @@
 """Offsets in transactions: seen by nobody before the marker is committed, and then all or none."""
 
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -8,7 +9,7 @@ from tests.unit.coordinator.group.test_commit import JOIN
 
 from penstock.coordinator.effects import Append, Effect, End, Part, Reply
 from penstock.coordinator.group.classic.member import Caller
-from penstock.coordinator.group.records import CommittedOffset, OffsetRecord
+from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.protocol.errors import ErrorCode
@@ -17,6 +18,11 @@ from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+)
+from penstock.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
 )
 
 PRODUCER, EPOCH = 8, 3
@@ -184,3 +190,81 @@ def test_members_of_another_generation_are_refused_and_who_names_none_is_not() -
     assert code(**member, generation_id_or_member_epoch=joined.generation_id) == ErrorCode.NONE
     assert code(**member, generation_id_or_member_epoch=joined.generation_id + 1) == ErrorCode.ILLEGAL_GENERATION
     assert code(member_id="somebody", generation_id_or_member_epoch=1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("is_later_first", [True, False])
+def test_of_two_producers_the_offset_that_was_written_last_counts_whoever_ends_first(is_later_first: bool) -> None:
+    groups = Groups()
+    groups.commit(9, producer=PRODUCER)
+    groups.commit(11, producer=PRODUCER + 1)
+    groups.commit(10, producer=PRODUCER)
+    for producer in (PRODUCER, PRODUCER + 1) if is_later_first else (PRODUCER + 1, PRODUCER):
+        groups.end(is_commit=True, producer=producer)
+    groups.write_all()
+    assert groups.offsets == {0: 10}
+
+
+def test_an_earlier_offset_counts_where_the_later_transaction_is_aborted() -> None:
+    groups = Groups()
+    groups.commit(9, producer=PRODUCER)
+    groups.commit(11, producer=PRODUCER + 1)
+    groups.end(is_commit=False, producer=PRODUCER + 1)
+    groups.end(is_commit=True)
+    groups.write_all()
+    assert groups.offsets == {0: 9}
+
+
+def _delete_group(groups: Groups) -> None:
+    groups.take(groups.shard.delete_group("token", "readers", 0))
+
+
+def _delete_offset(groups: Groups) -> None:
+    topic = OffsetDeleteRequestTopic(name="flights", partitions=[OffsetDeleteRequestPartition(partition_index=0)])
+    request = OffsetDeleteRequest(group_id="readers", topics=[topic])
+    groups.take(groups.shard.delete_offsets("token", request, 0))
+
+
+def _delete_topic(groups: Groups) -> None:
+    assert groups.shard.topics() == ["flights"]
+    groups.take(groups.shard.topic_deleted("flights", 0))
+
+
+@pytest.mark.parametrize("is_reloaded", [False, True])
+@pytest.mark.parametrize("delete", [_delete_group, _delete_offset, _delete_topic])
+def test_what_is_deleted_does_not_come_back_with_the_end_of_a_transaction(
+    delete: Callable[[Groups], None], is_reloaded: bool
+) -> None:
+    groups = Groups()
+    if is_reloaded:
+        key, value = OffsetRecord("readers", "flights", 0, CommittedOffset(9, -1, "", 0)).encode()
+        assert value is not None
+        groups.shard.read_pending(PRODUCER, key, value, is_overtaken=False)
+        groups.take(groups.shard.loaded(0))
+    else:
+        groups.commit(9, producer=PRODUCER)
+        groups.write_all()
+    delete(groups)
+    assert {value for append in groups.under_way for _, value in append.records} == {None}
+    groups.end(is_commit=True)
+    groups.write_all()
+    assert groups.offsets == {}
+
+
+def test_many_offsets_come_true_in_one_pass_over_what_is_under_way() -> None:
+    passes = []
+
+    class Counted(list[AnyRecord]):
+        def __iter__(self) -> Iterator[AnyRecord]:
+            passes.append(self)
+            return super().__iter__()
+
+    groups = Groups()
+    for partition in range(20):
+        groups.commit(9, producer=PRODUCER, partition=partition)
+    groups.write_all()
+    groups.end(is_commit=True)
+    other = OffsetRecord("others", "flights", 0, CommittedOffset(1, -1, "", 0))
+    groups.shard.agenda.append(Counted([other]), 0)
+    passes.clear()
+    groups.write_one()
+    assert (len(groups.offsets), len(passes)) == (20, 1)

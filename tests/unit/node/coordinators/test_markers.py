@@ -31,7 +31,7 @@ class Brokers:
         self.errors: dict[tuple[str, int], ErrorCode] = {}
         self.may_answer = asyncio.Event()
         self.may_answer.set()
-        self.is_gone = False
+        self.error: Exception | None = None
 
     def leader_of(self, name: str, partition: int) -> int:
         if (name, partition) not in LEADERS:
@@ -44,8 +44,8 @@ class Brokers:
         assert marks
         self.asked.append((broker_id, [marker.producer_id for marker in request.markers]))
         await self.may_answer.wait()
-        if self.is_gone:
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION)
+        if self.error is not None:
+            raise self.error
         return WriteTxnMarkersResponse(
             markers=[
                 WritableTxnMarkerResult(
@@ -133,8 +133,21 @@ async def test_two_markers_of_one_producer_have_requests_of_their_own() -> None:
 
 async def test_a_broker_that_cannot_be_reached_is_told_of() -> None:
     brokers = Brokers()
-    brokers.is_gone = True
+    brokers.error = KafkaError(ErrorCode.NETWORK_EXCEPTION)
     assert await MarkerSender(brokers).written(job(7, T0)) == {T0: ErrorCode.NETWORK_EXCEPTION}
+
+
+async def test_what_nobody_has_foreseen_is_answered_too_and_what_follows_is_sent() -> None:
+    """Or the transactions stayed prepared for ever."""
+    brokers = Brokers()
+    brokers.may_answer.clear()
+    sender = MarkerSender(brokers)
+    waiting = await begun(sender, job(0, T0), job(1, T0))
+    brokers.error = OSError("no certificate")
+    brokers.may_answer.set()
+    assert await asyncio.gather(*waiting) == [{T0: ErrorCode.UNKNOWN_SERVER_ERROR}] * 2
+    brokers.error = None
+    assert await sender.written(job(0, T0)) == {T0: ErrorCode.NONE}
 
 
 async def test_markers_for_which_nobody_waits_any_more_are_not_sent() -> None:

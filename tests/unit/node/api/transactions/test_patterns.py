@@ -17,6 +17,8 @@ from penstock.node.api.transactions.patterns import MOST_CHARACTERS, matcher
         ("(a|b)-[0-9]{1,3}", ["a-1", "b-123"], ["c-1", "a-1234"]),
         (r"a\*[*+]+", ["a*+*"], ["aa*"]),
         ("(?:x)y", ["xy"], ["y"]),
+        ("a?b|" * 10 + "c", ["ab", "c"], ["a"]),
+        ("(?:)" * 30 + r"[?|]\?", ["??"], [""]),
     ],
 )
 def test_the_whole_id_fits(pattern: str | None, fits: list[str], others: list[str]) -> None:
@@ -26,7 +28,10 @@ def test_the_whole_id_fits(pattern: str | None, fits: list[str], others: list[st
 
 @pytest.mark.parametrize(
     "pattern",
-    ["(a+)+b", "(a|a)*b", "a*a*a*b", r"(a)\1", "(?=a)a", "(a{2,}){2,}", "[", "x" * (MOST_CHARACTERS + 1), "a{1,}b*c+"],
+    [
+        *("(a+)+b", "(a|a)*b", "a*a*a*b", r"(a)\1", "(?=a)a", "(a{2,}){2,}", "[", "x" * (MOST_CHARACTERS + 1)),
+        *("a{1,}b*c+", "a?" * 21, "(aa|ab)" * 21, "a{,9}" * 3, "a*b*c?"),
+    ],
 )
 def test_what_may_take_long_is_no_pattern(pattern: str) -> None:
     with pytest.raises(re.error):

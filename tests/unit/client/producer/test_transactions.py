@@ -1,0 +1,64 @@
+"""What a producer of transactions makes of their ends."""
+
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock.client.errors import ConnectionFailedError
+from penstock.client.producer.sequences import Sequences
+from penstock.client.producer.transactions import Transactions
+from penstock.client.settings import ProducerSettings
+from penstock.client.values import TopicPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from penstock.protocol.messages.init_producer_id import InitProducerIdResponse
+
+
+class Cluster:
+    """At transaction.version 2. Its coordinator answers each EndTxn with the next of these."""
+
+    def __init__(self, *ends: EndTxnResponse | Exception) -> None:
+        self.ends = list(ends)
+
+    async def coordinator_connection(self, *about: object) -> Any:
+        return SimpleNamespace(features={"transaction.version": 2})
+
+    async def to_coordinator(self, name: str, request: object, *how: object, **more: object) -> object:
+        if not isinstance(request, EndTxnRequest):
+            return InitProducerIdResponse(producer_id=7, producer_epoch=0)
+        answer = self.ends.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def retrying(self, attempt: Callable[[], Awaitable[Any]], **how: object) -> Any:
+        return await attempt()
+
+
+async def with_records(cluster: Cluster) -> Transactions:
+    transactions = Transactions(cluster, ProducerSettings(transactional_id="t"), Sequences())  # type: ignore[arg-type]
+    await transactions.begin()
+    await transactions.add([TopicPartition("flights", 0)])
+    return transactions
+
+
+REFUSED = EndTxnResponse(error_code=ErrorCode.INVALID_TXN_STATE)
+
+
+async def test_what_may_be_committed_is_not_told_to_be_aborted_because_something_failed_later() -> None:
+    transactions = await with_records(Cluster(ConnectionFailedError("gone"), REFUSED))
+    with pytest.raises(ConnectionFailedError):
+        await transactions.end(commits=True)
+    transactions.fail(KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, "sent after the commit"))
+    with pytest.raises(KafkaError) as refused:
+        await transactions.end(commits=False)
+    assert refused.value.code == ErrorCode.INVALID_TXN_STATE
+
+
+async def test_what_the_coordinator_never_heard_of_is_aborted() -> None:
+    transactions = await with_records(Cluster(REFUSED))
+    transactions.fail(KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the first thing"))
+    await transactions.end(commits=False)
+    assert not transactions.is_open
