@@ -40,10 +40,10 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 
 
 class PartitionLog:
-    """`config` may be replaced at any time. All methods belong to one thread (the event loop's), but for `flush` and
-    `maybe_flush`, which may run in another one. All that touch the directory raise KafkaError(KAFKA_STORAGE_ERROR,
-    CORRUPT_MESSAGE), and UNKNOWN_TOPIC_OR_PARTITION once the log is deleted. Once `health`, that of the log directory,
-    is offline, nothing is written, flushed or read any more.
+    """`config` may be replaced at any time. All methods belong to one thread (the event loop's), but for `flush`,
+    `maybe_flush` and what checkpoints say of it, for which another one may ask. All that touch the directory raise
+    KafkaError(KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE), and UNKNOWN_TOPIC_OR_PARTITION once the log is deleted. Once
+    `health`, that of the log directory, is offline, nothing is written, flushed or read any more.
     """
 
     __slots__ = (
@@ -130,7 +130,7 @@ class PartitionLog:
     @property
     def recovery_point(self) -> int:
         """All before this offset outlives a power cut; -1 if that is not known."""
-        return self._unread.recovery_point if self._content is None else self._content.recovery_point
+        return (self._content or self._unread).recovery_point
 
     @property
     def size_bytes(self) -> int:
@@ -152,10 +152,10 @@ class PartitionLog:
     @property
     def start_to_checkpoint(self) -> int | None:
         """None if the segments' names tell it."""
-        if self._content is None:
-            return self._unread.start_offset or None
-        start_offset = self._content.start_offset
-        return start_offset if start_offset > self._content.segments[0].base_offset else None
+        content = self._content  # a thread may ask, also while the log begins anew and has no segment
+        if content is not None and any(content.start_offset <= first.base_offset for first in content.segments[:1]):
+            return None
+        return (content or self._unread).start_offset or None
 
     @property
     def leader_epochs(self) -> LeaderEpochs:
@@ -430,10 +430,10 @@ class PartitionLog:
 
     def abandon(self) -> None:
         """Save nothing, as a crash would."""
-        content, self._content = self._content, None
-        if content is not None:
+        if (content := self._content) is not None:
+            self._unread.remember(content)  # first: a thread may ask for its recovery point
+            self._content = None
             content.segments.forget_files()
-            self._unread.remember(content)
 
     def take_over(self, moved: "PartitionLog", directory: str) -> None:
         """`moved` is a copy of this log that was closed and now lies in `directory`."""
