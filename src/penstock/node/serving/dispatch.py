@@ -23,7 +23,7 @@ from penstock.node.serving.parts import LARGE_BYTES as PARTED_BYTES
 from penstock.node.serving.parts import asked, let_go, long_arrays
 from penstock.node.serving.rules import judged
 from penstock.node.serving.session import Session
-from penstock.node.serving.slices import Slices
+from penstock.node.serving.slices import Slices, to_its_end
 from penstock.node.serving.versions import unsupported_version
 from penstock.protocol.codec import LARGE_BYTES, decode
 from penstock.protocol.requests.api import Api, ApiKey, api_of
@@ -233,7 +233,8 @@ class Dispatcher:
     async def _encode_apart(self, handler: Handler, context: RequestContext, reply: Any, items: Items) -> Any:
         replies = [await reply if hasattr(reply, "__await__") else reply]
         del reply
-        return await asyncio.get_running_loop().run_in_executor(None, self._encoded, handler, context, replies, items)
+        encoded = partial(self._encoded, handler, context, replies, items)
+        return await to_its_end(asyncio.get_running_loop().run_in_executor(None, encoded))
 
     def _encoded(self, handler: Handler, context: RequestContext, replies: list[Any], items: Items) -> Any:
         reply = replies.pop()

@@ -42,6 +42,18 @@ class Pace:
         return True
 
 
+async def to_its_end(work: Awaitable[T]) -> T:
+    """What it brings; who is cancelled meanwhile gives nothing back before it has ended, as a thread goes on."""
+    future = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        await asyncio.wait([future])
+        raise
+    finally:
+        del future, work  # an error of it would hold this frame, and the frame the error
+
+
 class Slices:
     """What the long answers of one node share."""
 
@@ -105,12 +117,12 @@ class Slices:
         try:
             return await work
         finally:
-            await self._under_way.acquire()
+            await to_its_end(self._under_way.acquire())
 
     async def work(self, work: Callable[[], T]) -> T:
         """The result of work in a thread, one at a time."""
         async with self._working:
-            return await asyncio.get_running_loop().run_in_executor(None, work)
+            return await to_its_end(asyncio.get_running_loop().run_in_executor(None, work))
 
     async def each(self, items: Sequence[T], at_once: int, do: Callable[[Sequence[T]], object]) -> None:
         """Do something with very many items, `at_once` in a turn."""

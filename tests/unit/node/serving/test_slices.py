@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import threading
 import time
 import weakref
 from collections.abc import Awaitable
@@ -98,6 +99,61 @@ async def test_one_work_is_done_at_a_time() -> None:
     slices = Slices()
     await asyncio.gather(*(cast("Awaitable[None]", slices.answer(working())) for _ in range(10)))
     assert max(most) == 1
+
+
+async def test_who_is_called_off_holds_what_it_has_until_its_thread_has_ended() -> None:
+    """Else a client that sends much and leaves, again and again, has as much at work as there are threads."""
+    slices, may_end, under_way = Slices(1000), threading.Event(), list[int]()
+
+    def work() -> None:
+        under_way.append(1)
+        assert may_end.wait(30)
+
+    async def large() -> None:
+        async with slices.memory.lent(900):
+            await slices.work(work)
+
+    first = asyncio.ensure_future(large())
+    while not under_way:
+        await asyncio.sleep(0)
+    first.cancel()
+    second = asyncio.ensure_future(large())
+    for _ in range(100):
+        await asyncio.sleep(0)
+    seen = first.done(), list(under_way)
+    may_end.set()
+    assert seen == (False, [1])
+    await second
+    assert first.cancelled()
+    assert under_way == [1, 1]
+
+
+async def test_who_is_called_off_before_its_turn_comes_again_leaves_no_more_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.node.serving.slices.UNDER_WAY_AT_ONCE", 1)
+    slices, arrived, may_end = Slices(), asyncio.Event(), threading.Event()
+
+    def waiting() -> Steps[None]:
+        yield arrived.wait()
+
+    def working() -> Steps[None]:
+        yield partial(may_end.wait, 30)
+
+    leaves = asyncio.ensure_future(cast("Awaitable[None]", slices.answer(waiting())))
+    await asyncio.sleep(0)
+    busy = asyncio.ensure_future(cast("Awaitable[None]", slices.answer(working())))
+    arrived.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    leaves.cancel()
+    may_end.set()
+    await busy
+    with pytest.raises(asyncio.CancelledError):
+        await leaves
+    seen: list[str] = []
+    await asyncio.gather(*(cast("Awaitable[str]", slices.answer(counting(30, seen, name))) for name in "ab"))
+    assert "".join(seen[2 * STEPS_AT_ONCE :]) == "a" * (30 - STEPS_AT_ONCE) + "b" * (30 - STEPS_AT_ONCE)
 
 
 async def test_an_answer_may_wait_and_holds_nobody_up_meanwhile() -> None:
