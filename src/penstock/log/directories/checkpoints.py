@@ -8,6 +8,7 @@ from penstock.log.directories.log_directory import LogDirectory
 from penstock.log.directories.log_roots import LogRoots
 from penstock.log.directories.opening import PartitionLogs
 from penstock.log.partition_log import PartitionLog
+from penstock.protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
 
@@ -30,9 +31,7 @@ class Checkpoints:
 
     def write(self, logs: PartitionLogs) -> None:
         """Recovery points, log start offsets and compacted offsets."""
-        for directory in self._roots.online:
-            with directory.checkpointing:
-                self.write_of(directory, _in(directory, logs))
+        self._each(lambda directory: self.write_of(directory, _in(directory, logs)))
 
     def write_of(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:
         points = {(log.topic, log.partition): max(log.recovery_point, 0) for log in logs}
@@ -44,17 +43,26 @@ class Checkpoints:
             directory.forget_gone()
 
     def write_cleaned_offsets(self, logs: PartitionLogs) -> None:
-        for directory in self._roots.online:
-            with directory.checkpointing:
-                _write_cleaned_offsets(directory, _in(directory, logs))
+        self._each(lambda directory: _write_cleaned_offsets(directory, _in(directory, logs)))
 
     def write_high_watermarks(self, logs: PartitionLogs, offsets: dict[TopicPartition, int]) -> None:
+        def write(directory: LogDirectory) -> None:
+            found = ((key, offsets.get(key)) for key in [(log.topic, log.partition) for log in _in(directory, logs)])
+            _write(directory, directory.write_high_watermarks, {k: mark for k, mark in found if mark is not None})
+
+        self._each(write)
+
+    def _each(self, write: Callable[[LogDirectory], None]) -> None:
+        """One that fails, or is full for a while, keeps nothing from the others."""
+        problems = list[KafkaError]()
         for directory in self._roots.online:
-            with directory.checkpointing:
-                found = (
-                    (key, offsets.get(key)) for key in [(log.topic, log.partition) for log in _in(directory, logs)]
-                )
-                _write(directory, directory.write_high_watermarks, {k: mark for k, mark in found if mark is not None})
+            try:
+                with directory.checkpointing:
+                    write(directory)
+            except KafkaError as error:
+                problems.append(error)
+        if problems:
+            raise problems.pop()
 
     def high_watermarks(self, logs: PartitionLogs) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}

@@ -1,5 +1,6 @@
 """Several log directories, and where the metadata log lies."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from penstock.log.directories.errors import (
 )
 from penstock.log.directories.log_directory import ROOM_BYTES, LogDirectory
 from penstock.log.disk import Disk
+from penstock.protocol.errors import KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
 
 
@@ -168,3 +170,26 @@ def test_a_hundredth_of_a_disk_is_room_or_enough_for_a_while(
     directory = LogDirectory(Nearly(), str(tmp_path))
     assert directory.has_room() is has_room
     directory.abandon()
+
+
+@pytest.mark.parametrize("name", ["recovery-point-offset-checkpoint", "replication-offset-checkpoint"])
+def test_a_full_directory_keeps_no_checkpoints_from_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    directories = open_directories(tmp_path / "a", tmp_path / "b")
+    for partition in range(2):
+        append(directories.create("t", partition, TOPIC_ID, CONFIG), batch(1))
+    replace_file = Disk.replace_file
+
+    def replace(disk: Disk, path: str, content: bytes, *, durable: bool) -> None:
+        if path.startswith(str(tmp_path / "a")):
+            raise OSError(errno.ENOSPC, "no room")
+        replace_file(disk, path, content, durable=durable)
+
+    monkeypatch.setattr(Disk, "replace_file", replace)
+    with pytest.raises(KafkaError, match="no room"):
+        directories.checkpoints.write(directories.logs)
+    with pytest.raises(KafkaError, match="no room"):
+        directories.checkpoints.write_high_watermarks(directories.logs, {("t", 0): 1, ("t", 1): 1})
+    assert "t 1" in (tmp_path / "b" / name).read_text()
+    directories.abandon()
