@@ -196,6 +196,9 @@ class Dispatcher:
         del of
         try:
             return await answered
+        except GeneratorExit:  # it was never ended, and the event loop may be gone
+            items.clear()
+            raise
         finally:
             if items:
                 asyncio.get_running_loop().run_in_executor(None, let_go, items)

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from tests.unit.node.served_node import serving
 
+from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.handler import Handler
+from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.parts import PART_ITEMS, in_parts, let_go, long_arrays
 from penstock.node.serving.rules import NOTHING
 from penstock.node.serving.slices import Slices, Steps
@@ -154,3 +156,19 @@ def test_they_are_freed_a_few_at_a_time() -> None:
     let_go(arrays)
     assert arrays == []
     assert len(message.results) == 1_000
+
+
+def test_an_answer_that_is_never_ended_asks_for_no_thread() -> None:
+    """As one whose process was killed in a simulation, or whose event loop is gone."""
+    kept: list[list[list[object]]] = []
+
+    async def answer(items: list[list[object]]) -> list[ResponsePart]:
+        kept.append(items)
+        items.append([1])
+        await asyncio.sleep(0)
+        return []
+
+    answering = Dispatcher.__new__(Dispatcher)._apart(answer)
+    answering.send(None)
+    answering.close()
+    assert kept == [[]]
