@@ -6,6 +6,7 @@ Every method may raise OSError; after one from `cut_to`, `start_anew_at`, `remov
 `swap_in` only the files can tell what is left, and the log has to be read in again.
 """
 
+import threading
 from collections.abc import Collection, Sequence
 
 from penstock.log.aborted_transactions import AbortedTransaction, AbortedTransactions
@@ -36,6 +37,7 @@ class LogContent:
 
     __slots__ = (
         "_cuts",
+        "_cutting",
         "_room",
         "_snapshots",
         "aborted",
@@ -75,6 +77,8 @@ class LogContent:
         self.rewritten_below = rewritten_below
         self.rules = _RULES_OF_NO_TOPIC
         self._cuts = 0
+        self._cutting = threading.Lock()
+        """For a moment: a thread that flushes must not find that nothing was cut, and then say so behind a cut."""
         self._room = Room()
 
     # transactions
@@ -225,20 +229,18 @@ class LogContent:
 
     def cut_to(self, offset: int) -> None:
         """Remove every batch that ends at `offset`, which is less than the end offset, or behind it."""
-        self._cuts += 1
         if offset <= self.segments[0].base_offset or offset < self.start_offset:
             self.start_anew_at(offset)
             return
         self.segments.drop_from(self.segments.number_of(offset) + 1)
-        end_offset = self.segments.cut_active(offset)
-        if end_offset is None:
-            end_offset = offset
-        else:  # the next flush has to begin with this segment, so that the cut is durable before what follows it
-            self.recovery_point = min(self.recovery_point, self.segments.active.base_offset)
+        cut = self.segments.cut_active(offset)
+        end_offset = offset if cut is None else cut
         if end_offset < self.start_offset:  # the batch that held the log start was cut: begin anew behind it
             self.start_anew_at(self.start_offset)
             return
         self._end_at(end_offset)
+        if cut is not None:  # the next flush has to begin with this segment: the cut is durable before what follows it
+            self.recovery_point = min(self.recovery_point, self.segments.active.base_offset)
         self.epochs.truncate_from_end(end_offset)
         self._snapshots.keep(self.segments.base_offsets, end_offset)
         snapshot_offset = self._snapshots.restore(self.producers)
@@ -247,7 +249,6 @@ class LogContent:
 
     def start_anew_at(self, offset: int, *, durable: bool = False) -> None:
         """Remove everything; the next record gets this offset. With `durable` that outlives a power cut."""
-        self._cuts += 1
         self._end_at(offset)
         self.start_offset = self.recovery_point = offset
         self.segments.restart_at(offset)
@@ -264,6 +265,8 @@ class LogContent:
         self._room = Room()
         self.rewritten_below = max(self.rewritten_below, self.end_offset)
         self.end_offset = end_offset
+        with self._cutting:
+            self._cuts += 1
         self.recovery_point = min(self.recovery_point, end_offset)
 
     def start_at(self, offset: int) -> None:
@@ -307,12 +310,12 @@ class LogContent:
 
     def flush(self) -> None:
         """All earlier appends outlive a power cut."""
-        end_offset = self.end_offset
+        cuts, end_offset = self._cuts, self.end_offset  # in this order, as the log may be cut now
         if end_offset <= self.recovery_point:
             return
         since, self.dirty_since_ms = self.dirty_since_ms, None  # first: appends meanwhile set it again
         try:
-            self._flush(self._unflushed(), end_offset)
+            self._flush(self._unflushed(), end_offset, cuts)
         except OSError:
             if self.dirty_since_ms is None:
                 self.dirty_since_ms = since
@@ -320,7 +323,7 @@ class LogContent:
 
     def maybe_flush(self, flush_ms: int, now_ms: int) -> bool:
         """Flush records that were written `flush_ms` ago; sealed segments a while after their roll in any case."""
-        since, active = self.dirty_since_ms, self.segments.active
+        cuts, since, active = self._cuts, self.dirty_since_ms, self.segments.active
         if since is None:
             return False
         if now_ms - since >= flush_ms:
@@ -329,19 +332,19 @@ class LogContent:
         sealed_end = active.base_offset
         if self.recovery_point >= sealed_end or now_ms - (active.created_ms or now_ms) < SEALED_FLUSH_DELAY_MS:
             return False
-        self._flush(self._unflushed()[:-1], sealed_end)
+        self._flush(self._unflushed()[:-1], sealed_end, cuts)
         return True
 
     def _unflushed(self) -> list[Segment]:
         """A recovery would begin with the first one: if that was flushed before it was sealed, its indexes were not."""
         return self.segments.from_offset(self.recovery_point - 1)
 
-    def _flush(self, segments: list[Segment], end_offset: int) -> None:
-        cuts = self._cuts
+    def _flush(self, segments: list[Segment], end_offset: int, cuts: int) -> None:
         self.segments.flush(segments)
         self.epochs.sync()
-        if self._cuts == cuts:  # else synced records may have been cut off, and replaced by others
-            self.recovery_point = max(self.recovery_point, end_offset)
+        with self._cutting:
+            if self._cuts == cuts:  # else synced records may have been cut off, and replaced by others
+                self.recovery_point = max(self.recovery_point, end_offset)
 
     def close(self, *, durable: bool) -> None:
         """Without `durable` the bytes are in the page cache, for the caller to sync."""
