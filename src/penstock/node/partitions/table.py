@@ -22,9 +22,9 @@ class PartitionTable:
         self._untouched: dict[UUID, dict[int, PartitionLog]] = {}
 
     def __iter__(self) -> Iterator[Partition]:
-        for topic, partitions in self._topics.items():
-            if isinstance(topic, str):
-                yield from partitions.values()
+        """Those that there are now: who looks at them in steps is not disturbed by those that come and go meanwhile."""
+        held = (partitions for topic, partitions in self._topics.items() if isinstance(topic, str))
+        return iter([partition for partitions in held for partition in partitions.values()])
 
     def get(self, topic: str | UUID, index: int) -> Partition | None:
         partitions = self._topics.get(topic)

@@ -62,7 +62,7 @@ def _replicas(broker: Broker, request: DescribeLogDirsRequest) -> Iterator[tuple
     if request.topics is None:
         yield from ((partition.log, partition) for partition in table)
         yield from ((log, None) for _, log in table.untouched())
-        yield from ((replica.own_log, None) for replica in groups.by_number.values())
+        yield from ((replica.own_log, None) for replica in list(groups.by_number.values()))
         return
     for name, index in ((topic.topic, index) for topic in request.topics for index in topic.partitions):
         known, held = broker.image.topics.get(name), table.get(name, index)

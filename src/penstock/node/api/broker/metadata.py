@@ -109,7 +109,7 @@ def _answer(
         described, known = _asked(context, image, topic, failures)
         if request.topics is not None or described.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             topics.append(described)
-        for index, partition in known.partitions.items() if known is not None else ():
+        for index, partition in list(known.partitions.items()) if known is not None else ():
             described.partitions.append(_partition(index, partition, view))
             if pace.is_due():
                 yield None
