@@ -25,7 +25,7 @@ class Checkpoints:
 
     def logs_by_directory(self, logs: PartitionLogs) -> list[tuple[LogDirectory, list[PartitionLog]]]:
         found: dict[str, list[PartitionLog]] = {path: [] for path in self._roots.paths}
-        for log in list(logs.values()):
+        for log in logs.values():
             found[log.parent].append(log)
         return [(directory, found[directory.path]) for directory in self._roots.online]
 
@@ -47,8 +47,9 @@ class Checkpoints:
 
     def write_high_watermarks(self, logs: PartitionLogs, offsets: dict[TopicPartition, int]) -> None:
         def write(directory: LogDirectory) -> None:
-            found = ((key, offsets.get(key)) for key in [(log.topic, log.partition) for log in _in(directory, logs)])
-            _write(directory, directory.write_high_watermarks, {k: mark for k, mark in found if mark is not None})
+            keys = [(log.topic, log.partition) for log in _in(directory, logs)]
+            found = ((key, offsets.get(key)) for key in keys)
+            _write(directory, directory.write_high_watermarks, {key: it for key, it in found if it is not None})
 
         self._each(write)
 

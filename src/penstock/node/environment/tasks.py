@@ -1,8 +1,8 @@
-"""The tasks that one part of a node has in the background, from their start until it stops."""
+"""What one part of a node has in the background, tasks and threads, from their start until it stops."""
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -45,3 +45,23 @@ class Tasks:
     async def stop(self) -> None:
         self.cancel()
         await self.settle()
+
+
+class Threads:
+    """Work that threads do: it goes on where who waits for it is cancelled, and uses files until it has ended."""
+
+    __slots__ = ("_working",)
+
+    def __init__(self) -> None:
+        self._working: dict[asyncio.Future[Any], None] = {}
+
+    async def do(self, work: Callable[[], object]) -> None:
+        future = asyncio.get_running_loop().run_in_executor(None, work)
+        self._working[future] = None
+        future.add_done_callback(self._working.pop)
+        await asyncio.shield(future)
+
+    async def settle(self) -> None:
+        """Wait until all have ended."""
+        if self._working:
+            await asyncio.wait(list(self._working))

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import aclosing
 from functools import partial
 
@@ -27,7 +26,7 @@ from penstock.log.partition_log import PartitionLog
 from penstock.log.segment import Segment
 from penstock.node.environment.cleaning_process import RoundRunner, WorkerDiedError
 from penstock.node.environment.context import NodeContext
-from penstock.node.environment.tasks import Tasks
+from penstock.node.environment.tasks import Tasks, Threads
 from penstock.node.partitions.cleaner_metrics import CleanerMetrics
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
@@ -57,7 +56,7 @@ class Cleaner:
         self._busy: dict[PartitionLog, None] = {}
         self._tasks = Tasks()
         self._workers: list[asyncio.Task[None]] = []
-        self._work: dict[asyncio.Future[None], None] = {}
+        self._threads = Threads()
         self.uncleanable: dict[PartitionLog, str] = {}
         self.metrics = CleanerMetrics(context.metrics, context.now_ms, self.uncleanable.keys())
 
@@ -69,8 +68,7 @@ class Cleaner:
     async def stop(self) -> None:
         """Give up what is under way; the caller closes the logs."""
         await self._tasks.stop()
-        if self._work:  # its threads go on; the files must not be closed under them
-            await asyncio.wait(list(self._work))
+        await self._threads.settle()  # the files must not be closed under them
 
     # what to do next
 
@@ -187,7 +185,7 @@ class Cleaner:
         log, began_ms = partition.log, self._now_ms()
         directory = log.directory
         if log.recovery_point < found.first_uncleanable:
-            await self._in_thread(log.flush)
+            await self._threads.do(log.flush)
         if not log.is_loaded or log.directory != directory:
             raise _GivenUpError
         work, segments = prepare(log, found, self._buffers(), began_ms)
@@ -200,7 +198,7 @@ class Cleaner:
                     elif isinstance(step, Summary):
                         log.cleaned_to = min(step.end_offset, log.log_end_offset)
                         write = self._directories.checkpoints.write_cleaned_offsets
-                        await self._in_thread(partial(write, self._directories.logs))
+                        await self._threads.do(partial(write, self._directories.logs))
                         self.metrics.note_round(log, step, began_ms, self._now_ms())
                         logger.info("%s is compacted up to %d: %s", partition, step.end_offset, _told(step))
         except FileNotFoundError:  # of a log that was cut, moved or deleted; that is no failing disk
@@ -224,7 +222,7 @@ class Cleaner:
             return  # retention was faster
         if not log.swap_in(old, self._now_ms(), step.gone):
             raise _GivenUpError
-        await self._in_thread(log.segments.sync_names)  # what follows may rely on it
+        await self._threads.do(log.segments.sync_names)  # what follows may rely on it
 
     def _discard(self, log: PartitionLog, work: Round) -> None:
         """Remove what was written and not swapped in; the next start does it otherwise."""
@@ -234,12 +232,6 @@ class Cleaner:
             self._directories.discard(log, CLEANED_SUFFIX)
         except KafkaError as error:
             logger.error("%s", error.message)
-
-    async def _in_thread(self, work: Callable[[], None]) -> None:
-        future = asyncio.get_running_loop().run_in_executor(None, work)
-        self._work[future] = None
-        future.add_done_callback(lambda done: self._work.pop(done))
-        await asyncio.shield(future)
 
 
 def _told(step: Summary) -> str:

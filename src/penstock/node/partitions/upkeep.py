@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.retention import SEGMENTS_AT_ONCE
-from penstock.node.environment.tasks import Tasks
+from penstock.node.environment.tasks import Tasks, Threads
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.value import Value
@@ -57,7 +57,7 @@ class Upkeep:
         self._numbers = itertools.count()
         self._high_watermarks: dict[tuple[str, int], int] = {}
         self._tasks = Tasks()
-        self._in_threads: set[asyncio.Future[object]] = set()
+        self._threads = Threads()
         self._changed = asyncio.Event()
 
     def watch(self, partition: Partition, *, due_ms: int | None = None) -> None:
@@ -101,8 +101,7 @@ class Upkeep:
     async def stop(self) -> None:
         """The caller closes the logs."""
         await self._tasks.stop()
-        if self._in_threads:  # they go on; the files must not be closed under them
-            await asyncio.wait(self._in_threads)
+        await self._threads.settle()  # the files must not be closed under them
         try:
             await self.checkpoint_high_watermarks()
         except KafkaError as error:
@@ -117,20 +116,13 @@ class Upkeep:
             self._high_watermarks[partition.topic, partition.index] = partition.high_watermark
         try:
             write = self._directories.checkpoints.write_high_watermarks
-            await self._apart(partial(write, self._directories.logs, self._high_watermarks))
+            await self._threads.do(partial(write, self._directories.logs, self._high_watermarks))
         except BaseException:
             self.dirty.update((partition, None) for partition in written if id(partition) in self._watched)
             raise
 
     async def _checkpoint_logs(self) -> None:
-        await self._apart(partial(self._directories.checkpoints.write, self._directories.logs))
-
-    async def _apart(self, work: Callable[[], object]) -> None:
-        """What waits for the disk is done by a thread."""
-        future = asyncio.get_running_loop().run_in_executor(None, work)
-        self._in_threads.add(future)
-        future.add_done_callback(self._in_threads.discard)
-        await asyncio.shield(future)
+        await self._threads.do(partial(self._directories.checkpoints.write, self._directories.logs))
 
     async def run_due(self) -> None:
         now_ms = self._now_ms()
@@ -155,7 +147,7 @@ class Upkeep:
         retired = 0
         try:
             if log.is_loaded:
-                await self._apart(partial(log.maybe_flush, now_ms))
+                await self._threads.do(partial(log.maybe_flush, now_ms))
             if id(partition) in self._watched:
                 retired = log.apply_retention(now_ms, high_watermark=partition.high_watermark)
         except KafkaError as error:
