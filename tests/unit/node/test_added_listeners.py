@@ -99,6 +99,17 @@ async def test_what_does_not_go_with_the_file_is_refused(tmp_path: Path, listene
             await alter(world, (MAP, ConfigOperation.SET, "PLAINTEXT:SSL"))
 
 
+async def test_with_its_log_ins_in_the_same_request_one_may_come(tmp_path: Path) -> None:
+    port = free_port()
+    async with running(tmp_path) as world:
+        await alter(
+            world,
+            (MAP, ConfigOperation.SET, PROTOCOLS.replace("SASL_SSL", "SASL_PLAINTEXT")),
+            ("sasl.enabled.mechanisms", ConfigOperation.SET, "SCRAM-SHA-256"),
+            (LISTENERS, ConfigOperation.SET, f"{OWN},SAFE://127.0.0.1:{port}"),
+        )
+
+
 async def test_an_address_that_is_taken_leaves_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     port = free_port()
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -5,7 +5,7 @@ this broker can judge, it refuses before that: cordoned directories that it does
 do not go with those of its file (KIP-226).
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from penstock.metadata.configs.broker_rules import LISTENERS_KEY, MAP_KEY, added_listeners, check_cordoned
@@ -76,24 +76,26 @@ def _wrong_here(broker: Broker, resource: AlterConfigsResource) -> KafkaError | 
     except ConfigError as error:
         return KafkaError(ErrorCode.INVALID_CONFIG, str(error))
     try:
-        changed = {it.name: _text_then(broker, it) for it in resource.configs if it.name in (LISTENERS_KEY, MAP_KEY)}
-        if changed:
-            added = added_listeners(
-                broker.config, lambda key: changed[key] if key in changed else broker.config.text(key)
-            )
-            _check_log_ins(broker, [one.name for one in added if one.security_protocol in WITH_SASL])
+        changes = {it.name: it for it in resource.configs}
+        if LISTENERS_KEY in changes or MAP_KEY in changes:
+
+            def text(key: str) -> str | None:
+                return _text_then(broker, changes[key]) if key in changes else broker.config.text(key)
+
+            added = added_listeners(broker.config, text)
+            _check_log_ins([one.name for one in added if one.security_protocol in WITH_SASL], text)
     except ConfigError as error:
         return KafkaError(ErrorCode.INVALID_REQUEST, str(error))
     return None
 
 
-def _check_log_ins(broker: Broker, listeners: list[str]) -> None:
+def _check_log_ins(listeners: list[str], text: Callable[[str], str | None]) -> None:
     """ConfigError where nobody could log in on a listener that is added."""
     if listeners:
         from penstock.metadata.configs.sasl import sasl_of
 
         for listener in listeners:
-            sasl_of(listener, broker.config.text)
+            sasl_of(listener, text)
 
 
 def _text_then(broker: Broker, change: AlterableConfig) -> str | None:
