@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 NODE = Path(__file__).resolve().parents[2] / "src/penstock/node"
-REMAINDER = re.compile(r"% [A-Z_]+_A_STEP")
+REMAINDER = re.compile(r"% [A-Z_]+_(A|PER)_STEP")
 
 
 def test_no_handler_looks_at_remainders() -> None:

@@ -5,7 +5,7 @@ from collections import Counter
 from penstock.node.roles.broker import Broker
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.handler import RequestContext
-from penstock.node.serving.slices import Steps
+from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -29,10 +29,10 @@ def describe_scram_users(
             found.setdefault(name, []).append(info)
         yield None
     wanted = Counter(user.name for user in request.users or ()) or Counter(list(found))
-    results = []
-    for number, (name, times) in enumerate(wanted.items(), 1):
+    results, pace = [], Pace(USERS_PER_STEP)
+    for name, times in wanted.items():
         results.append(_result(name, found.get(name, []), times))
-        if not number % USERS_PER_STEP:
+        if pace.is_due():
             yield None
     return DescribeUserScramCredentialsResponse(error_message=None, results=results)
 

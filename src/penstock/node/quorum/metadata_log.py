@@ -34,6 +34,7 @@ from penstock.metadata.snapshot import (
 from penstock.metadata.transaction import MetadataTransaction
 from penstock.node.environment.alarm import Alarm
 from penstock.node.quorum.ports import Reading, ReplicatedLog
+from penstock.node.serving.slices import Pace
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.internal_topics import CLUSTER_METADATA
@@ -227,9 +228,10 @@ class MetadataLog:
                 yield None
                 records += self._transaction.take(part)
             image = self.image if len(records) <= RECORDS_PER_STEP else self.image.copy()
-            for number, record in enumerate(records, 1):
+            pace = Pace(RECORDS_PER_STEP)
+            for record in records:
                 image.apply(record)
-                if not number % RECORDS_PER_STEP and image is not self.image:
+                if image is not self.image and pace.is_due():
                     yield None
             if not self._transaction.is_open:
                 image.applied_to(header.last_offset)
@@ -250,9 +252,10 @@ class MetadataLog:
             if not snapshot.end_offset:
                 first_records += decode_snapshot(content)
                 return partial(self._begin_anew, image, first_records, len(content))
-            for number, value in enumerate(chain.from_iterable(snapshot_values(content)), 1):
+            pace = Pace(RECORDS_PER_STEP)
+            for value in chain.from_iterable(snapshot_values(content)):
                 take(value)
-                if not number % RECORDS_PER_STEP:
+                if pace.is_due():
                     yield None
         except UnsupportedMetadataError:
             raise
