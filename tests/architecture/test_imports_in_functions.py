@@ -110,6 +110,7 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.node.quorum.standard_authorizer": "4; most nodes have no authorizer",
         "penstock.node.controlling.transfer": "1; a single node has no successor",
         "penstock.node.assembly.links": "30; a single node has no peers",
+        "penstock.node.assembly.quotas": "7; most clusters have no quotas",
     },
     "penstock/node/storage_groups/keeper.py": dict.fromkeys(
         (

@@ -16,6 +16,8 @@ class BrokerSettings:
     max_request_partition_size_limit: int
     request_timeout_ms: int
     queued_max_request_bytes: int
+    quota_window_num: int
+    quota_window_size_seconds: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
@@ -48,6 +50,8 @@ class BrokerSettings:
     alter_log_dirs_replication_quota_window_size_seconds: int
     auto_create_topics_enable: bool
     auto_leader_rebalance_enable: bool
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
     cordoned_log_dirs: tuple[str, ...]
     create_topic_policy_class_name: str | None
     default_replication_factor: int

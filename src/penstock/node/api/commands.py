@@ -14,6 +14,7 @@ from penstock.node.roles.broker import Broker
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import (
     ALTER_CLUSTER,
+    ALTER_CLUSTER_CONFIGS,
     ALTER_TOPIC,
     CLUSTER_ACTION,
     CREATE_IN_CLUSTER,
@@ -21,6 +22,7 @@ from penstock.node.serving.access import (
     DELETE_IN_CLUSTER,
     DELETE_TOPIC,
     DESCRIBE_CLUSTER,
+    DESCRIBE_CLUSTER_CONFIGS,
     DESCRIBE_TOPIC,
     DESCRIBE_TOPIC_CONFIGS,
     Right,
@@ -121,6 +123,8 @@ CONFIGS: Final = (on_configs(Operation.ALTER_CONFIGS, "responses", loggers=None)
 CONFIGS_AND_LOGGERS: Final = (on_configs(Operation.ALTER_CONFIGS, "responses", loggers=CLUSTER_ACTION),)
 ALTER: Final = (Whole(ALTER_CLUSTER),)
 DESCRIBE: Final = (Whole(DESCRIBE_CLUSTER),)
+ALTER_CONFIGS: Final = (Whole(ALTER_CLUSTER_CONFIGS),)
+DESCRIBE_CONFIGS: Final = (Whole(DESCRIBE_CLUSTER_CONFIGS),)
 BOTH: Final = BROKERS | CONTROLLERS
 
 # fmt: off
@@ -177,6 +181,11 @@ ROWS: Final = (
         "penstock.node.api.describe_scram_users:describe_scram_users"),
     Row(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, (0, 0), ALTER, BOTH,
         "users that log in with SCRAM are made, get other passwords and are removed (KIP-554)"),
+    Row(ApiKey.DESCRIBE_CLIENT_QUOTAS, (0, 1), DESCRIBE_CONFIGS, BOTH,
+        "the quotas of users, client ids and addresses that a filter matches (KIP-546)",
+        "penstock.node.api.describe_client_quotas:describe_client_quotas"),
+    Row(ApiKey.ALTER_CLIENT_QUOTAS, (0, 1), ALTER_CONFIGS, BOTH,
+        "quotas of users, client ids and addresses are set and removed (KIP-546)"),
     Row(ApiKey.SASL_HANDSHAKE, (0, 1), NOTHING, BOTH,
         "a client names the mechanism by which it logs in; it is refused where nobody logs in (KIP-43)",
         "penstock.node.api.out_of_turn:out_of_turn"),

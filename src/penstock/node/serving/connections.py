@@ -1,6 +1,9 @@
 """All connections of one node: who may connect, and who has been idle for too long.
 
 `active` is ordered by the last activity, so that the one timer looks at the oldest alone, however many there are.
+
+What clients may take, their quotas say (`Throttling`); what enforces them is loaded when there is one, and a node
+without any does nothing for them.
 """
 
 import asyncio
@@ -8,11 +11,14 @@ import itertools
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
 
-from penstock.node.serving.dispatch import Dispatcher
+from penstock.node.serving.dispatch import Dispatcher, OnAnswer, log_request, request_log
 from penstock.node.serving.frames import FrameBuffers
+from penstock.node.serving.handler import Charge
 from penstock.node.serving.memory import give_back_memory
+from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.refusals import Refusals
 from penstock.node.serving.session import Session
 from penstock.protocol.value import Value, fresh
@@ -37,6 +43,44 @@ class Admitted(Protocol):
 
     def abort(self) -> None: ...
 
+    def mute(self, seconds: float) -> None: ...
+
+
+class Throttle(Protocol):
+    """What enforces quotas (`throttle`)."""
+
+    @property
+    def has_quotas(self) -> bool: ...
+
+    def begin(self, frame: memoryview, connection: Admitted, session: Session) -> tuple[OnAnswer, Charge] | None:
+        """For one request: what is called with its answer. None where no quota holds for it. Raises DecodeError."""
+
+    def refuses(self, host: str) -> bool:
+        """Whether too many connections have come from there."""
+
+
+ThrottleT = TypeVar("ThrottleT", bound=Throttle)
+
+
+class Throttling(Generic[ThrottleT]):
+    """The quotas of one node's clients. `active` is None while there are none, and `load` is called for the first."""
+
+    def __init__(self, load: Callable[[], ThrottleT] | None = None) -> None:
+        self.active: ThrottleT | None = None
+        self._load = load
+        self._loaded: ThrottleT | None = None
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._loaded is not None
+
+    def change(self, change: Callable[[ThrottleT], object]) -> None:
+        if self._loaded is None:
+            assert self._load is not None
+            self._loaded = self._load()
+        change(self._loaded)
+        self.active = self._loaded if self._loaded.has_quotas else None
+
 
 class ConnectionLimits(Value, kw_only=True):
     """`socket.request.max.bytes`, `connections.max.idle.ms` and their like. -1 idle: for ever."""
@@ -51,8 +95,15 @@ class ConnectionLimits(Value, kw_only=True):
 class Connections:
     """What the connections of one node share. It lives on one event loop."""
 
-    def __init__(self, dispatcher: Dispatcher, limits: ConnectionLimits, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        limits: ConnectionLimits,
+        loop: asyncio.AbstractEventLoop,
+        throttling: Throttling[Any] | None = None,
+    ) -> None:
         self.dispatcher = dispatcher
+        self._throttling = throttling or Throttling()
         self.buffers = FrameBuffers(limits.max_frame_bytes)
         self.memory = dispatcher.memory
         self.active: OrderedDict[Admitted, float] = OrderedDict()
@@ -66,9 +117,26 @@ class Connections:
         self._drained: asyncio.Event | None = None
         self._lost = 0
 
-    def later(self, callback: Callable[[], None]) -> None:
-        """Call back when every other connection that has something to do has had its turn."""
-        self._loop.call_soon(callback)
+    def later(self, callback: Callable[[], None], seconds: float = 0) -> None:
+        """Call back when every other connection that has something to do has had its turn, or after some time."""
+        if seconds:
+            self._loop.call_later(seconds, callback)
+        else:
+            self._loop.call_soon(callback)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether anybody wants to hear of requests."""
+        return self._throttling.active is not None or request_log.isEnabledFor(logging.DEBUG)
+
+    def watch(self, frame: memoryview, connection: Admitted, session: Session) -> tuple[OnAnswer | None, Charge | None]:
+        """What is to be called with the answer to a request, and what the request costs."""
+        throttle = self._throttling.active
+        on_answer, charge = (throttle and throttle.begin(frame, connection, session)) or (None, None)
+        if not request_log.isEnabledFor(logging.DEBUG):
+            return on_answer, charge
+        log = log_request(frame, session, self.clock_s)
+        return (log if on_answer is None else partial(_both, on_answer, log)), charge
 
     def set_limits(self, limits: ConnectionLimits) -> None:
         """Let other limits hold for connections to come; the largest frame stays as it was."""
@@ -80,6 +148,10 @@ class Connections:
         host, port = address[0], address[1]
         of_host = self._by_host.get(host, 0)
         limits = self._limits
+        throttle = self._throttling.active
+        if throttle is not None and throttle.refuses(host):
+            self.refusals.tell(("rate", host), f"{host}:{port}", f"connection_creation_rate of {host} is exceeded")
+            return None
         if len(self.active) >= limits.max_connections:
             logger.warning("%s:%s: refused: max.connections is %s", host, port, limits.max_connections)
             return None
@@ -155,3 +227,8 @@ class Connections:
         self.active[connection] = now_s
         self.active.move_to_end(connection)
         return now_s
+
+
+def _both(one: OnAnswer, other: OnAnswer, parts: list[ResponsePart]) -> None:
+    one(parts)
+    other(parts)

@@ -1,0 +1,223 @@
+"""Clients that take more than their quotas allow are told for how long they must wait, and are not heard meanwhile.
+
+By KIP-219 a request is answered at once, with the time in `throttle_time_ms`, and then its connection is muted for so
+long: a client that does not heed the time is held back all the same. Each request costs what it took: a produce request
+its bytes, a fetch those of its answer, and every one the time that the event loop spent on it. A client that owes gets
+no records: its fetch is answered at once and is empty, and its session goes on.
+
+Nodes among themselves are not counted: what only nodes may ask, what followers fetch, and all that comes by a listener
+of nodes. A heartbeat is muted for a second at most, as its member would be taken for dead.
+
+This module is loaded when the first quota is set.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable, Collection, Iterable
+from functools import cache
+from typing import Any, Final
+
+from penstock.metadata.quotas.bucket import Bucket
+from penstock.metadata.quotas.machine import ClientBuckets, QuotaMachine, Windows
+from penstock.metadata.security_records import ClientQuotaRecord
+from penstock.node.serving.connections import Admitted
+from penstock.node.serving.dispatch import OnAnswer
+from penstock.node.serving.outgoing import ResponsePart
+from penstock.node.serving.refusals import QUIET_S
+from penstock.node.serving.session import Session
+from penstock.protocol.requests.api import ApiKey, api_of
+from penstock.protocol.requests.framing import decode_response, encode_response, read_request_header
+
+logger = logging.getLogger(__name__)
+
+HEARTBEATS: Final = frozenset(
+    (
+        ApiKey.HEARTBEAT,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+    )
+)
+LONGEST_OF_HEARTBEATS_MS: Final = 1000
+LONGEST_MS: Final = 2**31 - 1
+_THROTTLE: Final = struct.Struct(">i")
+_UNLIMITED: Final = 2**63 - 1
+
+
+class ClientThrottle:
+    """`between_nodes` are the APIs and listeners that only nodes use; `clock_s` is that of the event loop."""
+
+    def __init__(
+        self,
+        windows: Windows,
+        clock_s: Callable[[], float],
+        nodes_apis: Collection[int] = (),
+        nodes_listeners: Collection[str] = (),
+    ) -> None:
+        self.machine = QuotaMachine(windows)
+        self.clock_s = clock_s
+        self._nodes_apis = frozenset(nodes_apis)
+        self._nodes_listeners = frozenset(nodes_listeners)
+        self._told_s: dict[tuple[str, str], float] = {}
+
+    @property
+    def has_quotas(self) -> bool:
+        return self.machine.has_limits
+
+    def replace(self, records: Iterable[ClientQuotaRecord]) -> None:
+        """All quotas are these."""
+        self.machine.replace(records)
+
+    def apply(self, record: ClientQuotaRecord) -> None:
+        self.machine.apply(record)
+
+    def now_ms(self) -> int:
+        return int(self.clock_s() * 1000)
+
+    def begin(self, frame: memoryview, connection: Admitted, session: Session) -> tuple[OnAnswer, RequestCharge] | None:
+        api_key, version, _, client_id, _ = read_request_header(frame)
+        if api_key in self._nodes_apis or session.listener in self._nodes_listeners:
+            return None
+        buckets = self.machine.client(session.principal.name, client_id or "", self.now_ms())
+        if buckets.is_unlimited:
+            return None
+        charge = RequestCharge(self, buckets, connection, (api_key, version), len(frame))
+        return charge.answered, charge
+
+    def refuses(self, host: str) -> bool:
+        """What is refused is not counted, or a client that comes again and again would never get in."""
+        now_ms = self.now_ms()
+        bucket = self.machine.address(host, now_ms)
+        if bucket is None:
+            return False
+        if bucket.owed_ms(now_ms):
+            return True
+        bucket.take(1, now_ms)
+        return False
+
+    def tell_of_heartbeats(self, session: Session | None) -> None:
+        """Once in a while for each client."""
+        if session is None:
+            return
+        cause, now_s = (session.principal.name, session.client_host), self.clock_s()
+        if now_s - self._told_s.get(cause, now_s - QUIET_S) < QUIET_S:
+            return
+        if len(self._told_s) >= 1000:
+            self._told_s.clear()
+        self._told_s[cause] = now_s
+        logger.warning(
+            "%s: %s exceeds its request_percentage; its heartbeats are held back for %d ms at most, as its member would"
+            " be taken for dead else",
+            *(session, session.principal, LONGEST_OF_HEARTBEATS_MS),
+        )
+
+
+class RequestCharge:
+    """One request, from when it is taken to when it is answered."""
+
+    __slots__ = (
+        "_added_ms",
+        "_api",
+        "_begun_s",
+        "_buckets",
+        "_bytes",
+        "_connection",
+        "_is_of_a_node",
+        "_throttle",
+        "_took_s",
+        "most_fetched",
+    )
+
+    def __init__(
+        self, throttle: ClientThrottle, buckets: ClientBuckets, connection: Admitted, api: tuple[int, int], size: int
+    ) -> None:
+        self._throttle = throttle
+        self._buckets = buckets
+        self._connection = connection
+        self._api = api
+        self._bytes = size
+        self._begun_s = throttle.clock_s()
+        self._took_s: float | None = None
+        self._added_ms = 0
+        self._is_of_a_node = False
+        self.most_fetched = buckets.most_fetched
+
+    def waits(self) -> None:
+        self._took_s = self._throttle.clock_s() - self._begun_s
+
+    def is_of_a_node(self) -> None:
+        self._is_of_a_node = True
+        self.most_fetched = _UNLIMITED
+
+    def fetch_owed_ms(self) -> int:
+        now_ms = self._throttle.now_ms()
+        owed = (bucket.owed_ms(now_ms) for bucket in (self._buckets.consumer, self._buckets.request) if bucket)
+        self._added_ms = max(owed, default=0)
+        return self._added_ms
+
+    def add_ms(self, throttle_time_ms: int) -> None:
+        self._added_ms = max(self._added_ms, throttle_time_ms)
+
+    def answered(self, parts: list[ResponsePart]) -> None:
+        """Count what the request took, tell the client in its answer, which goes out now, and mute it behind that."""
+        if self._is_of_a_node:
+            return
+        api_key, version = self._api
+        throttled_ms = max(self._added_ms, self._taken_ms(sum(map(len, parts))))
+        if not throttled_ms:
+            return
+        throttled_ms = min(throttled_ms, LONGEST_MS)
+        if api_key in HEARTBEATS and throttled_ms > LONGEST_OF_HEARTBEATS_MS:
+            throttled_ms = LONGEST_OF_HEARTBEATS_MS
+            self._throttle.tell_of_heartbeats(self._connection.session)
+        tell(parts, api_key, version, throttled_ms)
+        self._connection.mute(throttled_ms / 1000)
+
+    def _taken_ms(self, answer_bytes: int) -> int:
+        """For how long the client has to wait now; not yet, where its next fetch finds that."""
+        now_ms, buckets, is_fetch = self._throttle.now_ms(), self._buckets, self._api[0] == ApiKey.FETCH
+        owed: list[tuple[int, Bucket]] = []
+        if buckets.request is not None:
+            took_s = self._throttle.clock_s() - self._begun_s if self._took_s is None else self._took_s
+            owed.append((buckets.request.take(took_s * 1000, now_ms), buckets.request))
+        if buckets.producer is not None and self._api[0] == ApiKey.PRODUCE:
+            owed.append((buckets.producer.take(self._bytes, now_ms), buckets.producer))
+        if buckets.consumer is not None and is_fetch and not self._added_ms:
+            buckets.consumer.take(answer_bytes, now_ms)
+        longest_ms, bucket = max(owed, key=lambda one: one[0], default=(0, None))
+        if is_fetch or bucket is None:
+            return 0
+        bucket.throttled_ms += longest_ms
+        return longest_ms
+
+
+def tell(parts: list[ResponsePart], api_key: int, version: int, throttle_time_ms: int) -> None:
+    """Put the time into an encoded answer, in whatever place its layout has for it, if it has one."""
+    if not parts:
+        return
+    place = _place(api_key, version)
+    if place is None:
+        return
+    answer = bytearray(parts[0])  # type: ignore[arg-type]  # the first part is never a file's
+    if place:
+        _THROTTLE.pack_into(answer, place, throttle_time_ms)
+        parts[0] = bytes(answer)
+        return
+    correlation_id, message = decode_response(api_key, version, memoryview(answer)[4:])
+    told: Any = message
+    told.throttle_time_ms = throttle_time_ms
+    parts[0] = encode_response(told, api_key, version, correlation_id)
+
+
+@cache
+def _place(api_key: int, version: int) -> int | None:
+    """Where the time stands in an answer: 0 if not behind the header, None for nowhere."""
+    api = api_of(api_key)
+    fields = api.response_class.__fields__
+    if "throttle_time_ms" not in fields or not fields["throttle_time_ms"].is_in(version):
+        return None
+    if next(iter(fields)) != "throttle_time_ms":
+        return 0
+    return 8 + api.response_header_version(version)
