@@ -16,7 +16,6 @@ class BrokerSettings:
     max_request_partition_size_limit: int
     request_timeout_ms: int
     queued_max_request_bytes: int
-    quota_window_num: int
     quota_window_size_seconds: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int

@@ -30,17 +30,17 @@ MAX_BUCKETS: Final = 10_000
 IDLE_MS: Final = 3_600_000
 _LOOKED_AT_ONCE: Final = 4
 """Of the buckets that were used least recently, with each new one: they go twice as fast as others come."""
+_FETCHED_AT_ONCE: Final = 0.25
+"""Of what a window allows."""
 _MS_PER_PERCENT: Final = 10
 """A percent of the event loop's time is so many ms in each second."""
 
 
 class Windows(Value):
-    """`quota.window.num` and its like."""
+    """How long buckets fill: `quota.window.size.seconds`, and all windows of the controller's quota, as in Kafka."""
 
     window_s: float = 1
-    windows: int = 11
-    controller_window_s: float = 1
-    controller_windows: int = 11
+    controller_s: float = 11
 
 
 class ClientBuckets(Value):
@@ -52,7 +52,7 @@ class ClientBuckets(Value):
     mutation: Bucket | None
 
     most_fetched: int = 2**63 - 1
-    """The bytes that one fetch may bring, the first batch aside: what all windows but one allow."""
+    """The bytes that one fetch may bring, the first batch aside: a part of a window's, so that they come evenly."""
 
     @property
     def is_unlimited(self) -> bool:
@@ -109,11 +109,11 @@ class QuotaMachine:
             bucket(PRODUCER_BYTE_RATE, windows.window_s),
             bucket(CONSUMER_BYTE_RATE, windows.window_s),
             bucket(REQUEST_PERCENTAGE, windows.window_s, _MS_PER_PERCENT),
-            bucket(CONTROLLER_MUTATION_RATE, windows.controller_window_s * windows.controller_windows),
+            bucket(CONTROLLER_MUTATION_RATE, windows.controller_s),
         )
         if found.consumer is None:
             return found
-        return found.replace(most_fetched=int(found.consumer.rate * windows.window_s * max(1, windows.windows - 1)))
+        return found.replace(most_fetched=int(found.consumer.rate * windows.window_s * _FETCHED_AT_ONCE))
 
     def _bucket(self, limit: Limit | None, depth_s: float, now_ms: int, unit: float = 1) -> Bucket | None:
         if limit is None:

@@ -22,7 +22,5 @@ def client_throttle(context: NodeContext) -> ClientThrottle:
 def windows_of(config: BrokerConfig) -> Windows:
     return Windows(
         config.quota_window_size_seconds,
-        config.quota_window_num,
-        config.controller_quota_window_size_seconds,
-        config.controller_quota_window_num,
+        config.controller_quota_window_size_seconds * config.controller_quota_window_num,
     )

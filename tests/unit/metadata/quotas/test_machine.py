@@ -11,9 +11,10 @@ from penstock.metadata.quotas.machine import IDLE_MS, QuotaMachine, Windows
 from penstock.metadata.security_records import ClientQuotaRecord
 
 RATE = "producer_byte_rate"
+WINDOWS = Windows()
 
 
-def machine(*records: ClientQuotaRecord, windows: Windows = Windows()) -> QuotaMachine:
+def machine(*records: ClientQuotaRecord, windows: Windows = WINDOWS) -> QuotaMachine:
     found = QuotaMachine(windows)
     found.replace(records)
     return found
@@ -66,14 +67,14 @@ def test_all_other_quotas_go_when_they_are_replaced() -> None:
 def test_windows_say_how_much_may_come_at_once() -> None:
     records = [quota(RATE, 100, user="ada"), quota("controller_mutation_rate", 2, user="ada")]
     records += [quota("consumer_byte_rate", 100, user="ada"), quota("request_percentage", 5, user="ada")]
-    found = machine(*records, windows=Windows(3, 5, 2, 4)).client("ada", "a", 0)
+    found = machine(*records, windows=Windows(3, 8)).client("ada", "a", 0)
     assert found.producer is not None
     assert (found.producer.take(300, 0), found.producer.take(1, 0)) == (0, 10)
     assert found.mutation is not None
     assert (found.mutation.take(16, 0), found.mutation.take(1, 0)) == (0, 500)
     assert found.request is not None
     assert (found.request.take(150, 0), found.request.take(1, 0)) == (0, 20), "5 % are 50 ms in a second"
-    assert found.most_fetched == 1200
+    assert found.most_fetched == 75
 
 
 def test_what_nobody_uses_for_an_hour_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

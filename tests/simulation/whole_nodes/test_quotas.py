@@ -1,0 +1,253 @@
+"""A whole node on virtual time holds greedy clients to their quotas, and nobody else notices."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from penstock.client.admin import Admin
+from penstock.client.admin.topics import NewTopic
+from penstock.client.connection import Connection, connect
+from penstock.client.settings import ClientSettings
+from penstock.protocol.address import parse_address
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
+from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from penstock.protocol.records import Record, encode_batch
+from penstock.testing.simulator.ledger import Ledger
+from penstock.testing.simulator.loop import Process, VirtualLoop
+from penstock.testing.simulator.machine import Machine
+from penstock.testing.simulator.network import Network
+from penstock.testing.simulator.plan import Plan
+from penstock.testing.simulator.trace import Trace
+
+PLAN = Plan(
+    settings={},
+    flushes_each=False,
+    producers=0,
+    consumers=0,
+    groups=0,
+    topics=0,
+    faults=(),
+    seconds=0,
+    delay_s=0.001,
+    socket_bytes=65_536,
+)
+RATE = 100_000.0
+PIECE = 5_000
+SOON_S = 0.1
+"""A few of the network's delays."""
+
+
+class World:
+    """One node, and clients that do not heed what they are told."""
+
+    def __init__(self, settings: dict[str, str]) -> None:
+        self.loop = VirtualLoop(Random(2))
+        trace = Trace(self.loop.time)
+        self.ledger = Ledger(trace, flushes_each=False)
+        plan = PLAN.replace(settings=settings)
+        self.machine = Machine(plan.nodes[0], plan, Network(self.loop, Random(3), trace), Random(4), self.ledger, trace)
+
+    def settings(self, client_id: str) -> ClientSettings:
+        return ClientSettings(client_id=client_id, now_ms=self.loop.now_ms, random=Random(1))
+
+    async def connect(self, client_id: str) -> Connection:
+        return await connect(parse_address(self.machine.address), self.settings(client_id))
+
+    async def alter(self, entity: dict[str, str | None], **changes: float | None) -> None:
+        async with Admin(self.machine.address, self.settings("admin")) as admin:
+            await admin.quotas.alter(entity, changes)
+
+    async def timed(self, request: Awaitable[Any]) -> tuple[float, Any]:
+        """How long the answer took in s, and the answer."""
+        begun_s = self.loop.time()
+        answer = await request
+        return self.loop.time() - begun_s, answer
+
+    def run(self, live: Callable[[World], Awaitable[None]]) -> None:
+        async def whole() -> None:
+            await self.machine.start()
+            async with Admin(self.machine.address, self.settings("admin")) as admin:
+                await admin.topics.create(NewTopic(name="t", partitions=1, replication_factor=1))
+            await live(self)
+
+        async def in_process() -> None:
+            await Process("client").spawn(self.loop, whole())
+
+        try:
+            self.loop.run_until_complete(in_process())
+            assert self.ledger.violations + self.loop.failures == []
+        finally:
+            assert self.machine.process is not None
+            self.machine.process.kill()
+            self.loop.close()
+
+
+def in_world(live: Callable[[World], Awaitable[None]], **settings: str) -> None:
+    World({name.replace("_", "."): value for name, value in settings.items()}).run(live)
+
+
+def produce(connection: Connection, size: int = PIECE) -> asyncio.Future[ProduceResponse]:
+    batch = bytes(encode_batch([Record(value=bytes(size))]))
+    topic = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch)])
+    return connection.submit(ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic]), ProduceResponse, newest=12)
+
+
+def fetch(
+    connection: Connection, offset: int = 0, *, session: tuple[int, int] = (0, -1), replica_id: int = -1
+) -> asyncio.Future[FetchResponse]:
+    """An incremental fetch names nothing: all was named when its session began."""
+    partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1_000_000)
+    request = FetchRequest(
+        replica_id=replica_id,
+        replica_state=ReplicaState(replica_id=replica_id),
+        max_wait_ms=500,
+        min_bytes=1,
+        session_id=session[0],
+        session_epoch=session[1],
+        topics=[FetchTopic(topic="t", partitions=[partition])] if offset >= 0 else [],
+    )
+    return connection.submit(request, FetchResponse, newest=12)
+
+
+def records_in(response: FetchResponse) -> int:
+    return sum(len(part.records or b"") for topic in response.responses for part in topic.partitions)
+
+
+@pytest.mark.parametrize("in_flight", [1, 5])
+def test_a_producer_gets_its_rate_and_its_neighbour_all(in_flight: int) -> None:
+    async def live(world: World) -> None:
+        await world.alter({"client-id": "greedy"}, producer_byte_rate=RATE)
+        greedy, neighbour = await world.connect("greedy"), await world.connect("neighbour")
+        begun_s = world.loop.time()
+        taken, slowest_s = 0, 0.0
+
+        async def take() -> None:
+            nonlocal taken
+            while world.loop.time() < begun_s + 30:
+                answer = await produce(greedy)
+                assert answer.responses[0].partition_responses[0].error_code == 0
+                taken += PIECE
+
+        async def live_beside() -> None:
+            nonlocal slowest_s
+            while world.loop.time() < begun_s + 30:
+                took_s, answer = await world.timed(produce(neighbour))
+                assert answer.throttle_time_ms == 0
+                slowest_s = max(slowest_s, took_s)
+                await asyncio.sleep(0.2)
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(in_flight):
+                tasks.create_task(take())
+            tasks.create_task(live_beside())
+        assert taken == pytest.approx(30 * RATE, rel=0.05)
+        assert slowest_s < SOON_S
+
+    in_world(live)
+
+
+def test_the_answer_comes_at_once_and_then_nothing_until_the_time_that_it_tells() -> None:
+    async def live(world: World) -> None:
+        await world.alter({"client-id": "greedy"}, producer_byte_rate=RATE)
+        client = await world.connect("greedy")
+        took_s, answer = await world.timed(produce(client, 400_000))
+        assert took_s < SOON_S
+        assert answer.throttle_time_ms == pytest.approx(3000, rel=0.05)
+        took_s, answer = await world.timed(produce(client, 1))
+        assert took_s == pytest.approx(3, abs=SOON_S)
+
+        other = await world.connect("greedy")
+        took_s, answer = await world.timed(produce(other, 200_000))
+        assert took_s < SOON_S, "another connection is heard"
+        assert answer.throttle_time_ms > 1000, "and owes what all of this client owe"
+
+    in_world(live)
+
+
+def test_a_consumer_gets_its_rate_and_its_session_goes_on_through_empty_answers() -> None:
+    async def live(world: World) -> None:
+        producer = await world.connect("producer")
+        for _ in range(80):
+            await produce(producer, 10_000)
+        await world.alter({"client-id": "greedy"}, consumer_byte_rate=RATE)
+        client = await world.connect("greedy")
+        begun_s, answer = world.loop.time(), await fetch(client, session=(0, 0))
+        session_id, epoch, taken, throttled = answer.session_id, 0, records_in(answer), 0
+        assert session_id > 0
+        offset = taken // 10_000
+        while world.loop.time() < begun_s + 30:
+            epoch += 1
+            took_s, answer = await world.timed(fetch(client, offset % 80, session=(session_id, epoch)))
+            assert (answer.error_code, answer.session_id) == (0, session_id)
+            if answer.throttle_time_ms:
+                throttled += 1
+                assert took_s < SOON_S
+                assert records_in(answer) == 0
+            taken += records_in(answer)
+            offset += records_in(answer) // 10_000
+        assert throttled > 2
+        assert taken == pytest.approx(30 * RATE, rel=0.05)
+
+    in_world(live)
+
+
+def test_a_full_fetch_that_is_throttled_begins_no_session() -> None:
+    async def live(world: World) -> None:
+        await produce(await world.connect("producer"), 300_000)
+        await world.alter({"client-id": "greedy"}, consumer_byte_rate=RATE)
+        client = await world.connect("greedy")
+        first = await fetch(client, session=(0, 0))
+        assert (records_in(first) > 300_000, first.throttle_time_ms) == (True, 0)
+        second = await fetch(client, session=(0, 0))
+        assert (records_in(second), second.session_id, second.error_code) == (0, 0, 0)
+        assert second.throttle_time_ms > 1500
+        broker = world.machine.serving
+        assert broker is not None
+        assert len(broker.fetch_sessions) == 1, "that of the first one"
+
+    in_world(live)
+
+
+def test_followers_are_not_held_back() -> None:
+    async def live(world: World) -> None:
+        await produce(await world.connect("producer"), 300_000)
+        await world.alter({"user": None}, consumer_byte_rate=1000)
+        follower = await world.connect("follower")
+        for _ in range(3):
+            answer = await fetch(follower, replica_id=7)
+            assert answer.throttle_time_ms == 0
+            took_s, _ = await world.timed(fetch(follower, replica_id=7))
+            assert took_s < SOON_S
+
+    in_world(live)
+
+
+def test_a_quota_that_is_removed_holds_no_longer_and_nothing_is_left_at_work() -> None:
+    async def live(world: World) -> None:
+        node = world.machine.node
+        assert node is not None
+        throttling = node.parts.throttling
+        assert not throttling.is_loaded
+        await world.alter({"user": "ANONYMOUS"}, producer_byte_rate=RATE)
+        assert throttling.active is not None
+        assert (await produce(await world.connect("c"), 400_000)).throttle_time_ms > 2900
+        await world.alter({"user": "ANONYMOUS"}, producer_byte_rate=None)
+        assert throttling.active is None
+        assert (await produce(await world.connect("c"), 400_000)).throttle_time_ms == 0
+
+    in_world(live)
+
+
+def test_quotas_hold_after_a_restart() -> None:
+    async def live(world: World) -> None:
+        await world.alter({"user": None, "client-id": "c"}, producer_byte_rate=RATE)
+        world.machine.crash(power_lost=False)
+        await world.machine.start()
+        assert (await produce(await world.connect("c"), 400_000)).throttle_time_ms > 2900
+
+    in_world(live)
