@@ -12,11 +12,21 @@ import pytest
 from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
 from penstock.client.connection import Connection, connect
+from penstock.client.errors import ConnectionFailedError
 from penstock.client.settings import ClientSettings
 from penstock.protocol.address import parse_address
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.requests.own_apis import DescribeMetricsRequest, DescribeMetricsResponse
 from penstock.testing.simulator.ledger import Ledger
 from penstock.testing.simulator.loop import Process, VirtualLoop
 from penstock.testing.simulator.machine import Machine
@@ -37,6 +47,7 @@ PLAN = Plan(
     socket_bytes=65_536,
 )
 RATE = 100_000.0
+EXCEEDED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 PIECE = 5_000
 SOON_S = 0.1
 """A few of the network's delays."""
@@ -249,5 +260,146 @@ def test_quotas_hold_after_a_restart() -> None:
         world.machine.crash(power_lost=False)
         await world.machine.start()
         assert (await produce(await world.connect("c"), 400_000)).throttle_time_ms > 2900
+
+    in_world(live)
+
+
+def create(connection: Connection, version: int, **partitions: int) -> asyncio.Future[CreateTopicsResponse]:
+    topics = [
+        CreatableTopic(name=name, num_partitions=count, replication_factor=1) for name, count in partitions.items()
+    ]
+    return connection.submit(CreateTopicsRequest(topics=topics), CreateTopicsResponse, newest=version)
+
+
+def told(topics: Any) -> dict[str, int]:
+    return {topic.name: topic.error_code for topic in topics}
+
+
+def test_mutations_are_refused_topic_by_topic_while_the_client_owes() -> None:
+    async def live(world: World) -> None:
+        await world.alter({"user": None}, controller_mutation_rate=2)
+        client = await world.connect("maker")
+        took_s, answer = await world.timed(create(client, 7, a=22, b=30, c=1))
+        assert took_s < SOON_S
+        assert told(answer.topics) == {"a": 0, "b": 0, "c": EXCEEDED}
+        assert answer.throttle_time_ms == pytest.approx(15_000, abs=100)
+
+        took_s, answer = await world.timed(create(client, 7, c=1))
+        assert took_s == pytest.approx(15, abs=SOON_S), "the connection was muted"
+        assert (told(answer.topics), answer.throttle_time_ms) == ({"c": 0}, 0)
+
+        more = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="c", count=5)])
+        grown = await client.submit(more, CreatePartitionsResponse)
+        assert told(grown.results) == {"c": EXCEEDED}
+        await asyncio.sleep(1)
+        assert told((await client.submit(more, CreatePartitionsResponse)).results) == {"c": 0}
+        gone = DeleteTopicsRequest(topics=[DeleteTopicState(name="a")])
+        deleted = await client.submit(gone, DeleteTopicsResponse)
+        assert [(one.name, one.error_code) for one in deleted.responses] == [("a", EXCEEDED)]
+        await asyncio.sleep(3)
+        assert (await client.submit(gone, DeleteTopicsResponse)).responses[0].error_code == 0
+
+    in_world(live)
+
+
+def test_what_fails_for_another_reason_is_given_back() -> None:
+    async def live(world: World) -> None:
+        await world.alter({"user": None}, controller_mutation_rate=1)
+        client = await world.connect("maker")
+        for _ in range(3):
+            assert told((await create(client, 7, t=20)).topics) == {"t": ErrorCode.TOPIC_ALREADY_EXISTS}
+            assert told((await create(client, 7, a=0)).topics) == {"a": ErrorCode.INVALID_PARTITIONS}
+        assert told((await create(client, 7, a=10, b=1)).topics) == {"a": 0, "b": 0}
+
+    in_world(live)
+
+
+def test_an_older_client_is_obeyed_and_waits() -> None:
+    async def live(world: World) -> None:
+        await world.alter({"user": None}, controller_mutation_rate=1)
+        client = await world.connect("maker")
+        answer = await create(client, 5, a=20, b=1)
+        assert told(answer.topics) == {"a": 0, "b": 0}
+        assert answer.throttle_time_ms == pytest.approx(10_000, abs=100)
+        took_s, _ = await world.timed(produce(client, 1))
+        assert took_s == pytest.approx(10, abs=SOON_S)
+
+    in_world(live)
+
+
+def test_connections_that_come_too_fast_are_heard_when_their_turn_comes() -> None:
+    async def live(world: World) -> None:
+        await asyncio.sleep(10)
+        begun_s = world.loop.time()
+        heard_s = []
+        for number in range(6):
+            await world.connect(f"client {number}")
+            heard_s.append(world.loop.time() - begun_s)
+        assert heard_s == pytest.approx([0, 0, 0.5, 1, 1.5, 2], abs=SOON_S)
+
+    in_world(live, max_connection_creation_rate="2")
+
+
+def test_a_listener_has_a_rate_of_its_own() -> None:
+    async def live(world: World) -> None:
+        await asyncio.sleep(10)
+        begun_s = world.loop.time()
+        for _ in range(3):
+            await world.connect("client")
+        assert world.loop.time() - begun_s == pytest.approx(2, abs=SOON_S)
+
+    in_world(live, listener_name_plaintext_max_connection_creation_rate="1")
+
+
+def test_too_many_connections_from_one_address_are_refused() -> None:
+    async def live(world: World) -> None:
+        await world.alter({"ip": None}, connection_creation_rate=2)
+        for _ in range(3):
+            await world.connect("client")
+        with pytest.raises(ConnectionFailedError):
+            await world.connect("client")
+        await asyncio.sleep(0.6)
+        await world.connect("client")
+        with pytest.raises(ConnectionFailedError):
+            await world.connect("client")
+
+    in_world(live)
+
+
+def test_a_listener_has_a_limit_of_its_own() -> None:
+    async def live(world: World) -> None:
+        found = [await world.connect("client") for _ in range(3)]
+        with pytest.raises(ConnectionFailedError):
+            await world.connect("client")
+        await found[0].close()
+        await asyncio.sleep(1)
+        await world.connect("client")
+
+    in_world(live, listener_name_plaintext_max_connections="3")
+
+
+def test_figures_are_told_once_there_are_quotas() -> None:
+    async def live(world: World) -> None:
+        async def figures() -> dict[str, str]:
+            async with Admin(world.machine.address, world.settings("admin")) as admin:
+                rows = await admin.cluster.to_any(DescribeMetricsRequest(), DescribeMetricsResponse)
+                kinds = ("Produce", "Fetch", "ControllerMutation", "Request")
+                return {f"{row.group} {row.name}": row.value for row in rows.metrics if row.group in kinds}
+
+        assert await figures() == {}
+        await world.alter({"user": None, "client-id": "c"}, producer_byte_rate=RATE, controller_mutation_rate=1)
+        client = await world.connect("c")
+        await produce(client, 200_000)
+        await create(await world.connect("c"), 5, a=12)
+        found = await figures()
+        assert int(found.pop("Produce user-ANONYMOUS.client-id-c.byte-total")) == pytest.approx(200_000, rel=0.01)
+        throttled_ms = int(found.pop("Produce user-ANONYMOUS.client-id-c.throttle-time-total"))
+        assert throttled_ms == pytest.approx(1000, rel=0.05)
+        throttled_ms = int(found.pop("ControllerMutation user-ANONYMOUS.client-id-c.throttle-time-total"))
+        assert throttled_ms == pytest.approx(1000, rel=0.05)
+        assert found == {"ControllerMutation user-ANONYMOUS.client-id-c.mutation-total": "12"}
+        await world.alter({"user": None, "client-id": "c"}, producer_byte_rate=None, controller_mutation_rate=None)
+        await world.alter({"user": None, "client-id": "c"}, producer_byte_rate=RATE)
+        assert "Produce user-ANONYMOUS.client-id-c.byte-total" in await figures(), "they go on"
 
     in_world(live)

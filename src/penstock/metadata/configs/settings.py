@@ -10,6 +10,7 @@ class BrokerSettings:
     broker_rack: str | None
     connections_max_idle_ms: int
     fetch_max_bytes: int
+    max_connection_creation_rate: int
     max_connections: int
     max_connections_per_ip: int
     max_incremental_fetch_session_cache_slots: int

@@ -45,7 +45,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
     "the newest version that both sides know is spoken": ("ssl.protocol",),
     "delegation tokens are not there yet": ("delegation.token.",),
     "quotas of clients count in buckets, which forget nothing": ("quota.window.num",),
-    "the rate of new connections is not limited yet": ("max.connection.creation.rate",),
     "classes of the user's would be Java": (
         "client.quota.callback.class",
         "principal.builder.class",

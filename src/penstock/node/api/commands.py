@@ -4,7 +4,8 @@ Brokers hand on what clients ask, controllers let their controller decide. An AP
 that has a file of its own there.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pkgutil import resolve_name
 from typing import Any, Final
 
@@ -241,14 +242,30 @@ async def handed_on(broker: Broker, context: RequestContext, request: Message, a
     """The active controller's answer to what a client asks of this broker, or a refusal in the layout of the answer."""
     deadline_s = clients_deadline(request, broker.config.request_timeout_ms)
     try:
-        return await broker.controller.submit(request, answer, deadline_s=deadline_s, context=context)
+        reply = await broker.controller.submit(request, answer, deadline_s=deadline_s, context=context)
     except KafkaError as error:
-        refused: ReplyT = refusal(request, error)
-        return refused
+        reply = refusal(request, error)
+    if context.charge is not None:
+        context.charge.add_ms(getattr(reply, "throttle_time_ms", 0))
+    return reply
 
 
 async def _decide(node: ControllerNode, context: RequestContext, request: Message) -> Any:
     try:
-        return await node.controller.submit(request, deadline_of(request, node.config.request_timeout_ms))
+        deadline_s = deadline_of(request, node.config.request_timeout_ms)
+        return await submitting(node, context, deadline_s)(request)
     except KafkaError as error:
         return refusal(request, error)
+
+
+def submitting(
+    node: ControllerNode, context: RequestContext | None, deadline_s: float
+) -> Callable[[Message], Awaitable[Any]]:
+    """What has the controller decide on a client's command, or the node's own; a client has quotas for some of them."""
+    submit: Callable[[Message], Awaitable[Any]] = partial(node.controller.submit, deadline_s=deadline_s)
+    throttle = node.throttling.active
+    if throttle is None or context is None:
+        return submit
+    from penstock.node.api.mutation_quota import limited
+
+    return limited(node, throttle, context, submit)

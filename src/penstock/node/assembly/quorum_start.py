@@ -26,6 +26,7 @@ from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.directories.meta_properties import read_meta_properties
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.configs.listener_keys import PREFIX
 from penstock.metadata.configs.listeners import WITH_SASL, WITH_TLS, Listener
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord
@@ -363,12 +364,23 @@ def bind_listener(config: BrokerConfig, environment: Environment, wanted: Listen
 
 def connection_limits(config: BrokerConfig) -> ConnectionLimits:
     return ConnectionLimits(
+        max_connections_of=_of_listeners(config, "max.connections"),
+        creation_rate=config.max_connection_creation_rate,
+        creation_rate_of=_of_listeners(config, "max.connection.creation.rate"),
+        protected_listener=config.inter_broker_listener_name if len(config.broker_listeners) > 1 else None,
+        rate_window_s=config.quota_window_size_seconds,
         max_frame_bytes=config.socket_request_max_bytes,
         max_idle_ms=config.connections_max_idle_ms,
         max_connections=config.max_connections,
         max_connections_per_ip=config.max_connections_per_ip,
         max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
     )
+
+
+def _of_listeners(config: BrokerConfig, key: str) -> dict[str, int]:
+    """The limits of those listeners that have one of their own."""
+    texts = {name: config.text(f"{PREFIX}{name.lower()}.{key}") for name in config.listener_names}
+    return {name: int(text) for name, text in texts.items() if text is not None}
 
 
 def metadata_log_config(config: BrokerConfig) -> LogConfig:

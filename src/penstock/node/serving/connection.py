@@ -168,7 +168,8 @@ class Connection(asyncio.BufferedProtocol):
     def mute(self, seconds: float) -> None:
         """Take no more requests for so long (KIP-219); what waits is answered all the same."""
         self._mutes += 1
-        self._pause_reading()
+        if self.session is not None:
+            self._pause_reading()
         self._connections.later(self._unmute, seconds)
 
     def _unmute(self) -> None:

@@ -12,7 +12,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from penstock.node.serving.dispatch import Dispatcher, OnAnswer, log_request, request_log
 from penstock.node.serving.frames import FrameBuffers
@@ -23,8 +23,13 @@ from penstock.node.serving.refusals import Refusals
 from penstock.node.serving.session import Session
 from penstock.protocol.value import Value, fresh
 
+if TYPE_CHECKING:
+    from penstock.node.serving.creation_rates import CreationRates
+
 logger = logging.getLogger(__name__)
 
+UNLIMITED: Final = 2_147_483_647
+"""The default of Kafka's keys."""
 LOST_BEFORE_GIVING_BACK = 1000
 """After so many lost connections their memory is given back to the system, ..."""
 GIVING_BACK_AFTER_S = 0.25
@@ -87,9 +92,16 @@ class ConnectionLimits(Value, kw_only=True):
 
     max_frame_bytes: int = 104_857_600
     max_idle_ms: int = 600_000
-    max_connections: int = 2_147_483_647
-    max_connections_per_ip: int = 2_147_483_647
+    max_connections: int = UNLIMITED
+    max_connections_per_ip: int = UNLIMITED
     max_connections_per_ip_overrides: dict[str, int] = fresh(dict)
+    max_connections_of: dict[str, int] = fresh(dict)
+    """By listener, for those that have a limit of their own."""
+    creation_rate: int = UNLIMITED
+    creation_rate_of: dict[str, int] = fresh(dict)
+    protected_listener: str | None = None
+    """That of brokers, which does not wait for the rate of all."""
+    rate_window_s: float = 1
 
 
 class Connections:
@@ -110,8 +122,10 @@ class Connections:
         self.clock_s = loop.time
         self.refusals = Refusals(loop.time)
         self._loop = loop
-        self._limits = limits
+        self._rates: CreationRates | None = None
+        self.set_limits(limits)
         self._by_host: dict[str, int] = {}
+        self._by_listener: dict[str, int] = {}
         self._ids = itertools.count(1)
         self._idle_timer: asyncio.TimerHandle | None = None
         self._drained: asyncio.Event | None = None
@@ -141,6 +155,13 @@ class Connections:
     def set_limits(self, limits: ConnectionLimits) -> None:
         """Let other limits hold for connections to come; the largest frame stays as it was."""
         self._limits = limits
+        if limits.creation_rate == UNLIMITED and not limits.creation_rate_of:
+            self._rates = None
+            return
+        from penstock.node.serving.creation_rates import CreationRates, Rates
+
+        rates = Rates(limits.creation_rate, limits.creation_rate_of, limits.protected_listener, limits.rate_window_s)
+        self._rates = CreationRates(rates, int(self.clock_s() * 1000))
 
     def admit(self, connection: Admitted, transport: asyncio.BaseTransport, listener: str) -> Session | None:
         """Enter a new connection; None when a limit refuses it."""
@@ -159,6 +180,16 @@ class Connections:
         if of_host >= allowed:
             logger.warning("%s:%s: refused: max.connections.per.ip is %s", host, port, allowed)
             return None
+        of_listener = self._by_listener.get(listener, 0)
+        if of_listener >= limits.max_connections_of.get(listener, UNLIMITED):
+            name = f"listener.name.{listener.lower()}.max.connections"
+            logger.warning("%s:%s: refused: %s is %s", host, port, name, limits.max_connections_of[listener])
+            return None
+        if self._rates is not None:
+            delay_ms = self._rates.delay_ms(listener, int(self.clock_s() * 1000))
+            if delay_ms:
+                connection.mute(delay_ms / 1000)
+        self._by_listener[listener] = of_listener + 1
         self._by_host[host] = of_host + 1
         self.active[connection] = self.clock_s()
         if self._idle_timer is None and limits.max_idle_ms >= 0:
@@ -168,6 +199,7 @@ class Connections:
     def remove(self, connection: Admitted, session: Session) -> None:
         del self.active[connection]
         left = self._by_host[session.client_host] - 1
+        self._by_listener[session.listener] -= 1
         if left:
             self._by_host[session.client_host] = left
         else:

@@ -152,9 +152,8 @@ class RequestCharge:
         self.most_fetched = _UNLIMITED
 
     def fetch_owed_ms(self) -> int:
-        now_ms = self._throttle.now_ms()
-        owed = (bucket.owed_ms(now_ms) for bucket in (self._buckets.consumer, self._buckets.request) if bucket)
-        self._added_ms = max(owed, default=0)
+        now_ms, buckets = self._throttle.now_ms(), (self._buckets.consumer, self._buckets.request)
+        self._added_ms = _longest((bucket.owed_ms(now_ms), bucket) for bucket in buckets if bucket is not None)
         return self._added_ms
 
     def add_ms(self, throttle_time_ms: int) -> None:
@@ -186,11 +185,15 @@ class RequestCharge:
             owed.append((buckets.producer.take(self._bytes, now_ms), buckets.producer))
         if buckets.consumer is not None and is_fetch and not self._added_ms:
             buckets.consumer.take(answer_bytes, now_ms)
-        longest_ms, bucket = max(owed, key=lambda one: one[0], default=(0, None))
-        if is_fetch or bucket is None:
-            return 0
+        return 0 if is_fetch else _longest(owed)
+
+
+def _longest(owed: Iterable[tuple[int, Bucket]]) -> int:
+    """The longest time of all, in ms, which its bucket notes."""
+    longest_ms, bucket = max(owed, key=lambda one: one[0], default=(0, None))
+    if bucket is not None:
         bucket.throttled_ms += longest_ms
-        return longest_ms
+    return longest_ms
 
 
 def tell(parts: list[ResponsePart], api_key: int, version: int, throttle_time_ms: int) -> None:
