@@ -362,13 +362,13 @@ class Connection(asyncio.BufferedProtocol):
             self._waiting = deque()
         self._waiting.append(slot)
         self._held_by_request = not waiting.handler.pipelined
-        if waiting.context.charge is not None:
-            waiting.context.charge.waits()
-        if isinstance(waiting.answer, LateAnswer):
-            slot.call_off, slot.cut_short = waiting.answer.call_off, waiting.answer.cut_short
-            waiting.answer.listen(partial(self._told, slot), self._fail)
+        charge = waiting.context.charge
+        answer = waiting.answer if charge is None else charge.waits(waiting.answer)
+        if isinstance(answer, LateAnswer):
+            slot.call_off, slot.cut_short = answer.call_off, answer.cut_short
+            answer.listen(partial(self._told, slot), self._fail)
             return
-        future = asyncio.ensure_future(waiting.answer)
+        future = asyncio.ensure_future(answer)
         if waiting.handler.raw:
             slot.call_off = future.cancel
         future.add_done_callback(partial(self._answered, slot, waiting.handler, waiting.context))

@@ -48,8 +48,8 @@ class Charge(Protocol):
     most_fetched: int
     """The bytes that a fetch may bring."""
 
-    def waits(self) -> None:
-        """The handler has done its work, and the answer comes later."""
+    def waits(self, answer: Awaitable[Any]) -> Awaitable[Any]:
+        """The answer comes later, and what is done for it until then is counted as well."""
 
     def is_of_a_node(self) -> None:
         """Nodes among themselves have no quotas."""

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable, Collection, Iterable
-from functools import cache
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
+from functools import cache, partial
 from typing import Any, Final
 
 from penstock.metadata.quotas.bucket import Bucket
@@ -24,6 +24,7 @@ from penstock.metadata.quotas.machine import ClientBuckets, QuotaMachine, Window
 from penstock.metadata.security_records import ClientQuotaRecord
 from penstock.node.serving.connections import Admitted
 from penstock.node.serving.dispatch import OnAnswer
+from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.refusals import QUIET_S
 from penstock.node.serving.session import Session
@@ -144,8 +145,13 @@ class RequestCharge:
         self._is_of_a_node = False
         self.most_fetched = buckets.most_fetched
 
-    def waits(self) -> None:
+    def waits(self, answer: Awaitable[Any]) -> Awaitable[Any]:
         self._took_s = self._throttle.clock_s() - self._begun_s
+        return answer if isinstance(answer, LateAnswer) else _Counted(answer, self._throttle.clock_s, self._took_more)
+
+    def _took_more(self, seconds: float) -> None:
+        assert self._took_s is not None
+        self._took_s += seconds
 
     def is_of_a_node(self) -> None:
         self._is_of_a_node = True
@@ -186,6 +192,34 @@ class RequestCharge:
         if buckets.consumer is not None and is_fetch and not self._added_ms:
             buckets.consumer.take(answer_bytes, now_ms)
         return 0 if is_fetch else _longest(owed)
+
+
+class _Counted:
+    """What is awaited, with the time that each of its steps takes of the event loop; in between others have theirs."""
+
+    __slots__ = ("_answer", "_clock_s", "_took")
+
+    def __init__(self, answer: Awaitable[Any], clock_s: Callable[[], float], took: Callable[[float], None]) -> None:
+        self._answer = answer
+        self._clock_s = clock_s
+        self._took = took
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        steps: Any = self._answer.__await__()
+        step: Callable[[], Any] = partial(next, steps)
+        while True:
+            begun_s = self._clock_s()
+            try:
+                awaited = step()
+            except StopIteration as stop:
+                return stop.value
+            finally:
+                self._took(self._clock_s() - begun_s)
+            try:
+                yield awaited
+                step = partial(next, steps)
+            except BaseException as error:  # the one who waits was cancelled: it is for what is awaited to hear of
+                step = partial(steps.throw, error)
 
 
 def _longest(owed: Iterable[tuple[int, Bucket]]) -> int:

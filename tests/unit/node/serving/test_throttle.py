@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from penstock.metadata.quotas.machine import Windows
 from penstock.metadata.security_records import ClientQuotaRecord
 from penstock.node.serving import throttle
 from penstock.node.serving.connections import Admitted
+from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.session import Principal, Session
 from penstock.node.serving.throttle import HEARTBEATS, ClientThrottle, RequestCharge, tell
@@ -41,6 +43,10 @@ class Muted:
         self.seconds.append(seconds)
 
 
+class Never(LateAnswer[None]):
+    def call_off(self) -> None: ...
+
+
 class World:
     def __init__(self, *records: ClientQuotaRecord, window_s: float = 1) -> None:
         self.now_s = 100.0
@@ -61,7 +67,7 @@ class World:
         assert charge is not None
         self.now_s += took_s
         if waits_s:
-            charge.waits()
+            charge.waits(Never())
             self.now_s += waits_s
         api = api_of(key)
         parts: list[ResponsePart] = [encode_response(api.response_class(), key, api.versions[-1], 1)]
@@ -80,6 +86,54 @@ def test_the_time_of_the_event_loop_is_counted_and_that_of_waiting_is_not() -> N
     told_ms = world.answer(ApiKey.METADATA, 0.02, waits_s=0.1)
     assert told_ms == pytest.approx(80, abs=1), "20 ms were taken, and 12 have come meanwhile"
     assert world.connection.seconds == [told_ms / 1000]
+
+
+async def test_each_step_of_a_long_answer_is_counted_and_what_others_do_in_between_is_not() -> None:
+    world = World(SHARE)
+    charge = world.begin(ApiKey.METADATA)
+    assert charge is not None
+
+    async def steps() -> str:
+        for _ in range(3):
+            world.now_s += 0.1
+            await asyncio.sleep(0)
+        return "done"
+
+    async def others() -> None:
+        world.now_s += 7
+
+    whole = asyncio.ensure_future(charge.waits(steps()))
+    for _ in range(2):
+        await asyncio.gather(others(), asyncio.sleep(0))
+    assert await whole == "done"
+    parts: list[ResponsePart] = [encode_response(api_of(ApiKey.METADATA).response_class(), ApiKey.METADATA, 13, 1)]
+    charge.answered(parts)
+    assert told(parts, ApiKey.METADATA, 13) == pytest.approx(2000, abs=1), "300 ms were taken, 100 were there"
+
+
+async def test_what_is_counted_is_called_off_with_the_one_who_waits_and_fails_as_it_is() -> None:
+    charge = World(SHARE).begin(ApiKey.METADATA)
+    assert charge is not None
+    ended: list[str] = []
+
+    async def waits() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("called off")
+
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise KeyError("its own")
+
+    whole = asyncio.ensure_future(charge.waits(waits()))
+    await asyncio.sleep(0)
+    whole.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await whole
+    assert ended == ["called off"]
+    with pytest.raises(KeyError, match="its own"):
+        await charge.waits(fails())
 
 
 def test_what_a_produce_request_takes_is_counted_in_bytes_and_in_time() -> None:
