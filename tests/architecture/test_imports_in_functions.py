@@ -104,6 +104,7 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.node.assembly.tls": "35, with what reaches other nodes; most nodes speak in the clear",
         "penstock.node.assembly.sasl": "6; on most nodes nobody logs in",
     },
+    "penstock/node/assembly/quotas.py": {"penstock.node.assembly.sasl": "6; on most nodes nobody logs in"},
     "penstock/node/assembly/quorum_start.py": {
         "penstock.node.assembly.tls": "35; most nodes speak in the clear",
         "penstock.node.assembly.sasl": "6; on most nodes nobody logs in",

@@ -101,7 +101,7 @@ class QuorumParts:
         self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config), seen.bootstrap)
         self.watch = Watch(self.log, config, self.fail)
         self.authorizer = _authorizer(config, self.log, self.watch)
-        self.throttling = _throttling(self.context, self.log)
+        self.throttling = _throttling(self.context, self.log, self.authorizer)
         self.controller: ControllerDriver | None = None
         self.controller_node: ControllerNode | None = None
         self._policed: PolicedCommands | None = None
@@ -308,13 +308,13 @@ def _authorizer(config: BrokerConfig, log: MetadataLog, watch: Watch) -> Authori
     return standard_authorizer(config, log, lambda: watch.has_begun)
 
 
-def _throttling(context: NodeContext, log: MetadataLog) -> Throttling[ClientThrottle]:
+def _throttling(context: NodeContext, log: MetadataLog, authorizer: Authorizer) -> Throttling[ClientThrottle]:
     """It follows the committed quotas; most clusters have none."""
 
     def load() -> ClientThrottle:
         from penstock.node.assembly.quotas import client_throttle
 
-        return client_throttle(context)
+        return client_throttle(context, authorizer)
 
     throttling = Throttling(load)
 

@@ -1,6 +1,7 @@
 """What enforces the quotas of clients on a node: which of its APIs and listeners are for nodes, and its metrics."""
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
@@ -16,10 +17,15 @@ from penstock.metadata.quotas.entities import (
 from penstock.metadata.quotas.machine import Windows
 from penstock.node.environment.context import NodeContext
 from penstock.node.metrics.registry import Counter, Group, Labels
+from penstock.node.serving.access import ALLOW_ALL, CLUSTER_ACTION, Authorizer
 from penstock.node.serving.handler import load_handlers
 from penstock.node.serving.rules import BETWEEN_NODES
+from penstock.node.serving.session import ANONYMOUS, Session
 from penstock.node.serving.throttle import ClientThrottle
+from penstock.protocol.acls import CLUSTER_NAME
 
+NODES_CLIENT_ID: Final = re.compile(r"penstock-\d+")
+"""As `links` names nodes."""
 LABELS: Final = ("user", "client-id")
 _FIGURES: Final = (
     (Group.PRODUCE_QUOTAS, PRODUCER_BYTE_RATE, "byte-total", "Bytes of produce requests of who share the quota"),
@@ -29,12 +35,38 @@ _FIGURES: Final = (
 )
 
 
-def client_throttle(context: NodeContext) -> ClientThrottle:
+class Nodes:
+    """Which clients are nodes: by their listener, or by their client id, and what says that it is theirs.
+
+    Where nobody has a name nothing says so, and clients as well are known by their ids alone.
+    """
+
+    def __init__(self, config: BrokerConfig, authorizer: Authorizer) -> None:
+        self._listeners = frozenset(config.node_listeners)
+        self._authorizer = authorizer
+        self._user: str | None = None
+        if config.inter_broker_listener_name in config.ways_with_sasl:
+            from penstock.node.assembly.sasl import login_at
+
+            self._user = login_at(config, config.inter_broker_listener_name).user
+
+    def has(self, session: Session, client_id: str) -> bool:
+        if session.listener in self._listeners:
+            return True
+        if NODES_CLIENT_ID.fullmatch(client_id) is None:
+            return False
+        if session.principal == ANONYMOUS or session.principal.name == self._user:
+            return True
+        return self._authorizer is not ALLOW_ALL and self._authorizer.allows(session, CLUSTER_ACTION, CLUSTER_NAME)
+
+
+def client_throttle(context: NodeContext, authorizer: Authorizer) -> ClientThrottle:
+    handlers = load_handlers() if context.config.is_broker else {}
     throttle = ClientThrottle(
         windows_of(context.config),
         asyncio.get_running_loop().time,
-        nodes_apis=[key for key, handler in load_handlers().items() if handler.rule is BETWEEN_NODES],
-        nodes_listeners=context.config.node_listeners,
+        nodes_apis=[key for key, handler in handlers.items() if handler.rule is BETWEEN_NODES],
+        is_node=Nodes(context.config, authorizer).has,
     )
     for group, key, name, what in _FIGURES:
         context.metrics.add(

@@ -5,8 +5,8 @@ long: a client that does not heed the time is held back all the same. Each reque
 its bytes, a fetch those of its answer, and every one the time that the event loop spent on it. A client that owes gets
 no records: its fetch is answered at once and is empty, and its session goes on.
 
-Nodes among themselves are not counted: what only nodes may ask, what followers fetch, and all that comes by a listener
-of nodes. A heartbeat is muted for a second at most, as its member would be taken for dead.
+Nodes among themselves are not counted: what only nodes may ask, what followers fetch, and what else comes from nodes as
+far as they are known. A heartbeat is muted for a second at most, as its member would be taken for dead.
 
 This module is loaded when the first quota is set.
 """
@@ -48,19 +48,21 @@ _UNLIMITED: Final = 2**63 - 1
 
 
 class ClientThrottle:
-    """`between_nodes` are the APIs and listeners that only nodes use; `clock_s` is that of the event loop."""
+    """`nodes_apis` are those that only nodes use, `is_node` knows them by session and client id; `clock_s` is that of
+    the event loop.
+    """
 
     def __init__(
         self,
         windows: Windows,
         clock_s: Callable[[], float],
         nodes_apis: Collection[int] = (),
-        nodes_listeners: Collection[str] = (),
+        is_node: Callable[[Session, str], bool] = lambda session, client_id: False,
     ) -> None:
         self.machine = QuotaMachine(windows)
         self.clock_s = clock_s
         self._nodes_apis = frozenset(nodes_apis)
-        self._nodes_listeners = frozenset(nodes_listeners)
+        self._is_node = is_node
         self._told_s: dict[tuple[str, str], float] = {}
 
     @property
@@ -79,10 +81,10 @@ class ClientThrottle:
 
     def begin(self, frame: memoryview, connection: Admitted, session: Session) -> tuple[OnAnswer, RequestCharge] | None:
         api_key, version, _, client_id, _ = read_request_header(frame)
-        if api_key in self._nodes_apis or session.listener in self._nodes_listeners:
+        if api_key in self._nodes_apis:
             return None
         buckets = self.machine.client(session.principal.name, client_id or "", self.now_ms())
-        if buckets.is_unlimited:
+        if buckets.is_unlimited or self._is_node(session, client_id or ""):
             return None
         charge = RequestCharge(self, buckets, connection, (api_key, version), len(frame))
         return charge.answered, charge

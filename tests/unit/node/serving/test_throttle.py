@@ -47,11 +47,15 @@ class Never(LateAnswer[None]):
     def call_off(self) -> None: ...
 
 
+def is_node(session: Session, client_id: str) -> bool:
+    return session.listener == "NODES" and client_id == "app"
+
+
 class World:
     def __init__(self, *records: ClientQuotaRecord, window_s: float = 1) -> None:
         self.now_s = 100.0
         windows = Windows(window_s)
-        self.throttle = ClientThrottle(windows, lambda: self.now_s, [OwnApiKey.HAND_OVER_LEADER], ["NODES"])
+        self.throttle = ClientThrottle(windows, lambda: self.now_s, [OwnApiKey.HAND_OVER_LEADER], is_node)
         self.throttle.replace(records)
         self.connection = Muted()
 
