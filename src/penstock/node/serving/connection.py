@@ -28,7 +28,7 @@ from functools import partial
 from typing import Any, cast
 
 from penstock.node.serving.connections import Connections
-from penstock.node.serving.dispatch import OnAnswer, Waiting
+from penstock.node.serving.dispatch import OnAnswer, Waiting, request_log
 from penstock.node.serving.frames import FREE_BYTES, FULL_BUFFERS, READ_BYTES, SHORT_BYTES, Peer
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.late_answer import LateAnswer, Slot, hasten
@@ -212,7 +212,7 @@ class Connection(asyncio.BufferedProtocol):
         """Handle the whole frames in `received[:end]` as far as this turn goes, keep the rest."""
         position, turn_ends_s = 0, now_s + TURN_S
         clock_s, out = self._connections.clock_s, self._out
-        is_watched = self._connections.is_watched
+        is_watched = self._connections.throttling.active is not None or request_log.isEnabledFor(logging.DEBUG)
         while end - position >= 4:
             (size,) = _unpack_length(received, position)
             if not 0 < size <= self._max_frame_bytes:
@@ -310,7 +310,7 @@ class Connection(asyncio.BufferedProtocol):
             elif self._filled < self._frame_size or (self._waiting and not self._may_come(self._frame)):
                 break
             else:
-                self._handle(self._frame[: self._frame_size], self._connections.is_watched)
+                self._handle(self._frame[: self._frame_size], is_watched=True)
                 self._give_back_frame()
                 self._end_turn()
         if self._held_by_request and self._backlog:

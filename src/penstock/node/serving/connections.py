@@ -115,7 +115,7 @@ class Connections:
         throttling: Throttling[Any] | None = None,
     ) -> None:
         self.dispatcher = dispatcher
-        self._throttling = throttling or Throttling()
+        self.throttling = throttling or Throttling()
         self.buffers = FrameBuffers(limits.max_frame_bytes)
         self.memory = dispatcher.memory
         self.active: OrderedDict[Admitted, float] = OrderedDict()
@@ -138,14 +138,9 @@ class Connections:
         else:
             self._loop.call_soon(callback)
 
-    @property
-    def is_watched(self) -> bool:
-        """Whether anybody wants to hear of requests."""
-        return self._throttling.active is not None or request_log.isEnabledFor(logging.DEBUG)
-
     def watch(self, frame: memoryview, connection: Admitted, session: Session) -> tuple[OnAnswer | None, Charge | None]:
         """What is to be called with the answer to a request, and what the request costs."""
-        throttle = self._throttling.active
+        throttle = self.throttling.active
         on_answer, charge = (throttle and throttle.begin(frame, connection, session)) or (None, None)
         if not request_log.isEnabledFor(logging.DEBUG):
             return on_answer, charge
@@ -169,7 +164,7 @@ class Connections:
         host, port = address[0], address[1]
         of_host = self._by_host.get(host, 0)
         limits = self._limits
-        throttle = self._throttling.active
+        throttle = self.throttling.active
         if throttle is not None and throttle.refuses(host):
             self.refusals.tell(("rate", host), f"{host}:{port}", f"connection_creation_rate of {host} is exceeded")
             return None
