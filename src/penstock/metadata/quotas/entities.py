@@ -29,7 +29,8 @@ _LARGEST_WHOLE: Final = {
     CONNECTION_CREATION_RATE: 2**31 - 1,
 }
 """These are whole numbers."""
-MAX_NAME_BYTES: Final = 32_767
+MAX_NAME: Final = 1024
+"""Characters. A client may have a longer id, and is counted with all whose ids begin so: they take memory."""
 
 Entity = Mapping[str, str | None]
 """Names by type."""
@@ -66,8 +67,8 @@ def _problem(entity: Entity) -> str | None:
             return f"Unhandled client quota entity type: {kind}; there are {', '.join(ENTITY_TYPES)}"
         if name == "":
             return f"Empty {kind} not supported; no name at all stands for the default"
-        if name is not None and len(name.encode()) > MAX_NAME_BYTES:
-            return f"A {kind} of {len(name.encode())} bytes is too long"
+        if name is not None and len(name) > MAX_NAME:
+            return f"A {kind} of {len(name)} characters is too long: {MAX_NAME} are allowed"
     if IP in entity and len(entity) > 1:
         return "Invalid quota entity combination: an ip stands alone"
     address = entity.get(IP)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from penstock.metadata.quotas.bucket import Bucket
+from penstock.metadata.quotas.entities import MAX_NAME
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.session import NODE
@@ -71,7 +72,7 @@ def limited(node: ControllerNode, throttle: ClientThrottle, context: RequestCont
         mutation = MUTATIONS.get(api_of_request(request).key)
         if mutation is None or context.session.principal == NODE or getattr(request, "validate_only", False):
             return await submit(request)
-        user, client_id = context.session.principal.name, context.client_id or ""
+        user, client_id = context.session.principal.name[:MAX_NAME], (context.client_id or "")[:MAX_NAME]
         bucket = throttle.machine.client(user, client_id, throttle.now_ms()).mutation
         if bucket is None:
             return await submit(request)

@@ -20,6 +20,7 @@ from functools import cache, partial
 from typing import Any, Final
 
 from penstock.metadata.quotas.bucket import Bucket
+from penstock.metadata.quotas.entities import MAX_NAME
 from penstock.metadata.quotas.machine import ClientBuckets, QuotaMachine, Windows
 from penstock.metadata.security_records import ClientQuotaRecord
 from penstock.node.serving.connections import Admitted
@@ -83,7 +84,8 @@ class ClientThrottle:
         api_key, version, _, client_id, _ = read_request_header(frame)
         if api_key in self._nodes_apis:
             return None
-        buckets = self.machine.client(session.principal.name, client_id or "", self.now_ms())
+        names = session.principal.name[:MAX_NAME], (client_id or "")[:MAX_NAME]
+        buckets = self.machine.client(*names, self.now_ms())
         if buckets.is_unlimited or self._is_node(session, client_id or ""):
             return None
         charge = RequestCharge(self, buckets, connection, (api_key, version), len(frame))
@@ -118,18 +120,20 @@ class ClientThrottle:
 
 
 class RequestCharge:
-    """One request, from when it is taken to when it is answered."""
+    """One request, from when it is taken to when it is answered.
+
+    What it took is counted when that is known, whether or not its client stays for the answer.
+    """
 
     __slots__ = (
         "_added_ms",
         "_api",
         "_begun_s",
         "_buckets",
-        "_bytes",
         "_connection",
-        "_is_of_a_node",
+        "_is_counted",
         "_throttle",
-        "_took_s",
+        "_waits",
         "most_fetched",
     )
 
@@ -140,39 +144,48 @@ class RequestCharge:
         self._buckets = buckets
         self._connection = connection
         self._api = api
-        self._bytes = size
         self._begun_s = throttle.clock_s()
-        self._took_s: float | None = None
         self._added_ms = 0
-        self._is_of_a_node = False
+        self._waits = False
+        self._is_counted = True
         self.most_fetched = buckets.most_fetched
+        if api[0] == ApiKey.PRODUCE and buckets.producer is not None:
+            buckets.producer.take(size, throttle.now_ms())
 
     def waits(self, answer: Awaitable[Any]) -> Awaitable[Any]:
-        self._took_s = self._throttle.clock_s() - self._begun_s
-        return answer if isinstance(answer, LateAnswer) else _Counted(answer, self._throttle.clock_s, self._took_more)
+        self._waits = True
+        self._took(self._throttle.clock_s() - self._begun_s)
+        counts = self._buckets.request is not None and not isinstance(answer, LateAnswer)
+        return _Counted(answer, self._throttle.clock_s, self._took) if counts else answer
 
-    def _took_more(self, seconds: float) -> None:
-        assert self._took_s is not None
-        self._took_s += seconds
+    def _took(self, seconds: float) -> None:
+        """The event loop was busy with it for so long."""
+        if self._is_counted and self._buckets.request is not None:
+            self._buckets.request.take(seconds * 1000, self._throttle.now_ms())
 
     def is_of_a_node(self) -> None:
-        self._is_of_a_node = True
+        self._is_counted = False
         self.most_fetched = _UNLIMITED
 
     def fetch_owed_ms(self) -> int:
-        now_ms, buckets = self._throttle.now_ms(), (self._buckets.consumer, self._buckets.request)
-        self._added_ms = _longest((bucket.owed_ms(now_ms), bucket) for bucket in buckets if bucket is not None)
+        self._added_ms = self._owed_ms(self._buckets.consumer)
         return self._added_ms
 
     def add_ms(self, throttle_time_ms: int) -> None:
         self._added_ms = max(self._added_ms, throttle_time_ms)
 
     def answered(self, parts: list[ResponsePart]) -> None:
-        """Count what the request took, tell the client in its answer, which goes out now, and mute it behind that."""
-        if self._is_of_a_node:
+        """Count what the answer takes, tell the client in it, and mute the connection behind it; it goes out now."""
+        if not self._is_counted:
             return
-        api_key, version = self._api
-        throttled_ms = max(self._added_ms, self._taken_ms(sum(map(len, parts))))
+        (api_key, version), buckets = self._api, self._buckets
+        if not self._waits:
+            self._took(self._throttle.clock_s() - self._begun_s)
+        throttled_ms = self._added_ms
+        if api_key != ApiKey.FETCH:
+            throttled_ms = max(throttled_ms, self._owed_ms(buckets.producer if api_key == ApiKey.PRODUCE else None))
+        elif buckets.consumer is not None and not throttled_ms:
+            buckets.consumer.take(sum(map(len, parts)), self._throttle.now_ms())
         if not throttled_ms:
             return
         throttled_ms = min(throttled_ms, LONGEST_MS)
@@ -182,18 +195,14 @@ class RequestCharge:
         tell(parts, api_key, version, throttled_ms)
         self._connection.mute(throttled_ms / 1000)
 
-    def _taken_ms(self, answer_bytes: int) -> int:
-        """For how long the client has to wait now; not yet, where its next fetch finds that."""
-        now_ms, buckets, is_fetch = self._throttle.now_ms(), self._buckets, self._api[0] == ApiKey.FETCH
-        owed: list[tuple[int, Bucket]] = []
-        if buckets.request is not None:
-            took_s = self._throttle.clock_s() - self._begun_s if self._took_s is None else self._took_s
-            owed.append((buckets.request.take(took_s * 1000, now_ms), buckets.request))
-        if buckets.producer is not None and self._api[0] == ApiKey.PRODUCE:
-            owed.append((buckets.producer.take(self._bytes, now_ms), buckets.producer))
-        if buckets.consumer is not None and is_fetch and not self._added_ms:
-            buckets.consumer.take(answer_bytes, now_ms)
-        return 0 if is_fetch else _longest(owed)
+    def _owed_ms(self, besides: Bucket | None) -> int:
+        """The longest time that the client owes by its time of the event loop, and by another quota; that notes it."""
+        now_ms = self._throttle.now_ms()
+        owed = [(bucket.owed_ms(now_ms), bucket) for bucket in (self._buckets.request, besides) if bucket is not None]
+        longest_ms, longest = max(owed, key=lambda one: one[0], default=(0, None))
+        if longest is not None:
+            longest.throttled_ms += longest_ms
+        return longest_ms
 
 
 class _Counted:
@@ -222,14 +231,6 @@ class _Counted:
                 step = partial(next, steps)
             except BaseException as error:  # the one who waits was cancelled: it is for what is awaited to hear of
                 step = partial(steps.throw, error)
-
-
-def _longest(owed: Iterable[tuple[int, Bucket]]) -> int:
-    """The longest time of all, in ms, which its bucket notes."""
-    longest_ms, bucket = max(owed, key=lambda one: one[0], default=(0, None))
-    if bucket is not None:
-        bucket.throttled_ms += longest_ms
-    return longest_ms
 
 
 def tell(parts: list[ResponsePart], api_key: int, version: int, throttle_time_ms: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from tests.unit.metadata.quotas.records import quota
 
-from penstock.metadata.quotas.machine import Windows
+from penstock.metadata.quotas.machine import ClientBuckets, Windows
 from penstock.metadata.security_records import ClientQuotaRecord
 from penstock.node.serving import throttle
 from penstock.node.serving.connections import Admitted
@@ -58,6 +58,10 @@ class World:
         self.throttle = ClientThrottle(windows, lambda: self.now_s, [OwnApiKey.HAND_OVER_LEADER], is_node)
         self.throttle.replace(records)
         self.connection = Muted()
+
+    @property
+    def buckets(self) -> ClientBuckets:
+        return self.throttle.machine.client("ada", "app", self.throttle.now_ms())
 
     def begin(self, key: ApiKey | OwnApiKey, session: Session = SESSION, *, size: int = 0) -> RequestCharge | None:
         api = api_of(key)
@@ -110,9 +114,10 @@ async def test_each_step_of_a_long_answer_is_counted_and_what_others_do_in_betwe
     for _ in range(2):
         await asyncio.gather(others(), asyncio.sleep(0))
     assert await whole == "done"
-    parts: list[ResponsePart] = [encode_response(api_of(ApiKey.METADATA).response_class(), ApiKey.METADATA, 13, 1)]
-    charge.answered(parts)
-    assert told(parts, ApiKey.METADATA, 13) == pytest.approx(2000, abs=1), "300 ms were taken, 100 were there"
+    charge.answered([encode_response(api_of(ApiKey.METADATA).response_class(), ApiKey.METADATA, 13, 1)])
+    request = world.buckets.request
+    assert request is not None
+    assert request.taken == pytest.approx(300)
 
 
 async def test_what_is_counted_is_called_off_with_the_one_who_waits_and_fails_as_it_is() -> None:
@@ -142,7 +147,7 @@ async def test_what_is_counted_is_called_off_with_the_one_who_waits_and_fails_as
 
 def test_what_a_produce_request_takes_is_counted_in_bytes_and_in_time() -> None:
     world = World(SHARE, quota("producer_byte_rate", 1000, client_id="app"))
-    assert world.answer(ApiKey.PRODUCE, 0.1, size=990) > 0
+    assert world.answer(ApiKey.PRODUCE, 0.1, size=1200) > 0
     assert world.answer(ApiKey.METADATA, 0) == 0, "no records are in it"
     assert world.answer(ApiKey.PRODUCE, 0.05, size=0) == pytest.approx(450, abs=1), "the longer time of both"
 
@@ -212,6 +217,29 @@ def test_what_the_controller_found_is_told_and_muted_for() -> None:
     parts: list[ResponsePart] = [encode_response(api_of(ApiKey.CREATE_TOPICS).response_class(), 19, 7, 1)]
     charge.answered(parts)
     assert (told(parts, 19, 7), world.connection.seconds) == (1500, [1.5])
+
+
+def test_who_leaves_before_the_answer_has_paid() -> None:
+    world = World(SHARE, quota("producer_byte_rate", 1000, user="ada"))
+    gone = world.begin(ApiKey.PRODUCE, size=2000)
+    assert gone is not None
+    world.now_s += 0.2
+    gone.waits(Never())
+    request, producer = world.buckets.request, world.buckets.producer
+    assert request is not None
+    assert producer is not None
+    assert request.owed_ms(world.throttle.now_ms()) == pytest.approx(1000, abs=1)
+    assert producer.owed_ms(world.throttle.now_ms()) == pytest.approx(830, abs=30)
+
+
+def test_ids_of_any_length_take_little_memory() -> None:
+    world = World(quota("producer_byte_rate", 1000, user=None, client_id=None))
+    for number in range(3):
+        client_id = "x" * 30_000 + str(number)
+        frame = encode_request(api_of(ApiKey.PRODUCE).request_class(), 13, 1, client_id)[4:]
+        world.throttle.begin(memoryview(frame), cast("Admitted", world.connection), SESSION)
+    ((share, _),) = world.throttle.machine.items(world.throttle.now_ms())
+    assert len(share.client_id or "") == 1024
 
 
 def test_a_request_without_an_answer_is_muted_for_as_well() -> None:
