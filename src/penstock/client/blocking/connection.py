@@ -41,6 +41,11 @@ NEWEST_VERSIONS = {
     ApiKey.OFFSET_FETCH: 7,
     ApiKey.FIND_COORDINATOR: 3,
     ApiKey.INIT_PRODUCER_ID: 4,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 3,
+    ApiKey.END_TXN: 3,
+    ApiKey.LIST_TRANSACTIONS: 2,
+    ApiKey.DESCRIBE_TRANSACTIONS: 0,
+    ApiKey.CREATE_TOPICS: 5,
     ApiKey.API_VERSIONS: 0,
     ApiKey.DESCRIBE_QUORUM: 2,
     ApiKey.SASL_HANDSHAKE: 1,
@@ -172,9 +177,11 @@ class BlockingConnection:
             begin = skip_header_fields(frame, begin)
         return frame[begin:], version
 
-    def request(self, api_key: ApiKey, message: Message, response_class: type[Response]) -> Response:
+    def request(
+        self, api_key: ApiKey, message: Message, response_class: type[Response], version: int | None = None
+    ) -> Response:
         assert self.is_idle
-        self.send(api_key, message)
+        self.send(api_key, message, version)
         return self.receive(response_class)
 
     def _read_frame(self) -> memoryview:
