@@ -14,21 +14,25 @@ from tests.wire.test_two_phase_commit import node as node_of_two_phases
 from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
 from penstock.client.blocking import BlockingCluster
+from penstock.client.blocking.offsets import list_offsets
 from penstock.client.blocking.transactions import TransactionCoordinators
-from penstock.client.values import TransactionName
+from penstock.client.values import LATEST, IsolationLevel, TransactionName
 from penstock.pipeline.datasource.cluster_offsets import SourceCluster
 from penstock.pipeline.datasource.decider import Decider
+from penstock.pipeline.datasource.decisions_topic import DecisionsTopic
 from penstock.pipeline.datasource.exactly_once import PreparedRecords, prepare_rows
 from penstock.pipeline.datasource.offset_ranges import OffsetRange
 from penstock.pipeline.datasource.range_reader import read_ranges
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.once.deciding import End, Fence, ListOpen, Look, Step, Write
+from penstock.pipeline.once.decision import Decision
 from penstock.pipeline.once.names import ids_of
 from penstock.pipeline.options.sink import SinkOptions, sink_options
 from penstock.pipeline.options.source import source_options
 from penstock.pipeline.options.table import read_options
 
 keeping = node_of_two_phases
+MOST_LOOKS = 10_000
 STEPS = (Fence, Look, ListOpen, Write, End)
 
 
@@ -62,6 +66,19 @@ def prepared(sink: SinkOptions, query: str, batch: int, *values: bytes) -> Trans
     return told.transaction
 
 
+def settled(cluster: BlockingCluster, sink: SinkOptions) -> dict[tuple[str, int], int]:
+    """The ends of the partitions, once all that is decided has its markers."""
+    partitions = [(sink.topic or "", index) for index in range(2)]
+    for _ in range(MOST_LOOKS):
+        ends, stable = (
+            {key: found.offset for key, found in list_offsets(cluster, dict.fromkeys(partitions, LATEST), how).items()}
+            for how in IsolationLevel
+        )
+        if ends == stable:
+            return ends
+    raise AssertionError("there are markers missing")
+
+
 class Failing(Decider):
     """The first step of a kind is taken, and its answer is lost."""
 
@@ -89,6 +106,7 @@ async def test_a_batch_that_runs_again_is_there_once_whatever_step_failed(
             decider.decide(batch, [first])
         decider.give_up(batch, [first])
         Decider(cluster, sink.decisions_topic, query).decide(batch, [prepared(sink, query, batch, value)])
+    settled(cluster, sink)
     assert sorted(await committed(servers, sink.topic)) == [b"%d" % batch for batch in range(len(STEPS))]
     assert TransactionCoordinators(cluster).open_ones(ids_of(query)) == []
 
@@ -102,9 +120,19 @@ async def test_what_tasks_have_left_that_died_is_aborted_with_the_next_decision(
     assert TransactionCoordinators(cluster).open_ones(ids_of(query)) == [left]
     done = prepared(sink, query, 0, b"done")
     Decider(cluster, sink.decisions_topic, query).decide(0, [done])
+    settled(cluster, sink)
     assert await committed(servers, sink.topic) == [b"done"]
     with pytest.raises(PipelineError, match="was aborted before batch 1 was decided"):
         Decider(cluster, sink.decisions_topic, query).decide(1, [left])
+
+
+def test_what_is_forgotten_leaves_nothing_but_others_stay(sink: SinkOptions, cluster: BlockingCluster) -> None:
+    query, other = uuid4().hex, uuid4().hex
+    for name in (query, other):
+        Decider(cluster, sink.decisions_topic, name).decide(0, [])
+    Decider(cluster, sink.decisions_topic, query).forget()
+    last = {name: DecisionsTopic(cluster, sink.decisions_topic, name).last() for name in (query, other)}
+    assert last == {query: None, other: Decision(0, ())}
 
 
 async def test_of_two_that_decide_one_does(sink: SinkOptions, cluster: BlockingCluster, servers: str) -> None:
@@ -120,6 +148,7 @@ async def test_of_two_that_decide_one_does(sink: SinkOptions, cluster: BlockingC
 
     with pytest.raises(PipelineError, match="another process decides"):
         Late(cluster, sink.decisions_topic, query).decide(0, [one])
+    settled(cluster, sink)
     assert await committed(servers, sink.topic) == [b"other"]
     Decider(cluster, sink.decisions_topic, query).decide(1, [])
     with pytest.raises(PipelineError, match="batch 0 is over"):
@@ -152,9 +181,9 @@ async def test_who_reads_what_is_committed_takes_no_marker_for_a_loss(
     source = source_options(read_options(options), streaming=True).replace(
         settings=sink.settings, poll_timeout_ms=5_000
     )
-    seen = SourceCluster(cluster, source)
-    ends = seen.latest([(topic, 0), (topic, 1)])
+    ends = settled(cluster, sink)
     assert sum(ends.values()) == 3 * 5  # two rows, one, and two markers
+    assert SourceCluster(cluster, source).latest(list(ends)) == ends
     for partition, end in ends.items():
         for start in range(end):
             for batch in read_ranges(source, [OffsetRange(*partition, start, end)]):

@@ -70,6 +70,10 @@ class Decider:
                 "transaction.two.phase.commit.enable=true keep what is prepared."
             ) from error
 
+    def forget(self) -> None:
+        """What was decided last is carried out, and nobody will ask for it."""
+        DecisionsTopic(self._cluster, self._topic_name, self._query).forget()
+
     def give_up(self, batch: int, prepared: Collection[TransactionName]) -> None:
         """The attempt has failed. What may have been decided all the same is left for who comes next."""
         steps, answer = giving_up(batch, prepared), None

@@ -33,6 +33,7 @@ PARTITIONS: Final = 8
 FIRST_LOOK, GROWTH = 500, 8
 """Offsets that are looked through first, and how many times as many come next."""
 CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": "16777216", "min.cleanable.dirty.ratio": "0.1"}
+FORGOTTEN: Final = b""
 BROKERS_OWN: Final = -1
 """As many replicas as the brokers' default.replication.factor says."""
 
@@ -76,7 +77,7 @@ class DecisionsTopic:
             start = max(begin, end - size)
             found = self._last_in(start, end)
             if found is not None:
-                return decode_decision(found)
+                return decode_decision(found) if found else None
             end, size = start, size * GROWTH
         return None
 
@@ -88,8 +89,12 @@ class DecisionsTopic:
             for batch in batches:
                 if not aborted.hides(batch, fetched.records):
                     for record in decode_batch(fetched.records, batch.position):
-                        found = record.value if record.key == self._key else found
+                        found = record.value or FORGOTTEN if record.key == self._key else found
         return found
+
+    def forget(self) -> None:
+        """The query is over, and nobody comes again to look."""
+        self._send(encode_batch([Record(timestamp_ms=wall_clock_ms(), key=self._key, value=None)]), None)
 
     def write(self, identity: ProducerIdentity, decision: Decision) -> None:
         """Within the transaction of the decider, which is open then. KafkaError where another one has come."""
@@ -101,7 +106,10 @@ class DecisionsTopic:
             base_sequence=identity.take_sequences(self._partition, 1),
             is_transactional=True,
         )
-        producer = BlockingProducer(self._cluster, transactional_id=identity.transactional_id)
+        self._send(batch, identity.transactional_id)
+
+    def _send(self, batch: bytearray, transactional_id: str | None) -> None:
+        producer = BlockingProducer(self._cluster, transactional_id=transactional_id)
         try:
             producer.send({self._partition: batch})
             producer.flush()

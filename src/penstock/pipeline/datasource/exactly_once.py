@@ -59,7 +59,11 @@ class ExactlyOnceWriter(DataSourceArrowWriter, DataSourceStreamWriter):
         return prepare_rows(self._sink, iterator, query, batch)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int = ONLY_BATCH) -> None:  # noqa: N803 - Spark's name
-        decide(self._sink, batchId, [one for one in messages if isinstance(one, PreparedRecords)])
+        told = [one for one in messages if isinstance(one, PreparedRecords)]
+        decide(self._sink, batchId, told)
+        if told and self._query is not None and not self._sink.name:  # no other write has this one's name
+            with plain_errors(), borrowed_cluster(self._sink.settings) as cluster:
+                Decider(cluster, self._sink.decisions_topic, self._query).forget()
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int = ONLY_BATCH) -> None:  # noqa: N803 - Spark's name
         """Spark calls it where tasks fail, and where `commit` does, which may have decided by then."""
