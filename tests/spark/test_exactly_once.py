@@ -1,4 +1,7 @@
-"""Rows that are written once, with Spark itself: what fails, and where, is in the simulation (`simulation/once`)."""
+"""Rows that are written once, with Spark itself: what fails, and where, is in the simulation (`simulation/once`).
+
+Batch writes are in what `docs/spark.md` tells readers to type.
+"""
 
 from __future__ import annotations
 
@@ -74,17 +77,6 @@ def test_whatever_step_fails_the_function_writes_each_batch_once(
             writer.trigger(availableNow=True).start().awaitTermination()
     writer.trigger(availableNow=True).start().awaitTermination()
     assert committed(spark, servers, target) == numbered(len(STEPS))
-
-
-def test_a_batch_write_with_a_name_is_done_once(spark: SparkSession, servers: str) -> None:
-    topic = new_topic(servers, 2)
-    rows = spark.range(20).selectExpr("CAST(id AS STRING) AS key", "concat('v', id) AS value")
-    writer = rows.write.format("penstock").mode("append").options(topic=topic, **{"bootstrap.servers": servers}, **ONCE)
-    for _ in range(2):
-        writer.option("penstock.sink.id", topic).save()
-    assert committed(spark, servers, topic) == numbered(20)
-    writer.option("penstock.sink.id", f"{topic}-2").save()
-    assert committed(spark, servers, topic) == sorted(2 * numbered(20))
 
 
 def test_a_pipeline_says_so_and_writes_once(spark: SparkSession, servers: str, tmp_path: Path) -> None:

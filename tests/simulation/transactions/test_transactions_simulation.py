@@ -23,3 +23,4 @@ def test_what_is_prepared_ends_as_it_was_decided_elsewhere() -> None:
 def test_the_version_changes_while_producers_run() -> None:
     for seed in range(SEEDS):
         simulate(1_000 + seed, 1, changes=True)
+        simulate(3_000 + seed, 2, changes=True, two_phases=True)

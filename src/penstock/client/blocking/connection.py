@@ -52,7 +52,8 @@ NEWEST_VERSIONS = {
     ApiKey.SASL_AUTHENTICATE: 2,
 }
 """The newest versions in which requests name topics and one request is about one group: all that this client needs.
-Brokers since Kafka 1.0 serve versions up to these, Kafka 4.x still does; a metadata quorum is in Kafka since 3.3."""
+Brokers since Kafka 1.0 serve versions up to these, Kafka 4.x still does; Kafka lists transactions since 3.0, and has a
+metadata quorum since 3.3."""
 
 Response = TypeVar("Response", bound=Message)
 
