@@ -66,6 +66,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "session.timeout.ms": "how long a member may go without a heartbeat",
     "socket.connection.setup.timeout.ms": "how long setting up a connection may take",
     "transaction.timeout.ms": "after how long an open transaction is aborted, and its producer fenced",
+    "transaction.two.phase.commit.enable": "whether transactions are decided elsewhere, and never time out (KIP-939)",
     "transactional.id": "the name of a producer of transactions; the next one of this name fences it",
 }
 

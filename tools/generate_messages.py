@@ -27,8 +27,6 @@ from tools.newer_messages import ENDED, NEW_APIS, NEW_FIELDS, NEWEST_VERSIONS, R
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "src" / "penstock" / "protocol" / "messages"
 
-# Where kio knows a version that Kafka has not declared stable, the newest that is.
-NEWEST_STABLE = {"init_producer_id": 5}
 # Durations and instants whose name ends without a unit in Kafka as well.
 WITHOUT_UNIT = {
     ("DescribedDelegationToken", "issue_timestamp"),
@@ -365,11 +363,11 @@ def index_text(rows: list[tuple[int, str, Whole, Whole]]) -> str:
         *(f"    {folder.upper()} = {key}" for key, folder, _, _ in rows),
         "",
         "",
-        "# key: (module, name, oldest version, newest stable version, first flexible version or -1)",
+        "# key: (module, name, oldest version, newest version, first flexible version or -1)",
         "APIS: dict[int, tuple[str, str, int, int, int]] = {",
     ]
     for key, folder, request, _ in rows:
-        newest = NEWEST_STABLE.get(folder, request.versions[-1])
+        newest = request.versions[-1]
         flexible = request.flexible[0] if request.flexible else -1
         name = request.name.removesuffix("Request")
         lines.append(f'    {key}: ("{folder}", "{name}", {request.versions[0]}, {newest}, {flexible}),')

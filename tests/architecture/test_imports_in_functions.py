@@ -131,6 +131,7 @@ MEASURED: dict[str, dict[str, str]] = {
         (
             "penstock.pipeline.options.table",
             "penstock.pipeline.datasource.writer",
+            "penstock.pipeline.datasource.exactly_once",
             "penstock.pipeline.datasource.written_columns",
             "penstock.pipeline.options.sink",
             "penstock.pipeline.datasource.batch_reader",

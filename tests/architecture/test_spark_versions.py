@@ -7,7 +7,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 PIPELINE = SOURCE / "penstock" / "pipeline"
 SINCE_4_0 = {
-    "pyspark": {"__version__", "daemon"},
+    "pyspark": {"TaskContext", "__version__", "daemon"},
     "pyspark.cloudpickle": {"register_pickle_by_value"},
     "pyspark.errors": {"PySparkException"},
     "pyspark.sql": {"Column", "DataFrame", "SparkSession", "functions"},

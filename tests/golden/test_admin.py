@@ -35,6 +35,8 @@ OF_FIELDS: dict[str, Any] = {
     **dict.fromkeys(("name", "topic", "topic_name"), "t"),
     **dict.fromkeys(("partition_index", "partition_id", "partition"), 0),
     "group_state": "Empty",
+    "transaction_state": "Ongoing",
+    "transaction_timeout_ms": 2**31 - 1,
 }
 """So that answers are about what there is."""
 

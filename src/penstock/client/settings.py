@@ -100,6 +100,7 @@ class ProducerSettings(ClientSettings, kw_only=True):
     allow_auto_create_topics: bool = True
     transactional_id: str | None = None
     transaction_timeout_ms: int = 60_000
+    transaction_two_phase_commit_enable: bool = False
     partitioner_class: str | None = None
     partitioner_settings: Mapping[str, str] = fresh(dict)
     """What `partitioner_class` is configured with besides, under names that begin with `partitioner.`."""

@@ -106,3 +106,12 @@ def by_topic(items: Mapping[Place, Item]) -> dict[str, dict[int, Item]]:
 def numbers_by_topic(partitions: Iterable[Place]) -> list[tuple[str, list[int]]]:
     """Topics with the numbers of their partitions, sorted."""
     return [(topic, list(rows)) for topic, rows in by_topic(dict.fromkeys(sorted(partitions))).items()]
+
+
+class TransactionName(Value):
+    """A transaction, and who writes it. `is_kept`: it is decided elsewhere, and has no time-out."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    is_kept: bool = False

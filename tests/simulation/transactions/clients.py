@@ -8,9 +8,8 @@ from typing import Any
 from tests.simulation.transactions.world import ViolationError, World
 
 from penstock.coordinator.shards.transactions import TransactionShard
-from penstock.coordinator.transaction.decisions import Producer
 from penstock.coordinator.transaction.outcome import Outcome
-from penstock.coordinator.transaction.transaction import RAISES_EPOCHS
+from penstock.coordinator.transaction.transaction import RAISES_EPOCHS, Producer
 from penstock.protocol.errors import ErrorCode
 
 AGAIN = (
@@ -75,7 +74,7 @@ class Client:
 
     def begin(self) -> None:
         known = self.me if self.me is not None and self.world.happens(0.5) else None
-        self.ask(self.begun, TransactionShard.init, 1_000, known)
+        self.ask(self.begun, TransactionShard.init, 1_000, known, False)
 
     def begun(self, outcome: Outcome) -> None:
         if outcome.error in AGAIN:

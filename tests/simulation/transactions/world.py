@@ -115,6 +115,8 @@ class World:
         """Transactions of which a client was told so, and where it wrote, acknowledged."""
         self.asked_to_commit: set[int] = set()
         self.told_aborted: set[int] = set()
+        self.carried_out = 0
+        """Transactions of two phases that another process ended as it was decided."""
         self.coordinator = Coordinator(self, 0)
 
     def happens(self, probability: float) -> bool:

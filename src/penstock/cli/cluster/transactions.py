@@ -34,15 +34,44 @@ def list_transactions(
     session: NodeSession,
     duration_filter: int = option("Only those that are open for longer.", metavar="MS", default=-1),
     transactional_id_pattern: str | None = option("Only ids that fit this pattern as a whole.", metavar="PATTERN"),
+    prepared: bool = option("Only those that are decided elsewhere, and wait for that.", default=False),
     as_json: bool = JSON,
 ) -> None:
     """List the transactional ids that the cluster knows."""
+    if prepared:
+        _list_prepared(session, as_json=as_json)
+        return
     listings = session.run(
         lambda admin: admin.transactions.listings(duration_ms=duration_filter, pattern=transactional_id_pattern)
     )
     rows = [(it.transactional_id, it.coordinator, it.producer_id, it.state) for it in listings]
     columns = ["TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE"]
     print_rows(columns, rows, as_json=as_json, empty="no transactional ids")
+
+
+def _list_prepared(session: NodeSession, *, as_json: bool) -> None:
+    waiting, now_ms = session.run(lambda admin: admin.transactions.prepared()), wall_clock_ms()
+    rows = [
+        (it.transactional_id, it.coordinator, it.producer_id, it.producer_epoch, now_ms - it.start_ms) for it in waiting
+    ]
+    columns = ["TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "EPOCH", "DURATION-MS"]
+    print_rows(columns, rows, as_json=as_json, empty="no transaction waits to be decided")
+
+
+@command.command("complete")
+@declared
+def complete(
+    session: NodeSession,
+    transactional_id: str = option("The id.", required=True),
+    commit: bool = option("Commit it.", default=False),
+    abort: bool = option("Abort it.", default=False),
+) -> None:
+    """Decide about a prepared transaction, in place of its producer: `list --prepared` shows which wait."""
+    if commit == abort:
+        raise click.UsageError("say how it ends: --commit or --abort")
+    known = session.run(lambda admin: admin.transactions.complete(transactional_id, commits=commit))
+    what = "committed" if commit else "aborted"
+    say(f"{transactional_id}: transaction {known.producer_id}:{known.producer_epoch} is {what}, its producer is fenced")
 
 
 @command.command("describe")

@@ -20,6 +20,7 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.session import cache_directory, spark_session
 from penstock.pipeline.spec.declarative import is_declarative
 from penstock.pipeline.spec.pipeline import AVAILABLE_NOW, PipelineSpec
+from penstock.pipeline.spec.promises import promises_of
 
 View = PipelineView | JsonView
 
@@ -93,10 +94,14 @@ def run(
 def check(file: Path = argument(exists=False), conf: tuple[str, ...] = CONF, values: tuple[str, ...] = SET) -> None:
     """Name all that is wrong with the pipeline in FILE; the exit code is 1 if anything is.
 
-    It is parsed and planned, and nothing is read or written: no cluster is asked, no topic looked for.
+    It is parsed and planned, and nothing is read or written: no cluster is asked, no topic looked for. Of a good one it
+    is said what each sink promises about batches that run again.
     """
+    promises: list[str] = []
     try:
-        problems = problems_in(file, pairs("conf", conf), pairs("set", values))
+        problems = problems_in(
+            file, pairs("conf", conf), pairs("set", values), told=lambda spec: promises.extend(promises_of(spec))
+        )
     except PipelineError as error:
         problems = str(error).splitlines()
     for problem in problems:
@@ -104,6 +109,8 @@ def check(file: Path = argument(exists=False), conf: tuple[str, ...] = CONF, val
     if problems:
         raise SystemExit(1)
     say(f"{file} is good")
+    for promise in promises:
+        say(promise)
 
 
 def _times(start: str | None, end: str | None) -> tuple[int, int | None] | None:

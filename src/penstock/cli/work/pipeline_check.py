@@ -24,10 +24,14 @@ def reading(file: Path, name: str | None, values: Mapping[str, str]) -> tuple[Se
 
 
 def problems_in(
-    file: Path, given: Mapping[str, str], values: Mapping[str, str], deployed_as: Changed | None = None
+    file: Path,
+    given: Mapping[str, str],
+    values: Mapping[str, str],
+    deployed_as: Changed | None = None,
+    told: Callable[[PipelineSpec], None] = lambda spec: None,
 ) -> list[str]:
     """PipelineError for those that are told before Spark starts. Of one that is deployed also what keeps it from going
-    on from its checkpoints.
+    on from its checkpoints. `told` gets the pipeline when it is read.
     """
     if is_declarative(file):
         refuse(set=values)
@@ -42,6 +46,7 @@ def problems_in(
 
     try:
         spec = load()
+        told(spec)
         found = problems_of(session, spec)
         return found if found or deployed_as is None else stored_problems(session, deployed_as(spec))
     finally:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import Any, Final, TypeVar, cast
 
 from penstock.client.at_leaders import ask_leaders
 from penstock.client.cluster import ClusterClient
@@ -10,13 +10,14 @@ from penstock.client.committed_offsets import COORDINATOR_MOVED
 from penstock.client.errors import raise_for
 from penstock.client.messages import TRANSACTION_COORDINATOR, Refused
 from penstock.client.values import TopicPartition, numbers_by_topic
-from penstock.protocol.errors import KafkaError, error_code
+from penstock.protocol.errors import ErrorCode, KafkaError, error_code
 from penstock.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     TopicRequest,
 )
 from penstock.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from penstock.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from penstock.protocol.messages.write_txn_markers import (
@@ -25,12 +26,22 @@ from penstock.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.schema import Message
 from penstock.protocol.value import Value
 
 NONE: Final = -1
 TERMINATING_TIMEOUT_MS: Final = 60_000
+ONGOING: Final = "Ongoing"
+WITHOUT_TIMEOUT_MS: Final = 2**31 - 1
+TWO_PHASES_SINCE: Final = 6
+"""InitProducerId of brokers with transaction.two.phase.commit.enable."""
+IDS_AT_ONCE: Final = 50
 PARTITIONS_AT_ONCE: Final = 500
 """That one node is asked about their producers."""
+
+
+Answer = TypeVar("Answer", bound=Message)
 
 
 class TransactionListing(Value):
@@ -51,6 +62,11 @@ class TransactionDescription(Value):
     timeout_ms: int
     start_ms: int
     partitions: tuple[TopicPartition, ...]
+
+    @property
+    def is_decided_elsewhere(self) -> bool:
+        """Whether it is open, and waits for a decision for as long as that takes (KIP-939)."""
+        return self.state == ONGOING and self.timeout_ms == WITHOUT_TIMEOUT_MS
 
 
 class ProducerDescription(Value):
@@ -125,13 +141,54 @@ class TransactionAdmin:
             transactional_id=transactional_id, transaction_timeout_ms=TERMINATING_TIMEOUT_MS
         )
 
-        async def attempt() -> None:
-            response = await self._cluster.to_coordinator(
-                transactional_id, request, InitProducerIdResponse, key_type=TRANSACTION_COORDINATOR
+        await self._ask(transactional_id, request, InitProducerIdResponse)
+
+    async def prepared(self) -> list[TransactionDescription]:
+        """Open transactions that are decided elsewhere, and wait for that: they never time out. Sorted by id."""
+        ids = [it.transactional_id for it in await self.listings() if it.state == ONGOING]
+        known = []
+        for start in range(0, len(ids), IDS_AT_ONCE):
+            some = ids[start : start + IDS_AT_ONCE]
+            known += await asyncio.gather(*(self.describe(transactional_id) for transactional_id in some))
+        return [it for it in known if it.is_decided_elsewhere]
+
+    async def complete(self, transactional_id: str, *, commits: bool) -> TransactionDescription:
+        """Decide about a prepared transaction in place of its producer, which is fenced; the transaction as it was.
+
+        KafkaError INVALID_TXN_STATE where none waits.
+        """
+        waiting = await self.describe(transactional_id)
+        if not waiting.is_decided_elsewhere:
+            why = f"no prepared transaction of {transactional_id!r} waits: it is {waiting.state}"
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, why)
+        connection = await self._cluster.coordinator_connection(transactional_id, TRANSACTION_COORDINATOR)
+        if connection.version_for(ApiKey.INIT_PRODUCER_ID) < TWO_PHASES_SINCE:
+            why = "the brokers have transaction.two.phase.commit.enable=false: they would abort what is to be kept"
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, why)
+        keeping = InitProducerIdRequest(
+            transactional_id=transactional_id, transaction_timeout_ms=TERMINATING_TIMEOUT_MS, keep_prepared_txn=True
+        )
+        owner = await self._ask(transactional_id, keeping, InitProducerIdResponse)
+        ending = EndTxnRequest(
+            transactional_id=transactional_id,
+            producer_id=owner.producer_id,
+            producer_epoch=owner.producer_epoch,
+            committed=commits,
+        )
+        await self._ask(transactional_id, ending, EndTxnResponse)
+        return waiting
+
+    async def _ask(self, transactional_id: str, request: Message, answer: type[Answer]) -> Answer:
+        """Its coordinator, again while a refusal may pass."""
+
+        async def attempt() -> Answer:
+            response: Any = await self._cluster.to_coordinator(
+                transactional_id, request, answer, key_type=TRANSACTION_COORDINATOR
             )
             self._check(transactional_id, response.error_code)
+            return cast("Answer", response)
 
-        await self._cluster.retrying(attempt)
+        return await self._cluster.retrying(attempt)
 
     def _check(self, transactional_id: str, code: int) -> None:
         if code in COORDINATOR_MOVED:

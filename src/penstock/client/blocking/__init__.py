@@ -11,7 +11,7 @@ from uuid import UUID
 
 from penstock.client.blocking.connection import BlockingConnection, ClusterUnreachable
 from penstock.client.errors import raise_for
-from penstock.client.messages import coordinator_in, coordinator_request, metadata_request
+from penstock.client.messages import GROUP_COORDINATOR, coordinator_in, coordinator_request, metadata_request
 from penstock.client.metadata import ClusterMetadata
 from penstock.client.security import PLAINTEXT, WITH_SASL, WITH_TLS, Security
 from penstock.client.values import EndpointTold, LeaderTold
@@ -58,7 +58,7 @@ class BlockingCluster:
         self._looked_up: set[str] = set()
         """Topics about which the cluster need not be asked before their partitions are used."""
         self._connections: dict[Address, BlockingConnection] = {}
-        self._coordinators: dict[str, Address] = {}
+        self._coordinators: dict[tuple[int, str], Address] = {}
         self._was_reached = False
 
     # Topics and leaders
@@ -98,6 +98,10 @@ class BlockingCluster:
             found[name] = list(topic.partitions)
         return found
 
+    def look_at_brokers(self) -> None:
+        """Which there are now."""
+        self._look([])
+
     def _look(self, names: list[str] | None, may_create: bool = False) -> None:
         request = metadata_request(names, create=may_create)
         response = self.any_broker().request(ApiKey.METADATA, request, MetadataResponse)
@@ -133,13 +137,14 @@ class BlockingCluster:
 
     # Coordinators
 
-    def coordinator_of(self, group: str) -> BlockingConnection:
-        if group not in self._coordinators:
+    def coordinator_of(self, key: str, key_type: int = GROUP_COORDINATOR) -> BlockingConnection:
+        """Of a group, or of what the key is."""
+        if (key_type, key) not in self._coordinators:
             broker = self.any_broker()
-            request = coordinator_request(group, broker.version_of(ApiKey.FIND_COORDINATOR))
+            request = coordinator_request(key, broker.version_of(ApiKey.FIND_COORDINATOR), key_type)
             response = broker.request(ApiKey.FIND_COORDINATOR, request, FindCoordinatorResponse)
-            _, self._coordinators[group] = coordinator_in(response, group)
-        return self.connection(self._coordinators[group])
+            _, self._coordinators[key_type, key] = coordinator_in(response, key, key_type)
+        return self.connection(self._coordinators[key_type, key])
 
     # Connections
 

@@ -41,13 +41,19 @@ NEWEST_VERSIONS = {
     ApiKey.OFFSET_FETCH: 7,
     ApiKey.FIND_COORDINATOR: 3,
     ApiKey.INIT_PRODUCER_ID: 4,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 3,
+    ApiKey.END_TXN: 3,
+    ApiKey.LIST_TRANSACTIONS: 2,
+    ApiKey.DESCRIBE_TRANSACTIONS: 0,
+    ApiKey.CREATE_TOPICS: 5,
     ApiKey.API_VERSIONS: 0,
     ApiKey.DESCRIBE_QUORUM: 2,
     ApiKey.SASL_HANDSHAKE: 1,
     ApiKey.SASL_AUTHENTICATE: 2,
 }
 """The newest versions in which requests name topics and one request is about one group: all that this client needs.
-Brokers since Kafka 1.0 serve versions up to these, Kafka 4.x still does; a metadata quorum is in Kafka since 3.3."""
+Brokers since Kafka 1.0 serve versions up to these, Kafka 4.x still does; Kafka lists transactions since 3.0, and has a
+metadata quorum since 3.3."""
 
 Response = TypeVar("Response", bound=Message)
 
@@ -172,9 +178,11 @@ class BlockingConnection:
             begin = skip_header_fields(frame, begin)
         return frame[begin:], version
 
-    def request(self, api_key: ApiKey, message: Message, response_class: type[Response]) -> Response:
+    def request(
+        self, api_key: ApiKey, message: Message, response_class: type[Response], version: int | None = None
+    ) -> Response:
         assert self.is_idle
-        self.send(api_key, message)
+        self.send(api_key, message, version)
         return self.receive(response_class)
 
     def _read_frame(self) -> memoryview:

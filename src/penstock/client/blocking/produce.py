@@ -21,16 +21,23 @@ from penstock.protocol.requests.api import ApiKey
 ALL_REPLICAS = -1
 NO_PRODUCER = -1
 MAX_REQUEST_BYTES = 32 << 20
+NEWEST_IN_TRANSACTIONS = 11
+"""From version 12 on the leader adds partitions to transactions, and epochs are to rise with each (KIP-890)."""
 SEQUENCES = 1 << 31
 """Sequences count up to here and start again from 0."""
 
 
 @dataclass(slots=True)
 class ProducerIdentity:
-    """What makes an idempotent producer: its id, its epoch, and the next sequence of each partition."""
+    """What makes an idempotent producer: its id, its epoch, and the next sequence of each partition.
+
+    With a transactional id it writes one transaction, to which the partitions `added` belong.
+    """
 
     producer_id: int = NO_PRODUCER
     epoch: int = -1
+    transactional_id: str | None = None
+    added: dict[TopicPartition, None] = field(default_factory=dict)
     sequences: dict[TopicPartition, int] = field(default_factory=dict)
 
     def take_sequences(self, partition: TopicPartition, count: int) -> int:
@@ -65,11 +72,18 @@ class BlockingProducer:
     """Sends batches that the caller encoded. Not safe for threads."""
 
     def __init__(
-        self, cluster: BlockingCluster, *, acks: int = ALL_REPLICAS, delivery_timeout_ms: int = 120_000
+        self,
+        cluster: BlockingCluster,
+        *,
+        acks: int = ALL_REPLICAS,
+        delivery_timeout_ms: int = 120_000,
+        transactional_id: str | None = None,
     ) -> None:
+        """With a transactional id the caller has added the partitions to its transaction."""
         assert acks != 0, "without an answer nothing could be tried again"
         self._cluster = cluster
         self._acks = acks
+        self._transactional_id = transactional_id
         self._delivery_timeout_ms = delivery_timeout_ms
         self._flights: list[_Flight] = []
         self._connections: dict[Address, BlockingConnection] = {}
@@ -105,12 +119,15 @@ class BlockingProducer:
 
     def _send_to(self, address: Address, batches: dict[TopicPartition, bytes | bytearray]) -> _Flight:
         timeout_ms = self._cluster.settings.request_timeout_ms
-        request = produce_request(batches, acks=self._acks, timeout_ms=timeout_ms)
+        request = produce_request(
+            batches, acks=self._acks, timeout_ms=timeout_ms, transactional_id=self._transactional_id
+        )
         try:
             if address not in self._connections:
                 self._connections[address] = self._cluster.new_connection(address)
             connection = self._connections[address]
-            connection.send(ApiKey.PRODUCE, request)
+            newest = None if self._transactional_id is None else NEWEST_IN_TRANSACTIONS
+            connection.send(ApiKey.PRODUCE, request, connection.version_of(ApiKey.PRODUCE, newest))
         except OSError as error:
             self._drop(address)
             return _Flight(address, error, batches)

@@ -34,7 +34,7 @@ from penstock.client.metadata import TopicMetadata
 from penstock.client.producer.accumulator import Accumulator, size_of
 from penstock.client.producer.partitioners import DefaultPartitioner, Partitioner, partitioner_named
 from penstock.client.producer.sender import Sender
-from penstock.client.producer.transactions import Reader, Transactions
+from penstock.client.producer.transactions import PreparedTransaction, Reader, Transactions
 from penstock.client.properties import as_properties
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import OffsetAndMetadata, RecordMetadata, TopicPartition
@@ -97,9 +97,12 @@ class Producer:
             raise
         await self._transactions.end(commits=True)
 
-    async def init_transactions(self) -> None:
-        """Fence earlier producers of this transactional.id, and abort what they left open; the first begin does it."""
-        await self._transactions.initialize()
+    async def init_transactions(self, *, keep_prepared: bool = False) -> PreparedTransaction | None:
+        """Fence earlier producers of this transactional.id, and abort what they left open; the first begin does it.
+
+        With `keep_prepared` what they left open is returned, and `complete_transaction` is to say how it ends.
+        """
+        return await self._transactions.initialize(keep_prepared=keep_prepared)
 
     async def begin_transaction(self) -> None:
         await self._transactions.begin()
@@ -130,6 +133,20 @@ class Producer:
             await self._sender.some_progress()
             self._sender.abandon(TransactionFailedError("the transaction was aborted"))
         await self._transactions.end(commits=False)
+
+    async def prepare_transaction(self) -> PreparedTransaction:
+        """Wait for all that was sent; from now on the transaction can be committed, also by the next producer.
+
+        What is returned is to be kept, by whoever decides. It needs `transaction.two.phase.commit.enable`.
+        """
+        await self.flush()
+        return self._transactions.prepare()
+
+    async def complete_transaction(self, decided: PreparedTransaction | None) -> bool:
+        """Commit the prepared transaction if it is the one that was decided to commit, else abort it. Returns whether
+        it was committed now; a transaction that had ended before is left alone.
+        """
+        return await self._transactions.complete(decided)
 
     async def _deliver(self) -> None:
         await self.flush()

@@ -4,7 +4,8 @@
 | ------- | ------------------------------------------------------------------------------------------ |
 | new     | `initialize`: the producers before it are fenced, and what they left open is aborted        |
 | ready   | `begin`                                                                                     |
-| open    | records and offsets are added; `end`. After a failure (`fail`) it can only be aborted       |
+| open    | records and offsets are added; `prepare`, `end`. After a failure (`fail`) it is aborted |
+| prepared | nothing is added; `end`. The next producer's `initialize` may keep it (KIP-939)            |
 | fenced  | nothing: another producer has the id                                                        |
 
 At transaction.version 2 (KIP-890) leaders see to it themselves that a partition belongs to the transaction, and the
@@ -20,6 +21,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from penstock.client.cluster import ClusterClient, is_passing
 from penstock.client.committed_offsets import COORDINATOR_MOVED
+from penstock.client.connection import Connection
 from penstock.client.errors import ProducerFencedError, TransactionFailedError, TransactionStateError, raise_for
 from penstock.client.messages import OUTSIDER, TRANSACTION_COORDINATOR, Membership
 from penstock.client.producer.sequences import Sequences
@@ -40,7 +42,9 @@ from penstock.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
+from penstock.protocol.value import Value
 
 TRANSACTION_VERSION: Final = "transaction.version"
 RAISES_EPOCHS: Final = 2
@@ -48,11 +52,36 @@ NEWEST_TO_ADD: Final = 3
 """Later versions of AddPartitionsToTxn are for brokers."""
 PRODUCE_ADDS, COMMIT_ADDS, END_RAISES = 12, 5, 5
 """The versions of Produce, TxnOffsetCommit and EndTxn by which a client says that it keeps to version 2."""
+NO_ID: Final = -1
 SHORT_PAUSES, SHORT_PAUSE_S = 10, 0.02
 """While the markers of the last transaction are written, which takes moments."""
 FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 
+TWO_PHASES_SINCE: Final = 6
+"""InitProducerId of brokers with transaction.two.phase.commit.enable."""
+
+NEEDS_VERSION: Final = (
+    "transactions that are decided elsewhere need transaction.version 2: "
+    "penstock features upgrade --feature transaction.version=2"
+)
+
 Answer = TypeVar("Answer", bound=Message)
+
+
+class PreparedTransaction(Value):
+    """What names a prepared transaction, for whoever decides about it to keep: `str` and `parse` are each other's."""
+
+    producer_id: int
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"{self.producer_id}:{self.epoch}"
+
+    @classmethod
+    def parse(cls, text: str) -> PreparedTransaction:
+        """ValueError for what is none."""
+        producer_id, _, epoch = text.partition(":")
+        return cls(int(producer_id), int(epoch))
 
 
 class Reader(Protocol):
@@ -78,26 +107,48 @@ class Transactions:
         """Whether the coordinator may know of more than `_partitions`."""
         self._may_be_committed = False
         self.is_open = False
+        self._prepared: PreparedTransaction | None = None
         self.failure: Exception | None = None
         """Why the present transaction can only be aborted."""
         self._fenced: ProducerFencedError | None = None
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
-    async def initialize(self) -> None:
-        """Be the producer of this transactional id, and the only one. Nothing happens if that is so already."""
-        if self._identity is None:
-            await self._identify(-1, -1)
+    async def initialize(self, *, keep_prepared: bool = False) -> PreparedTransaction | None:
+        """Be the producer of this transactional id, and the only one. Nothing happens if that is so already.
 
-    async def _identify(self, producer_id: int, epoch: int) -> None:
+        With `keep_prepared` a transaction that is open is not aborted, but returned: it is the present one now.
+        """
+        if self._identity is None:
+            response = await self._identify(-1, -1, keeps=keep_prepared)
+            if keep_prepared and response.ongoing_txn_producer_id != NO_ID:
+                kept = PreparedTransaction(response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch)
+                self.is_open = self._raises = self._has_more = True
+                self._prepared = kept
+        return self._prepared
+
+    async def _identify(self, producer_id: int, epoch: int, *, keeps: bool = False) -> InitProducerIdResponse:
+        is_decided_elsewhere = self._settings.transaction_two_phase_commit_enable
+        if keeps or is_decided_elsewhere:
+            await self._check_two_phases()
         request = InitProducerIdRequest(
             transactional_id=self._id,
             transaction_timeout_ms=self._settings.transaction_timeout_ms,
             producer_id=producer_id,
             producer_epoch=epoch,
+            enable2_pc=is_decided_elsewhere,
+            keep_prepared_txn=keeps,
         )
         response = await self._ask(request, InitProducerIdResponse, "no producer id is to be had")
         self._become(response.producer_id, response.producer_epoch)
+        return response
+
+    async def _check_two_phases(self) -> None:
+        connection = await self._coordinator()
+        if connection.version_for(ApiKey.INIT_PRODUCER_ID) < TWO_PHASES_SINCE:
+            raise TransactionStateError(
+                "the cluster keeps no prepared transactions: its brokers need transaction.two.phase.commit.enable=true"
+            )
 
     def _become(self, producer_id: int, epoch: int) -> None:
         if self._identity != (producer_id, epoch):
@@ -110,11 +161,18 @@ class Transactions:
             raise TransactionStateError("a transaction is open: commit or abort it first")
         await self.initialize()
         self._raises = await self._cluster_raises()
+        if self._settings.transaction_two_phase_commit_enable and not self._raises:
+            raise TransactionStateError(NEEDS_VERSION)
         self.is_open, self.failure = True, None
 
+    async def _coordinator(self) -> Connection:
+        return await self._cluster.retrying(
+            lambda: self._cluster.coordinator_connection(self._id, TRANSACTION_COORDINATOR),
+            timeout_ms=self._settings.max_block_ms,
+        )
+
     async def _cluster_raises(self) -> bool:
-        connection = await self._cluster.coordinator_connection(self._id, TRANSACTION_COORDINATOR)
-        return connection.features.get(TRANSACTION_VERSION, 0) >= RAISES_EPOCHS
+        return (await self._coordinator()).features.get(TRANSACTION_VERSION, 0) >= RAISES_EPOCHS
 
     def fail(self, error: Exception) -> None:
         """Something that belongs to the transaction may be missing."""
@@ -126,6 +184,8 @@ class Transactions:
         self._check_not_fenced()
         if not self.is_open:
             raise TransactionStateError("there is no open transaction: begin one before records are sent")
+        if self._prepared is not None:
+            raise TransactionStateError("the transaction is prepared: it can only be ended")
         if self.failure is not None:
             raise TransactionFailedError(
                 f"the transaction can only be aborted, as something in it has failed: {self.failure}"
@@ -218,6 +278,26 @@ class Transactions:
 
     # -- its end ------------------------------------------------------------------------------------------------------
 
+    def prepare(self) -> PreparedTransaction:
+        """All records and offsets are there, and nothing more comes. Raises what stands against committing it."""
+        self.check()
+        if not self._settings.transaction_two_phase_commit_enable:
+            raise TransactionStateError("to prepare transactions a producer needs transaction.two.phase.commit.enable")
+        self._prepared = PreparedTransaction(*self._me)
+        return self._prepared
+
+    async def complete(self, decided: PreparedTransaction | None) -> bool:
+        """Commit the prepared transaction if it is the one that was decided, abort any other; whether there was one
+        to commit.
+        """
+        if not self.is_open:
+            return False
+        if self._prepared is None:
+            raise TransactionStateError("the transaction is not prepared")
+        commits = self._prepared == decided
+        await self.end(commits=commits)
+        return commits
+
     async def end(self, *, commits: bool) -> None:
         """May be repeated where it is not known whether it was done; the same end, then."""
         self._check_not_fenced()
@@ -228,7 +308,7 @@ class Transactions:
             await self._end(commits)
         if self.failure is not None and not self._raises:
             await self._identify(*self._me)
-        self.is_open, self.failure = False, None
+        self.is_open, self.failure, self._prepared = False, None, None
         self._partitions, self._has_more, self._may_be_committed = {}, False, False
 
     async def _end(self, commits: bool) -> None:
@@ -274,6 +354,8 @@ class Transactions:
         try:
             return await self._cluster.retrying(attempt, timeout_ms=self._settings.max_block_ms, passing=_may_pass)
         except KafkaError as error:
+            if error.code == ErrorCode.UNSUPPORTED_VERSION and isinstance(request, InitProducerIdRequest):
+                raise TransactionStateError(NEEDS_VERSION) from error
             if error.code not in FENCED:
                 raise
             self._fenced = ProducerFencedError(

@@ -12,7 +12,6 @@ from penstock.coordinator.machine import PartitionMachine
 from penstock.coordinator.transaction.decisions import (
     Decision,
     Moment,
-    Producer,
     decide_add,
     decide_end,
     decide_init,
@@ -23,7 +22,7 @@ from penstock.coordinator.transaction.outcome import Outcome
 from penstock.coordinator.transaction.records import TransactionRecord, decode_record
 from penstock.coordinator.transaction.settings import TransactionSettings
 from penstock.coordinator.transaction.table import TransactionTable
-from penstock.coordinator.transaction.transaction import Partitions, Transaction
+from penstock.coordinator.transaction.transaction import Partitions, Producer, Transaction
 from penstock.protocol.errors import ErrorCode
 
 
@@ -62,12 +61,15 @@ class TransactionShard(PartitionMachine[TransactionRecord]):
     # -- requests -----------------------------------------------------------------------------------------------------
 
     def init(
-        self, token: Token, transactional_id: str, timeout_ms: int, asked_by: Producer | None, now_ms: int
+        self, token: Token, transactional_id: str, timeout_ms: int, asked_by: Producer | None, keeps: bool, now_ms: int
     ) -> list[Effect]:
-        """A producer begins; told who it is, or CONCURRENT_TRANSACTIONS once the open transaction is aborted."""
+        """A producer begins; told who it is, or CONCURRENT_TRANSACTIONS once the open transaction is aborted.
+
+        `keeps`: it is not aborted, but kept for this producer to end.
+        """
 
         def decide(known: Transaction | None, at: Moment) -> Decision:
-            return decide_init(known, timeout_ms, asked_by, at)
+            return decide_init(known, timeout_ms, asked_by, at, keeps=keeps)
 
         self._table.decide(transactional_id, decide, now_ms, token=token, told=_begun)
         return self._table.take_effects()
@@ -130,7 +132,8 @@ class TransactionShard(PartitionMachine[TransactionRecord]):
 def _begun(known: Transaction) -> Outcome:
     if known.is_prepared:
         return Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)
-    return Outcome(ErrorCode.NONE, known.producer_id, known.producer_epoch)
+    owner, kept = known.owner, Producer(known.producer_id, known.producer_epoch) if known.is_kept else None
+    return Outcome(ErrorCode.NONE, owner.producer_id, owner.epoch, kept)
 
 
 def _nothing(known: Transaction) -> Outcome:

@@ -13,7 +13,9 @@ from penstock.coordinator.transaction.transaction import (
     NO_EPOCH,
     NO_PRODUCER_ID,
     RAISES_EPOCHS,
+    WITHOUT_TIMEOUT_MS,
     Partitions,
+    Producer,
     State,
     Transaction,
 )
@@ -29,13 +31,6 @@ class Needs(Enum):
 Decision = Transaction | ErrorCode | Needs
 
 
-class Producer(Value):
-    """Who asks."""
-
-    producer_id: int
-    epoch: int
-
-
 class Moment(Value):
     """When it is decided, at which transaction.version, and perhaps with an id that no producer had."""
 
@@ -47,8 +42,15 @@ class Moment(Value):
 # -- a producer begins ------------------------------------------------------------------------------------------------
 
 
-def decide_init(known: Transaction | None, timeout_ms: int, asked_by: Producer | None, at: Moment) -> Decision:
-    """`asked_by` is who the client has been, if it says so. Where another one's transaction is open, it is aborted."""
+def decide_init(
+    known: Transaction | None, timeout_ms: int, asked_by: Producer | None, at: Moment, *, keeps: bool = False
+) -> Decision:
+    """`asked_by` is who the client has been, if it says so. Where another one's transaction is open, it is aborted,
+    or kept for this one to end (KIP-939).
+    """
+    keeps = keeps and known is not None and known.state is State.ONGOING
+    if timeout_ms == WITHOUT_TIMEOUT_MS and at.version < RAISES_EPOCHS and not keeps:
+        return ErrorCode.UNSUPPORTED_VERSION  # two transactions could have the same epoch, and be taken for each other
     if known is None:
         if at.fresh_id is None:
             return Needs.PRODUCER_ID
@@ -57,6 +59,8 @@ def decide_init(known: Transaction | None, timeout_ms: int, asked_by: Producer |
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if asked_by is not None and not _may_go_on(known, asked_by):
         return ErrorCode.PRODUCER_FENCED
+    if keeps:
+        return _with_fresh_id(known, at) or known.kept(_fresh_id(at), timeout_ms, at.now_ms)
     if known.state is State.ONGOING:
         return decide_fence(known, at)
     if known.is_exhausted and (asked_by is None or asked_by.epoch == known.producer_epoch):
@@ -69,7 +73,7 @@ def decide_init(known: Transaction | None, timeout_ms: int, asked_by: Producer |
 
 def _may_go_on(known: Transaction, asked_by: Producer) -> bool:
     """Its producer id is the present one; or the one before, and it may not have heard that this was used up."""
-    return asked_by.producer_id == known.producer_id or (
+    return asked_by.producer_id == known.owner.producer_id or (
         asked_by.producer_id == known.previous_producer_id and asked_by.epoch >= MAX_EPOCH - 1
     )
 
@@ -89,9 +93,8 @@ def _begun_again(known: Transaction, timeout_ms: int, asked_by: Producer | None,
 
 def decide_fence(known: Transaction, at: Moment) -> Decision:
     """An ongoing transaction is aborted, and its producer fenced, without being asked."""
-    if known.is_exhausted and at.version >= RAISES_EPOCHS and at.fresh_id is None:
-        return Needs.PRODUCER_ID
-    return known.fenced(next_producer_id=_next_id(known, at), version=at.version, now_ms=at.now_ms)
+    needs = _with_fresh_id(known, at) if at.version >= RAISES_EPOCHS or known.is_kept else None
+    return needs or known.fenced(fresh_id=_fresh_id(at), version=at.version, now_ms=at.now_ms)
 
 
 def decide_timeout(known: Transaction | None, at: Moment) -> Decision:
@@ -101,8 +104,13 @@ def decide_timeout(known: Transaction | None, at: Moment) -> Decision:
     return decide_fence(known, at)
 
 
-def _next_id(known: Transaction, at: Moment) -> int:
-    return at.fresh_id if known.is_exhausted and at.fresh_id is not None else NO_PRODUCER_ID
+def _with_fresh_id(known: Transaction, at: Moment) -> Needs | None:
+    """What is needed before the owner's epoch can be raised, if anything."""
+    return Needs.PRODUCER_ID if known.is_exhausted and at.fresh_id is None else None
+
+
+def _fresh_id(at: Moment) -> int:
+    return NO_PRODUCER_ID if at.fresh_id is None else at.fresh_id
 
 
 # -- partitions -------------------------------------------------------------------------------------------------------
@@ -119,6 +127,8 @@ def decide_add(
     error = _mismatch(known, asked_by)
     if error is not ErrorCode.NONE:
         return error
+    if known.is_kept:
+        return ErrorCode.INVALID_TXN_STATE
     if known.state is State.ONGOING and partitions.keys() <= known.partitions.keys():
         return ErrorCode.NONE
     return known.with_partitions(partitions, client_version, now_ms)
@@ -131,14 +141,17 @@ def verify(known: Transaction | None, asked_by: Producer, partitions: Partitions
         return dict.fromkeys(partitions, error)
     if known.is_prepared:
         return dict.fromkeys(partitions, ErrorCode.CONCURRENT_TRANSACTIONS)
+    if known.is_kept:
+        return dict.fromkeys(partitions, ErrorCode.INVALID_TXN_STATE)
     there, missing = ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE
     return {partition: there if partition in known.partitions else missing for partition in partitions}
 
 
 def _mismatch(known: Transaction, asked_by: Producer) -> ErrorCode:
-    if known.producer_id != asked_by.producer_id:
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    return ErrorCode.NONE if known.producer_epoch == asked_by.epoch else ErrorCode.PRODUCER_FENCED
+    owner = known.owner
+    if owner.producer_id != asked_by.producer_id:
+        return ErrorCode.PRODUCER_FENCED if known.is_kept else ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    return ErrorCode.NONE if owner.epoch == asked_by.epoch else ErrorCode.PRODUCER_FENCED
 
 
 # -- its end ----------------------------------------------------------------------------------------------------------
@@ -148,7 +161,7 @@ def decide_end(known: Transaction | None, asked_by: Producer, *, commits: bool, 
     """NONE if it has ended so already. `raises`: the client gets another epoch for its next transaction."""
     if known is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if raises:
+    if raises or known.is_kept:
         return _end_and_raise(known, asked_by, commits, at)
     error = _mismatch(known, asked_by)
     if error is not ErrorCode.NONE:
@@ -179,16 +192,16 @@ def _end_and_raise(known: Transaction, asked_by: Producer, commits: bool, at: Mo
         asked_by.epoch,
         known.producer_epoch,
     )
-    if known.producer_id != asked_by.producer_id and not has_rotated:
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    owner = known.owner
+    if owner.producer_id != asked_by.producer_id and not has_rotated:
+        return ErrorCode.PRODUCER_FENCED if known.is_kept else ErrorCode.INVALID_PRODUCER_ID_MAPPING
     has_ended = known.state in _ENDED.values()
     is_repeated = has_ended and (has_rotated or known.producer_epoch == asked_by.epoch + 1)
-    if not is_repeated and known.producer_epoch != asked_by.epoch:
+    if not is_repeated and owner.epoch != asked_by.epoch:
         return ErrorCode.PRODUCER_FENCED
     if is_repeated:
         return ErrorCode.NONE if known.state is _ENDED[commits] else ErrorCode.INVALID_TXN_STATE
     if commits and known.state is not State.ONGOING:
         return ErrorCode.INVALID_TXN_STATE
-    if known.is_exhausted and at.fresh_id is None:
-        return Needs.PRODUCER_ID
-    return known.prepared_and_raised(commits=commits, next_producer_id=_next_id(known, at), now_ms=at.now_ms)
+    needs = _with_fresh_id(known, at)
+    return needs or known.prepared_and_raised(commits=commits, fresh_id=_fresh_id(at), now_ms=at.now_ms)

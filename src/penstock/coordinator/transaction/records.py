@@ -61,6 +61,7 @@ class TransactionRecord(Value):
             producer_id=known.producer_id,
             previous_producer_id=known.previous_producer_id,
             next_producer_id=known.next_producer_id,
+            next_producer_epoch=known.next_producer_epoch,
             producer_epoch=known.producer_epoch,
             transaction_timeout_ms=known.timeout_ms,
             transaction_status=known.state,
@@ -106,6 +107,7 @@ def _transaction(value: TransactionLogValue) -> Transaction:
         value.transaction_start_timestamp_ms,
         value.previous_producer_id,
         value.next_producer_id,
+        value.next_producer_epoch,
         NO_EPOCH,
         value.client_transaction_version,
     )

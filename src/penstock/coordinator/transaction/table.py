@@ -19,7 +19,7 @@ from penstock.coordinator.transaction.image import TransactionImage
 from penstock.coordinator.transaction.outcome import Outcome
 from penstock.coordinator.transaction.records import TransactionRecord
 from penstock.coordinator.transaction.settings import TransactionSettings
-from penstock.coordinator.transaction.transaction import Partition, State, Transaction
+from penstock.coordinator.transaction.transaction import NO_EPOCH, Partition, State, Transaction
 from penstock.protocol.errors import ErrorCode
 
 Decide = Callable[[Transaction | None, Moment], Decision]
@@ -131,14 +131,14 @@ class TransactionTable(Agenda[TransactionRecord]):
             elif error is not ErrorCode.NONE:
                 self.watch(transactional_id, now_ms)
 
-        records = [TransactionRecord(transactional_id, step, self.layout)]
+        records = [self._record(transactional_id, step)]
         self.append(records, now_ms, then=then, token=token, answer=partial(_unless_lost, told))
         self.watch(transactional_id, now_ms)
 
-    @property
-    def layout(self) -> int:
-        """The version in which transactions are written."""
-        return min(self.version, 1)
+    def _record(self, transactional_id: str, step: Transaction) -> TransactionRecord:
+        """In the layout of the cluster's transaction.version; where a transaction is kept, in one that says so."""
+        is_kept = step.next_producer_epoch != NO_EPOCH
+        return TransactionRecord(transactional_id, step, 1 if is_kept else min(self.version, 1))
 
     # -- the end of a transaction -------------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class TransactionTable(Agenda[TransactionRecord]):
             if error is not ErrorCode.NONE:
                 self._later(partial(self._complete_again, transactional_id, prepared, attempt + 1), attempt, now_ms)
 
-        self.append([TransactionRecord(transactional_id, prepared.completed(now_ms), self.layout)], now_ms, then=then)
+        self.append([self._record(transactional_id, prepared.completed(now_ms))], now_ms, then=then)
         for waiting in self._waiting.pop(transactional_id, ()):
             waiting.timer.deadline_ms = None
             waiting.again(now_ms)

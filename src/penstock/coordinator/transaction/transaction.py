@@ -4,6 +4,7 @@
 | ------------------------- | --------------------- | -------------------------------------------------------------- |
 | Empty, Complete…          | Empty                 | a producer begins (InitProducerId): its epoch is raised        |
 | Empty, Complete…, Ongoing | Ongoing               | partitions are added                                           |
+| Ongoing                   | Ongoing               | the next producer keeps what was prepared (KIP-939)            |
 | Ongoing                   | PrepareCommit         | EndTxn; from here on nothing but the markers is left to do     |
 | Ongoing                   | PrepareAbort          | EndTxn; its time is over, or another producer begins           |
 | Empty, Complete…          | PrepareAbort          | EndTxn of a producer that cannot know (version 2)              |
@@ -66,9 +67,17 @@ _BEFORE: Final[Mapping[State, tuple[State, ...]]] = {
 }
 
 
+class Producer(Value):
+    """Who writes, and who asks."""
+
+    producer_id: int
+    epoch: int
+
+
 class Transaction(Value):
     """`previous_producer_id` is that of the step before, `next_producer_id` the one that the end will bring.
 
+    With `next_producer_epoch` an ongoing transaction is kept: that producer may end it, and nobody may add to it.
     `last_epoch` is the producer's epoch before its present one, if it has asked itself for that; no record has it.
     `client_version` is the transaction.version of who took the last step.
     """
@@ -82,13 +91,31 @@ class Transaction(Value):
     start_ms: int = NO_TIME
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
+    next_producer_epoch: int = NO_EPOCH
     last_epoch: int = NO_EPOCH
     client_version: int = 0
 
     @property
+    def is_kept(self) -> bool:
+        """Whether it was prepared by the producer before, and waits for the present one to say how it ends."""
+        return self.state is State.ONGOING and self.next_producer_epoch != NO_EPOCH
+
+    @property
+    def owner(self) -> Producer:
+        """Who may end it."""
+        if self.is_kept:
+            return Producer(self.next_producer_id, self.next_producer_epoch)
+        return Producer(self.producer_id, self.producer_epoch)
+
+    @property
     def is_exhausted(self) -> bool:
-        """Whether the producer id has no epoch left for another producer."""
-        return self.producer_epoch >= MAX_EPOCH - 1
+        """Whether the owner's id has no epoch left for another producer."""
+        return self.owner.epoch >= MAX_EPOCH - 1
+
+    @property
+    def is_decided_elsewhere(self) -> bool:
+        """Whether its producer takes part in a two-phase commit."""
+        return self.timeout_ms == WITHOUT_TIMEOUT_MS
 
     @property
     def is_prepared(self) -> bool:
@@ -98,13 +125,15 @@ class Transaction(Value):
     @property
     def deadline_ms(self) -> int | None:
         """When it is aborted, if it is still ongoing then."""
-        if self.state is not State.ONGOING or self.timeout_ms == WITHOUT_TIMEOUT_MS:
+        if self.state is not State.ONGOING or self.is_decided_elsewhere:
             return None
         return self.start_ms + self.timeout_ms
 
     def step(self, state: State, now_ms: int, **changes: Any) -> "Transaction":
         assert self.state in _BEFORE[state], f"no way leads from {self.state.shown} to {state.shown}"
-        return self.replace(state=state, updated_ms=now_ms, previous_producer_id=self.producer_id, **changes)
+        return self.replace(
+            **{"state": state, "updated_ms": now_ms, "previous_producer_id": self.producer_id} | changes
+        )
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -130,27 +159,55 @@ class Transaction(Value):
             client_version=client_version,
         )
 
+    def kept(self, fresh_id: int, timeout_ms: int, now_ms: int) -> "Transaction":
+        """Another producer has the id from now on, and is to say how the transaction of the one before ends.
+
+        It keeps the longer time-out: one that is decided elsewhere never gets a shorter one. `fresh_id` is taken
+        where the epochs of the present owner's id are used up.
+        """
+        following = self._after_owner(fresh_id)
+        return self.step(
+            State.ONGOING,
+            now_ms,
+            next_producer_id=following.producer_id,
+            next_producer_epoch=following.epoch,
+            timeout_ms=max(self.timeout_ms, timeout_ms),
+        )
+
+    def _after_owner(self, fresh_id: int) -> Producer:
+        if self.is_exhausted and fresh_id != NO_PRODUCER_ID:
+            return Producer(fresh_id, 0)
+        owner = self.owner
+        return Producer(owner.producer_id, min(owner.epoch + 1, MAX_EPOCH))
+
     def prepared(self, *, commits: bool, now_ms: int) -> "Transaction":
         """Its end is decided, as transaction.version 0 and 1 have it: the epoch stays."""
         state = State.PREPARE_COMMIT if commits else State.PREPARE_ABORT
         return self.step(state, now_ms, next_producer_id=NO_PRODUCER_ID, client_version=0)
 
-    def prepared_and_raised(self, *, commits: bool, next_producer_id: int, now_ms: int) -> "Transaction":
-        """Its end is decided, and the producer's next transaction has another epoch, or another producer id."""
+    def prepared_and_raised(self, *, commits: bool, fresh_id: int, now_ms: int) -> "Transaction":
+        """Its end is decided, and the owner's next transaction has another epoch, or the fresh producer id.
+
+        Its markers have the epoch above that of its records, whoever ends it.
+        """
+        owner, following = self.owner, self._after_owner(fresh_id)
+        changes_producer = self.is_kept or following.producer_id != self.producer_id
         return self.step(
             State.PREPARE_COMMIT if commits else State.PREPARE_ABORT,
             now_ms,
             producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH),
-            last_epoch=self.producer_epoch,
-            next_producer_id=next_producer_id,
+            last_epoch=owner.epoch,
+            previous_producer_id=owner.producer_id,
+            next_producer_id=following.producer_id if changes_producer else NO_PRODUCER_ID,
+            next_producer_epoch=following.epoch if self.is_kept else NO_EPOCH,
             client_version=RAISES_EPOCHS,
             start_ms=self.start_ms if self.state is State.ONGOING else now_ms,
         )
 
-    def fenced(self, *, next_producer_id: int, version: int, now_ms: int) -> "Transaction":
+    def fenced(self, *, fresh_id: int, version: int, now_ms: int) -> "Transaction":
         """It is to be aborted, and its producer is one no more; `version` is the cluster's transaction.version."""
-        if version >= RAISES_EPOCHS:
-            return self.prepared_and_raised(commits=False, next_producer_id=next_producer_id, now_ms=now_ms)
+        if version >= RAISES_EPOCHS or self.is_kept:
+            return self.prepared_and_raised(commits=False, fresh_id=fresh_id, now_ms=now_ms)
         epoch = min(self.producer_epoch + 1, MAX_EPOCH)
         return self.replace(producer_epoch=epoch, last_epoch=NO_EPOCH).prepared(commits=False, now_ms=now_ms)
 
@@ -158,11 +215,16 @@ class Transaction(Value):
         """All partitions have their markers."""
         commits, following = self.state is State.PREPARE_COMMIT, {}
         if self.client_version >= RAISES_EPOCHS and self.next_producer_id != NO_PRODUCER_ID:
-            following = {"producer_id": self.next_producer_id, "producer_epoch": 0}
+            following = {
+                "producer_id": self.next_producer_id,
+                "producer_epoch": max(self.next_producer_epoch, 0),
+                "previous_producer_id": self.previous_producer_id,
+            }
         return self.step(
             State.COMPLETE_COMMIT if commits else State.COMPLETE_ABORT,
             now_ms,
             next_producer_id=NO_PRODUCER_ID,
+            next_producer_epoch=NO_EPOCH,
             partitions={},
             **following,
         )

@@ -132,6 +132,7 @@ class BrokerSettings:
     transaction_state_log_num_partitions: int
     transaction_state_log_replication_factor: int
     transaction_state_log_segment_bytes: int
+    transaction_two_phase_commit_enable: bool
     transactional_id_expiration_ms: int
 
     @classmethod

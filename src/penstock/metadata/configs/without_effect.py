@@ -93,7 +93,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
     "share groups are not there yet": ("group.share.", "share."),
     "streams groups are not there yet": ("group.streams.", "streams."),
     "a coordinator of transactions answers when it can": ("add.partitions.to.txn.retry.backoff.ms",),
-    "transactions of two phases are not there yet": ("transaction.two.phase.commit.enable",),
 }
 """Why a key has no effect; an entry that ends with a dot stands for all keys that begin so."""
 

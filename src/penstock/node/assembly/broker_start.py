@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.node.api.broker.init_producer_id import TWO_PHASES_SINCE
 from penstock.node.assembly.dynamic_configs import AddedListeners, DynamicConfigs
 from penstock.node.assembly.quorum_start import QuorumParts, connection_limits
 from penstock.node.controlling.broker_context import BrokerContext
@@ -41,11 +42,12 @@ from penstock.node.roles.broker import Broker, HeldLogs
 from penstock.node.serving.advertise import advertised_endpoints
 from penstock.node.serving.connections import Connections
 from penstock.node.serving.dispatch import Dispatcher
-from penstock.node.serving.handler import load_handlers
+from penstock.node.serving.handler import Handler, load_handlers
 from penstock.node.serving.server import BoundListener, Server
 from penstock.node.storage_groups.keeper import GroupKeeper
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import KafkaError
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.uuids import process_uuid
 
 if TYPE_CHECKING:
@@ -93,7 +95,7 @@ class BrokerParts:
                 storage_groups=groups,
             ),
             GroupCoordinator(config, self._host_context(table), environment.random),
-            handlers=load_handlers(),
+            handlers=_handlers(config),
             quorum=parts.quorum,
             authorizer=parts.authorizer,
         )
@@ -250,6 +252,14 @@ class _Neighbours:
 
     def on_group(self, topic_id: UUID, index: int) -> None:
         self._parts.replicas.on_group(topic_id, index)
+
+
+def _handlers(config: BrokerConfig) -> dict[int, Handler]:
+    handlers = load_handlers()
+    if config.transaction_two_phase_commit_enable:
+        init = handlers[ApiKey.INIT_PRODUCER_ID]
+        handlers[ApiKey.INIT_PRODUCER_ID] = init.replace(newest=TWO_PHASES_SINCE)
+    return handlers
 
 
 def _lease(node: NodeContext) -> BrokerLease:

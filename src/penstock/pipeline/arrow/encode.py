@@ -15,7 +15,7 @@ from penstock.pipeline.arrow import encode_plain
 from penstock.pipeline.arrow.record_spans import Integers
 from penstock.pipeline.arrow.write_columns import EncodedRecords, partition_numbers, write_columns
 from penstock.pipeline.errors import PipelineError
-from penstock.protocol.batch import HEADER, HEADER_SIZE, LENGTH_END, MAGIC, write_crc
+from penstock.protocol.batch import HEADER, HEADER_SIZE, LENGTH_END, MAGIC, TRANSACTIONAL, write_crc
 from penstock.protocol.compression import Compression, compress
 from penstock.protocol.value import Value
 
@@ -87,7 +87,7 @@ def seal(encoded: EncodedRecords, settings: EncodeSettings, *, identity: Produce
             UNKNOWN_EPOCH,
             MAGIC,
             0,
-            settings.compression,
+            settings.compression | TRANSACTIONAL * (identity.transactional_id is not None),
             encoded.count - 1,
             encoded.base_timestamp_ms,
             encoded.max_timestamp_ms,

@@ -21,6 +21,8 @@ from penstock.pipeline.datasource.columns import READ_COLUMN_TYPES, READ_COLUMNS
 from penstock.pipeline.errors import PipelineError, plain_errors
 
 if TYPE_CHECKING:
+    from penstock.pipeline.datasource.exactly_once import ExactlyOnceWriter
+    from penstock.pipeline.datasource.writer import PenstockWriter
     from penstock.pipeline.options.sink import SinkOptions
 
 ADMISSION_CONTROL: Final = "pyspark.sql.streaming.datasource"
@@ -99,19 +101,25 @@ class PenstockDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """It can only append."""
-        from penstock.pipeline.datasource.writer import PenstockWriter
-
         with plain_errors():
             if overwrite:
                 raise PipelineError('A topic cannot be overwritten; use mode("append").')
-            return PenstockWriter(self._sink(schema))
+            return self._writer(schema, is_stream=False)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         """In any output mode: each row becomes a record."""
+        with plain_errors():
+            return self._writer(schema, is_stream=True)
+
+    def _writer(self, schema: StructType, *, is_stream: bool) -> "PenstockWriter | ExactlyOnceWriter":
+        sink = self._sink(schema)
+        if sink.is_exactly_once:
+            from penstock.pipeline.datasource.exactly_once import ExactlyOnceWriter
+
+            return ExactlyOnceWriter(sink, is_stream=is_stream)
         from penstock.pipeline.datasource.writer import PenstockWriter
 
-        with plain_errors():
-            return PenstockWriter(self._sink(schema))
+        return PenstockWriter(sink)
 
     def _sink(self, schema: StructType) -> "SinkOptions":
         from penstock.pipeline.datasource.writer import check_topic

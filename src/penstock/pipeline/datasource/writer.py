@@ -1,8 +1,9 @@
 """Writes, in batches and streams: columns to record batches, record batches to the leaders of their partitions.
 
-At least once: a task that fails may have written some of its records, and Spark runs it again. Within a task nothing is
-written twice, as the producer is idempotent. Producer ids are kept for the life of a worker process: brokers remember
-each for a day, and a stream runs several tasks a second.
+At least once, unless `exactly_once.py` has the rows written in a transaction: a task that fails may have written some
+of its records, and Spark runs it again. Within a task nothing is written twice, as the producer is idempotent. Producer
+ids are kept for the life of a worker process: brokers remember each for a day, and a stream runs several tasks a
+second.
 """
 
 import os
@@ -18,6 +19,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 
 from penstock.client.blocking import BlockingCluster, ClusterSettings
 from penstock.client.blocking.produce import BlockingProducer, ProducerIdentity, new_identity
+from penstock.client.blocking.transactions import TransactionCoordinators
 from penstock.client.settings import wall_clock_ms
 from penstock.pipeline.arrow.encode import EncodeSettings, batches_by_partition, seal
 from penstock.pipeline.arrow.write_columns import EncodedRecords
@@ -120,7 +122,13 @@ class RowWriter:
 
     def __init__(self, cluster: BlockingCluster, sink: SinkOptions, identity: ProducerIdentity) -> None:
         self._cluster, self._sink, self._identity = cluster, sink, identity
-        self._producer = BlockingProducer(cluster, acks=sink.acks, delivery_timeout_ms=sink.delivery_timeout_ms)
+        self._coordinators = TransactionCoordinators(cluster)
+        self._producer = BlockingProducer(
+            cluster,
+            acks=sink.acks,
+            delivery_timeout_ms=sink.delivery_timeout_ms,
+            transactional_id=identity.transactional_id,
+        )
         self._settings = EncodeSettings(sink.compression, sink.batch_bytes)
         self._turn = random.randrange(1 << 16)
         self._partition_counts: dict[str, int] = {}
@@ -135,6 +143,8 @@ class RowWriter:
             by_partition = batches_by_partition(rows, count, self._turn % count, self._settings, now_ms=now_ms)
             for partition, parts in by_partition.items():
                 encoded[topic, partition] = parts
+        if self._identity.transactional_id is not None:
+            self._coordinators.add(self._identity, encoded)
         for turn in range(max(map(len, encoded.values()), default=0)):
             self._producer.send(
                 {

@@ -77,6 +77,15 @@ SOURCE_OPTIONS = {
 }
 SINK_OPTIONS = {
     "topic": OptionText("", "Where all rows go. Without it, the column `topic` says it row by row."),
+    "penstock.sink.delivery": OptionText(
+        "`at-least-once`", "`exactly-once`: a batch that runs again is not written again ([how](#exactly-once))."
+    ),
+    "penstock.sink.id": OptionText(
+        "none", "With `exactly-once`, the name of a batch write: one of this name is written once, whatever runs again."
+    ),
+    "penstock.sink.decisions.topic": OptionText(
+        "`penstock-sink-decisions`", "With `exactly-once`, where it is written down what is decided about batches."
+    ),
 }
 CLIENT_OPTIONS = {
     "bootstrap.servers": OptionText("required", "`host:port`, with commas between several."),
@@ -92,6 +101,10 @@ CLIENT_OPTIONS = {
     "compression.type": OptionText("`none`", "Codec of what is written: none, gzip, snappy, lz4, zstd."),
     "batch.size": OptionText("`1000000`", "Bytes of one batch, before compression."),
     "delivery.timeout.ms": OptionText("`120000`", "How long a write is tried again."),
+    "transaction.timeout.ms": OptionText(
+        "`900000`",
+        "With `exactly-once`, how long a cluster without two-phase commit keeps what tasks have written uncommitted.",
+    ),
     "security.protocol": OptionText(
         "`PLAINTEXT`",
         "`SSL` for a listener with TLS, with the keys `kafka.ssl.…` of Kafka's clients; `SASL_PLAINTEXT` or `SASL_SSL`"
@@ -111,7 +124,7 @@ WITHOUT_EFFECT = (
     "metrics.sample.window.ms", "partition.assignment.strategy", "partitioner.adaptive.partitioning.enable",
     "partitioner.availability.timeout.ms", "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms",
     "retries", "retry.backoff.max.ms", "retry.backoff.ms", "send.buffer.bytes", "session.timeout.ms",
-    "socket.connection.setup.timeout.max.ms", "transaction.timeout.ms",
+    "socket.connection.setup.timeout.max.ms",
 )  # fmt: skip
 """Options without effect here (a reader of ours has no group of its own); taken so that moving is easy."""
 _BYTES = "keys and values are bytes; change them with functions of the DataFrame"
@@ -124,7 +137,7 @@ REFUSED = {
     "key.serializer": _BYTES,
     "partitioner.class": _PARTITIONS,
     "partitioner.ignore.keys": _PARTITIONS,
-    "transactional.id": "the sink writes no transactions",
+    "transactional.id": "tasks have one each with penstock.sink.delivery=exactly-once, and else write no transactions",
     "value.deserializer": _BYTES,
     "value.serializer": _BYTES,
 }

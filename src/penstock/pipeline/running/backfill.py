@@ -14,6 +14,7 @@ from penstock.pipeline.running.frames import Raw, frames_of_sinks
 from penstock.pipeline.running.jvm import TextFiles
 from penstock.pipeline.running.pinned_schemas import with_pinned_schemas
 from penstock.pipeline.running.run import in_a_sentence
+from penstock.pipeline.spec.declared_options import with_default_isolation
 from penstock.pipeline.spec.pipeline import FOREACH_BATCH, PENSTOCK, PipelineSpec, SinkSpec, SourceSpec
 
 POSITIONS = ("starting", "ending")
@@ -39,7 +40,8 @@ def _batch_of(session: SparkSession, start_ms: int, end_ms: int | None) -> Raw:
     def read(name: str, source: SourceSpec) -> DataFrame:
         if source.format != PENSTOCK:
             raise PipelineError(f"Source {name} is of the format {source.format}: only topics have times to go by.")
-        options = {option: value for option, value in source.options.items() if _says_what(option)}
+        given = with_default_isolation(source.options)
+        options = {option: value for option, value in given.items() if _says_what(option)}
         options |= {"startingTimestamp": str(start_ms), "startingOffsetsByTimestampStrategy": "latest"}
         if end_ms is not None:
             options["endingTimestamp"] = str(end_ms)

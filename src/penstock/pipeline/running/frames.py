@@ -14,9 +14,10 @@ from penstock.pipeline.running.judged import RAW, RAW_KEY, WHY, judged
 from penstock.pipeline.running.jvm import names_of_reads
 from penstock.pipeline.running.rules import WHY as WHY_BROKEN
 from penstock.pipeline.running.rules import broken_rows, kept_rows
-from penstock.pipeline.running.topic_sinks import written_rows
+from penstock.pipeline.running.topic_sinks import written_once, written_rows
 from penstock.pipeline.running.typed_sinks import typed_key, typed_value
 from penstock.pipeline.running.views import Views, function_named
+from penstock.pipeline.spec.declared_options import with_default_isolation
 from penstock.pipeline.spec.pipeline import (
     AVAILABLE_NOW,
     FOREACH_BATCH,
@@ -46,7 +47,7 @@ def stream_of(session: SparkSession, shared_fetches: str | None = None) -> Raw:
     shared = {} if shared_fetches is None else {"sharedFetches": shared_fetches}
 
     def read(name: str, source: SourceSpec) -> DataFrame:
-        options = {**shared, **source.options} if source.format == PENSTOCK else source.options
+        options = {**shared, **with_default_isolation(source.options)} if source.format == PENSTOCK else source.options
         return session.readStream.format(source.format).name(name).options(**options).load()
 
     return read
@@ -138,7 +139,8 @@ def views_of(
 
 
 def table_of(session: SparkSession, table: TableSpec) -> DataFrame:
-    return session.read.format(table.format).options(**table.options).load()
+    options = with_default_isolation(table.options) if table.format == PENSTOCK else table.options
+    return session.read.format(table.format).options(**options).load()
 
 
 def frames_of_sinks(
@@ -195,9 +197,11 @@ def sink_frame(frame: DataFrame, sink: SinkSpec, *, registers: bool = False) -> 
 
 def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec, checkpoint: str) -> DataStreamWriter:
     """A query that is ready to be started, from a frame of `frames_of_sinks`."""
-    rows = written_rows(frame, sink) if sink.format == PENSTOCK else frame
+    rows = written_rows(frame, sink) if sink.format == PENSTOCK and not sink.is_exactly_once else frame
     writer = rows.writeStream.queryName(spec.query_name(sink)).outputMode(sink.mode)
-    if sink.format == PENSTOCK:
+    if sink.is_exactly_once:
+        writer = writer.foreachBatch(written_once(frame, sink))
+    elif sink.format == PENSTOCK:
         writer = writer.format(NOTHING)
     elif sink.format == FOREACH_BATCH:
         writer = writer.foreachBatch(function_named(sink.option("function") or "", FOREACH_BATCH)).options(

@@ -4,8 +4,11 @@ The tasks that make them write them, and tell Spark's sink `noop` of each. Spark
 processes for each batch, to plan it and to commit it, and lets it have no output mode but append.
 """
 
+from collections.abc import Callable
+
 from pyspark.sql import DataFrame
 
+from penstock.pipeline.datasource.exactly_once import write_batch
 from penstock.pipeline.datasource.writer import WRITTEN, check_topic, writing
 from penstock.pipeline.datasource.written_columns import check_written_columns
 from penstock.pipeline.errors import plain_errors
@@ -19,6 +22,17 @@ def written_rows(frame: DataFrame, sink: SinkSpec) -> DataFrame:
     options = _options(sink)
     check_written_columns(frame.schema, options.topic)
     return frame.mapInArrow(writing(options), f"{WRITTEN} BOOLEAN")
+
+
+def written_once(frame: DataFrame, sink: SinkSpec) -> Callable[[DataFrame, int], None]:
+    """A function for `foreachBatch`, which takes each output mode; PipelineError for columns that no record has."""
+    options = _options(sink)
+    check_written_columns(frame.schema, options.topic)
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        write_batch(batch, batch_id, options)
+
+    return write
 
 
 def check_target(sink: SinkSpec) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 from penstock.pipeline.errors import PipelineError, UnfitSchemaError
 from penstock.pipeline.options.table import known_name
 from penstock.pipeline.options.values import nearest
-from penstock.pipeline.spec.declared_options import as_text, shown, wrong_options
+from penstock.pipeline.spec.declared_options import as_text, shown, take_delivery, wrong_options
 from penstock.pipeline.spec.formats import READ, WITH_A_PATH, WRITTEN
 from penstock.pipeline.spec.given_values import SET, with_values
 from penstock.pipeline.spec.pipeline import (
@@ -38,7 +38,7 @@ from penstock.pipeline.values.kinds import AVRO, JSON_SCHEMA, PROTOBUF, TypedVal
 PARTS = ("name", SET, "source", "sources", "tables", "steps", "sql", "sink", "trigger", "checkpoint", "spark")
 TYPED = (JSON_SCHEMA, AVRO, PROTOBUF)
 VALUES = ("json", *TYPED)
-OF_A_SINK: Final = ("name", "format", "mode", "key", "from", "where", "expect", "dead_letter")
+OF_A_SINK: Final = ("name", "format", "mode", "key", "from", "where", "expect", "dead_letter", "delivery")
 """Beside the options of its format."""
 OF_A_RULE: Final = ("rule", "on_fail", "name")
 PARTS_OF_RECORDS: Final = ("value", "key")
@@ -352,6 +352,8 @@ class _Reader:
         if mode not in MODES:
             self._note(f"mode: {mode} must be {' or '.join(MODES)}.{nearest(mode.lower(), MODES)}", *way, "mode")
         typed = typed_key = None
+        if problem := take_delivery(options, kind):
+            self._note(problem, *way, "delivery")
         if kind == PENSTOCK:
             typed, typed_key = self._typed(options.get("topic", kind), options, way)
             self._check_options(options, way, is_sink=True)

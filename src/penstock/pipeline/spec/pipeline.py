@@ -17,8 +17,8 @@ Besides options a source knows `format` (penstock), `json` (the fields of the va
 `protobuf` (with `message`), of which the last three know `schema.registry.url`, `subject` and `basic.auth.user.info`;
 `watermark` ("column, delay") and `dead_letter` (the topic for values that are none); a sink knows `name` (else its
 topic, or the last part of its path), `format` (penstock, or foreachBatch with `function`), `mode` (append, update,
-complete), `key` (the column that is the key) and `partitionBy` (columns whose values are directories). Sources and
-tables are views in SQL, and arguments of the function by their names.
+complete), `key` (the column that is the key), `delivery` (at-least-once, exactly-once) and `partitionBy` (columns whose
+values are directories). Sources and tables are views in SQL, and arguments of the function by their names.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.options.sink import DELIVERY, EXACTLY_ONCE
 from penstock.pipeline.spec.places import TextPlace
 from penstock.pipeline.values.kinds import TypedValues
 from penstock.protocol.value import Value, fresh
@@ -123,6 +124,11 @@ class SinkSpec(Value):
     def is_async(self) -> bool:
         """Whether Spark writes down how far it came beside the batches, not between them."""
         return self.of_query.get(ASYNC, "").lower() == "true"
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """Of a topic: whether what runs again is not written again."""
+        return self.format == PENSTOCK and (self.option(DELIVERY) or "").lower() == EXACTLY_ONCE
 
     @property
     def partitioned_by(self) -> list[str]:

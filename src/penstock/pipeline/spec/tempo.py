@@ -30,6 +30,11 @@ IN_REAL_TIME: Final = (KAFKA, "console")
 def tempo_problems(spec: PipelineSpec, sinks: Sequence[tuple[SinkSpec, Way]]) -> Iterator[tuple[Way, str]]:
     """Of the sinks that the file says, with their places."""
     for sink, way in sinks:
+        if sink.is_async and sink.is_exactly_once:
+            yield (
+                (*way, ASYNC),
+                f"{ASYNC} is not for delivery: exactly-once, which needs notes between batches.",
+            )
         if sink.is_async and sink.format not in WITH_ASYNC:
             known = ", ".join(WITH_ASYNC)
             yield (*way, ASYNC), f"{ASYNC} is not for {sink.format}: Spark has it for {known}."

@@ -99,7 +99,7 @@ class ApiKey(IntEnum):
     UNREGISTER_CONTROLLER = 94
 
 
-# key: (module, name, oldest version, newest stable version, first flexible version or -1)
+# key: (module, name, oldest version, newest version, first flexible version or -1)
 APIS: dict[int, tuple[str, str, int, int, int]] = {
     0: ("produce", "Produce", 3, 13, 9),
     1: ("fetch", "Fetch", 4, 18, 12),
@@ -119,7 +119,7 @@ APIS: dict[int, tuple[str, str, int, int, int]] = {
     19: ("create_topics", "CreateTopics", 2, 7, 5),
     20: ("delete_topics", "DeleteTopics", 1, 6, 4),
     21: ("delete_records", "DeleteRecords", 0, 2, 2),
-    22: ("init_producer_id", "InitProducerId", 0, 5, 2),
+    22: ("init_producer_id", "InitProducerId", 0, 6, 2),
     23: ("offset_for_leader_epoch", "OffsetForLeaderEpoch", 2, 4, 4),
     24: ("add_partitions_to_txn", "AddPartitionsToTxn", 0, 5, 3),
     25: ("add_offsets_to_txn", "AddOffsetsToTxn", 0, 4, 3),

@@ -21,7 +21,7 @@ FLEXIBLE_FROM: Final = {key: row[4] if row[4] >= 0 else NEVER for key, row in (A
 
 
 class Api:
-    """`versions` runs from the oldest that Kafka 4 serves to the newest stable one."""
+    """`versions` runs from the oldest that Kafka 4 serves to the newest one that is declared, stable or not."""
 
     __slots__ = ("_classes", "_module", "flexible_from", "key", "name", "versions")
 

@@ -88,6 +88,8 @@ CALLS: dict[str, Callable[[Admin], Awaitable[object]]] = {
     "transactions.listings": lambda admin: admin.transactions.listings(),
     "transactions.describe": lambda admin: admin.transactions.describe("a"),
     "transactions.terminate": lambda admin: admin.transactions.terminate("a"),
+    "transactions.prepared": lambda admin: admin.transactions.prepared(),
+    "transactions.complete": lambda admin: admin.transactions.complete("a", commits=True),
     "transactions.producers": lambda admin: admin.transactions.producers([T0]),
     "transactions.abort": lambda admin: admin.transactions.abort(T0, 1, 2, 3),
     "transactions.hanging": lambda admin: admin.transactions.hanging([T0], 0),
@@ -105,6 +107,10 @@ PASSED_OVER = (ApiKey.DESCRIBE_TOPIC_PARTITIONS,)
 """Asked for what is known besides of topics that Metadata has told of: rows with an error know nothing more."""
 
 
+PREPARED = {"transaction_state": "Ongoing", "transaction_timeout_ms": 2**31 - 1}
+"""What is told of a transaction."""
+
+
 def sample(cls: type[Message]) -> Message:
     """An answer with one row in each array, about partition 0 of topic `t`."""
     values: dict[str, Any] = {}
@@ -113,6 +119,8 @@ def sample(cls: type[Message]) -> Message:
             values[name] = [sample(item.kind)] if item.is_array else item.new_default()
         elif item.kind == "string" and not item.is_array and name in ("name", "topic", "topic_name"):
             values[name] = "t"
+        elif name in PREPARED:
+            values[name] = PREPARED[name]
     return cls(**values)
 
 

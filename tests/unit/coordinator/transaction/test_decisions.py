@@ -8,14 +8,13 @@ from penstock.coordinator.transaction.decisions import (
     Decision,
     Moment,
     Needs,
-    Producer,
     decide_add,
     decide_end,
     decide_init,
     decide_timeout,
     verify,
 )
-from penstock.coordinator.transaction.transaction import MAX_EPOCH, WITHOUT_TIMEOUT_MS, State, Transaction
+from penstock.coordinator.transaction.transaction import MAX_EPOCH, WITHOUT_TIMEOUT_MS, Producer, State, Transaction
 from penstock.protocol.errors import ErrorCode
 
 ID, NEXT_ID, EPOCH, NOW_MS = 7, 8, 5, 10_000
@@ -23,6 +22,7 @@ PLACE = ("t", 0)
 COMPLETE = (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 LAST_EPOCH = MAX_EPOCH - 1
 """That a producer may have."""
+FENCED, NO_STATE = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE
 
 
 def known(state: State, epoch: int = EPOCH, **values: object) -> Transaction:
@@ -87,6 +87,72 @@ class TestInit:
         assert brief(repeated) == (State.EMPTY, NEXT_ID, 0)
 
 
+class TestKept:
+    """A prepared transaction, and the producers that are to end it one after the other (KIP-939)."""
+
+    def test_its_records_keep_their_epoch_and_each_that_comes_has_another(self) -> None:
+        first = decide_init(known(State.ONGOING), WITHOUT_TIMEOUT_MS, None, at(), keeps=True)
+        assert isinstance(first, Transaction)
+        assert (brief(first), first.owner) == ((State.ONGOING, ID, EPOCH), Producer(ID, EPOCH + 1))
+        second = decide_init(first, 1_000, None, at(), keeps=True)
+        assert isinstance(second, Transaction)
+        assert (brief(second), second.owner) == ((State.ONGOING, ID, EPOCH), Producer(ID, EPOCH + 2))
+        assert second.timeout_ms == WITHOUT_TIMEOUT_MS
+        assert second.deadline_ms is None
+
+    @pytest.mark.parametrize("version", [0, 2])
+    def test_only_its_owner_ends_it_and_goes_on_with_a_higher_epoch(self, version: int) -> None:
+        kept = decide_init(known(State.ONGOING), 1_000, None, at(), keeps=True)
+        assert isinstance(kept, Transaction)
+        for raises in (True, False):
+            before = decide_end(kept, Producer(ID, EPOCH), commits=True, raises=raises, at=at(version))
+            assert before is ErrorCode.PRODUCER_FENCED
+        decided = decide_end(kept, Producer(ID, EPOCH + 1), commits=True, raises=True, at=at(version))
+        assert brief(decided) == (State.PREPARE_COMMIT, ID, EPOCH + 1)  # what its markers have
+        assert isinstance(decided, Transaction)
+        ended = decided.completed(NOW_MS)
+        assert brief(ended) == (State.COMPLETE_COMMIT, ID, EPOCH + 2)
+        assert not ended.is_kept
+        again = decide_end(ended, Producer(ID, EPOCH + 1), commits=True, raises=True, at=at(version))
+        assert again is ErrorCode.NONE
+
+    def test_used_up_epochs_bring_another_producer_id(self) -> None:
+        open_one = known(State.ONGOING, LAST_EPOCH)
+        assert decide_init(open_one, 1_000, None, at(), keeps=True) is Needs.PRODUCER_ID
+        kept = decide_init(open_one, 1_000, None, at(fresh_id=NEXT_ID), keeps=True)
+        assert isinstance(kept, Transaction)
+        assert (brief(kept), kept.owner) == ((State.ONGOING, ID, LAST_EPOCH), Producer(NEXT_ID, 0))
+        decided = decide_end(kept, Producer(NEXT_ID, 0), commits=False, raises=True, at=at())
+        assert brief(decided) == (State.PREPARE_ABORT, ID, MAX_EPOCH)
+        assert isinstance(decided, Transaction)
+        assert brief(decided.completed(NOW_MS)) == (State.COMPLETE_ABORT, NEXT_ID, 1)
+
+    def test_who_does_not_keep_it_aborts_it_and_fences_its_owner(self) -> None:
+        kept = decide_init(known(State.ONGOING), 1_000, None, at(), keeps=True)
+        assert isinstance(kept, Transaction)
+        aborted = decide_init(kept, 1_000, None, at(version=1))
+        assert brief(aborted) == (State.PREPARE_ABORT, ID, EPOCH + 1)
+        assert isinstance(aborted, Transaction)
+        assert brief(aborted.completed(NOW_MS)) == (State.COMPLETE_ABORT, ID, EPOCH + 2)
+
+    def test_nothing_more_comes_into_it(self) -> None:
+        kept = decide_init(known(State.ONGOING), 1_000, None, at(), keeps=True)
+        assert isinstance(kept, Transaction)
+        for producer, error in ((kept.owner, ErrorCode.INVALID_TXN_STATE), (Producer(ID, EPOCH), FENCED)):
+            assert decide_add(kept, producer, {PLACE: None}, 2, NOW_MS) is error
+            assert verify(kept, producer, {PLACE: None}) == {PLACE: error}
+
+    def test_where_nothing_is_open_the_producer_just_begins(self) -> None:
+        decision = decide_init(known(State.EMPTY), WITHOUT_TIMEOUT_MS, None, at(), keeps=True)
+        assert brief(decision) == (State.EMPTY, ID, EPOCH + 1)
+
+    def test_two_phases_need_epochs_that_rise_but_what_is_prepared_can_be_decided(self) -> None:
+        begun = decide_init(known(State.EMPTY), WITHOUT_TIMEOUT_MS, None, at(version=1), keeps=True)
+        assert begun is ErrorCode.UNSUPPORTED_VERSION
+        kept = decide_init(known(State.ONGOING), WITHOUT_TIMEOUT_MS, None, at(version=1), keeps=True)
+        assert brief(kept) == (State.ONGOING, ID, EPOCH)
+
+
 class TestPartitions:
     @pytest.mark.parametrize("state", [State.EMPTY, *COMPLETE, State.ONGOING])
     def test_they_join_the_transaction(self, state: State) -> None:
@@ -124,7 +190,6 @@ class TestPartitions:
             assert set(verify(transaction, producer, asked).values()) == {error}
 
 
-FENCED, NO_STATE = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE
 RAISED = (State.PREPARE_ABORT, ID, EPOCH + 1)
 
 

@@ -6,11 +6,10 @@ from typing import Any
 
 from penstock.coordinator.effects import Append, Effect, Errand, Markers, NewProducerId, Reply
 from penstock.coordinator.shards.transactions import TransactionShard
-from penstock.coordinator.transaction.decisions import Producer
 from penstock.coordinator.transaction.outcome import Outcome
 from penstock.coordinator.transaction.records import decode_record
 from penstock.coordinator.transaction.settings import TransactionSettings
-from penstock.coordinator.transaction.transaction import State
+from penstock.coordinator.transaction.transaction import Producer, State
 from penstock.protocol.errors import ErrorCode
 
 SETTINGS = TransactionSettings(abort_interval_ms=100, expiration_ms=10_000, expiration_interval_ms=1_000, at_once=2)
@@ -76,7 +75,7 @@ class Log:
     # -- requests -----------------------------------------------------------------------------------------------------
 
     def init(self, name: str = "pay") -> Any:
-        self.take(self.shard.init("token", name, 1_000, None, self.now_ms))
+        self.take(self.shard.init("token", name, 1_000, None, False, self.now_ms))
         if self.errands and isinstance(self.errands[0].job, NewProducerId):
             self.bring(7)
         self.commit()
@@ -126,7 +125,7 @@ def test_who_comes_while_markers_are_on_their_way_waits_for_a_moment() -> None:
     log = prepared()
     log.add(T0)
     log.wait(50)
-    log.take(log.shard.init("other", "pay", 1_000, None, log.now_ms))
+    log.take(log.shard.init("other", "pay", 1_000, None, False, log.now_ms))
     assert log.answers == []
     log.wait(SETTINGS.longest_wait_ms)
     assert log.answered() == Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -199,7 +198,7 @@ def test_a_coordinator_that_takes_over_carries_out_what_is_decided_and_times_out
 def test_very_many_decisions_are_carried_out_some_at_a_time() -> None:
     before = Log()
     for name in "abcde":
-        before.take(before.shard.init("token", name, 1_000, None, 0))
+        before.take(before.shard.init("token", name, 1_000, None, False, 0))
         before.bring(ord(name))
         before.take(before.shard.add("token", name, Producer(ord(name), 0), {T0: None}, 0, 0))
         before.take(before.shard.end("token", name, Producer(ord(name), 0), True, False, 0))
@@ -253,7 +252,7 @@ def test_a_refusal_waits_for_what_it_rests_on() -> None:
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
     ):
         log = ongoing()
-        log.take(log.shard.init("other", "pay", 1_000, None, 0))
+        log.take(log.shard.init("other", "pay", 1_000, None, False, 0))
         log.end(epoch=0)
         assert log.answers == []
         log.commit(error)
@@ -274,7 +273,7 @@ def test_an_abort_by_time_is_tried_again() -> None:
 
 def test_without_a_producer_id_nothing_begins() -> None:
     log = Log()
-    log.take(log.shard.init("token", "pay", 1_000, None, 0))
+    log.take(log.shard.init("token", "pay", 1_000, None, False, 0))
     log.bring(None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert log.answered() == Outcome(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert list(log.shard.transactions()) == []
@@ -283,7 +282,7 @@ def test_without_a_producer_id_nothing_begins() -> None:
 def test_two_that_begin_at_once_are_two_producers() -> None:
     log = Log()
     for token in ("first", "second"):
-        log.take(log.shard.init(token, "pay", 1_000, None, 0))
+        log.take(log.shard.init(token, "pay", 1_000, None, False, 0))
     log.bring(7)
     log.bring(8)
     log.commit()
@@ -305,7 +304,7 @@ def test_ids_that_nobody_uses_are_forgotten_and_those_in_use_are_not() -> None:
 def test_who_waits_when_the_machine_ends_is_sent_away() -> None:
     log = ongoing()
     log.end()
-    log.take(log.shard.init("other", "new", 1_000, None, 0))
+    log.take(log.shard.init("other", "new", 1_000, None, False, 0))
     log.take(log.shard.unload(0))
     assert log.answers == [Outcome(ErrorCode.NOT_COORDINATOR)] * 2
 

@@ -10,7 +10,7 @@ from penstock.protocol.errors import DecodeError
 
 KEY = bytes.fromhex("0000 0003 706179")
 OPEN = Transaction(
-    7, 3, 60_000, 1_000, State.ONGOING, {("t", 1): None, ("u", 0): None, ("t", 2): None}, 900, 6, 9, 2, 2
+    7, 3, 60_000, 1_000, State.ONGOING, {("t", 1): None, ("u", 0): None, ("t", 2): None}, 900, 6, 9, 4, 2, 2
 )
 ENDED = Transaction(7, 3, 60_000, 1_000, State.EMPTY, {}, -1, 7)
 PLAIN = bytes.fromhex(
@@ -28,7 +28,8 @@ FLEXIBLE = bytes.fromhex(
     "02 74 03 00000001 00000002 00"
     "02 75 02 00000000 00"
     "00000000000003e8 0000000000000384"
-    "03 00 08 0000000000000006 01 08 0000000000000009 02 02 0002"  # producers before and after, the client's version
+    "04 00 08 0000000000000006 01 08 0000000000000009"  # producers before and after
+    "02 02 0002 03 02 0004"  # the client's version, the epoch after
 )
 
 
@@ -40,7 +41,8 @@ def test_an_open_transaction(version: int, value: bytes) -> None:
     assert found is not None
     assert found.value is not None
     assert set(found.value.partitions) == set(OPEN.partitions)
-    only_1 = {} if version else {"previous_producer_id": -1, "next_producer_id": -1, "client_version": 0}
+    nothing = {"previous_producer_id": -1, "next_producer_id": -1, "next_producer_epoch": -1, "client_version": 0}
+    only_1 = {} if version else nothing
     in_memory = {"last_epoch": -1, "partitions": found.value.partitions}
     assert found.value == OPEN.replace(**in_memory, **only_1)
 

@@ -319,6 +319,17 @@ def test_a_producer_without_transactions_may_write_to_any_topic() -> None:
         assert (authorizer.asked, answer.error_code) == (asked, code)
 
 
+@pytest.mark.parametrize("refuses", [(), ("TWO_PHASE_COMMIT TRANSACTIONAL_ID payments",)])
+def test_transactions_that_are_decided_elsewhere_need_a_right_of_their_own(refuses: tuple[str, ...]) -> None:
+    handler = load_handlers(BROKER_HANDLERS)[ApiKey.INIT_PRODUCER_ID]
+    request = init_producer_id.InitProducerIdRequest(transactional_id="payments", enable2_pc=True)
+    node, authorizer = SimpleNamespace(slices=Slices()), Recording(*refuses)
+    context = RequestContext(22, 6, 1, "test", Session("10.0.0.1", 1, "PLAINTEXT", 1), authorizer)
+    answer = judged(handler.rule, lambda _: init_producer_id.InitProducerIdResponse(), node, context, request)
+    assert authorizer.asked == ["WRITE TRANSACTIONAL_ID payments", "TWO_PHASE_COMMIT TRANSACTIONAL_ID payments"]
+    assert answer.error_code == (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if refuses else 0)
+
+
 def test_brokers_leave_what_they_hand_on_to_the_controller() -> None:
     brokers, controllers = load_handlers(BROKER_HANDLERS), load_handlers(CONTROLLER_HANDLERS)
     handing_on = {api_of(key).key for key, handler in brokers.items() if handler.hands_on}

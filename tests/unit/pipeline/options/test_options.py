@@ -5,6 +5,7 @@ import pytest
 from penstock.client.values import IsolationLevel
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options.boundaries import AtOffsets, AtTimestamps, Subscription, Word
+from penstock.pipeline.options.sink import sink_options
 from penstock.pipeline.options.source import MAX_BYTES_PER_TRIGGER, SourceOptions, source_options
 from penstock.pipeline.options.table import cluster_settings, read_options
 from penstock.protocol.address import Address
@@ -153,6 +154,19 @@ def test_values_that_are_refused_in_a_batch(more: dict[str, str], text: str) -> 
 def test_addresses_that_are_none(servers: str) -> None:
     with pytest.raises(PipelineError, match="bootstrap"):
         source_options(read_options({"bootstrap.servers": servers, "subscribe": "a"}), streaming=True)
+
+
+def test_a_sink_writes_exactly_once_where_it_says_so() -> None:
+    sink = sink_options(read_options({"bootstrap.servers": "a:1"}))
+    assert (sink.is_exactly_once, sink.name, sink.decisions_topic) == (False, "", "penstock-sink-decisions")
+    once = {"bootstrap.servers": "a:1", "penstock.sink.delivery": "Exactly-Once", "kafka.transaction.timeout.ms": "5"}
+    sink = sink_options(read_options({**once, "penstock.sink.id": "daily"}))
+    assert (sink.is_exactly_once, sink.name, sink.transaction_timeout_ms) == (True, "daily", 5)
+    with pytest.raises(PipelineError, match="it must be at-least-once or exactly-once"):
+        sink_options(read_options(once | {"penstock.sink.delivery": "once"}))
+    for more in ({"kafka.acks": "1"}, {"kafka.enable.idempotence": "false"}):
+        with pytest.raises(PipelineError, match=r"needs kafka\.acks=all and kafka\.enable\.idempotence=true"):
+            sink_options(read_options(once | more))
 
 
 def test_what_must_be_set() -> None:

@@ -1,4 +1,4 @@
-"""InitProducerId, versions 0 to 5: an id for an idempotent producer, or who a transactional one is from now on.
+"""InitProducerId 0-5 (6 if configured): an id for an idempotent producer, or who a transactional one is from now on.
 
 A producer without a transactional id gets a new id with epoch 0 each time, whatever it had before.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import IDEMPOTENT_WRITE, WRITE_TOPIC, WRITE_TRANSACTION
+from penstock.node.serving.access import IDEMPOTENT_WRITE, TWO_PHASE_COMMIT, WRITE_TOPIC, WRITE_TRANSACTION
 from penstock.node.serving.handler import RequestContext, handles, later
 from penstock.node.serving.rules import Whole
 from penstock.protocol.acls import CLUSTER_NAME
@@ -17,6 +17,8 @@ from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, I
 from penstock.protocol.requests.api import ApiKey
 
 FIRST_EPOCH = 0
+TWO_PHASES_SINCE: Final = 6
+"""With `transaction.two.phase.commit.enable`: Kafka has this version on paper, and does not tell clients of it."""
 _init_transactions: Final = later("penstock.node.api.transactions.init_transactions")
 
 
@@ -28,8 +30,13 @@ def _idempotent(request: InitProducerIdRequest) -> tuple[str, ...]:
     return (CLUSTER_NAME,) if request.transactional_id is None else ()
 
 
+def _decided_elsewhere(request: InitProducerIdRequest) -> tuple[str, ...]:
+    return _transactional_id(request) if request.enable2_pc else ()
+
+
 RULE: Final = (
     Whole(WRITE_TRANSACTION, _transactional_id, words="with a transactional id"),
+    Whole(TWO_PHASE_COMMIT, _decided_elsewhere, words="whose transactions are decided elsewhere"),
     Whole(IDEMPOTENT_WRITE, _idempotent, or_any=WRITE_TOPIC, words="without one"),
 )
 

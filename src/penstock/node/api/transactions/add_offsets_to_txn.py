@@ -7,8 +7,8 @@ from functools import partial
 from typing import Final
 
 from penstock.coordinator.shards.transactions import TransactionShard
-from penstock.coordinator.transaction.decisions import Producer
 from penstock.coordinator.transaction.outcome import Outcome
+from penstock.coordinator.transaction.transaction import Producer
 from penstock.node.api.coordinated import coordinated, transactions
 from penstock.node.api.transactions.asking import ask, fenced_as, when_told
 from penstock.node.roles.broker import Broker

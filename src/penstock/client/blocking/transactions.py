@@ -1,0 +1,203 @@
+"""Transactions without an event loop: who writes, what belongs to one, its end, and which are open.
+
+All is asked in the way of transaction.version 1, which every cluster understands: partitions are added before records
+go there, and the epoch is raised with each `begin`. So a producer's id and epoch name one transaction.
+"""
+
+import re
+import time
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final, TypeVar
+
+from penstock.client.blocking import BlockingCluster, TopicPartition
+from penstock.client.blocking.connection import BlockingConnection
+from penstock.client.blocking.produce import ProducerIdentity
+from penstock.client.errors import raise_for
+from penstock.client.messages import TRANSACTION_COORDINATOR
+from penstock.client.values import TransactionName, numbers_by_topic
+from penstock.protocol.errors import ErrorCode, KafkaError, error_code
+from penstock.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from penstock.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from penstock.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from penstock.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.schema import Message
+
+TWO_PHASES_SINCE: Final = 6
+"""InitProducerId of brokers that keep prepared transactions (KIP-939)."""
+PATTERNS_SINCE: Final = 2
+"""ListTransactions that takes a pattern (KIP-1152)."""
+SHORT_PAUSES, SHORT_PAUSE_S = 50, 0.02
+"""While the markers of the last transaction are written, which takes moments."""
+ONGOING: Final = "Ongoing"
+WITHOUT_TIMEOUT_MS: Final = 2**31 - 1
+IDS_AT_ONCE: Final = 500
+NOT_ITS_OWN: Final = (
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+)
+"""Answers to an end that has come too late: the transaction has ended in the other way."""
+
+Response = TypeVar("Response", bound=Message)
+
+
+class TransactionCoordinators:
+    """Asks for a cluster's transactions. Not safe for threads."""
+
+    def __init__(self, cluster: BlockingCluster) -> None:
+        self._cluster = cluster
+
+    def begin(self, transactional_id: str, timeout_ms: int) -> ProducerIdentity:
+        """Be the producer of that id. What the one before has left open is aborted."""
+        return self._begun(InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms))
+
+    def begin_kept(self, transactional_id: str) -> ProducerIdentity | None:
+        """The same, and what is written is kept until it is decided about (KIP-939); None if the cluster does not."""
+
+        def served() -> int:
+            coordinator = self._cluster.coordinator_of(transactional_id, TRANSACTION_COORDINATOR)
+            return coordinator.version_of(ApiKey.INIT_PRODUCER_ID, TWO_PHASES_SINCE)
+
+        if self._cluster.retried(served) < TWO_PHASES_SINCE:
+            return None
+        try:
+            return self._begun(
+                InitProducerIdRequest(transactional_id=transactional_id, enable2_pc=True), TWO_PHASES_SINCE
+            )
+        except KafkaError as error:
+            if error.code != ErrorCode.UNSUPPORTED_VERSION:  # its transaction.version is below 2
+                raise
+            return None
+
+    def _begun(self, request: InitProducerIdRequest, version: int | None = None) -> ProducerIdentity:
+        name = request.transactional_id or ""
+        response = self._asked(name, ApiKey.INIT_PRODUCER_ID, request, InitProducerIdResponse, version=version)
+        raise_for(response.error_code, f"beginning as {name!r}")
+        return ProducerIdentity(response.producer_id, response.producer_epoch, name)
+
+    def add(self, identity: ProducerIdentity, partitions: Iterable[TopicPartition]) -> None:
+        """Before records go there. Those that are in the transaction already are not asked about."""
+        new = [partition for partition in partitions if partition not in identity.added]
+        if not new:
+            return
+        assert identity.transactional_id is not None
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=identity.transactional_id,
+            v3_and_below_producer_id=identity.producer_id,
+            v3_and_below_producer_epoch=identity.epoch,
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(name=name, partitions=numbers) for name, numbers in numbers_by_topic(new)
+            ],
+        )
+        response = self._asked(
+            identity.transactional_id,
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            request,
+            AddPartitionsToTxnResponse,
+            code_of=_first_refusal,
+        )
+        raise_for(_first_refusal(response), f"partitions for the transaction of {identity.transactional_id!r}")
+        identity.added.update(dict.fromkeys(new))
+
+    def end(self, name: TransactionName, *, commits: bool) -> bool:
+        """Whether it has ended so, now or before; False where it has ended in the other way.
+
+        Of one that is kept and whose id is forgotten, it was carried out: it is never ended in another way.
+        """
+        request = EndTxnRequest(
+            transactional_id=name.transactional_id,
+            producer_id=name.producer_id,
+            producer_epoch=name.epoch,
+            committed=commits,
+        )
+        response = self._asked(name.transactional_id, ApiKey.END_TXN, request, EndTxnResponse)
+        if name.is_kept and response.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            return True
+        if response.error_code in NOT_ITS_OWN:
+            return False
+        raise_for(response.error_code, f"the end of the transaction of {name.transactional_id!r}")
+        return True
+
+    def open_ones(self, prefix: str) -> list[TransactionName]:
+        """Ongoing transactions whose ids begin so."""
+
+        def attempt() -> list[TransactionName]:
+            self._cluster.look_at_brokers()
+            found = []
+            for broker in self._cluster.metadata.brokers.values():
+                connection = self._cluster.connection(broker.address)
+                names = _listed(connection, prefix)
+                for start in range(0, len(names), IDS_AT_ONCE):
+                    found += _described(connection, names[start : start + IDS_AT_ONCE])
+            return found
+
+        return self._cluster.retried(attempt)
+
+    def _asked(
+        self,
+        transactional_id: str,
+        key: ApiKey,
+        request: Message,
+        answer: type[Response],
+        *,
+        version: int | None = None,
+        code_of: Callable[[Any], int] = lambda response: response.error_code,
+    ) -> Response:
+        """What the coordinator says, when it is no error that may pass."""
+
+        def attempt() -> Response:
+            for _ in range(SHORT_PAUSES):
+                coordinator = self._cluster.coordinator_of(transactional_id, TRANSACTION_COORDINATOR)
+                response = coordinator.request(key, request, answer, version)
+                code = code_of(response)
+                if code != ErrorCode.CONCURRENT_TRANSACTIONS:
+                    break
+                time.sleep(SHORT_PAUSE_S)
+            if code and KafkaError(error_code(code)).retriable:
+                raise_for(code, f"transactional id {transactional_id!r}")
+            return response
+
+        return self._cluster.retried(attempt)
+
+
+def _first_refusal(response: AddPartitionsToTxnResponse) -> int:
+    """Where others have failed, a partition that was not tried tells nothing."""
+    codes = [
+        row.partition_error_code
+        for topic in response.results_by_topic_v3_and_below
+        for row in topic.results_by_partition
+        if row.partition_error_code != ErrorCode.OPERATION_NOT_ATTEMPTED
+    ]
+    return max(codes, default=0)
+
+
+def _listed(connection: BlockingConnection, prefix: str) -> list[str]:
+    takes_patterns = connection.version_of(ApiKey.LIST_TRANSACTIONS) >= PATTERNS_SINCE
+    request = ListTransactionsRequest(
+        state_filters=[ONGOING], transactional_id_pattern=f"{re.escape(prefix)}.*" if takes_patterns else None
+    )
+    response = connection.request(ApiKey.LIST_TRANSACTIONS, request, ListTransactionsResponse)
+    raise_for(response.error_code, "listing transactions")
+    names = [it.transactional_id for it in response.transaction_states if it.transaction_state == ONGOING]
+    return [name for name in names if name.startswith(prefix)]
+
+
+def _described(connection: BlockingConnection, names: Collection[str]) -> list[TransactionName]:
+    request = DescribeTransactionsRequest(transactional_ids=list(names))
+    response = connection.request(ApiKey.DESCRIBE_TRANSACTIONS, request, DescribeTransactionsResponse)
+    found = []
+    for it in response.transaction_states:
+        if it.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            continue
+        raise_for(it.error_code, f"the transaction of {it.transactional_id!r}")
+        if it.transaction_state == ONGOING:
+            is_kept = it.transaction_timeout_ms == WITHOUT_TIMEOUT_MS
+            found.append(TransactionName(it.transactional_id, it.producer_id, it.producer_epoch, is_kept))
+    return found

@@ -1,0 +1,172 @@
+"""Writes each batch exactly once: tasks leave their rows in prepared transactions, the driver decides and commits.
+
+For Spark's own streams and batch writes (`ExactlyOnceWriter`), and for whoever has a batch in hand (`write_batch`): a
+pipeline's sink, or a function for `foreachBatch`.
+"""
+
+import os
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
+
+from penstock.client.blocking.transactions import TransactionCoordinators
+from penstock.client.values import TransactionName
+from penstock.pipeline.datasource.cluster_cache import borrowed_cluster
+from penstock.pipeline.datasource.decider import Decider
+from penstock.pipeline.datasource.writer import RowWriter, in_chunks
+from penstock.pipeline.errors import PipelineError, plain_errors
+from penstock.pipeline.once.names import TaskNames
+from penstock.pipeline.options.sink import SinkOptions
+from penstock.protocol.errors import KafkaError
+
+QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
+"""What Spark tells each task of a streaming query."""
+ONLY_BATCH: Final = 0
+"""The number of a batch write."""
+MOST_QUERIES: Final = 100
+"""Whose names a worker process remembers; then it begins anew, with ids that nobody had."""
+MESSAGE: Final = "query STRING, count LONG, transactional_id STRING, producer_id LONG, epoch INT, is_kept BOOLEAN"
+
+_names: dict[tuple[int, str], TaskNames] = {}
+
+
+@dataclass
+class PreparedRecords(WriterCommitMessage):
+    """What a task has left: no transaction, if it had no rows."""
+
+    query: str
+    count: int
+    transaction: TransactionName | None
+
+
+class ExactlyOnceWriter(DataSourceArrowWriter, DataSourceStreamWriter):
+    def __init__(self, sink: SinkOptions, *, is_stream: bool) -> None:
+        """A batch write is named by the option, or is one of its own."""
+        self._sink = sink
+        self._query = None if is_stream else f"write-{sink.name or uuid.uuid4()}"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if self._query is not None:
+            return prepare_rows(self._sink, iterator, self._query, ONLY_BATCH)
+        query, batch = of_this_task(self._sink)
+        return prepare_rows(self._sink, iterator, query, batch)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int = ONLY_BATCH) -> None:  # noqa: N803 - Spark's name
+        told = [one for one in messages if isinstance(one, PreparedRecords)]
+        decide(self._sink, batchId, told)
+        if told and self._query is not None and not self._sink.name:  # no other write has this one's name
+            with plain_errors(), borrowed_cluster(self._sink.settings) as cluster:
+                Decider(cluster, self._sink.decisions_topic, self._query).forget()
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int = ONLY_BATCH) -> None:  # noqa: N803 - Spark's name
+        """Spark calls it where tasks fail, and where `commit` does, which may have decided by then."""
+        told = [one for one in messages if isinstance(one, PreparedRecords)]
+        prepared = [one.transaction for one in told if one.transaction is not None]
+        if prepared:
+            with plain_errors(), borrowed_cluster(self._sink.settings) as cluster:
+                Decider(cluster, self._sink.decisions_topic, told[0].query).give_up(batchId, prepared)
+
+
+def write_batch(frame: DataFrame, batch_id: int, sink: SinkOptions) -> int:
+    """Within `foreachBatch`: write this batch of the query once, and return how many rows it has.
+
+    A function that writes to one topic twice gives each write a name of its own in the options.
+    """
+    rows = frame.mapInArrow(preparing(sink, batch_id), MESSAGE).collect()
+    messages = [
+        PreparedRecords(
+            row.query,
+            row["count"],
+            TransactionName(row.transactional_id, row.producer_id, row.epoch, row.is_kept) if row["count"] else None,
+        )
+        for row in rows
+    ]
+    decide(sink, batch_id, messages)
+    return sum(message.count for message in messages)
+
+
+def preparing(sink: SinkOptions, batch: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for `mapInArrow`, which says in a row what the task has left."""
+
+    def prepare(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        query, _ = of_this_task(sink)
+        told = prepare_rows(sink, batches, query, batch)
+        left = told.transaction or TransactionName("", 0, 0)
+        row = {
+            "query": query,
+            "count": told.count,
+            "transactional_id": left.transactional_id,
+            "producer_id": left.producer_id,
+            "epoch": left.epoch,
+            "is_kept": left.is_kept,
+        }
+        types = (pa.string(), pa.int64(), pa.string(), pa.int64(), pa.int32(), pa.bool_())
+        columns = [pa.array([value], kind) for value, kind in zip(row.values(), types, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, list(row))
+
+    return prepare
+
+
+def of_this_task(sink: SinkOptions) -> tuple[str, int]:
+    """The query, with the name of the sink or its topic, as a function may write several; and the batch."""
+    context = TaskContext.get()
+    query = None if context is None else context.getLocalProperty(QUERY_ID)
+    batch = None if context is None else context.getLocalProperty(BATCH_ID)
+    if query is None or batch is None:
+        raise PipelineError(
+            "penstock.sink.delivery=exactly-once: Spark does not say to which query and batch these rows belong; "
+            "write them in a streaming query, or in a batch write."
+        )
+    return f"{query}-{sink.name or sink.topic or ''}", int(batch)
+
+
+# -- tasks ------------------------------------------------------------------------------------------------------------
+
+
+def prepare_rows(sink: SinkOptions, batches: Iterator[pa.RecordBatch], query: str, batch: int) -> PreparedRecords:
+    """All rows are stored when this returns, in a transaction that is open."""
+    chunks = in_chunks(batches)
+    first = next(chunks, None)
+    if first is None:
+        return PreparedRecords(query, 0, None)
+    with plain_errors(), borrowed_cluster(sink.settings) as cluster:
+        coordinators, name = TransactionCoordinators(cluster), _names_of(query).take(batch)
+        kept = coordinators.begin_kept(name)
+        identity = kept or coordinators.begin(name, sink.transaction_timeout_ms)
+        transaction = TransactionName(name, identity.producer_id, identity.epoch, kept is not None)
+        try:
+            with closing(RowWriter(cluster, sink, identity)) as writer:
+                count = writer.write(first) + sum(map(writer.write, chunks))
+                writer.flush()
+        except BaseException:
+            with suppress(OSError, KafkaError):  # who runs the batch again will do it
+                coordinators.end(transaction, commits=False)
+            raise
+    return PreparedRecords(query, count, transaction)
+
+
+def _names_of(query: str) -> TaskNames:
+    key = os.getpid(), query
+    if key not in _names:
+        if len(_names) >= MOST_QUERIES:
+            _names.clear()
+        _names[key] = TaskNames(query, uuid.uuid4().hex)
+    return _names[key]
+
+
+# -- the driver -------------------------------------------------------------------------------------------------------
+
+
+def decide(sink: SinkOptions, batch: int, messages: Sequence[PreparedRecords]) -> None:
+    """PipelineError where the batch has to run again. Without tasks there is nothing to decide about."""
+    if messages:
+        prepared = [message.transaction for message in messages if message.transaction is not None]
+        with plain_errors(), borrowed_cluster(sink.settings) as cluster:
+            Decider(cluster, sink.decisions_topic, messages[0].query).decide(batch, prepared)

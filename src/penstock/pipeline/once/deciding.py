@@ -1,0 +1,109 @@
+"""Decides about a batch once, and carries it out: a generator of steps, which is sent what each of them found.
+
+| step           | answer                                  | after a crash behind it                                   |
+| -------------- | --------------------------------------- | --------------------------------------------------------- |
+| `Fence`        |                                         | nothing is decided: the batch runs again                  |
+| `Look`         | the last decision of the query, or None | the same                                                  |
+| `ListOpen`     | open transactions of the query's tasks  | the same                                                  |
+| `Write`        |                                         | it is decided: who comes next carries it out              |
+| `End` (commit) | whether it is committed                 | the same; what is committed stays so                      |
+| `End` (abort)  |                                         | the same                                                  |
+
+`Write` fails if another process has come to `Fence` since this one did. So one process decides about a batch, and what
+it has listed before belongs to this batch or to earlier ones: tasks of the next one begin when it is carried out. That
+is why nothing is ended before `Write`, and what is aborted then is named with its producer's epoch: an order that
+comes late meets no other transaction. Who finds a decision aborts nothing but its own: the next batch may have begun.
+"""
+
+from collections.abc import Collection, Generator
+from typing import Any, TypeAlias
+
+from penstock.client.values import TransactionName
+from penstock.pipeline.once.decision import Decision
+from penstock.protocol.value import Value
+
+
+class Fence(Value):
+    """Be the only process that decides for this query."""
+
+
+class Look(Value):
+    pass
+
+
+class ListOpen(Value):
+    pass
+
+
+class Write(Value):
+    """Durably, and only if no other process has come to `Fence`: else the step raises."""
+
+    decision: Decision
+
+
+class End(Value):
+    """Repeated until it is known what became of it; an end that was asked for before is the same one."""
+
+    transaction: TransactionName
+    commits: bool
+
+
+Step: TypeAlias = Fence | Look | ListOpen | Write | End
+Deciding: TypeAlias = Generator[Step, Any, Decision]
+
+
+class OutrunError(Exception):
+    """Another process of the same query is further: this one has nothing to say any more."""
+
+
+class AbortedError(Exception):
+    """A task's transaction is not there any more: its time was over, or someone has ended it. The batch runs again."""
+
+
+class LostError(Exception):
+    """A batch was decided, and one of its transactions is aborted. It has come to be known too late."""
+
+    def __init__(self, batch: int, transaction: TransactionName) -> None:
+        super().__init__(f"batch {batch} was decided, and its transaction {transaction.transactional_id} is aborted")
+        self.batch = batch
+        self.transaction = transaction
+
+
+def deciding(batch: int, prepared: Collection[TransactionName]) -> Deciding:
+    """`prepared` are the transactions of this attempt. Returns what is decided, which may be an earlier attempt."""
+    yield Fence()
+    decision, left = (yield from _found(batch)), tuple(prepared)
+    if decision is None:
+        decision, left = Decision(batch, tuple(prepared)), (yield ListOpen())
+        aborted = [one for one in prepared if one not in left]
+        if aborted:
+            raise AbortedError(f"{aborted[0].transactional_id} was aborted before batch {batch} was decided")
+        yield Write(decision)
+    for transaction in decision.transactions:
+        is_committed = yield End(transaction, commits=True)
+        if not is_committed:
+            yield from _found(batch)
+            raise LostError(batch, transaction)
+    for transaction in left:
+        if transaction not in decision.transactions:
+            yield End(transaction, commits=False)
+    return decision
+
+
+def _found(batch: int) -> Generator[Step, Any, Decision | None]:
+    """The decision about this batch, if there is one. OutrunError where a later one is decided."""
+    last: Decision | None = yield Look()
+    if last is None or last.batch < batch:
+        return None
+    if last.batch > batch:
+        raise OutrunError(f"batch {batch} is over: another process has decided about batch {last.batch}")
+    return last
+
+
+def giving_up(batch: int, prepared: Collection[TransactionName]) -> Generator[Step, Any, None]:
+    """Of an attempt that has failed, perhaps once it was decided: what is not, and cannot be any more, is aborted."""
+    yield Fence()
+    decision = yield from _found(batch)
+    for transaction in prepared:
+        if decision is None or transaction not in decision.transactions:
+            yield End(transaction, commits=False)

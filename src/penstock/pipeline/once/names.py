@@ -1,0 +1,38 @@
+"""Which transactional id a task of a worker process takes.
+
+Who begins with an id aborts what is open under it. So the id of an earlier task is taken again only when its
+transaction is known to be over: a later batch is there, which begins when the one before is carried out. In all other
+cases the id is new.
+"""
+
+from typing import Final
+
+PREFIX: Final = "penstock-sink"
+SEPARATOR: Final = "/"
+
+
+def ids_of(query: str) -> str:
+    """What the ids of a query's tasks begin with."""
+    return f"{PREFIX}{SEPARATOR}{query}{SEPARATOR}"
+
+
+def decider_of(query: str) -> str:
+    """The id under which decisions are written: none of the former."""
+    return f"{PREFIX}-decisions{SEPARATOR}{query}"
+
+
+class TaskNames:
+    """The ids of one worker process, which does one task at a time, for one query."""
+
+    def __init__(self, query: str, process: str) -> None:
+        """`process` is a name that no other process has."""
+        self._query, self._process = query, process
+        self._count = 0
+        self._last_batch: int | None = None
+
+    def take(self, batch: int) -> str:
+        """For a task of that batch."""
+        if self._last_batch is None or batch <= self._last_batch:
+            self._count += 1
+        self._last_batch = batch
+        return f"{ids_of(self._query)}{self._process}-{self._count}"

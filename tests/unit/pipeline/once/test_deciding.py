@@ -1,0 +1,96 @@
+"""The steps of a decision, and what stands against one; how it is written down, and which ids tasks take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.client.values import TransactionName
+from penstock.pipeline.once.deciding import (
+    AbortedError,
+    End,
+    Fence,
+    ListOpen,
+    Look,
+    LostError,
+    OutrunError,
+    Step,
+    Write,
+    deciding,
+)
+from penstock.pipeline.once.decision import Decision, decode_decision
+from penstock.pipeline.once.names import TaskNames, decider_of, ids_of
+from penstock.protocol.errors import DecodeError
+
+A, B, C = (TransactionName(name, 7, 3, True) for name in "abc")
+
+
+def steps(batch: int, prepared: list[TransactionName], **answers: Any) -> list[Step]:
+    """All of them, with what is found as `answers` say."""
+    machine, answer = deciding(batch, prepared), None
+    taken: list[Step] = []
+    while True:
+        try:
+            step = machine.send(answer)
+        except StopIteration:
+            return taken
+        taken.append(step)
+        answer = answers.get(type(step).__name__, True if isinstance(step, End) else None)
+
+
+def test_a_batch_is_decided_before_anything_ends() -> None:
+    assert steps(4, [A, B], Look=Decision(3, (C,)), ListOpen=(A, B, C)) == [
+        Fence(),
+        Look(),
+        ListOpen(),
+        Write(Decision(4, (A, B))),
+        End(A, commits=True),
+        End(B, commits=True),
+        End(C, commits=False),
+    ]
+
+
+def test_what_is_decided_is_carried_out_and_nothing_of_others_is_touched() -> None:
+    assert steps(4, [A], Look=Decision(4, (B,))) == [
+        Fence(),
+        Look(),
+        End(B, commits=True),
+        End(A, commits=False),
+    ]
+
+
+def test_a_batch_without_rows_is_decided_too() -> None:
+    assert steps(0, [], ListOpen=()) == [Fence(), Look(), ListOpen(), Write(Decision(0, ()))]
+
+
+def test_what_is_gone_is_not_decided() -> None:
+    with pytest.raises(AbortedError, match="b was aborted before batch 4 was decided"):
+        steps(4, [A, B], ListOpen=(A,))
+
+
+def test_a_run_that_is_behind_has_nothing_to_say() -> None:
+    with pytest.raises(OutrunError, match="batch 5"):
+        steps(4, [A], Look=Decision(5, ()))
+
+
+def test_what_was_decided_and_is_aborted_is_told() -> None:
+    with pytest.raises(LostError, match="batch 4 was decided"):
+        steps(4, [A], Look=Decision(4, (B,)), End=False)
+
+
+def test_a_decision_is_read_as_it_was_written() -> None:
+    decision = Decision(4, (A, B))
+    assert decode_decision(decision.encode()) == decision
+    for text in (b"", b"[]", b'{"layout": 1}', b'{"layout": 1, "batch": 0, "transactions": [1]}', b"\xff"):
+        with pytest.raises(DecodeError, match="cannot be read"):
+            decode_decision(text)
+    with pytest.raises(DecodeError, match="layout 2"):
+        decode_decision(decision.encode().replace(b'"layout": 1', b'"layout": 2'))
+
+
+def test_an_id_is_taken_again_by_a_later_batch_alone() -> None:
+    names = TaskNames("q", "w")
+    taken = [names.take(batch) for batch in (0, 1, 1, 2, 1, 2)]
+    assert [name.removeprefix(ids_of("q")) for name in taken] == ["w-1", "w-1", "w-2", "w-2", "w-3", "w-3"]
+    assert not decider_of("q").startswith(ids_of("q"))

@@ -1,0 +1,194 @@
+"""Batches of rows that are prepared, decided and committed at real nodes, with and without two-phase commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from tests.wire.test_transactional_producer import committed
+from tests.wire.test_two_phase_commit import node as node_of_two_phases
+
+from penstock.client.admin import Admin
+from penstock.client.admin.topics import NewTopic
+from penstock.client.blocking import BlockingCluster
+from penstock.client.blocking.offsets import list_offsets
+from penstock.client.blocking.transactions import TransactionCoordinators
+from penstock.client.values import LATEST, IsolationLevel, TransactionName
+from penstock.pipeline.datasource.cluster_offsets import SourceCluster
+from penstock.pipeline.datasource.decider import Decider
+from penstock.pipeline.datasource.decisions_topic import DecisionsTopic
+from penstock.pipeline.datasource.exactly_once import PreparedRecords, prepare_rows
+from penstock.pipeline.datasource.offset_ranges import OffsetRange
+from penstock.pipeline.datasource.range_reader import read_ranges
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.once.deciding import End, Fence, ListOpen, Look, Step, Write
+from penstock.pipeline.once.decision import Decision
+from penstock.pipeline.once.names import ids_of
+from penstock.pipeline.options.sink import SinkOptions, sink_options
+from penstock.pipeline.options.source import source_options
+from penstock.pipeline.options.table import read_options
+
+keeping = node_of_two_phases
+MOST_LOOKS = 10_000
+STEPS = (Fence, Look, ListOpen, Write, End)
+
+
+@pytest.fixture(params=["keeping", "bootstrap"])
+def servers(request: pytest.FixtureRequest) -> str:
+    """A node that keeps what is prepared, and one that does not."""
+    found: str = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+async def sink(servers: str, topic: str) -> SinkOptions:
+    async with Admin(servers) as admin:
+        await admin.topics.create(NewTopic(name=topic, partitions=2))
+    options = {"bootstrap.servers": servers, "topic": topic, "penstock.sink.delivery": "exactly-once"}
+    return sink_options(read_options(options))
+
+
+@pytest.fixture
+def cluster(sink: SinkOptions) -> Iterator[BlockingCluster]:
+    cluster = BlockingCluster(sink.settings)
+    yield cluster
+    cluster.close()
+
+
+def prepared(sink: SinkOptions, query: str, batch: int, *values: bytes) -> TransactionName:
+    rows = pa.RecordBatch.from_pydict({"value": list(values)})
+    told = prepare_rows(sink, iter([rows]), query, batch)
+    assert isinstance(told, PreparedRecords)
+    assert told.transaction is not None
+    return told.transaction
+
+
+def settled(cluster: BlockingCluster, sink: SinkOptions) -> dict[tuple[str, int], int]:
+    """The ends of the partitions, once all that is decided has its markers."""
+    partitions = [(sink.topic or "", index) for index in range(2)]
+    for _ in range(MOST_LOOKS):
+        ends, stable = (
+            {key: found.offset for key, found in list_offsets(cluster, dict.fromkeys(partitions, LATEST), how).items()}
+            for how in IsolationLevel
+        )
+        if ends == stable:
+            return ends
+    raise AssertionError("there are markers missing")
+
+
+class Failing(Decider):
+    """The first step of a kind is taken, and its answer is lost."""
+
+    fails_at: Any = None
+
+    def _take(self, step: Step) -> Any:
+        answer = super()._take(step)
+        if self.fails_at is not None and isinstance(step, self.fails_at):
+            self.fails_at = None
+            raise OSError("no answer")
+        return answer
+
+
+async def test_a_batch_that_runs_again_is_there_once_whatever_step_failed(
+    sink: SinkOptions, cluster: BlockingCluster, servers: str
+) -> None:
+    assert sink.topic is not None
+    query = uuid4().hex
+    for batch, step in enumerate(STEPS):
+        value = b"%d" % batch
+        decider = Failing(cluster, sink.decisions_topic, query)
+        decider.fails_at = step
+        first = prepared(sink, query, batch, value)
+        with pytest.raises(OSError, match="no answer"):
+            decider.decide(batch, [first])
+        decider.give_up(batch, [first])
+        Decider(cluster, sink.decisions_topic, query).decide(batch, [prepared(sink, query, batch, value)])
+    settled(cluster, sink)
+    assert sorted(await committed(servers, sink.topic)) == [b"%d" % batch for batch in range(len(STEPS))]
+    assert TransactionCoordinators(cluster).open_ones(ids_of(query)) == []
+
+
+async def test_what_tasks_have_left_that_died_is_aborted_with_the_next_decision(
+    sink: SinkOptions, cluster: BlockingCluster, servers: str
+) -> None:
+    assert sink.topic is not None
+    query = uuid4().hex
+    left = prepared(sink, query, 0, b"left")
+    assert TransactionCoordinators(cluster).open_ones(ids_of(query)) == [left]
+    done = prepared(sink, query, 0, b"done")
+    Decider(cluster, sink.decisions_topic, query).decide(0, [done])
+    settled(cluster, sink)
+    assert await committed(servers, sink.topic) == [b"done"]
+    with pytest.raises(PipelineError, match="was aborted before batch 1 was decided"):
+        Decider(cluster, sink.decisions_topic, query).decide(1, [left])
+
+
+def test_what_is_forgotten_leaves_nothing_but_others_stay(sink: SinkOptions, cluster: BlockingCluster) -> None:
+    query, other = uuid4().hex, uuid4().hex
+    for name in (query, other):
+        Decider(cluster, sink.decisions_topic, name).decide(0, [])
+    Decider(cluster, sink.decisions_topic, query).forget()
+    last = {name: DecisionsTopic(cluster, sink.decisions_topic, name).last() for name in (query, other)}
+    assert last == {query: None, other: Decision(0, ())}
+
+
+async def test_of_two_that_decide_one_does(sink: SinkOptions, cluster: BlockingCluster, servers: str) -> None:
+    assert sink.topic is not None
+    query = uuid4().hex
+    one, other = (prepared(sink, query, 0, value) for value in (b"one", b"other"))
+
+    class Late(Decider):
+        def _take(self, step: Step) -> Any:
+            if isinstance(step, Write):
+                Decider(cluster, sink.decisions_topic, query).decide(0, [other])
+            return super()._take(step)
+
+    with pytest.raises(PipelineError, match="another process decides"):
+        Late(cluster, sink.decisions_topic, query).decide(0, [one])
+    settled(cluster, sink)
+    assert await committed(servers, sink.topic) == [b"other"]
+    Decider(cluster, sink.decisions_topic, query).decide(1, [])
+    with pytest.raises(PipelineError, match="batch 0 is over"):
+        Decider(cluster, sink.decisions_topic, query).decide(0, [])
+
+
+async def test_a_decision_that_cannot_be_carried_out_is_told(sink: SinkOptions, cluster: BlockingCluster) -> None:
+    query = uuid4().hex
+    one = prepared(sink, query, 0, b"one")
+    decider = Failing(cluster, sink.decisions_topic, query)
+    decider.fails_at = Write
+    with pytest.raises(OSError, match="no answer"):
+        decider.decide(0, [one])
+    TransactionCoordinators(cluster).end(one, commits=False)  # as the time-out does, or an operator
+    with pytest.raises(PipelineError, match="a part of the batch is not there"):
+        Decider(cluster, sink.decisions_topic, query).decide(0, [])
+
+
+async def test_who_reads_what_is_committed_takes_no_marker_for_a_loss(
+    sink: SinkOptions, cluster: BlockingCluster
+) -> None:
+    """Offsets of the only partition that is written: rows, what is aborted, and markers, wherever a range begins."""
+    query, topic = uuid4().hex, sink.topic or ""
+    taken: dict[tuple[int, int], bytes] = {}
+    for batch in range(3):
+        prepared(sink, query, batch, b"left", b"left")
+        done = prepared(sink, query, batch, b"done %d" % batch)
+        Decider(cluster, sink.decisions_topic, query).decide(batch, [done])
+    options = {"bootstrap.servers": "a:1", "subscribe": topic, "isolation.level": "read_committed"}
+    source = source_options(read_options(options), streaming=True).replace(
+        settings=sink.settings, poll_timeout_ms=5_000
+    )
+    ends = settled(cluster, sink)
+    assert sum(ends.values()) == 3 * 5  # two rows, one, and two markers
+    assert SourceCluster(cluster, source).latest(list(ends)) == ends
+    for partition, end in ends.items():
+        for start in range(end):
+            for batch in read_ranges(source, [OffsetRange(*partition, start, end)]):
+                for offset, value in zip(
+                    batch.column("offset").to_pylist(), batch.column("value").to_pylist(), strict=True
+                ):
+                    assert taken.setdefault((partition[1], offset), value) == value
+    assert sorted(taken.values()) == [b"done 0", b"done 1", b"done 2"]
