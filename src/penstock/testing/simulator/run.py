@@ -26,7 +26,7 @@ from penstock.testing.simulator.machine import Machine
 from penstock.testing.simulator.mover import MovingClient
 from penstock.testing.simulator.network import Network
 from penstock.testing.simulator.operator import OperatingClient
-from penstock.testing.simulator.plan import CONTROLLER_PORT, Plan, draw
+from penstock.testing.simulator.plan import CONTROLLER_PORT, FIRST_WITH_TRANSACTIONS, Plan, draw
 from penstock.testing.simulator.progress import look_for_progress, until_committed
 from penstock.testing.simulator.reader import ReadingClient
 from penstock.testing.simulator.tables import TableClient
@@ -57,7 +57,8 @@ def simulate(seed: int, nodes: int | None = None, plan: Plan | None = None) -> O
     random = Random(seed)
     left: list[object] = []
     with _no_collection():
-        outcome = _simulate(seed, random, plan or draw(random, nodes), left)
+        drawn = plan or draw(random, nodes, transacts=seed >= FIRST_WITH_TRANSACTIONS)
+        outcome = _simulate(seed, random, drawn, left)
         _clear_away(left)
     return outcome
 
