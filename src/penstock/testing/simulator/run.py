@@ -298,13 +298,13 @@ class _Simulation:
                     partition = TopicPartition(name, index)
                     records, end = await _read(consumer, partition)
                     self._ledger.read_back(partition, records, end, idempotent)
-            for transacting in self._transacting:
-                if transacting.is_made:
-                    await transacting.settle()
             for table in self._tables:
                 if table.is_made:
                     records, _ = await _read(consumer, TopicPartition(table.name, 0))
                     table.compare(records)
+        for transacting in self._transacting:
+            if transacting.is_made:
+                await transacting.settle()
 
 
 async def _read(consumer: Consumer, partition: TopicPartition) -> tuple[list[ConsumedRecord], int]:

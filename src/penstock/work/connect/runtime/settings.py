@@ -48,8 +48,15 @@ KEYS: Final = (
     ConfigKey("topic.tracking.enable", "boolean", True, "Whether it is kept which topics a connector uses."),
     ConfigKey("topic.tracking.allow.reset", "boolean", True, "Whether that may be forgotten on request."),
 )
+ENABLED: Final = "enabled"
+TRANSACTIONS: Final = "exactly.once.source.support"
 OVERRIDES: Final = ("producer.override.", "consumer.override.", "admin.override.")
 _PRINCIPAL: Final = ("sasl.jaas.config", "sasl.mechanism", "security.protocol")
+
+
+def has_transactions(settings: Mapping[str, Any]) -> bool:
+    """Whether sources write transactions on a worker with these settings; one that stands alone has none."""
+    return settings.get(TRANSACTIONS) == ENABLED
 
 
 def refused_overrides(config: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, list[str]]:
