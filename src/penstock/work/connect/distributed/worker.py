@@ -134,7 +134,7 @@ class DistributedWorker(ConnectWorker):
         return self.group.machine.may_decide(round(asyncio.get_running_loop().time() * 1000))
 
     def owned_until_s(self) -> float:
-        return self.group.machine.owned_until_ms / 1000
+        return self.group.owned_until_s()
 
     @property
     def leader_url(self) -> str | None:
