@@ -230,7 +230,7 @@ async def test_very_many_writes_that_one_move_of_the_mark_commits_are_reported_s
     hosted = await served(partition, Tally())
     answers = [hosted.ask(hosted.machine.add, "a", 1) for _ in range(3 * WRITES_AT_ONCE)]
     replica.on_fetched(2, 3 * WRITES_AT_ONCE, 9, 0)
-    reported = []
+    reported: list[int] = []
     while len(reported) < 3:
         reported.append(3 * WRITES_AT_ONCE - sum(1 for _ in hosted.machine.agenda.uncommitted()))
         await asyncio.sleep(0)
