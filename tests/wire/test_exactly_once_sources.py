@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
 from tests.wire.connect_workers import LIMIT_S, Workers
 from tests.wire.test_transfers import committed
 
@@ -14,6 +15,10 @@ from penstock.client.consumer import Consumer
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import ConsumedRecord
 from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask, Support
+from penstock.work.connect.clients import Clients
+from penstock.work.connect.distributed.claimed_log import ClaimedLog
+from penstock.work.connect.distributed.settings import Storage
+from penstock.work.connect.runtime.logs import NotLeadingError
 
 COMMITTED = ConsumerSettings(isolation_level="read_committed", auto_offset_reset="earliest", enable_auto_commit=False)
 
@@ -70,12 +75,13 @@ async def test_records_and_offsets_are_in_one_transaction_of_an_id_for_each_task
         ids = {listing.transactional_id for listing in await admin.transactions.listings()}
         assert {f"{topic}-{name}-0", f"connect-cluster-{topic}"} <= ids
         before = await admin.transactions.describe(f"{topic}-{name}-0")
+        await workers.create(config | {"task.restarts.max": "7"})  # the tasks are new
+        begun = before.producer_epoch + 2  # fenced by the leader, and begun by the next task
+        async with asyncio.timeout(LIMIT_S):
+            while (await admin.transactions.describe(f"{topic}-{name}-0")).producer_epoch < begun:
+                await asyncio.sleep(0.02)
     lines.write_text("one\ntwo\nthree\n")
-    await workers.create(config | {"task.restarts.max": "7"})  # the tasks are new
     await until_there(bootstrap, topic, b"one", b"two", b"three")
-    async with Admin(bootstrap) as admin:
-        after = await admin.transactions.describe(f"{topic}-{name}-0")
-    assert after.producer_epoch > before.producer_epoch + 1, "fenced by the leader, and begun by the next task"
     assert worker.offsets.all_of(name) == [], "the worker's own topic has nothing of it"
     await workers.stop()
 
@@ -125,3 +131,44 @@ async def test_a_connector_says_itself_where_its_transactions_end(bootstrap: str
     await until_there(bootstrap, topic, *(b"%d" % one for one in range(50) if not 30 <= one < 40))
     assert list((await last_values(bootstrap, f"{topic}-offsets")).values()) == [{"next": 50}]
     await workers.stop()
+
+
+async def test_a_leader_that_was_replaced_writes_nothing_more(bootstrap: str, topic: str) -> None:
+    lost: list[str] = []
+
+    def log(name: str) -> ClaimedLog:
+        read: dict[bytes, bytes | None] = {}
+        storage = Storage(f"{topic}-configs", 1, 1, {"cleanup.policy": "compact"}, is_automatic=True)
+        clients = Clients(bootstrap_servers=bootstrap)
+        made = ClaimedLog(
+            clients,
+            storage,
+            name,
+            lambda key, value, _: read.update({key: value}),
+            transactional_id=f"connect-cluster-{topic}",
+            on_loss=lambda: lost.append(name),
+        )
+        rows[name] = read
+        return made
+
+    rows: dict[str, dict[bytes, bytes | None]] = {}
+    old, new = log("old"), log("new")
+    await old.start()
+    await new.start()
+    with pytest.raises(NotLeadingError, match="has not claimed"):
+        await old.put_all({b"k": b"too early"})
+    await old.claim()
+    await old.put_all({b"k": b"1", b"l": b"1"})
+    await new.claim()
+    await new.read_to_end()
+    with pytest.raises(NotLeadingError, match="could not write"):
+        await old.put_all({b"k": b"zombie", b"m": b"zombie"})
+    assert lost == ["old"]
+    await new.put_all({b"l": b"2"})
+    for one in (old, new):
+        await one.read_to_end()
+    assert rows["old"] == rows["new"] == {b"k": b"1", b"l": b"2"}
+    await old.claim()
+    await old.put_all({b"k": None})
+    await old.stop()
+    await new.stop()

@@ -59,6 +59,14 @@ def has_transactions(settings: Mapping[str, Any]) -> bool:
     return settings.get(TRANSACTIONS) == ENABLED
 
 
+def refused_offsets(config: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, list[str]]:
+    """A worker that keeps how far sources are in a file has it for none of them in a topic."""
+    if not config.get("offsets.storage.topic", "").strip() or "offset.storage.topic" in settings:
+        return {}
+    reason = "this worker keeps how far sources are in its file; leave it out, or let workers share connectors"
+    return {"offsets.storage.topic": [f"offsets.storage.topic={config['offsets.storage.topic']}: {reason}"]}
+
+
 def refused_overrides(config: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, list[str]]:
     """What a connector's configuration changes of its clients though the worker forbids it (KIP-458, KIP-1188)."""
     policy = settings["connector.client.config.override.policy"]
