@@ -27,7 +27,7 @@ from penstock.client.values import TopicPartition
 from penstock.protocol.errors import KafkaError
 from penstock.testing import Cluster
 
-pytestmark = pytest.mark.soak
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(3_600)]
 
 ACCOUNTS, PARTITIONS, TELLERS, DEPOSIT = 24, 12, 3, 1_000
 TOPIC = "accounts"
