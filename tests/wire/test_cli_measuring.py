@@ -74,6 +74,20 @@ def test_a_reader_gives_up_when_nothing_comes(bootstrap: str, topic: str, client
 
 
 @CLIENTS
+def test_records_go_in_transactions_of_a_duration(bootstrap: str, topic: str, client: str) -> None:
+    create(bootstrap, topic)
+    send = ("producer-perf-test", "--topic", topic, "--num-records", "30", "--payload-monotonic", "--throughput", "200")
+    of_one = ("--transactional-id", f"{topic}-perf", "--transaction-duration-ms", "1", "--client", client)
+    total = penstock(*send, *of_one, "--bootstrap-server", bootstrap).stdout
+    assert total.startswith("30 records sent, ")
+    committed = ("--isolation-level", "read_committed")
+    assert sorted(map(int, values(bootstrap, topic, 30, *committed))) == list(range(30))
+    assert sent(bootstrap, topic) > 31, "each transaction has a marker"
+    ids = [row["transactional_id"] for row in ask(bootstrap, "transactions", "list")]
+    assert f"{topic}-perf" in ids
+
+
+@CLIENTS
 def test_payloads_and_keys(bootstrap: str, topic: str, client: str, tmp_path: Path) -> None:
     create(bootstrap, topic)
     payloads = tmp_path / "payloads"

@@ -19,6 +19,7 @@ from penstock.client.producer import Producer
 from penstock.client.settings import ConsumerSettings
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.work.connect.api import SinkConnector, SourceConnector, SourceContext, SourceRecord, SourceTask
+from penstock.work.connect.distributed.topic_log import TopicLog
 from penstock.work.connect.runtime.records import Target
 from penstock.work.connect.runtime.source_offsets import SourceOffsets
 
@@ -174,7 +175,7 @@ async def test_tasks_are_shared_and_everything_is_in_topics(workers: Workers, bo
 
 
 @pytest.mark.parametrize(
-    ("asked", "method"), [(ConfigAdmin, "describe"), (Consumer, "partitions_for"), (Consumer, "end_offsets")]
+    ("asked", "method"), [(ConfigAdmin, "describe"), (Consumer, "partitions_for"), (TopicLog, "_ends")]
 )
 async def test_a_worker_waits_until_a_broker_has_heard_of_its_topics(
     workers: Workers, monkeypatch: pytest.MonkeyPatch, asked: type, method: str

@@ -164,3 +164,21 @@ async def test_a_record_wants_a_transaction_and_a_transaction_an_id(bootstrap: s
             await producer.begin_transaction()
     with pytest.raises(ValueError, match="acks"):
         Producer(bootstrap, ProducerSettings(transactional_id="a", acks=1))
+
+
+async def test_the_coordinator_says_how_many_ids_and_transactions_it_has(bootstrap: str, topic: str) -> None:
+    async def counts() -> tuple[int, int]:
+        node_id = next(iter((await admin.cluster.refresh([])).brokers))
+        told = await admin.quorum.metrics_of(node_id)
+        rows = {one.name: one.value for one in told if one.group == "transaction-coordinator-metrics"}
+        assert int(rows["prepared-count"]) >= 0
+        assert float(rows["partition-load-time-max"]) > 0
+        return int(rows["id-count"]), int(rows["open-count"])
+
+    async with Admin(bootstrap) as admin, Producer(bootstrap, ProducerSettings(transactional_id=topic)) as producer:
+        await producer.init_transactions()
+        ids, are_open = await counts()
+        async with producer.transaction():
+            await producer.send_and_wait(topic, b"one")
+            assert await counts() == (ids, are_open + 1)
+        assert ids > 0

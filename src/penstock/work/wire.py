@@ -101,6 +101,10 @@ class Group:
     def ended(self, task: str) -> None:
         self._carry_out(self.machine.ended(task, self._now_ms()))
 
+    def owned_until_s(self) -> float:
+        """Until when this worker's tasks are its own, as far as it can know, on the event loop's clock."""
+        return self.machine.owned_until_ms / 1000
+
     async def stop(self) -> None:
         """End all tasks, then leave the group."""
         self._carry_out(self.machine.leave(self._now_ms()))

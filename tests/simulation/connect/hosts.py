@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Protocol
 
@@ -49,8 +49,17 @@ class Rules(Protocol):
 class WorkerHost:
     """A worker's process, started and killed again and again. Its clients have clock and chance of the simulation."""
 
-    def __init__(self, name: str, network: Network, random: Random, bootstrap: str, rules: Rules) -> None:
+    def __init__(
+        self,
+        name: str,
+        network: Network,
+        random: Random,
+        bootstrap: str,
+        rules: Rules,
+        settings: Mapping[str, str] = WORKER,
+    ) -> None:
         self.name = name
+        self._settings = settings
         self.worker: DistributedWorker | None = None
         self.process: Process | None = None
         self._network = network
@@ -84,7 +93,7 @@ class WorkerHost:
         }
         clients = Clients(bootstrap_servers=self._bootstrap, now_ms=loop.now_ms, seams=seams, background=SameLoop)
         while True:
-            worker = DistributedWorker(WORKER, f"{self.name}:8083", clients)
+            worker = DistributedWorker(self._settings, f"{self.name}:8083", clients)
             write = worker.offsets.write
 
             async def watched(

@@ -10,6 +10,7 @@ from tests.simulation.connect.world import simulate
 
 from penstock.work.connect.built_in.sql_source import SqlSourceTask
 from penstock.work.connect.runtime.running_tasks import RunningSink, RunningSource
+from penstock.work.connect.runtime.transactional_source import TransactionalSource
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, method: Callable[..., Any], sound: str, broken: str) -> None:
@@ -22,9 +23,10 @@ def plant(monkeypatch: pytest.MonkeyPatch, method: Callable[..., Any], sound: st
     monkeypatch.setattr(method.__globals__[owner], name, namespace[name])
 
 
-def is_found(what: str, first: int = 0) -> bool:
+def is_found(what: str, first: int = 0, *, is_exact: bool = False) -> bool:
     """Whether one of some seeds finds this; `first` did last time."""
-    return any(what in violation for seed in (first, *range(30)) for violation in simulate(seed).violations)
+    seeds = (first, *range(30))
+    return any(what in violation for seed in seeds for violation in simulate(seed, is_exact=is_exact).violations)
 
 
 def test_a_source_that_moves_on_with_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,3 +64,26 @@ def test_a_safe_position_that_forgets_what_lies_behind_it(monkeypatch: pytest.Mo
 def test_records_that_were_not_taken_and_count_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RunningSink, "_give_back", lambda *_: None)
     assert is_found("topic in, not in")
+
+
+STORED = textwrap.indent(
+    textwrap.dedent("""
+    for key, value in self._host.rows(list(self._offsets.values())):
+        await producer.send(self._offsets_topic, value, key=key)
+    """).lstrip("\n"),
+    "    ",
+)
+
+
+def test_offsets_that_are_stored_before_the_transaction_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = "    await self._host.store(list(self._offsets.values()))\n"
+    plant(monkeypatch, TransactionalSource._commit, STORED, alone)
+    assert is_found("not in its topic", is_exact=True)
+
+
+@pytest.mark.soak
+def test_offsets_that_are_stored_after_the_transaction_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    committed = "    await producer.commit_transaction()\n"
+    after = f"{committed}    await self._host.store(list(self._offsets.values()))\n"
+    plant(monkeypatch, TransactionalSource._commit, f"{STORED}{committed}", after)
+    assert is_found("twice", first=6, is_exact=True)

@@ -11,6 +11,12 @@ def test_nothing_is_missing(seed: int) -> None:
     assert simulate(seed).violations == []
 
 
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 40))])
+def test_rows_come_once_from_sources_that_write_transactions(seed: int) -> None:
+    outcome = simulate(seed, is_exact=True)
+    assert outcome.violations == [], "\n".join(outcome.trace[-60:])
+
+
 def test_a_seed_decides_everything() -> None:
     assert simulate(3, seconds=5).hash == simulate(3, seconds=5).hash
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -17,12 +18,13 @@ from typing import Any, NamedTuple
 
 from tests.simulation.connect.database import Database
 from tests.simulation.connect.faults import Faults
-from tests.simulation.connect.hosts import GOES_WRONG, WorkerHost
+from tests.simulation.connect.hosts import GOES_WRONG, WORKER, WorkerHost
 from tests.simulation.connect.plugins import KEPT
 
 from penstock.client.admin.topics import NewTopic
 from penstock.client.background import SameLoop
-from penstock.client.values import TopicPartition
+from penstock.client.values import ConsumedRecord, TopicPartition
+from penstock.protocol.errors import KafkaError
 from penstock.testing.simulator.ledger import Ledger
 from penstock.testing.simulator.logged_faults import faults_in_logs
 from penstock.testing.simulator.loop import Process, VirtualLoop
@@ -34,7 +36,8 @@ from penstock.testing.simulator.trace import Trace
 from penstock.work.connect.api import Position
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.distributed.worker import DistributedWorker
-from penstock.work.connect.runtime.leading import Leading, NotLeadingError
+from penstock.work.connect.runtime.leading import Leading
+from penstock.work.connect.runtime.logs import NotLeadingError
 from penstock.work.connect.runtime.records import Target, TaskId
 
 HEALED_LIMIT_S = 20.0
@@ -49,10 +52,16 @@ OF_ALL = {
 }
 
 
+EXACTLY_ONCE = {"exactly.once.source.support": "enabled", "producer.transaction.timeout.ms": "5000"}
+
+
 class World:
-    def __init__(self, seed: int, folder: Path, seconds: float) -> None:
+    """With `is_exact` sources write transactions: each row comes once to readers of committed records."""
+
+    def __init__(self, seed: int, folder: Path, seconds: float, *, is_exact: bool = False) -> None:
         self.random = random = Random(seed)
         self.seconds = seconds
+        self.is_exact = is_exact
         self.loop = VirtualLoop(Random(random.getrandbits(64)))
         self.trace = Trace(lambda: self.loop.moment)
         plan = _plan(random)
@@ -65,7 +74,14 @@ class World:
             plan.nodes[0], plan, self.network, Random(random.getrandbits(64)), self.ledger, self.trace
         )
         self.hosts = [
-            WorkerHost(f"worker{n}", self.network, Random(random.getrandbits(64)), self.machine.address, self)
+            WorkerHost(
+                f"worker{n}",
+                self.network,
+                Random(random.getrandbits(64)),
+                self.machine.address,
+                self,
+                WORKER | EXACTLY_ONCE if is_exact else WORKER,
+            )
             for n in range(random.randrange(1, 4))
         ]
         self.databases = [
@@ -79,6 +95,8 @@ class World:
         self.inserted = 0
         self.there: dict[str, set[int]] = {"from-a": set(), "from-b": set(), "out": set()}
         """Ids in the topics that connectors write, as far as they were read."""
+        self.stored: dict[str, int] = {}
+        """How far tables are, as far as that topic was read."""
         self.read_to: dict[TopicPartition, int] = {}
         self._app = Process("app")
         self._is_over = False
@@ -169,10 +187,14 @@ class World:
             await self._as_leader(Leading.put_connector, config["name"], config, None)
 
     async def _use_connectors(self) -> None:
-        """They are paused, stopped and resumed."""
+        """They are paused, stopped and resumed, and get other tasks: table b goes to and fro between two of them."""
         random, end = Random(self.random.getrandbits(64)), self.loop.time() + self.seconds
         while self.loop.time() < end:
-            await asyncio.sleep(random.expovariate(0.2))
+            await asyncio.sleep(random.expovariate(0.5 if self.is_exact else 0.2))
+            if self.is_exact and random.random() < 0.5:
+                self.connectors[0] |= {"tasks.max": random.choice("12")}
+                await self._as_leader(Leading.put_connector, self.connectors[0]["name"], dict(self.connectors[0]), None)
+                continue
             name = random.choice(self.connectors)["name"]
             for target in (random.choice((Target.PAUSED, Target.STOPPED)), Target.STARTED):
                 self.trace.note(name, f"is to be {target.name}")
@@ -226,7 +248,9 @@ class World:
     async def _missing(self) -> list[str]:
         missing: list[str] = []
         for topic, ids in self.there.items():
-            await self._read(topic, ids)
+            await self._read(topic, partial(self._arrived, topic, ids))
+        if self.is_exact and not missing:
+            missing += await self._offsets_and_records()
         for name in ("a", "b"):
             rows = [number for (number,) in self.rows.run(f"select id from {name} order by id")]
             missing += _told(f"table {name}, not in its topic", rows, self.there[f"from-{name}"])
@@ -239,6 +263,17 @@ class World:
         ):
             missing += _told(f"topic in, not in {what}", list(self.sent), there)
         return missing or await self._not_committed()
+
+    async def _offsets_and_records(self) -> list[str]:
+        """What a source's offsets say is what its topics have."""
+        await self._read("offsets", self._stored)
+        last = {name: max(self.there[f"from-{name}"], default=0) for name in ("a", "b")}
+        wrong = [name for name in last if self.stored.get(name, 0) != last[name]]
+        return [f"table {name} is stored at {self.stored.get(name)}, and not at {last[name]}" for name in wrong]
+
+    def _stored(self, record: ConsumedRecord) -> None:
+        table = json.loads(record.key or b"null")[1]["table"]
+        self.stored[table] = json.loads(record.value or b"null")["incrementing"]
 
     async def _not_committed(self) -> list[str]:
         missing: list[str] = []
@@ -253,18 +288,32 @@ class World:
                         missing.append(f"{name} has committed {at} of {end} in {partition}")
         return missing
 
-    async def _read(self, topic: str, ids: set[int]) -> None:
-        """The ids of the records behind those that were read before."""
+    def _arrived(self, topic: str, ids: set[int], record: ConsumedRecord) -> None:
+        number = json.loads(record.value or b"null")["id"]
+        if self.is_exact and topic != "out" and number in ids:
+            self.violated(f"{topic} has row {number} twice")
+        ids.add(number)
+
+    async def _read(self, topic: str, take: Callable[[ConsumedRecord], object]) -> None:
+        """The records behind those that were read before."""
         async with self._clients().consumer(
-            {}, client_id="app", enable_auto_commit=False, auto_offset_reset="earliest"
+            {},
+            client_id="app",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
         ) as consumer:
-            partitions = await consumer.partitions_for(topic)
+            try:
+                partitions = await consumer.partitions_for(topic)
+            except KafkaError:  # nothing was written to it yet
+                return
             await consumer.assign(partitions)
             ends = await consumer.end_offsets(partitions)
             for partition in partitions:
                 consumer.seek(partition, self.read_to.get(partition, 0))
             while any([await consumer.position(one) < ends[one] for one in partitions]):
-                ids.update(json.loads(record.value or b"null")["id"] for record in await consumer.poll(500))
+                for record in await consumer.poll(500):
+                    take(record)
             for partition in partitions:
                 self.read_to[partition] = await consumer.position(partition)
 
@@ -307,19 +356,27 @@ def _plan(random: Random) -> Plan:
 
 def _connectors(world: World, random: Random) -> Iterator[dict[str, str]]:
     mode = random.choice(("incrementing", "timestamp", "timestamp+incrementing"))
-    yield OF_ALL | {
-        "name": "from-table",
-        "connector.class": f"{BUILT_IN}.sql_source:SqlSourceConnector",
-        "connection.url": world.rows.url,
-        "mode": mode,
-        "incrementing.column.name": "id",
-        "timestamp.column.name": "at",
-        "table.whitelist": "a,b",
-        "topic.prefix": "from-",
-        "poll.interval.ms": "300",
-        "batch.max.rows": str(random.choice((1, 3, 100))),
-        "tasks.max": "2",
-    }
+    exactly: dict[str, str] = {}
+    if world.is_exact:
+        mode = random.choice(("incrementing", "timestamp+incrementing"))
+        exactly = {"exactly.once.support": "required", "transaction.boundary": random.choice(("poll", "interval"))}
+    yield (
+        OF_ALL
+        | exactly
+        | {
+            "name": "from-table",
+            "connector.class": f"{BUILT_IN}.sql_source:SqlSourceConnector",
+            "connection.url": world.rows.url,
+            "mode": mode,
+            "incrementing.column.name": "id",
+            "timestamp.column.name": "at",
+            "table.whitelist": "a,b",
+            "topic.prefix": "from-",
+            "poll.interval.ms": "300",
+            "batch.max.rows": str(random.choice((1, 3, 100))),
+            "tasks.max": "2",
+        }
+    )
     of_sinks = OF_ALL | {"topics": "in", "tasks.max": str(random.randrange(1, 3))}
     yield of_sinks | {
         "name": "to-table",
@@ -346,11 +403,11 @@ class Outcome(NamedTuple):
     hash: str
 
 
-def simulate(seed: int, seconds: float = 10) -> Outcome:
+def simulate(seed: int, seconds: float = 10, *, is_exact: bool = False) -> Outcome:
     """What is wrong in the world of this seed."""
     left: list[object] = []
     with _no_collection(), TemporaryDirectory() as folder:
-        world = World(seed, Path(folder), seconds)
+        world = World(seed, Path(folder), seconds, is_exact=is_exact)
         with faults_in_logs(world.violated):
             try:
                 world.loop.run_until_complete(world.run())

@@ -86,6 +86,12 @@ class OwnSender:
     async def flush(self) -> None:
         await self._producer.flush()
 
+    async def begin(self) -> None:
+        await self._producer.begin_transaction()
+
+    async def commit(self) -> None:
+        await self._producer.commit_transaction()
+
 
 class OwnReader(RebalanceListener):
     def __init__(self, servers: str, settings: ConsumerSettings, topics: Sequence[str], rebalances: Rebalances) -> None:

@@ -4,7 +4,7 @@ librdkafka has threads of its own; its calls here take moments, so that the even
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Self
 
 import click
@@ -44,6 +44,7 @@ OF_PRODUCERS: Final = (
     "max.request.size",
     "request.timeout.ms",
     "retries",
+    "transactional.id",
 )
 OF_CONSUMERS: Final = (
     *OF_BOTH,
@@ -85,7 +86,13 @@ def _base(servers: str, settings: ClientSettings) -> dict[str, Any]:
 
 
 def producer_config(servers: str, settings: ProducerSettings) -> dict[str, Any]:
+    """librdkafka gives no record more time than its transaction has."""
+    most_ms = settings.delivery_timeout_ms
+    if settings.transactional_id is not None:
+        most_ms = min(most_ms, settings.transaction_timeout_ms)
     return _named(as_properties(settings), OF_PRODUCERS) | {
+        "delivery.timeout.ms": str(most_ms),
+        "transaction.timeout.ms": str(settings.transaction_timeout_ms),
         **_base(servers, settings),
         "enable.idempotence": settings.is_idempotent,
         "queue.buffering.max.kbytes": max(settings.buffer_memory >> 10, 1),
@@ -109,6 +116,7 @@ class LibrdkafkaSender:
         with wrong_usage(confluent_kafka.KafkaException):
             self._producer = confluent_kafka.Producer(producer_config(servers, settings))
         self._topic = topic
+        self._has_begun = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -133,6 +141,23 @@ class LibrdkafkaSender:
     async def flush(self) -> None:
         while self._producer.flush(FULL_S):
             await asyncio.sleep(0)
+
+    async def begin(self) -> None:
+        if not self._has_begun:
+            await self._called(self._producer.init_transactions)
+            self._has_begun = True
+        await self._called(self._producer.begin_transaction)
+
+    async def commit(self) -> None:
+        await self.flush()
+        await self._called(self._producer.commit_transaction)
+
+    @staticmethod
+    async def _called(waiting: Callable[[], object]) -> None:
+        try:
+            await asyncio.to_thread(waiting)
+        except confluent_kafka.KafkaException as error:
+            raise ClientError(str(error)) from error
 
 
 class LibrdkafkaReader:

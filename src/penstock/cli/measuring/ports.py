@@ -22,6 +22,12 @@ class Sender(Protocol):
 
     async def flush(self) -> None: ...
 
+    async def begin(self) -> None:
+        """A transaction; the first one makes this the only producer of its transactional.id."""
+
+    async def commit(self) -> None:
+        """Returns when all that was sent in it counts."""
+
 
 class Reader(Protocol):
     """Reads topics as a member of a group. An async context manager."""

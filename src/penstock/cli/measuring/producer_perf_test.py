@@ -6,11 +6,13 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final
+from uuid import uuid4
 
 import click
 
 from penstock.cli.measuring.clients import CLIENT, sender, topic_of
 from penstock.cli.measuring.latencies import Latencies
+from penstock.cli.measuring.ports import Sender
 from penstock.cli.measuring.settings import Servers, config_option, properties_option
 from penstock.cli.measuring.throttle import Throttle, throughput_option
 from penstock.cli.terminal.failures import in_words
@@ -20,6 +22,7 @@ from penstock.cli.terminal.session import run
 from penstock.client.settings import ProducerSettings
 from penstock.protocol.value import Value
 
+DURATION_MS: Final = 3_000
 LETTERS: Final = bytes(ord("A") + number % 26 for number in range(256))
 
 
@@ -96,12 +99,17 @@ def command(
     reporting_interval: int = option("How often to say how it goes, in ms.", min=1, default=5_000, show_default=True),
     properties: tuple[str, ...] = properties_option("--producer-props"),
     command_config: Path | None = config_option("--producer.config"),
+    transactional_id: str | None = option("Send in transactions of this id (default with a duration: a new one)."),
+    transaction_duration_ms: int | None = option(
+        "Commit a transaction when it is so old (default with an id: 3000).", min=1
+    ),
     client: str | None = CLIENT,
 ) -> None:
     """Send records to a topic and measure throughput and latency."""
     records.check()
     defaults = ProducerSettings(client_id="perf-producer-client")
     addresses, settings = servers.client(command_config, properties, defaults, {})
+    settings = _in_transactions(settings, transactional_id, transaction_duration_ms)
     measured = Measured(records, reporting_interval)
 
     async def work() -> None:
@@ -111,15 +119,53 @@ def command(
         async with sender(client, addresses, settings, topic) as sending:
             measured.begin()
             throttle = Throttle(throughput)
+            transactions = Transactions(sending, settings, transaction_duration_ms)
             for number, (value, key) in enumerate(pairs, start=1):
+                await transactions.before_record()
                 await sending.send(value, key, measured.sent(number, len(value)))
+                await transactions.after_record()
                 await throttle.wait(number)
+            await transactions.end()
             await sending.flush()
             measured.end()
 
     run(work())
     if measured.failed:
         raise click.ClickException(f"{measured.failed} of {records.num_records} records could not be sent")
+
+
+def _in_transactions(settings: ProducerSettings, given: str | None, duration_ms: int | None) -> ProducerSettings:
+    """With an id, if one is given or a duration is. Raises UsageError."""
+    if given is None and duration_ms is not None and settings.transactional_id is None:
+        given = f"performance-producer-{uuid4()}"
+    settings = settings if given is None else settings.replace(transactional_id=given)
+    if settings.transactional_id is not None and not settings.is_idempotent:
+        raise click.UsageError("transactions need acks=all and enable.idempotence=true")
+    return settings
+
+
+class Transactions:
+    """Begun with a record, and committed when they are old enough."""
+
+    def __init__(self, sender: Sender, settings: ProducerSettings, duration_ms: int | None) -> None:
+        self._sender = sender
+        self._are_wanted = settings.transactional_id is not None
+        self._duration_ms = DURATION_MS if duration_ms is None else duration_ms
+        self._began_ms: float | None = None
+
+    async def before_record(self) -> None:
+        if self._are_wanted and self._began_ms is None:
+            await self._sender.begin()
+            self._began_ms = _now_ms()
+
+    async def after_record(self) -> None:
+        if self._began_ms is not None and _now_ms() - self._began_ms >= self._duration_ms:
+            await self.end()
+
+    async def end(self) -> None:
+        if self._began_ms is not None:
+            await self._sender.commit()
+            self._began_ms = None
 
 
 class Measured:

@@ -8,9 +8,11 @@ import click
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import declared, option
 from penstock.testing.simulator import Outcome, simulate
+from penstock.testing.simulator.plan import FIRST_WITH_TRANSACTIONS
 
 LAST_LINES = 40
-MAX_SEED = 1 << 32
+MAX_SEED = 2 * FIRST_WITH_TRANSACTIONS
+"""Half of the seeds are with transactions."""
 
 
 @click.command("simulate")

@@ -125,6 +125,11 @@ class Accumulator:
         """The batch that would go next."""
         return self._queues[partition].batches[0]
 
+    def is_next(self, batch: PendingBatch) -> bool:
+        """Whether it still is the batch that would go next to its partition."""
+        queue = self._queues.get(batch.partition)
+        return queue is not None and queue.in_flight is None and bool(queue.batches) and queue.batches[0] is batch
+
     def take(self, partition: TopicPartition) -> PendingBatch:
         """It is in flight from now on."""
         queue = self._queues[partition]

@@ -83,20 +83,23 @@ class Sender:
 
     async def _send_ready(self) -> None:
         ready = self._accumulator.ready(self._now_ms())
+        first = {partition: self._accumulator.first(partition) for partition in ready}
         if not ready or not await self._has_identity() or not await self._know_leaders(ready):
             return
         if not await self._belong(ready):
             return
         nodes: dict[int, list[PendingBatch]] = {}
         sizes: dict[int, int] = {}
-        for partition in ready:
+        for partition, batch in first.items():
+            if not self._accumulator.is_next(batch):  # it was abandoned while something was waited for
+                continue
             row = self._cluster.metadata.leader(partition)
             if row is None:
                 self._note(unavailable(self._cluster.metadata, partition), partition)
                 continue
             if self._in_flight.get(row.leader, 0) >= self._settings.max_in_flight_requests_per_connection:
                 continue
-            size = self._accumulator.first(partition).size_bytes
+            size = batch.size_bytes
             if sizes.get(row.leader, 0) and sizes[row.leader] + size > self._settings.max_request_size:
                 continue
             sizes[row.leader] = sizes.get(row.leader, 0) + size

@@ -7,9 +7,11 @@ of it is written as tombstones and happens when they are committed.
 """
 
 from collections import deque
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from penstock.coordinator.effects import Token
+from penstock.coordinator.group.image import Place
 from penstock.coordinator.group.kind import Group
 from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord
 from penstock.coordinator.group.table import GroupTable
@@ -68,15 +70,15 @@ def _delete_in(
     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(topic.name) else ErrorCode.NONE
     indexes = [partition.partition_index for partition in topic.partitions]
     if error is ErrorCode.NONE:
-        tombstones = {one.partition: one for one in table.image.tombstones(group.group_id, topic.name)}
+        tombstones = {one.partition: one for one in table.tombstones(group.group_id, topic.name)}
         records += [tombstones[index] for index in indexes if index in tombstones]
     results = [OffsetDeleteResponsePartition(partition_index=index, error_code=error) for index in indexes]
     return OffsetDeleteResponseTopic(name=topic.name, partitions=results)
 
 
 def on_topic_deleted(table: GroupTable, topic: str, now_ms: int) -> None:
-    readers = table.image.readers(topic)
-    _remove(table, [one for reader in readers for one in table.image.tombstones(reader, topic)], now_ms)
+    readers = table.readers(topic)
+    _remove(table, [one for reader in readers for one in table.tombstones(reader, topic)], now_ms)
 
 
 # -- by time ----------------------------------------------------------------------------------------------------------
@@ -92,19 +94,19 @@ def _begin_expiry(table: GroupTable, now_ms: int) -> None:
 
 def _go_on_expiring(table: GroupTable, group_ids: deque[str], now_ms: int) -> None:
     """Looks at a bounded number of offsets in one call."""
-    looked_at = 0
+    looked_at, coming = 0, table.coming()
     while group_ids and looked_at < EXPIRED_AT_ONCE:
         group = table.groups.get(group_ids.popleft())
         if group is not None:
-            looked_at += 1 + _expire(table, group, now_ms)
+            looked_at += 1 + _expire(table, group, coming, now_ms)
     if group_ids:
         table.start_timer(_go_on_expiring, now_ms + 1, table, group_ids)
     else:
         schedule_expiry(table, now_ms)
 
 
-def _expire(table: GroupTable, group: Group, now_ms: int) -> int:
-    """Returns how many offsets the group has."""
+def _expire(table: GroupTable, group: Group, coming: Collection[Place], now_ms: int) -> int:
+    """Returns how many offsets the group has. What is pending keeps an offset, and so does what is `coming`."""
     topics, pending = table.image.offsets(group.group_id), table.image.pending
     count = sum(len(partitions) for partitions in topics.values())
     expired: list[AnyRecord] = [
@@ -114,12 +116,18 @@ def _expire(table: GroupTable, group: Group, now_ms: int) -> int:
         for partition, committed in partitions.items()
         if now_ms >= _expires_ms(table, group, committed)
         and not (pending and pending.has(group.group_id, topic, partition))
+        and (group.group_id, topic, partition) not in coming
     ]
-    if len(expired) == count and group.may_expire and not (pending and pending.has_group(group.group_id)):
+    if len(expired) == count and group.may_expire and not _may_get_more(table, group.group_id, coming):
         remove_group(table, group, now_ms)
     elif expired:
         _remove(table, expired, now_ms)
     return count
+
+
+def _may_get_more(table: GroupTable, group_id: str, coming: Iterable[Place]) -> bool:
+    """Offsets, when a transaction ends."""
+    return table.image.pending.has_group(group_id) or any(name == group_id for name, _, _ in coming)
 
 
 def _expires_ms(table: GroupTable, group: Group, committed: CommittedOffset) -> int:
@@ -139,7 +147,7 @@ def _remove(table: GroupTable, records: list[AnyRecord], now_ms: int) -> None:
 def remove_group(table: GroupTable, group: Group, now_ms: int, token: Token | None = None) -> None:
     """`token` gets an ErrorCode. No member joins while tombstones are under way; if one fails, the group is back."""
     group_id = group.group_id
-    records = [*table.image.tombstones(group_id), *group.tombstones()]
+    records = [*table.tombstones(group_id), *group.tombstones()]
     last = (len(records) - 1) // TOMBSTONES_AT_ONCE * TOMBSTONES_AT_ONCE
     group.kill(now_ms)
     _remove(table, records[:last], now_ms)

@@ -6,9 +6,9 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from penstock.coordinator.group.commits_first import CommitsFirst
-from penstock.coordinator.group.image import GroupImage, TopicOffsets
+from penstock.coordinator.group.image import GroupImage, Place, TopicOffsets
 from penstock.coordinator.group.kind import Group
-from penstock.coordinator.group.records import AnyRecord, OffsetRecord
+from penstock.coordinator.group.records import AnyRecord, OffsetRecord, PendingRecord
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.machine import Agenda
 from penstock.coordinator.timers import Timer
@@ -80,6 +80,26 @@ class GroupTable(Agenda[AnyRecord]):
                     partitions.pop(record.partition, None)
         return {topic: partitions for topic, partitions in topics.items() if partitions}
 
+    def coming(self) -> dict[Place, None]:
+        """Where offsets of transactions are written, and not committed yet. What is written now lies behind them."""
+        found = (one for one, _ in self.uncommitted() if type(one) is PendingRecord)
+        return {(one.group_id, one.topic, one.partition): None for one in found}
+
+    def tombstones(self, group_id: str, topic: str | None = None) -> list[OffsetRecord]:
+        """Also for what is pending, or about to be, which comes to nothing by that."""
+        known = self.image.tombstones(group_id, topic)
+        coming = (OffsetRecord(*place, None) for place in self.coming() if place[0] == group_id)
+        return list(dict.fromkeys([*known, *(one for one in coming if topic in (None, one.topic))]))
+
+    def topics(self) -> list[str]:
+        """In which groups have offsets, or may get them when a transaction ends."""
+        return list(dict.fromkeys([*self.image.topics(), *(topic for _, topic, _ in self.coming())]))
+
+    def readers(self, topic: str) -> list[str]:
+        """The groups that have offsets there, or may get them."""
+        coming = (group_id for group_id, name, _ in self.coming() if name == topic)
+        return list(dict.fromkeys([*self.image.readers(topic), *coming]))
+
     def drop_group(self, group: Group, now_ms: int) -> None:
         group.kill(now_ms)
         if self.groups.get(group.group_id) is group:
@@ -88,7 +108,9 @@ class GroupTable(Agenda[AnyRecord]):
     def drop_unfounded(self, group_id: str, now_ms: int) -> None:
         """Forget a group without records and members."""
         group = self.groups.get(group_id)
-        if group is not None and group.may_expire and not self.image.is_known(group_id):
+        if group is None or not group.may_expire or self.image.is_known(group_id):
+            return
+        if not any(name == group_id for name, _, _ in self.coming()):
             self.drop_group(group, now_ms)
 
     def new_member_id(self, prefix: str) -> str:

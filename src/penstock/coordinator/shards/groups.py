@@ -142,7 +142,7 @@ class GroupShard(PartitionMachine[AnyRecord]):
         return self._table.take_effects()
 
     def topics(self) -> list[str]:
-        return self._table.image.topics()
+        return self._table.topics()
 
     def topic_deleted(self, topic: str, now_ms: int) -> list[Effect]:
         removal.on_topic_deleted(self._table, topic, now_ms)

@@ -123,6 +123,12 @@ class TransactionShard(PartitionMachine[TransactionRecord]):
         self._table.answer_when_committed(token, lambda error: known if error is ErrorCode.NONE else error, now_ms)
         return self._table.take_effects()
 
+    def counts(self) -> tuple[int, int, int]:
+        """How many ids there are, how many with a transaction that is open, and with one that is prepared."""
+        known, are_open = self._table.image.transactions, self._table.image.open
+        prepared = sum(known[name].is_prepared for name in are_open)
+        return len(known), len(are_open) - prepared, prepared
+
     def transactions(self) -> Iterator[tuple[str, Transaction]]:
         """All ids, as far as they are decided; those that come or go meanwhile may be missing."""
         image = self._table.image

@@ -25,6 +25,7 @@ from penstock.metadata.topics import TopicImage
 from penstock.node.coordinators.errands import Errands
 from penstock.node.coordinators.hosted import Hosted, MachineT
 from penstock.node.environment.event_loop import steady_clock
+from penstock.node.metrics.distribution import Durations
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
 from penstock.protocol.compression import Compression
@@ -83,6 +84,7 @@ class CoordinatorHost(Generic[MachineT]):
         self.departures: dict[int, Departure] = {}
         """By their partitions, machines that go to another node, or went there lately."""
         self._steady_ms = context.now_ms
+        self.load_time = Durations()
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -295,7 +297,9 @@ class CoordinatorHost(Generic[MachineT]):
         """Read one partition, when it is its turn, and serve it; again until that succeeds."""
         try:
             async with self._reading:
+                began_s = asyncio.get_running_loop().time()
                 await hosted.read()
+                self.load_time.took(asyncio.get_running_loop().time() - began_s)
             await hosted.take_over()
         except Exception as error:
             defect = None if isinstance(error, KafkaError) else error  # A disk has errors without our doing.

@@ -41,6 +41,9 @@ LOAD_SLICE_RECORDS: Final = 200
 ANSWERS_AT_ONCE: Final = 100
 """Each is encoded and written in the loop's next turn."""
 
+WRITES_AT_ONCE: Final = 100
+"""Those that are committed are reported to the machine in turns of the loop; what follows from one takes some µs."""
+
 _NOTHING: Final = object()
 
 MachineT = TypeVar("MachineT", bound=PartitionMachine[Any])
@@ -201,7 +204,8 @@ class Hosted(Generic[MachineT]):
 
     def report(self) -> None:
         """All that is written is committed: let the machine know now."""
-        self._moved()
+        while self._is_first_committed:
+            self._report(len(self._under_way))
 
     def go_on(self) -> None:
         self.is_paused = False
@@ -323,16 +327,28 @@ class Hosted(Generic[MachineT]):
 
     def _moved(self) -> None:
         """What was appended first may be committed now, or leadership has ended; then `resign` follows."""
-        self._is_waiting = False
         if self.is_over:
             return
-        high_watermark = self.partition.high_watermark
-        while self._under_way and self._under_way[0][0].last_offset < high_watermark:
+        self._is_waiting = True
+        self._report(WRITES_AT_ONCE)
+        self._is_waiting = bool(self._under_way)
+        if self._is_first_committed:
+            self._loop.call_soon(self._moved)
+        elif self._under_way:
+            self.partition.committed.waits.add(self._under_way[0][0].last_offset + 1, self._moved)
+
+    def _report(self, most: int) -> None:
+        """The first of what is committed; what these lead to comes later."""
+        for _ in range(most):
+            if not self._is_first_committed:
+                return
             result, write_id = self._under_way.popleft()
             self.run(self.machine.appended(write_id, ErrorCode.NONE, self._now_ms(), result.base_offset))
-        if self._under_way and not self._is_waiting:
-            self._is_waiting = True
-            self.partition.committed.waits.add(self._under_way[0][0].last_offset + 1, self._moved)
+
+    @property
+    def _is_first_committed(self) -> bool:
+        under_way = self._under_way
+        return bool(under_way) and under_way[0][0].last_offset < self.partition.high_watermark
 
     # -- time ---------------------------------------------------------------------------------------------------------
 

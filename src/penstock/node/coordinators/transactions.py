@@ -11,6 +11,8 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.features import TRANSACTION_VERSION
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
 from penstock.node.coordinators.host import CoordinatorHost, HostContext
+from penstock.node.coordinators.transaction_metrics import register_transactions
+from penstock.node.metrics.registry import Registry
 from penstock.protocol.compression import Compression
 from penstock.protocol.internal_topics import TRANSACTION_STATE
 
@@ -20,7 +22,7 @@ TRANSACTION_KEYS: Final = 1
 class TransactionCoordinator(CoordinatorHost[TransactionShard]):
     key_type = TRANSACTION_KEYS
 
-    def __init__(self, config: BrokerConfig, context: HostContext) -> None:
+    def __init__(self, config: BrokerConfig, context: HostContext, metrics: Registry) -> None:
         settings = settings_from(config)
         super().__init__(
             TRANSACTION_STATE,
@@ -29,6 +31,7 @@ class TransactionCoordinator(CoordinatorHost[TransactionShard]):
             Compression.NONE,
             patience_ms=settings.write_timeout_ms,
         )
+        register_transactions(metrics, self.serving, self.load_time)
 
     @property
     def version(self) -> int:

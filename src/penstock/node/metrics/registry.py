@@ -42,6 +42,7 @@ class Group(Enum):
     FETCH_QUOTAS = "kafka.server", "Fetch"
     REQUEST_QUOTAS = "kafka.server", "Request"
     MUTATION_QUOTAS = "kafka.server", "ControllerMutation"
+    TRANSACTION_COORDINATOR = "kafka.server", "transaction-coordinator-metrics"
 
     def __init__(self, domain: str, type_name: str) -> None:
         self.domain = domain

@@ -11,6 +11,7 @@ from penstock.node.controlling.broker_context import BrokerContext
 from penstock.node.coordinators.coordinators import Coordinators, Later
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.host import CoordinatorHost, HostContext
+from penstock.node.metrics.registry import Registry
 from penstock.node.partitions.cleaner import Cleaner
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.moves import DirectoryMoves
@@ -93,7 +94,9 @@ class Broker:
         self.cleaner = held.cleaner
         self.storage_groups = held.storage_groups
         self.groups = groups
-        transactions = Later(TRANSACTION_STATE, TRANSACTIONS, self.image, lambda: _transactions(config, groups.context))
+        transactions = Later(
+            TRANSACTION_STATE, TRANSACTIONS, self.image, lambda: _transactions(config, groups.context, node.metrics)
+        )
         self.coordinators = Coordinators(groups, transactions)
         self.take_producer_id = context.take_producer_id
         self.new_producer_id = context.new_producer_id
@@ -167,7 +170,7 @@ class Broker:
         return partition
 
 
-def _transactions(config: BrokerConfig, context: HostContext) -> CoordinatorHost[Any]:
+def _transactions(config: BrokerConfig, context: HostContext, metrics: Registry) -> CoordinatorHost[Any]:
     from penstock.node.coordinators.transactions import TransactionCoordinator  # many nodes have no transactions
 
-    return TransactionCoordinator(config, context)
+    return TransactionCoordinator(config, context, metrics)

@@ -65,8 +65,10 @@ class CompactedHistory:
     """By node: offsets of tombstones."""
     producers: dict[int, int] = field(default_factory=dict)
     """By offset: who wrote the record, if that was in a transaction."""
-    aborted: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By the offset of the marker: the producer, and the first offset of its transaction."""
+    aborted: set[tuple[int, Pair]] = field(default_factory=set)
+    """Offsets and pairs of records whose transaction was aborted, for good: compaction forgets that it was."""
+    noted: set[tuple[int, int, int]] = field(default_factory=set)
+    """Markers of which that is known: offset, leader epoch and producer."""
     began_late: bool = False
     """The history misses the time in which outdated replicas could lead."""
 
@@ -102,8 +104,6 @@ class CompactedHistory:
             for _, pair in known.values()
         ]
         seen = [(at, self.records.pop(at)[0]) for at in sorted(self.records) if at >= offset]
-        for marker in [marker for marker in self.aborted if marker >= offset]:
-            del self.aborted[marker]
         for at, key in seen + sorted(unseen, key=itemgetter(0)):
             self.gone[key] = latest_epoch, at
         if offset < self.end_offset:
@@ -149,9 +149,16 @@ class CompactedHistory:
         self.looked[name] = log, log.cleaned_to, max(end, begin)
 
     def _note_aborted(self, log: PartitionLog, high_watermark: int) -> None:
+        epoch_at = log.leader_epochs.epoch_at
         for one in log.load().aborted.between(log.log_start_offset, high_watermark):
-            if one.last_offset < high_watermark:
-                self.aborted[one.last_offset] = one.producer_id, one.first_offset
+            marker = one.last_offset, epoch_at(one.last_offset), one.producer_id
+            if one.last_offset >= high_watermark or marker in self.noted:
+                continue
+            self.noted.add(marker)
+            for offset in range(one.first_offset, one.last_offset):
+                written = self.written.get(offset, {}).get(epoch_at(offset))
+                if written is not None and self.producers.get(offset) == one.producer_id:
+                    self.aborted.add((offset, written[1]))
 
     def _committed(self, epochs: LeaderEpochs, end: int) -> Iterator[Seen]:
         """Records that a leader has committed since the last look at leaders, but for compaction.
@@ -179,12 +186,7 @@ class CompactedHistory:
 
     def _read(self, records: Iterable[tuple[int, Pair]]) -> Iterator[tuple[int, Pair]]:
         """Those that were not aborted."""
-        for offset, pair in records:
-            producer_id = self.producers.get(offset)
-            if producer_id is None or not any(
-                producer_id == of and first <= offset < marker for marker, (of, first) in self.aborted.items()
-            ):
-                yield offset, pair
+        return (record for record in records if record not in self.aborted)
 
     def _is_whole(self, name: str, table: dict[bytes | None, bytes], end: int, retention_ms: int) -> bool:
         seen = ((offset, self.records[offset]) for offset in sorted(self.records) if offset < end)

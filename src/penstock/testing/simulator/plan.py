@@ -32,6 +32,9 @@ MOVING_GROUPS = "moving groups 9 "
 ASKS = "asks 2188 "
 """Likewise whether a client asks brokers with leases where partitions end."""
 GROUPS = "groups "
+TRANSACTIONS = "transactions "
+FIRST_WITH_TRANSACTIONS = 1 << 32
+"""From this seed on clients write transactions; the histories of those below are what they were before."""
 MOST_BALANCE_S = 5
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
@@ -190,8 +193,8 @@ class Plan(Value, kw_only=True):
             yield "controller.quorum.voters", ",".join(voters)
 
 
-def draw(random: Random, nodes: int | None = None) -> Plan:
-    """By chance; `nodes` fixes their number."""
+def draw(random: Random, nodes: int | None = None, *, transacts: bool = False) -> Plan:
+    """By chance; `nodes` fixes their number. `transacts`: with clients that write transactions."""
     plan = _draw(random, _draw_nodes(random, random.choice((1, 3, 3, 5)) if nodes is None else nodes))
     if plan.is_cluster and Random(f"{LEASES}{plan}").random() < 0.5:
         plan = plan.replace(settings=plan.settings | {"leader.lease.on.quorum.loss": "refuse"})
@@ -202,7 +205,15 @@ def draw(random: Random, nodes: int | None = None) -> Plan:
         plan = plan.replace(faults=(*plan.faults, "a full disk"))
     if plan.has_leases and not plan.is_careless and Random(f"{ASKS}{plan}").random() < 0.5:
         plan = plan.replace(asks=True)
-    return plan
+    return _draw_transactions(Random(f"{TRANSACTIONS}{plan}"), plan) if transacts else plan
+
+
+def _draw_transactions(random: Random, plan: Plan) -> Plan:
+    settings = {
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(random.choice((500, 2000))),
+        "transaction.state.log.num.partitions": str(random.randrange(1, 4)),
+    }
+    return plan.replace(transacting=random.randrange(1, 4), settings=plan.settings | settings)
 
 
 def _draw_groups(random: Random, plan: Plan) -> Plan:

@@ -26,7 +26,7 @@ from penstock.testing.simulator.machine import Machine
 from penstock.testing.simulator.mover import MovingClient
 from penstock.testing.simulator.network import Network
 from penstock.testing.simulator.operator import OperatingClient
-from penstock.testing.simulator.plan import CONTROLLER_PORT, Plan, draw
+from penstock.testing.simulator.plan import CONTROLLER_PORT, FIRST_WITH_TRANSACTIONS, Plan, draw
 from penstock.testing.simulator.progress import look_for_progress, until_committed
 from penstock.testing.simulator.reader import ReadingClient
 from penstock.testing.simulator.tables import TableClient
@@ -57,7 +57,8 @@ def simulate(seed: int, nodes: int | None = None, plan: Plan | None = None) -> O
     random = Random(seed)
     left: list[object] = []
     with _no_collection():
-        outcome = _simulate(seed, random, plan or draw(random, nodes), left)
+        drawn = plan or draw(random, nodes, transacts=seed >= FIRST_WITH_TRANSACTIONS)
+        outcome = _simulate(seed, random, drawn, left)
         _clear_away(left)
     return outcome
 
@@ -297,13 +298,13 @@ class _Simulation:
                     partition = TopicPartition(name, index)
                     records, end = await _read(consumer, partition)
                     self._ledger.read_back(partition, records, end, idempotent)
-            for transacting in self._transacting:
-                if transacting.is_made:
-                    await transacting.settle()
             for table in self._tables:
                 if table.is_made:
                     records, _ = await _read(consumer, TopicPartition(table.name, 0))
                     table.compare(records)
+        for transacting in self._transacting:
+            if transacting.is_made:
+                await transacting.settle()
 
 
 async def _read(consumer: Consumer, partition: TopicPartition) -> tuple[list[ConsumedRecord], int]:

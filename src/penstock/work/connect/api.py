@@ -19,6 +19,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import Enum, auto
 from typing import Any, ClassVar
 
 from penstock.client.values import OffsetAndMetadata, TopicPartition
@@ -72,6 +73,41 @@ class SinkRecord(Record):
         return TopicPartition(self.original_topic or self.topic, partition or 0)
 
 
+class TransactionContext:
+    """Where a source ends its transactions itself (`transaction.boundary=connector`): asked for in `poll`, done when
+    the records that it returns are on their way. A source whose records are aborted goes on behind them.
+    """
+
+    def __init__(self) -> None:
+        self.ends_batch: bool | None = None
+        """Whether the transaction ends with all records of this poll: True commits it, False aborts it."""
+        self._ends: dict[int, tuple[SourceRecord, bool]] = {}
+
+    def commit(self, record: SourceRecord | None = None) -> None:
+        """Behind this record; behind the last one that is returned, if none is named."""
+        self._end(record, True)
+
+    def abort(self, record: SourceRecord | None = None) -> None:
+        self._end(record, False)
+
+    def _end(self, record: SourceRecord | None, commits: bool) -> None:
+        if record is None:
+            self.ends_batch = commits
+        else:
+            self._ends[id(record)] = record, commits
+
+    def ends_at(self, record: SourceRecord) -> bool | None:
+        """What was asked for behind this very record."""
+        found = self._ends.get(id(record))
+        return None if found is None else found[1]
+
+    def take_batch(self) -> bool | None:
+        """The same at the end of a batch. Records that were not in it are forgotten."""
+        ends, self.ends_batch = self.ends_batch, None
+        self._ends.clear()
+        return ends
+
+
 class SourceContext:
     def __init__(
         self,
@@ -80,8 +116,11 @@ class SourceContext:
         now_s: Callable[[], float] = time.monotonic,
         failures: Sequence[str] = (),
         failed_runs: int = 0,
+        transactions: TransactionContext | None = None,
     ) -> None:
         self._stored = stored
+        self.transactions = transactions
+        """None unless the source says itself where its transactions end."""
         self.owned_until_s = owned_until_s
         """Until when the task is this worker's, by `now_s`, as far as is known at the moment. Then another worker may
         have it: what the task has outside of the worker's process must have ended.
@@ -208,8 +247,23 @@ class Connector(ABC):
         return None
 
 
+class Support(Enum):
+    SUPPORTED = auto()
+    UNSUPPORTED = auto()
+
+
 class SourceConnector(Connector):
     task_class: ClassVar[type[SourceTask]]
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> Support | None:
+        """Whether with this configuration each record comes once, if records and offsets are stored together; None if
+        nobody has thought of it. The connector has not been started.
+        """
+        return None
+
+    def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> Support:
+        """Whether its tasks use `context.transactions`."""
+        return Support.UNSUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Changes) -> Awaitable[None] | None:
         """A request changes these offsets of the connector, which is stopped; ValueError if they cannot be (KIP-875).

@@ -1,6 +1,7 @@
 """What the producer makes of each answer: try again with the same numbers, begin anew, or tell the application."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -216,3 +217,24 @@ async def test_closing_in_time_gives_up_what_is_left() -> None:
         await producer.close(timeout_ms=1)
         with pytest.raises(ProducerClosedError, match="after waiting for 1 ms"):
             await delivery
+
+
+async def test_what_is_abandoned_while_leaders_are_looked_up_is_not_sent_and_what_follows_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with producing(answer(ErrorCode.NONE, 3)) as (cluster, producer):
+        sender = producer._sender
+        look_up, abandoned = sender._know_leaders, iter([ProducerClosedError("in vain")])
+
+        async def abandon(ready: Sequence[TopicPartition]) -> bool:
+            for error in abandoned:
+                sender.abandon(error)
+                return True
+            return await look_up(ready)
+
+        monkeypatch.setattr(sender, "_know_leaders", abandon)
+        with pytest.raises(ProducerClosedError, match="in vain"):
+            await producer.send_and_wait(TOPIC, b"first")
+        async with asyncio.timeout(10):
+            assert (await producer.send_and_wait(TOPIC, b"second")).offset == 3
+        assert len(headers(cluster)) == 1

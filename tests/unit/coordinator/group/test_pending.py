@@ -250,6 +250,42 @@ def test_what_is_deleted_does_not_come_back_with_the_end_of_a_transaction(
     assert groups.offsets == {}
 
 
+@pytest.mark.parametrize("delete", [_delete_group, _delete_offset, _delete_topic])
+def test_nor_does_what_is_deleted_before_the_pending_offset_is_committed(delete: Callable[[Groups], None]) -> None:
+    groups = Groups()
+    groups.commit(9, producer=PRODUCER)
+    delete(groups)
+    assert {value for append in groups.under_way[1:] for _, value in append.records} == {None}
+    groups.write_all()
+    groups.end(is_commit=True)
+    groups.write_all()
+    assert groups.offsets == {}
+
+
+def test_an_offset_about_to_be_pending_keeps_what_is_there_from_expiring() -> None:
+    groups = Groups()
+    groups.commit(5)
+    groups.write_all()
+    groups.commit(9, producer=PRODUCER)
+    groups.take(groups.shard.wake(groups.shard.next_deadline_ms() or 0))
+    for _ in range(2):
+        groups.take(groups.shard.wake(INTERVAL_MS))
+    groups.write_all()
+    groups.end(is_commit=True)
+    groups.write_all()
+    assert groups.offsets == {0: 9}
+
+
+def test_a_group_with_an_offset_about_to_be_pending_is_not_forgotten_with_an_aborted_one() -> None:
+    groups = Groups()
+    groups.commit(9, producer=PRODUCER)
+    groups.write_all()
+    groups.end(is_commit=False)
+    groups.commit(11, producer=PRODUCER + 1)
+    groups.write_one()
+    assert [listed.group_id for listed in groups.shard.list_groups()] == ["readers"]
+
+
 def test_many_offsets_come_true_in_one_pass_over_what_is_under_way() -> None:
     passes = []
 

@@ -13,7 +13,7 @@ from penstock.coordinator.effects import Append, Calculation, Cut, Errand, Reply
 from penstock.coordinator.timers import Timer
 from penstock.log.validation import AppendOrigin
 from penstock.metadata.image import ClusterImage, PartitionImage
-from penstock.node.coordinators.hosted import ANSWERS_AT_ONCE, Hosted, Parked
+from penstock.node.coordinators.hosted import ANSWERS_AT_ONCE, WRITES_AT_ONCE, Hosted, Parked
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.compression import Compression
@@ -220,3 +220,30 @@ async def test_very_many_answers_leave_in_their_order_some_in_each_turn_of_the_l
         await asyncio.sleep(0)
     assert answered == [1, 2, 3]
     assert await later == 1
+
+
+async def test_very_many_writes_that_one_move_of_the_mark_commits_are_reported_some_in_each_turn(
+    tmp_path: Path,
+) -> None:
+    partition = await led(tmp_path)
+    replica = with_follower(partition)
+    hosted = await served(partition, Tally())
+    answers = [hosted.ask(hosted.machine.add, "a", 1) for _ in range(3 * WRITES_AT_ONCE)]
+    replica.on_fetched(2, 3 * WRITES_AT_ONCE, 9, 0)
+    reported: list[int] = []
+    while len(reported) < 3:
+        reported.append(3 * WRITES_AT_ONCE - sum(1 for _ in hosted.machine.agenda.uncommitted()))
+        await asyncio.sleep(0)
+    assert reported == [WRITES_AT_ONCE, 2 * WRITES_AT_ONCE, 3 * WRITES_AT_ONCE]
+    assert await asyncio.gather(*answers) == list(range(1, 3 * WRITES_AT_ONCE + 1))
+
+
+async def test_who_hands_a_machine_over_has_all_of_them_reported_at_once(tmp_path: Path) -> None:
+    partition = await led(tmp_path)
+    replica = with_follower(partition)
+    hosted = await served(partition, Tally())
+    answers = [hosted.ask(hosted.machine.add, "a", 1) for _ in range(3 * WRITES_AT_ONCE)]
+    replica.on_fetched(2, 3 * WRITES_AT_ONCE, 9, 0)
+    hosted.report()
+    assert list(hosted.machine.agenda.uncommitted()) == []
+    assert len(await asyncio.gather(*answers)) == 3 * WRITES_AT_ONCE

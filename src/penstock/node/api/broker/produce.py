@@ -189,7 +189,7 @@ class _Request:
             yield None
         if self.unverified:
             yield from self._verified()
-        if self.is_done:
+        if self.is_done and sum(len(done) for _, done in self._answers) > WIDE:
             return [(yield self.encoded)]
         answer = self.answer()
         return (yield answer) if isinstance(answer, LateAnswer) else answer

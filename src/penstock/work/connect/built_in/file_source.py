@@ -8,7 +8,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import ClassVar
 
-from penstock.work.connect.api import Changes, SourceConnector, SourceContext, SourceRecord, SourceTask
+from penstock.work.connect.api import Changes, SourceConnector, SourceContext, SourceRecord, SourceTask, Support
 from penstock.work.connect.config import ConfigKey, parse
 
 KEYS = (
@@ -68,6 +68,9 @@ class FileStreamSourceConnector(SourceConnector):
     """One task, for a file has one end."""
 
     config_keys = KEYS
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> Support:
+        return Support.SUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Changes) -> None:
         """Anything may be forgotten."""

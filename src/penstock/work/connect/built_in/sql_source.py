@@ -32,6 +32,7 @@ from penstock.work.connect.api import (
     SourceContext,
     SourceRecord,
     SourceTask,
+    Support,
 )
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
 
@@ -128,6 +129,11 @@ class SqlSourceConnector(SourceConnector):
 
     config_keys = KEYS
     task_class: ClassVar[type[SourceTask]] = SqlSourceTask
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> Support:
+        """Where offsets say which row was the last."""
+        is_exact = config.get("mode", "").strip() in (INCREMENTING, BOTH)
+        return Support.SUPPORTED if is_exact else Support.UNSUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Changes) -> None:
         """Anything may be forgotten. With `timestamp` an offset may be empty: that of the first moment's rows."""

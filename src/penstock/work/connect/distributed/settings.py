@@ -10,6 +10,7 @@ from penstock.work.connect.runtime import settings as of_all
 from penstock.work.plan import Planner, even, sticky, weighted
 
 _PLANNERS: Final[Mapping[str, Planner]] = {"even": even, "sticky": sticky, "weighted": weighted}
+DISABLED: Final = "disabled"
 AUTOMATIC: Final = "internal.topics.automatic.creation.enable"
 STORES: Final = ("config", "offset", "status")
 _COMPACTED: Final = {"cleanup.policy": "compact"}
@@ -40,7 +41,14 @@ KEYS: Final = (
         "sticky",
         "How the leader shares tasks out: even, sticky, weighted, or a function of yours, module:function.",
     ),
-    ConfigKey("exactly.once.source.support", "string", "disabled", "Transactions of sources.", choices=("disabled",)),
+    ConfigKey(
+        of_all.TRANSACTIONS,
+        default=DISABLED,
+        documentation="Whether sources write transactions: in a group that has none, all workers are prepared first.",
+        choices=(DISABLED, "preparing", of_all.ENABLED),
+        any_case=True,
+        importance="high",
+    ),
 )
 
 

@@ -13,7 +13,8 @@ from penstock.client.admin.configs import ResourceType
 from penstock.client.admin.topics import NewTopic
 from penstock.client.cluster import ClusterClient, topic_may_come
 from penstock.client.errors import ClientError
-from penstock.client.values import RecordMetadata, TopicPartition
+from penstock.client.log_offsets import list_offsets
+from penstock.client.values import LATEST, RecordMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.distributed.settings import AUTOMATIC, STORES, Storage, parse_settings, storage_of
@@ -50,7 +51,13 @@ class TopicLog:
         self._on_record = on_record
         self._on_read = on_read
         self._producer = clients.producer({}, client_id=name, linger_ms=0)
-        self._consumer = clients.consumer({}, client_id=name, enable_auto_commit=False, auto_offset_reset="earliest")
+        self._consumer = clients.consumer(
+            {},
+            client_id=name,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+        )
         self._positions: dict[TopicPartition, int] = {}
         self._progress = asyncio.Condition()
         self._posted: asyncio.Queue[tuple[bytes, bytes | None]] = asyncio.Queue()
@@ -87,6 +94,13 @@ class TopicLog:
             await self._consumer.close(timeout_ms=1_000)
         await self._producer.close(timeout_ms=1_000)
 
+    async def claim(self) -> None:
+        """Nothing keeps a leader before from writing."""
+
+    async def put_all(self, rows: Mapping[bytes, bytes | None]) -> None:
+        for key, value in rows.items():
+            await self.put(key, value)
+
     async def put(self, key: bytes, value: bytes | None) -> RecordMetadata:
         """Returns when the record is safe."""
         return await self._producer.send_and_wait(self.storage.topic, value, key=key)
@@ -96,13 +110,18 @@ class TopicLog:
         self._posted.put_nowait((key, value))
 
     async def read_to_end(self) -> None:
-        """Wait until everything that is there now was read; TimeoutError."""
+        """Wait until everything that is there now was read, and transactions in it have ended; TimeoutError."""
         async with asyncio.timeout(READ_LIMIT_S):
-            ends = await _when_known(self._consumer.cluster, lambda: self._consumer.end_offsets(list(self._positions)))
+            ends = await _when_known(self._consumer.cluster, self._ends)
             async with self._progress:
                 await self._progress.wait_for(
                     lambda: all(self._positions[partition] >= end for partition, end in ends.items())
                 )
+
+    async def _ends(self) -> dict[TopicPartition, int]:
+        """Behind open transactions, too: what a reader of committed records has got to lies before them."""
+        found = await list_offsets(self._consumer.cluster, dict.fromkeys(self._positions, LATEST))
+        return {partition: one.offset for partition, one in found.items()}
 
     # In the background
 

@@ -8,12 +8,15 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from penstock.client.errors import ClientError
+from penstock.protocol.errors import KafkaError
 from penstock.work.connect.clients import Clients
-from penstock.work.connect.distributed.settings import parse_settings, planner_of, storage_of
+from penstock.work.connect.distributed.claimed_log import ClaimedLog
+from penstock.work.connect.distributed.settings import DISABLED, parse_settings, planner_of, storage_of
 from penstock.work.connect.distributed.topic_log import TopicLog
-from penstock.work.connect.runtime.leading import NotLeadingError
-from penstock.work.connect.runtime.logs import OnRecord
+from penstock.work.connect.runtime.logs import NotLeadingError, OnRecord
 from penstock.work.connect.runtime.records import TaskId, is_of
+from penstock.work.connect.runtime.settings import TRANSACTIONS
 from penstock.work.connect.runtime.worker import ConnectWorker
 from penstock.work.plan import Task
 from penstock.work.scope import Scope
@@ -26,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 class DistributedWorker(ConnectWorker):
     config_log: TopicLog
+    has_own_offset_logs = True
 
     def __init__(self, config: Mapping[str, str], worker_id: str, clients: Clients | None = None) -> None:
         super().__init__(config, worker_id, clients)
@@ -45,14 +49,31 @@ class DistributedWorker(ConnectWorker):
         self, store: str, name: str, on_record: OnRecord, on_read: Callable[[], None] = lambda: None
     ) -> TopicLog:
         storage = storage_of(store, self.settings, self.config)
-        name = f"{self.settings['group.id']}-{self.worker_id}-{name}"
-        return TopicLog(self.clients, storage, name, on_record, on_read)
+        return TopicLog(self.clients, storage, self._client_id(name), on_record, on_read)
+
+    def _client_id(self, name: str) -> str:
+        return f"{self.settings['group.id']}-{self.worker_id}-{name}"
 
     def _new_config_log(self) -> TopicLog:
-        return self._new_log("config", "configs", self._read_config, self._look)
+        if self.settings[TRANSACTIONS] == DISABLED:
+            return self._new_log("config", "configs", self._read_config, self._look)
+        return ClaimedLog(
+            self.clients,
+            storage_of("config", self.settings, self.config),
+            self._client_id("configs"),
+            self._read_config,
+            self._look,
+            transactional_id=f"connect-cluster-{self.settings['group.id']}",
+            on_loss=self._lost_claim,
+        )
 
     def _new_offset_log(self, on_record: OnRecord) -> TopicLog:
         return self._new_log("offset", "offsets", on_record)
+
+    def _new_own_offset_log(self, topic: str, on_record: OnRecord) -> TopicLog:
+        """Made like the worker's, if it is missing."""
+        storage = storage_of("offset", self.settings, self.config).replace(topic=topic, is_automatic=True)
+        return TopicLog(self.clients, storage, self._client_id(f"offsets-{topic}"), on_record)
 
     def _new_group(self) -> Group:
         settings = self.settings
@@ -86,7 +107,10 @@ class DistributedWorker(ConnectWorker):
         await self.leading.retire()
         await self.group.stop()
         await self._under_way.stop()
-        await asyncio.gather(*(log.stop() for log in (self.config_log, self._status_log, self.offsets.log)))
+        if self._fencing is not None:
+            await self._fencing.stop()
+        logs = (self.config_log, self._status_log, self.offsets.log, self.offset_stores)
+        await asyncio.gather(*(log.stop() for log in logs))
 
     async def ended(self) -> Exception:
         """Wait for what ends the membership for good, for instance that the group has another protocol."""
@@ -110,7 +134,7 @@ class DistributedWorker(ConnectWorker):
         return self.group.machine.may_decide(round(asyncio.get_running_loop().time() * 1000))
 
     def owned_until_s(self) -> float:
-        return self.group.machine.owned_until_ms / 1000
+        return self.group.owned_until_s()
 
     @property
     def leader_url(self) -> str | None:
@@ -152,13 +176,17 @@ class DistributedWorker(ConnectWorker):
         self._next_generation = asyncio.Event()
         self._under_way.start(self._change_leader())
 
-    async def _change_leader(self) -> None:
+    def _lost_claim(self) -> None:
+        self._under_way.start(self._change_leader(is_lost=True))
+
+    async def _change_leader(self, *, is_lost: bool = False) -> None:
+        """`is_lost`: the claim on the config topic is. If this worker leads still, it begins anew."""
         async with self._changing:
-            if self.leading.leads and not self.group.machine.leads:
+            if self.leading.leads and (is_lost or not self.group.machine.leads):
                 await self.leading.retire()
             while self.group.machine.leads and not self.leading.leads:
                 try:
                     await self.leading.lead()
-                except (TimeoutError, NotLeadingError) as error:
+                except (TimeoutError, NotLeadingError, ClientError, KafkaError) as error:
                     logger.warning("%s cannot lead yet: %r", self.worker_id, error)
                     await asyncio.sleep(RETRY_S)

@@ -27,7 +27,7 @@ from penstock.work.connect.runtime.kinds import (
     kind_of,
 )
 from penstock.work.connect.runtime.new_topics import GROUPS
-from penstock.work.connect.runtime.settings import refused_overrides
+from penstock.work.connect.runtime.settings import has_transactions, refused_offsets, refused_overrides
 from penstock.work.connect.versions import fits
 
 KINDS: Final[Mapping[str, Mapping[str, type[Any]]]] = {
@@ -120,7 +120,7 @@ def validated(
 
 
 def _errors(kind: Kind, given: Mapping[str, str], defaults: Mapping[str, str], settings: Mapping[str, Any]) -> Errors:
-    errors: Errors = refused_overrides(given, settings)
+    errors: Errors = refused_overrides(given, settings) | refused_offsets(given, settings)
     for key in keys_of(kind):
         try:
             key.parse(given.get(key.name))
@@ -145,7 +145,7 @@ def _errors(kind: Kind, given: Mapping[str, str], defaults: Mapping[str, str], s
                 errors.setdefault(wrong, []).extend(reasons)
         except Exception as error:  # a plugin may raise anything
             errors.setdefault(name, []).append(str(error))
-    for wrong, reasons in contradictions(kind, given).items():
+    for wrong, reasons in contradictions(kind, given, has_transactions=has_transactions(settings)).items():
         errors.setdefault(wrong, []).extend(reasons)
     if issubclass(kind, SinkConnector):
         readers = given.get("consumer.override.group.id", f"connect-{given.get('name', '')}")

@@ -15,7 +15,7 @@ from penstock.work.connect.rest.errors import ElsewhereError, RestError, bad_req
 from penstock.work.connect.rest.secrets import with_secrets, without_secrets
 from penstock.work.connect.runtime.config_state import Known, RestartRequest
 from penstock.work.connect.runtime.kinds import kind_of
-from penstock.work.connect.runtime.leading import NotLeadingError
+from penstock.work.connect.runtime.logs import NotLeadingError
 from penstock.work.connect.runtime.records import LOGGER, Status, Target, TaskId, encode
 from penstock.work.connect.runtime.worker import ConnectWorker
 

@@ -16,6 +16,7 @@ from penstock.work.connect.rest.herder import Herder
 from penstock.work.connect.runtime.config_state import Known
 from penstock.work.connect.runtime.kinds import is_source, kind_of
 from penstock.work.connect.runtime.records import Target
+from penstock.work.connect.runtime.source_offsets import OffsetStore
 
 LIMIT_S: Final = 30.0
 """How long tasks of a stopped connector may take to end before a change of its offsets is refused, and the connector to
@@ -32,8 +33,9 @@ class ConnectorOffsets:
     async def get(self, name: str) -> dict[str, Any]:
         known = self._herder.known(name)
         if is_source(kind_of(known.config)):
-            await self._worker.offsets.log.read_to_end()
-            rows = [{"partition": dict(part), "offset": dict(at)} for part, at in self._worker.offsets.all_of(name)]
+            store = await self._store(known)
+            await store.read_to_end()
+            rows = [{"partition": dict(part), "offset": dict(at)} for part, at in store.all_of(name)]
             return {"offsets": rows}
         async with self._admin() as admin:
             committed = await admin.groups.offsets(_group_of(name, known))
@@ -52,8 +54,9 @@ class ConnectorOffsets:
         changes = _parsed(document)
         if is_source(kind_of(known.config)):
             await self._ask(known, changes)
-            await self._worker.offsets.write(name, changes)
-            await self._worker.offsets.log.read_to_end()
+            store = await self._store(known)
+            await store.write(name, changes)
+            await store.read_to_end()
         else:
             positions = _positions(changes)
             await self._ask(known, positions)
@@ -64,14 +67,18 @@ class ConnectorOffsets:
         """Only while the connector is stopped."""
         known = await self._stopped(name)
         if is_source(kind_of(known.config)):
-            await self._worker.offsets.log.read_to_end()
-            changes = [(part, None) for part, _ in self._worker.offsets.all_of(name)]
+            store = await self._store(known)
+            await store.read_to_end()
+            changes = [(part, None) for part, _ in store.all_of(name)]
             await self._ask(known, changes)
-            await self._worker.offsets.write(name, changes)
-            await self._worker.offsets.log.read_to_end()
+            await store.write(name, changes)
+            await store.read_to_end()
         else:
             await self._delete_group(_group_of(name, known))
         return {"message": f"the offsets of {name} that the worker keeps have been reset"}
+
+    async def _store(self, known: Known) -> OffsetStore:
+        return await self._worker.offset_stores.of(self._worker.providers.resolved(known.config))
 
     async def _ask(self, known: Known, offsets: object) -> None:
         """Whether these can be offsets of the connector; RestError."""

@@ -12,6 +12,7 @@ from penstock.protocol.value import Value
 from penstock.work.connect.runtime.records import (
     COMMIT,
     CONNECTOR,
+    FENCING,
     LOGGER,
     RESTART,
     TARGET_STATE,
@@ -61,6 +62,12 @@ class ConfigState:
         self.connectors: dict[str, Known] = {}
         self._uncommitted: dict[str, dict[int, Config]] = {}
         self._targets: dict[str, Target] = {}
+        self.generations: dict[str, int] = {}
+        """How often tasks of each connector were committed, as far as this worker has read."""
+        self.task_counts: dict[str, int] = {}
+        """By connectors: how many tasks may have written transactions when older ones were fenced last."""
+        self.unfenced: dict[str, None] = {}
+        """Connectors whose tasks were committed after that, or never fenced: they must not begin with transactions."""
 
     def apply(self, key: str, value: bytes | None) -> News | None:
         """Returns an order, if the record is one."""
@@ -109,6 +116,8 @@ class ConfigState:
         count = (document or {}).get("tasks")
         if not isinstance(count, int) or count < 0:
             return
+        self.generations[name] = self.generations.get(name, 0) + 1
+        self.unfenced[name] = None
         configs = self._uncommitted.pop(name, {})
         known = self.connectors.get(name)
         if known is None:
@@ -117,6 +126,12 @@ class ConfigState:
         if not known.is_inconsistent:
             known.tasks = tuple(configs[number] for number in range(count))
             known.applied = known.config
+
+    def _fencing(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> None:
+        count = (document or {}).get("task-count")
+        if isinstance(count, int) and count >= 0:
+            self.task_counts[name] = count
+            self.unfenced.pop(name, None)
 
     def _target(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> None:
         if is_gone:
@@ -141,6 +156,7 @@ _KINDS: Final[Mapping[str, Callable[[ConfigState, str, Mapping[str, Any] | None,
     TASK: ConfigState._task,
     COMMIT: ConfigState._commit,
     TARGET_STATE: ConfigState._target,
+    FENCING: ConfigState._fencing,
     RESTART: ConfigState._restart,
     LOGGER: ConfigState._logger,
 }

@@ -18,12 +18,17 @@ class RunningConnector:
     """One run of a connector; `publish` gets the configurations of its tasks."""
 
     def __init__(
-        self, config: Mapping[str, str], attempt: Attempt, publish: Callable[[TaskConfigs], Awaitable[None]]
+        self,
+        config: Mapping[str, str],
+        attempt: Attempt,
+        publish: Callable[[TaskConfigs], Awaitable[None]],
+        *,
+        has_transactions: bool,
     ) -> None:
         self._config = dict(config)
         self._attempt = attempt
         self._publish = publish
-        kind = checked(config)
+        kind = checked(config, has_transactions=has_transactions)
         self.version = version_of(kind)
         self._connector = kind()
 
@@ -40,6 +45,9 @@ class RunningConnector:
 
 
 class ConnectorHost(Protocol):
+    has_transactions: bool
+    """Of sources."""
+
     def look_up(self, config: Mapping[str, str]) -> Resolved:
         """ConfigError."""
 
@@ -58,7 +66,8 @@ class ConnectorSupervisor(Supervisor[RunningConnector]):
         return self._host.look_up(config)
 
     def make(self, config: Mapping[str, str], attempt: Attempt) -> RunningConnector:
-        made = RunningConnector(config, attempt, partial(self._host.publish, self._connector, attempt.written))
+        publish = partial(self._host.publish, self._connector, attempt.written)
+        made = RunningConnector(config, attempt, publish, has_transactions=self._host.has_transactions)
         self.version = made.version
         return made
 

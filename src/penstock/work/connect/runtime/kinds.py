@@ -12,6 +12,7 @@ from penstock.work.connect.built_in import CONNECTORS
 from penstock.work.connect.chain import chain_of
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
 from penstock.work.connect.plugins import VERSION, PluginError, find_class
+from penstock.work.connect.runtime import promises
 from penstock.work.connect.runtime.new_topics import GROUPS, topic_groups
 
 logger = logging.getLogger(__name__)
@@ -72,22 +73,7 @@ SINK_KEYS: Final = (
         check=_check_pattern,
     ),
 )
-_PROMISES: Final = (
-    ConfigKey(
-        "exactly.once.support",
-        default="requested",
-        documentation="Whether the connector is refused if its records cannot be written exactly once.",
-        choices=("requested", "required"),
-    ),
-    ConfigKey(
-        "transaction.boundary",
-        default="poll",
-        documentation="Where transactions of a source would end.",
-        choices=("poll", "interval", "connector"),
-    ),
-)
-_KEPT_BY_NONE: Final = {key.name: key.default for key in _PROMISES}
-SOURCE_KEYS: Final = (*_PROMISES, GROUPS)
+SOURCE_KEYS: Final = (*promises.KEYS, GROUPS)
 Kind = type[SourceConnector] | type[SinkConnector]
 
 
@@ -101,12 +87,14 @@ def kind_of(config: Mapping[str, str]) -> Kind:
     return kind
 
 
-def checked(config: Mapping[str, str]) -> Kind:
-    """The class, if all of the configuration is good; ConfigError, PluginError."""
+def checked(config: Mapping[str, str], *, has_transactions: bool = False) -> Kind:
+    """The class, if all of the configuration is good on a worker that has transactions of sources, or not; ConfigError,
+    PluginError.
+    """
     kind = kind_of(config)
     parse(kind.config_keys, config)
     parse(keys_beside_own(kind), config)
-    if wrong := contradictions(kind, config):
+    if wrong := contradictions(kind, config, has_transactions=has_transactions):
         raise ConfigError(wrong)
     chain_of(config)
     return kind
@@ -117,24 +105,16 @@ def keys_beside_own(kind: Kind) -> tuple[ConfigKey, ...]:
     return (*KEYS, *(SINK_KEYS if issubclass(kind, SinkConnector) else SOURCE_KEYS))
 
 
-def contradictions(kind: Kind, config: Mapping[str, str]) -> dict[str, list[str]]:
+def contradictions(kind: Kind, config: Mapping[str, str], *, has_transactions: bool) -> dict[str, list[str]]:
     """What cannot be, though each key for itself is good."""
     if issubclass(kind, SinkConnector):
         return _topic_errors(config)
+    wrong = promises.broken(kind, config, has_transactions=has_transactions)
     try:
         topic_groups(config)
     except ConfigError as error:
-        return _promises(config) | {key: list(reasons) for key, reasons in error.errors.items()}
-    return _promises(config)
-
-
-def _promises(config: Mapping[str, str]) -> dict[str, list[str]]:
-    """What is asked of a source's transactions: there are none."""
-    asked = {key: config[key].strip() for key, only in _KEPT_BY_NONE.items() if config.get(key, only).strip() != only}
-    return {
-        key: [f"{key}={value}: workers write each record of a source at least once, without transactions; leave it out"]
-        for key, value in asked.items()
-    }
+        wrong |= {key: list(reasons) for key, reasons in error.errors.items()}
+    return wrong
 
 
 def _topic_errors(config: Mapping[str, str]) -> dict[str, list[str]]:

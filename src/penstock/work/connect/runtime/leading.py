@@ -11,7 +11,7 @@ from penstock.work.connect.providers import Resolved, with_references
 from penstock.work.connect.runtime.config_state import Config, ConfigState
 from penstock.work.connect.runtime.connectors import ConnectorSupervisor, TaskConfigs
 from penstock.work.connect.runtime.kinds import is_source, kind_of
-from penstock.work.connect.runtime.logs import WorkerLog
+from penstock.work.connect.runtime.logs import ConfigLog, NotLeadingError
 from penstock.work.connect.runtime.records import (
     COMMIT,
     CONNECTOR,
@@ -30,36 +30,35 @@ RETRY_S: Final = 1.0
 Rows = Mapping[str, bytes | None]
 
 
-class NotLeadingError(Exception):
-    """This worker does not lead, or cannot be sure that it still does."""
-
-
 class Leading:
     """`may_write` says whether the worker leads at this moment."""
 
     def __init__(
         self,
         state: ConfigState,
-        log: WorkerLog,
+        log: ConfigLog,
         statuses: Statuses,
         patience_s: float,
         may_write: Callable[[], bool],
         look_up: Callable[[Config], Resolved],
+        has_transactions: bool = False,
     ) -> None:
-        """`look_up` finds what stands elsewhere."""
+        """`look_up` finds what stands elsewhere. `has_transactions`: of sources."""
         self._state = state
         self._log = log
         self._statuses = statuses
         self._patience_s = patience_s
         self._may_write = may_write
         self._look_up = look_up
+        self.has_transactions = has_transactions
         self._writing = asyncio.Lock()
         self._connectors: dict[str, ConnectorSupervisor] = {}
         self._dropping = Scope()
         self.leads = False
 
     async def lead(self) -> None:
-        """Read what the last leader wrote, then run connectors; NotLeadingError, TimeoutError."""
+        """Read what the last leader wrote, then run connectors; NotLeadingError, TimeoutError, errors of a client."""
+        await self._log.claim()
         await self._log.read_to_end()
         if not self._may_write():
             raise NotLeadingError("another worker leads")
@@ -136,6 +135,12 @@ class Leading:
         tasks = _task_rows(name, []) if target is Target.STOPPED else {}
         await self._change({f"{TARGET_STATE}{name}": target_state(target), **tasks})
 
+    async def write_if(self, is_still_so: Callable[[], bool], rows: Rows) -> None:
+        """Unless what was written meanwhile stands against it; NotLeadingError."""
+        async with self._writing:
+            if is_still_so():
+                await self._write(rows)
+
     async def _change(self, rows: Rows) -> None:
         async with self._writing:
             await self._write(rows)
@@ -144,8 +149,7 @@ class Leading:
         """All of them or none: a caller that is sent to another leader repeats the whole there."""
         if not self._may_write():
             raise NotLeadingError("another worker leads")
-        for key, value in rows.items():
-            await self._log.put(key.encode(), value)
+        await self._log.put_all({key.encode(): value for key, value in rows.items()})
         await self._log.read_to_end()
 
 

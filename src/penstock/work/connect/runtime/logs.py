@@ -1,10 +1,14 @@
 """What a worker writes down and reads again: a compacted topic, a file, or nothing but its memory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 OnRecord = Callable[[bytes, bytes | None, int], None]
 """Called with each record's key, value and offset."""
+
+
+class NotLeadingError(Exception):
+    """This worker does not lead, or cannot be sure that it still does."""
 
 
 class WorkerLog(Protocol):
@@ -19,3 +23,13 @@ class WorkerLog(Protocol):
 
     async def read_to_end(self) -> None:
         """Wait until everything that is there now was read; TimeoutError."""
+
+
+class ConfigLog(WorkerLog, Protocol):
+    """The one that has the connectors, of which the leader writes the most."""
+
+    async def claim(self) -> None:
+        """Before this worker leads: of all leaders only the last one that has claimed can `put_all`."""
+
+    async def put_all(self, rows: Mapping[bytes, bytes | None]) -> None:
+        """Written by the leader, in their order; NotLeadingError where another one has claimed."""

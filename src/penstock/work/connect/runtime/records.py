@@ -6,13 +6,14 @@
 | | `task-NAME-0` | the same, in force from the next commit on |
 | | `commit-NAME` | `{"tasks": 3}` |
 | | `target-state-NAME` | `{"state": "PAUSED", "state.v2": "STOPPED"}` |
+| | `tasks-fencing-NAME` | `{"task-count": 3}`: older tasks write no more, and these may begin |
 | | `restart-connector-NAME` | `{"include-tasks": true, "only-failed": false}` |
 | | `logger-cluster-LOGGER` | `{"level": "DEBUG"}` |
 | status | `status-connector-NAME`, `status-task-NAME-0` | `{"state": …, "trace": …, "worker_id": …, "generation": …}` |
 | | `status-topic-TOPIC:connector-NAME` | `{"topic": {"name": …, "connector": …, "task": …, "discoverTimestamp": …}}` |
 | offset | `["NAME", {…}]` | `{…}` |
 
-No value at all takes a key away. Other keys (`session-key`, `tasks-fencing-NAME`) are ignored.
+No value at all takes a key away. Other keys (`session-key`) are ignored.
 """
 
 import json
@@ -26,6 +27,7 @@ CONNECTOR: Final = "connector-"
 TASK: Final = "task-"
 COMMIT: Final = "commit-"
 TARGET_STATE: Final = "target-state-"
+FENCING: Final = "tasks-fencing-"
 RESTART: Final = "restart-connector-"
 LOGGER: Final = "logger-cluster-"
 CONNECTOR_STATUS: Final = "status-connector-"
@@ -91,6 +93,11 @@ def target_state(target: Target) -> bytes:
     """Workers that know no STOPPED see PAUSED (KIP-875)."""
     old = Target.PAUSED if target is Target.STOPPED else target
     return encode({"state": old.value, "state.v2": target.value})
+
+
+def task_count(count: int) -> bytes:
+    """That so many tasks may have written transactions since (KIP-618)."""
+    return encode({"task-count": count})
 
 
 def read_target(document: Mapping[str, Any]) -> Target:

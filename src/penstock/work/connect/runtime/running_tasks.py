@@ -9,7 +9,7 @@ import json
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
@@ -31,6 +31,7 @@ from penstock.work.connect.api import (
     SourceRecord,
     SourceTask,
     Task,
+    TransactionContext,
 )
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.config import with_prefix
@@ -38,7 +39,9 @@ from penstock.work.connect.conversion import Conversion, OutgoingRecord, Steps
 from penstock.work.connect.errors import LEFT_OUT, LEFT_OUT_REPLICAS, ErrorPolicy, Failure, Skipped, error_headers
 from penstock.work.connect.metrics import Metric
 from penstock.work.connect.providers import Providers
+from penstock.work.connect.runtime.generations import Generations
 from penstock.work.connect.runtime.new_topics import NewTopics, topic_groups
+from penstock.work.connect.runtime.source_offsets import Rows
 from penstock.work.connect.runtime.supervisor import Attempt, pause
 
 IDLE_S: Final = 0.1
@@ -57,6 +60,9 @@ class Environment(Value, kw_only=True):
     shutdown_timeout_s: float
     tracks_topics: bool
     makes_topics: bool
+    generations: Generations | None = None
+    """Where sources write transactions, and into which topic how far they are."""
+    offsets_topic_of: Callable[[Mapping[str, str]], str] = lambda _: ""
 
 
 class TaskHost(Protocol):
@@ -65,10 +71,13 @@ class TaskHost(Protocol):
     def uses(self, topic: str) -> None:
         """Told for the first time only."""
 
-    async def offsets_known(self) -> None:
-        """Wait until `offset` knows what other workers have stored so far."""
+    async def offsets_known(self, config: Mapping[str, str]) -> None:
+        """Wait until `offset` knows what other workers have stored so far, by the task's configuration."""
 
     def offset(self, partition: Position) -> Position | None: ...
+
+    def rows(self, offsets: Sequence[tuple[Position, Position]]) -> Rows:
+        """What a topic has for them."""
 
     async def store(self, offsets: Sequence[tuple[Position, Position]]) -> None: ...
 
@@ -173,16 +182,25 @@ class RunningSource(RunningTask):
         self._new_topics = NewTopics(groups, setting.admin)
 
     async def run(self) -> None:
-        host, now_s, before = self._host, asyncio.get_running_loop().time, self._attempt
-        context = SourceContext(host.offset, host.owned_until_s, now_s, before.failures, before.failed_runs)
-        await self._host.offsets_known()
         async with self._new_producer() as producer:
+            if not await self._prepare(producer):
+                return
+            host, now_s = self._host, asyncio.get_running_loop().time
+            before = self._attempt.failures, self._attempt.failed_runs
+            context = SourceContext(host.offset, host.owned_until_s, now_s, *before, self._transactions)
             await self._call(self._task.start, self.setting.config, context)
             self._attempt.begun()
             try:
                 await self._read(producer)
             finally:
                 await self._call(self._task.stop)
+
+    _transactions: TransactionContext | None = None
+
+    async def _prepare(self, producer: Producer) -> bool:
+        """Know where to go on; whether the task is to run at all."""
+        await self._host.offsets_known(self.setting.config)
+        return True
 
     async def _read(self, producer: Producer) -> None:
         loop = asyncio.get_running_loop()
@@ -202,13 +220,16 @@ class RunningSource(RunningTask):
 
     async def _take(self, producer: Producer, records: Sequence[SourceRecord]) -> None:
         async for record, outgoing in self._conversion.of(records, self.setting.steps.to_topic):
-            key = json.dumps(dict(record.source_partition), sort_keys=True)
-            self._offsets[key] = (record.source_partition, record.source_offset)
+            self._moved_on(record)
             if outgoing is not None:
                 if outgoing.record.topic not in self._topics:
                     await self._new_topics.make(outgoing.record.topic)
                 await self._send(producer, outgoing)
                 self.records += 1
+
+    def _moved_on(self, record: SourceRecord) -> None:
+        key = json.dumps(dict(record.source_partition), sort_keys=True)
+        self._offsets[key] = (record.source_partition, record.source_offset)
 
     async def _flush(self) -> None:
         """All records are in Kafka before their offsets are stored; what takes too long comes with the next flush."""

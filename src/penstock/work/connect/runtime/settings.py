@@ -48,8 +48,23 @@ KEYS: Final = (
     ConfigKey("topic.tracking.enable", "boolean", True, "Whether it is kept which topics a connector uses."),
     ConfigKey("topic.tracking.allow.reset", "boolean", True, "Whether that may be forgotten on request."),
 )
+ENABLED: Final = "enabled"
+TRANSACTIONS: Final = "exactly.once.source.support"
 OVERRIDES: Final = ("producer.override.", "consumer.override.", "admin.override.")
 _PRINCIPAL: Final = ("sasl.jaas.config", "sasl.mechanism", "security.protocol")
+
+
+def has_transactions(settings: Mapping[str, Any]) -> bool:
+    """Whether sources write transactions on a worker with these settings; one that stands alone has none."""
+    return settings.get(TRANSACTIONS) == ENABLED
+
+
+def refused_offsets(config: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, list[str]]:
+    """A worker that keeps how far sources are in a file has it for none of them in a topic."""
+    if not config.get("offsets.storage.topic", "").strip() or "offset.storage.topic" in settings:
+        return {}
+    reason = "this worker keeps how far sources are in its file; leave it out, or let workers share connectors"
+    return {"offsets.storage.topic": [f"offsets.storage.topic={config['offsets.storage.topic']}: {reason}"]}
 
 
 def refused_overrides(config: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, list[str]]:

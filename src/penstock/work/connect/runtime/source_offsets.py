@@ -1,16 +1,41 @@
-"""How far sources have been read: the next worker of a task goes on where the last one has ended."""
+"""How far sources have been read: the next worker of a task goes on where the last one has ended.
+
+That is in the worker's log, or in a topic of the connector's own (`offsets.storage.topic`). What is not in the latter
+is looked up in the former.
+"""
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
-from penstock.work.connect.api import Position
+from penstock.work.connect.api import Changes, Position
 from penstock.work.connect.runtime.logs import OnRecord, WorkerLog
+from penstock.work.connect.runtime.promises import OFFSETS_TOPIC
 from penstock.work.connect.runtime.records import encode, offset_key, parse_offset_key
+
+Rows = list[tuple[bytes, bytes | None]]
+
+
+class OffsetStore(Protocol):
+    """Of all connectors that have it."""
+
+    def get(self, connector: str, partition: Position) -> Position | None: ...
+
+    def all_of(self, connector: str) -> list[tuple[Position, Position]]: ...
+
+    def rows(self, connector: str, offsets: Changes) -> Rows:
+        """What stands for them in a topic: keys and values."""
+
+    async def write(self, connector: str, offsets: Changes) -> None:
+        """None forgets a partition."""
+
+    async def read_to_end(self) -> None:
+        """Wait until what was stored by now is known; TimeoutError."""
 
 
 class SourceOffsets:
-    """Of all connectors. A partition keeps the bytes of its first key, because compaction compares bytes."""
+    """A partition keeps the bytes of its first key, because compaction compares bytes."""
 
     def __init__(self, new_log: Callable[[OnRecord], WorkerLog]) -> None:
         self.log = new_log(self._read)
@@ -23,18 +48,21 @@ class SourceOffsets:
     def all_of(self, connector: str) -> list[tuple[Position, Position]]:
         return [(partition, offset) for _, partition, offset in self._offsets.get(connector, {}).values()]
 
-    async def write(self, connector: str, offsets: Sequence[tuple[Position, Position | None]]) -> None:
-        """None forgets a partition."""
+    def rows(self, connector: str, offsets: Changes) -> Rows:
         known = self._offsets.get(connector, {})
-        await asyncio.gather(
-            *(
-                self.log.put(
-                    known[_name(partition)][0] if _name(partition) in known else offset_key(connector, partition),
-                    None if offset is None else encode(dict(offset)),
-                )
-                for partition, offset in offsets
+        return [
+            (
+                known[_name(partition)][0] if _name(partition) in known else offset_key(connector, partition),
+                None if offset is None else encode(dict(offset)),
             )
-        )
+            for partition, offset in offsets
+        ]
+
+    async def write(self, connector: str, offsets: Changes) -> None:
+        await asyncio.gather(*(self.log.put(key, value) for key, value in self.rows(connector, offsets)))
+
+    async def read_to_end(self) -> None:
+        await self.log.read_to_end()
 
     def _read(self, key: bytes, value: bytes | None, _: int) -> None:
         parsed = parse_offset_key(key)
@@ -47,6 +75,68 @@ class SourceOffsets:
             known[_name(partition)] = (key, partition, offset)
         else:
             known.pop(_name(partition), None)
+
+
+class OwnOffsets:
+    """In a topic of the connector's own. Only what is forgotten is written to the worker's log as well."""
+
+    def __init__(self, own: SourceOffsets, of_worker: SourceOffsets) -> None:
+        self._own = own
+        self._of_worker = of_worker
+        self.rows = own.rows
+
+    def get(self, connector: str, partition: Position) -> Position | None:
+        found = self._own.get(connector, partition)
+        return self._of_worker.get(connector, partition) if found is None else found
+
+    def all_of(self, connector: str) -> list[tuple[Position, Position]]:
+        both = [*self._of_worker.all_of(connector), *self._own.all_of(connector)]
+        return list({_name(partition): (partition, offset) for partition, offset in both}.values())
+
+    async def write(self, connector: str, offsets: Changes) -> None:
+        await self._own.write(connector, offsets)
+        gone = [one for one in offsets if one[1] is None and self._of_worker.get(connector, one[0]) is not None]
+        await self._of_worker.write(connector, gone)
+
+    async def read_to_end(self) -> None:
+        await asyncio.gather(self._own.read_to_end(), self._of_worker.read_to_end())
+
+
+class OffsetStores:
+    """Which connector has which. A topic of a connector's own is read from its first use on, until the worker ends."""
+
+    def __init__(
+        self, of_worker: SourceOffsets, topic: str, new_log: Callable[[str, OnRecord], WorkerLog] | None
+    ) -> None:
+        """`topic` is that of the worker's log; `new_log` is None where connectors cannot have topics of their own."""
+        self.of_worker = of_worker
+        self._topic = topic
+        self._new_log = new_log
+        self._own: dict[str, SourceOffsets] = {}
+        self._opening = asyncio.Lock()
+
+    def topic_of(self, config: Mapping[str, str]) -> str:
+        return config.get(OFFSETS_TOPIC.name, "").strip() or self._topic
+
+    async def of(self, config: Mapping[str, str]) -> OffsetStore:
+        """By the connector's configuration; errors of topics and the cluster."""
+        topic = self.topic_of(config)
+        if topic == self._topic or self._new_log is None:
+            return self.of_worker
+        async with self._opening:
+            if topic not in self._own:
+                new_log = self._new_log
+                opened = SourceOffsets(lambda on_record: new_log(topic, on_record))
+                try:
+                    await opened.log.start()
+                except BaseException:
+                    await opened.log.stop()
+                    raise
+                self._own[topic] = opened
+            return OwnOffsets(self._own[topic], self.of_worker)
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(one.log.stop() for one in self._own.values()))
 
 
 def _name(partition: Position) -> str:

@@ -45,11 +45,14 @@ class RunState(Enum):
 
 
 class Goal(Value):
-    """`restarts` counts the requested ones."""
+    """`restarts` counts the requested ones, `generation` the times that the tasks of its connector were new, where that
+    ends those of the last one.
+    """
 
     config: Mapping[str, str]
     target: Target
     restarts: int
+    generation: int = 0
 
 
 KEPT_FAILURES: Final = 5
@@ -66,6 +69,7 @@ class Attempt(Value):
     written: Mapping[str, str]
     failures: tuple[str, ...] = ()
     failed_runs: int = 0
+    generation: int = 0
 
 
 class Runnable(Protocol):
@@ -115,9 +119,9 @@ class Supervisor(ABC, Generic[Running]):
     @abstractmethod
     def tell(self, state: RunState, trace: str = "") -> None: ...
 
-    def want(self, config: Mapping[str, str] | None, target: Target = Target.STARTED) -> None:
+    def want(self, config: Mapping[str, str] | None, target: Target = Target.STARTED, generation: int = 0) -> None:
         """None: the goal is not known yet."""
-        self._set_wanted(None if config is None else Goal(config, target, self._restarts))
+        self._set_wanted(None if config is None else Goal(config, target, self._restarts, generation))
 
     def restart(self) -> None:
         self._restarts += 1
@@ -172,7 +176,7 @@ class Supervisor(ABC, Generic[Running]):
             self.tell(RunState.PAUSED if wanted.target is Target.PAUSED else RunState.STOPPED)
             return
         self._state, self._stopping = RunState.UNASSIGNED, asyncio.Event()
-        self._life = asyncio.create_task(self._live(wanted.config, self._stopping), name=self._name)
+        self._life = asyncio.create_task(self._live(wanted, self._stopping), name=self._name)
 
     async def _end(self) -> None:
         if self._life is None:
@@ -187,19 +191,19 @@ class Supervisor(ABC, Generic[Running]):
 
     # One life, from a start to a stop
 
-    async def _live(self, config: Mapping[str, str], stopping: asyncio.Event) -> None:
+    async def _live(self, wanted: Goal, stopping: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
         failures, pause_s = 0, FIRST_RESTART_S
         while not stopping.is_set():
             began = loop.time()
             try:
-                await self._run(config, stopping)
+                await self._run(wanted, stopping)
                 return
             except Exception as error:
                 if loop.time() - began >= WELL_AGAIN_S:
                     failures, pause_s = 0, FIRST_RESTART_S
                 failures += not isinstance(error, ConnectionFailedError)
-                is_over = failures > _most_restarts(config)
+                is_over = failures > _most_restarts(wanted.config)
                 how = "it is not started again" if is_over else f"it is started again in {pause_s:g} s"
                 self._failures.append(f"{type(error).__name__}: {error}")
                 self._failed_runs += 1
@@ -210,10 +214,11 @@ class Supervisor(ABC, Generic[Running]):
             await pause(stopping, pause_s)
             pause_s = min(2 * pause_s, LONGEST_RESTART_S)
 
-    async def _run(self, config: Mapping[str, str], stopping: asyncio.Event) -> None:
+    async def _run(self, wanted: Goal, stopping: asyncio.Event) -> None:
         calls = Calls(self._name, partial(self._say_what_lasts, stopping))
         begun, failures = (lambda: self._say_it_runs(stopping)), tuple(self._failures)
-        attempt = Attempt(calls, stopping, begun, config, failures, self._failed_runs)
+        config = wanted.config
+        attempt = Attempt(calls, stopping, begun, config, failures, self._failed_runs, wanted.generation)
         again: asyncio.TimerHandle | None = None
         try:
             resolved: Resolved = await calls.call(self.look_up, config)

@@ -13,6 +13,7 @@ from penstock.work.connect.metrics import Metric
 from penstock.work.connect.plugins import PluginError, version_of
 from penstock.work.connect.providers import Resolved
 from penstock.work.connect.runtime.config_state import ConfigState
+from penstock.work.connect.runtime.generations import FencedError
 from penstock.work.connect.runtime.kinds import KEYS, SHUTDOWN, kind_of
 from penstock.work.connect.runtime.records import TASK, TaskId, parse_task
 from penstock.work.connect.runtime.running_tasks import (
@@ -22,14 +23,11 @@ from penstock.work.connect.runtime.running_tasks import (
     RunningTask,
     TaskSetting,
 )
-from penstock.work.connect.runtime.source_offsets import SourceOffsets
+from penstock.work.connect.runtime.source_offsets import OffsetStore, OffsetStores, Rows
 from penstock.work.connect.runtime.statuses import Statuses
 from penstock.work.connect.runtime.supervisor import Attempt, RunState, Supervisor
+from penstock.work.connect.runtime.transactional_source import TransactionalSource
 from penstock.work.scope import Scope
-
-
-class FencedError(Exception):
-    """The task belongs to another worker by now: nothing of it is stored."""
 
 
 class GroupMembership(Protocol):
@@ -51,14 +49,15 @@ class TaskSupervisor(Supervisor[RunningTask]):
         self,
         task: TaskId,
         statuses: Statuses,
-        offsets: SourceOffsets,
+        stores: OffsetStores,
         environment: Environment,
         owned_until_s: Callable[[], float],
     ) -> None:
         super().__init__(f"task {task}", environment.shutdown_timeout_s)
         self._task = task
         self._statuses = statuses
-        self._offsets = offsets
+        self._stores = stores
+        self._store: OffsetStore = stores.of_worker
         self._environment = environment
         self._owned_until_s = owned_until_s
 
@@ -81,7 +80,8 @@ class TaskSupervisor(Supervisor[RunningTask]):
         self.patience_s = self._environment.shutdown_timeout_s if patience_ms is None else patience_ms / 1000
         task = kind.task_class()
         if isinstance(task, SourceTask):
-            return RunningSource(setting, task, self, attempt)
+            running = RunningSource if self._environment.generations is None else TransactionalSource
+            return running(setting, task, self, attempt)
         if isinstance(task, SinkTask):
             return RunningSink(setting, task, self, attempt)
         raise PluginError(f"{kind.__name__}.task_class is neither a SourceTask nor a SinkTask")
@@ -99,17 +99,21 @@ class TaskSupervisor(Supervisor[RunningTask]):
         if self._environment.tracks_topics:
             self._statuses.tell_topic(self._task, topic, self._environment.clients.now_ms())
 
-    async def offsets_known(self) -> None:
-        await self._offsets.log.read_to_end()
+    async def offsets_known(self, config: Mapping[str, str]) -> None:
+        self._store = await self._stores.of(config)
+        await self._store.read_to_end()
 
     def offset(self, partition: Position) -> Position | None:
-        return self._offsets.get(self._task.connector, partition)
+        return self._store.get(self._task.connector, partition)
+
+    def rows(self, offsets: Sequence[tuple[Position, Position]]) -> Rows:
+        return self._store.rows(self._task.connector, offsets)
 
     async def store(self, offsets: Sequence[tuple[Position, Position]]) -> None:
         """FencedError."""
         if asyncio.get_running_loop().time() >= self.owned_until_s():
             raise FencedError(f"{self._task} runs elsewhere by now, so its offsets are not stored")
-        await self._offsets.write(self._task.connector, offsets)
+        await self._store.write(self._task.connector, offsets)
 
 
 class Tasks:
@@ -117,13 +121,13 @@ class Tasks:
         self,
         state: ConfigState,
         statuses: Statuses,
-        offsets: SourceOffsets,
+        stores: OffsetStores,
         environment: Environment,
         membership: GroupMembership,
     ) -> None:
         self._state = state
         self._statuses = statuses
-        self._offsets = offsets
+        self._stores = stores
         self._environment = environment
         self._membership = membership
         self._supervisors: dict[str, TaskSupervisor] = {}
@@ -136,7 +140,7 @@ class Tasks:
 
     def start(self, task: str) -> None:
         supervisor = TaskSupervisor(
-            _id_of(task), self._statuses, self._offsets, self._environment, self._membership.owned_until_s
+            _id_of(task), self._statuses, self._stores, self._environment, self._membership.owned_until_s
         )
         supervisor.tell(RunState.UNASSIGNED)
         self._supervisors[task] = supervisor
@@ -173,7 +177,9 @@ class Tasks:
         if config is None:
             supervisor.want(None)
         else:
-            supervisor.want(config, self._state.connectors[_id_of(task).connector].target)
+            connector, generations = _id_of(task).connector, self._environment.generations
+            generation = 0 if generations is None else generations.of(connector)
+            supervisor.want(config, self._state.connectors[connector].target, generation)
 
     def runs(self, task: TaskId) -> bool:
         return f"{TASK}{task}" in self._supervisors

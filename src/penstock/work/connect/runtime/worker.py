@@ -10,18 +10,23 @@ config log ──▶ ConfigState ──▶ which tasks there are ──▶ who r
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
+from penstock.client.admin import Admin
 from penstock.work.connect.clients import Clients
+from penstock.work.connect.config import with_prefix
 from penstock.work.connect.providers import Providers
 from penstock.work.connect.runtime.config_state import ConfigState, LoggerLevel, News, RestartRequest
+from penstock.work.connect.runtime.fencing import Fencing
+from penstock.work.connect.runtime.generations import Generations
 from penstock.work.connect.runtime.leading import Leading
 from penstock.work.connect.runtime.loggers import Loggers
-from penstock.work.connect.runtime.logs import OnRecord, WorkerLog
+from penstock.work.connect.runtime.logs import ConfigLog, OnRecord, WorkerLog
 from penstock.work.connect.runtime.records import RESTART, TaskId, encode
 from penstock.work.connect.runtime.running_tasks import Environment
-from penstock.work.connect.runtime.source_offsets import SourceOffsets
+from penstock.work.connect.runtime.settings import has_transactions
+from penstock.work.connect.runtime.source_offsets import OffsetStores, SourceOffsets
 from penstock.work.connect.runtime.statuses import Statuses
 from penstock.work.connect.runtime.supervisor import RunState
 from penstock.work.connect.runtime.tasks import GroupMembership, Tasks
@@ -43,6 +48,10 @@ class ConnectWorker(GroupMembership, ABC):
         self.config_log = self._new_config_log()
         self.offsets = SourceOffsets(self._new_offset_log)
         self.statuses = Statuses(worker_id, self._post_status)
+        own = self._new_own_offset_log if self.has_own_offset_logs else None
+        self.offset_stores = OffsetStores(self.offsets, settings.get("offset.storage.topic", ""), own)
+        is_exact = has_transactions(settings)
+        generations = Generations(settings["group.id"], self.state, self.config_log) if is_exact else None
         patience_s = settings["task.shutdown.graceful.timeout.ms"] / 1000
         environment = Environment(
             clients=self.clients,
@@ -53,10 +62,15 @@ class ConnectWorker(GroupMembership, ABC):
             shutdown_timeout_s=patience_s,
             tracks_topics=settings["topic.tracking.enable"],
             makes_topics=settings["topic.creation.enable"],
+            generations=generations,
+            offsets_topic_of=self.offset_stores.topic_of,
         )
-        self.tasks = Tasks(self.state, self.statuses, self.offsets, environment, self)
+        self.tasks = Tasks(self.state, self.statuses, self.offset_stores, environment, self)
         self.leading = Leading(
-            self.state, self.config_log, self.statuses, patience_s, self.may_lead, self.providers.look_up
+            self.state, self.config_log, self.statuses, patience_s, self.may_lead, self.providers.look_up, is_exact
+        )
+        self._fencing = (
+            None if generations is None else Fencing(generations, self.state, self.leading, self._fencing_admin)
         )
         self._is_started = False
 
@@ -95,10 +109,16 @@ class ConnectWorker(GroupMembership, ABC):
         """As the leader: wait until no worker runs a task of this connector, which is to have none."""
 
     @abstractmethod
-    def _new_config_log(self) -> WorkerLog: ...
+    def _new_config_log(self) -> ConfigLog: ...
 
     @abstractmethod
     def _new_offset_log(self, on_record: OnRecord) -> WorkerLog: ...
+
+    has_own_offset_logs: ClassVar[bool] = False
+    """Whether connectors may have topics of their own for how far they are."""
+
+    def _new_own_offset_log(self, topic: str, on_record: OnRecord) -> WorkerLog:
+        raise NotImplementedError
 
     @abstractmethod
     def _post_status(self, key: bytes, value: bytes | None) -> None: ...
@@ -130,6 +150,14 @@ class ConnectWorker(GroupMembership, ABC):
             self._share_out()
             self.tasks.look()
             self.leading.look()
+            if self._fencing is not None:
+                self._fencing.look()
+
+    def _fencing_admin(self, connector: str) -> Admin:
+        """It comes to the cluster as the connector's tasks do; ConfigError."""
+        config = self.providers.resolved(self.state.connectors[connector].config)
+        properties = {**with_prefix(self.config, "admin."), **with_prefix(config, "admin.override.")}
+        return self.clients.admin(f"connector-worker-adminclient-{connector}", properties)
 
     def _take(self, news: News) -> None:
         if isinstance(news, LoggerLevel):

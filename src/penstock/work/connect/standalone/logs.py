@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from penstock.work.connect.runtime.logs import OnRecord
@@ -27,6 +27,12 @@ class MemoryLog:
         if not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._tell)
+
+    async def claim(self) -> None: ...
+
+    async def put_all(self, rows: Mapping[bytes, bytes | None]) -> None:
+        for key, value in rows.items():
+            await self.put(key, value)
 
     async def read_to_end(self) -> None:
         self._tell()

@@ -71,7 +71,7 @@ class StandaloneWorker(ConnectWorker):
 
     async def create(self, config: Mapping[str, str]) -> None:
         """Returns when the connector has started; ConfigError, PluginError, NotStartedError."""
-        if wrong := of_all.refused_overrides(config, self.settings):
+        if wrong := of_all.refused_overrides(config, self.settings) | of_all.refused_offsets(config, self.settings):
             raise ConfigError(wrong)
         await asyncio.to_thread(lambda: checked(self.providers.resolved(config)))
         name = config["name"]

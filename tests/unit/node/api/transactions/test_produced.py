@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -14,6 +15,7 @@ from tests.unit.node.on_disk import NOW_MS, Node, node_on, produce_request, topi
 from penstock.coordinator.effects import Job, ToLeader
 from penstock.log.validation import AppendOrigin
 from penstock.metadata.records import PartitionRecord, TopicRecord
+from penstock.node.api.broker.produce import _Request
 from penstock.node.api.transactions.verification import MOST_TRIES, Knows, _told
 from penstock.node.partitions.partition import ALL_REPLICAS
 from penstock.node.serving.dispatch import Waiting
@@ -110,6 +112,18 @@ async def test_the_coordinator_is_asked_once_before_the_first_batch(node: Node, 
     assert transaction.verify_only
     assert [(topic.name, topic.partitions) for topic in transaction.topics] == [("orders", [0])]
     assert node.partition().last_stable_offset == 0
+
+
+async def test_what_was_verified_is_answered_without_a_thread(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded, threads = _Request.encoded, list[threading.Thread]()
+
+    def watched(request: _Request) -> bytes:
+        threads.append(threading.current_thread())
+        return encoded(request)
+
+    monkeypatch.setattr(_Request, "encoded", watched)
+    assert (await produced(node, transactional())).base_offset == 0
+    assert threads == [threading.main_thread()]
 
 
 async def test_producers_whose_epochs_rise_have_the_broker_add_the_partition(

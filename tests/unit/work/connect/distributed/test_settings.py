@@ -44,7 +44,7 @@ def test_a_topic_takes_further_keys() -> None:
         ({"group.id": None}, "group.id is missing"),
         ({"status.storage.cleanup.policy": "delete"}, "status.storage.cleanup.policy is compact"),
         ({"heartbeat.interval.ms": "20000"}, "must be less than session.timeout.ms"),
-        ({"exactly.once.source.support": "enabled"}, "allowed are disabled"),
+        ({"exactly.once.source.support": "on"}, "allowed are disabled, preparing, enabled"),
         ({"tasks.planner": "fair"}, "none of even, sticky, weighted"),
         ({"connector.client.config.override.policy": "Some"}, "allowed are All, None, Principal, Allowlist"),
     ],

@@ -59,3 +59,21 @@ def test_the_keys_of_a_version() -> None:
         with pytest.raises(RestError) as raised:
             definitions("JsonConverter", version)
         assert raised.value.status == status
+
+
+def test_what_is_asked_of_transactions_is_good_on_a_worker_that_has_them() -> None:
+    asked = SOURCE | {
+        "exactly.once.support": "required",
+        "transaction.boundary": "interval",
+        "transaction.boundary.interval.ms": "500",
+        "offsets.storage.topic": "mine",
+    }
+    settings = {key.name: key.default for key in KEYS}
+    shared = settings | {"offset.storage.topic": "offsets", "exactly.once.source.support": "enabled"}
+    assert wrong_with(asked, shared) == []
+    assert wrong_with(asked, settings) == ["exactly.once.support", "transaction.boundary", "offsets.storage.topic"]
+
+
+def wrong_with(config: dict[str, str], settings: dict[str, Any]) -> list[str]:
+    found = validated(config, {}, settings, Providers({}))
+    return [row["value"]["name"] for row in found["configs"] if row["value"]["errors"]]

@@ -8,7 +8,8 @@ import pytest
 
 from penstock.work.connect.providers import Resolved
 from penstock.work.connect.runtime.config_state import ConfigState
-from penstock.work.connect.runtime.leading import Leading, NotLeadingError
+from penstock.work.connect.runtime.leading import Leading
+from penstock.work.connect.runtime.logs import NotLeadingError
 from penstock.work.connect.runtime.records import Target
 from penstock.work.connect.runtime.statuses import Statuses
 from penstock.work.connect.runtime.supervisor import RunState

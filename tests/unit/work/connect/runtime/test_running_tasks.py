@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -29,13 +29,14 @@ from penstock.work.connect.clients import Clients
 from penstock.work.connect.config import parse
 from penstock.work.connect.conversion import steps_of
 from penstock.work.connect.providers import Providers
+from penstock.work.connect.runtime.generations import FencedError
 from penstock.work.connect.runtime.kinds import KEYS
 from penstock.work.connect.runtime.records import TaskId
 from penstock.work.connect.runtime.running_tasks import Environment, RunningSink, RunningSource, TaskSetting
-from penstock.work.connect.runtime.source_offsets import SourceOffsets
+from penstock.work.connect.runtime.source_offsets import OffsetStores, Rows, SourceOffsets
 from penstock.work.connect.runtime.statuses import Statuses
 from penstock.work.connect.runtime.supervisor import Attempt
-from penstock.work.connect.runtime.tasks import FencedError, TaskSupervisor
+from penstock.work.connect.runtime.tasks import TaskSupervisor
 
 CONFIG = {"name": "c", "connector.class": "penstock.FileSource", "topic": TOPIC}
 ONE, TWO = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
@@ -74,11 +75,14 @@ class Host:
     def uses(self, topic: str) -> None:
         pass
 
-    async def offsets_known(self) -> None:
+    async def offsets_known(self, config: Mapping[str, str]) -> None:
         pass
 
     def offset(self, partition: Position) -> Position | None:
         return None
+
+    def rows(self, offsets: Sequence[tuple[Position, Position]]) -> Rows:
+        return []
 
     async def store(self, offsets: Sequence[tuple[Position, Position]]) -> None:
         self.stored.append((self._kafka.acknowledged, [offset for _, offset in offsets]))
@@ -147,6 +151,9 @@ async def test_offsets_of_a_source_are_stored_when_its_records_are_in_kafka() ->
 
 class Stuck(Host):
     """Its first store never ends."""
+
+    def rows(self, offsets: Sequence[tuple[Position, Position]]) -> Rows:
+        return []
 
     async def store(self, offsets: Sequence[tuple[Position, Position]]) -> None:
         self.tries += 1
@@ -269,7 +276,9 @@ async def test_a_task_that_runs_elsewhere_by_now_stores_nothing() -> None:
         makes_topics=False,
     )
     statuses: Any = Statuses
-    supervisor = TaskSupervisor(TaskId("c", 0), statuses, offsets, environment, lambda: math.inf)
+    supervisor = TaskSupervisor(
+        TaskId("c", 0), statuses, OffsetStores(offsets, "", None), environment, lambda: math.inf
+    )
     await supervisor.store([({"file": "f"}, {"line": 1})])
     assert supervisor.owned_until_s() == math.inf
     supervisor.fence()

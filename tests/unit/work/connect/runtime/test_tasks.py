@@ -11,12 +11,13 @@ from penstock.work.connect.clients import Clients
 from penstock.work.connect.plugins import PluginError
 from penstock.work.connect.providers import Providers
 from penstock.work.connect.runtime.config_state import ConfigState
+from penstock.work.connect.runtime.generations import FencedError
 from penstock.work.connect.runtime.records import TASK, TaskId
 from penstock.work.connect.runtime.running_tasks import Environment, RunningSink, RunningSource
-from penstock.work.connect.runtime.source_offsets import SourceOffsets
+from penstock.work.connect.runtime.source_offsets import OffsetStores, SourceOffsets
 from penstock.work.connect.runtime.statuses import Statuses
 from penstock.work.connect.runtime.supervisor import Attempt
-from penstock.work.connect.runtime.tasks import FencedError, GroupMembership, Tasks, TaskSupervisor
+from penstock.work.connect.runtime.tasks import GroupMembership, Tasks, TaskSupervisor
 from penstock.work.connect.standalone.logs import MemoryLog
 
 ENVIRONMENT = Environment(
@@ -33,7 +34,7 @@ ENVIRONMENT = Environment(
 
 def task(offsets: SourceOffsets, owned_until_s: Callable[[], float]) -> TaskSupervisor:
     statuses = Statuses("worker", lambda *_: None)
-    return TaskSupervisor(TaskId("lines", 0), statuses, offsets, ENVIRONMENT, owned_until_s)
+    return TaskSupervisor(TaskId("lines", 0), statuses, OffsetStores(offsets, "", None), ENVIRONMENT, owned_until_s)
 
 
 async def test_only_a_task_of_this_worker_stores_offsets() -> None:
@@ -101,7 +102,9 @@ async def test_the_group_hears_when_a_task_has_ended(end: Callable[[Tasks, str],
     membership = Membership()
     statuses = Statuses("worker", lambda key, value: told.append(json.loads(value or b"{}").get("state", "gone")))
     offsets = SourceOffsets(lambda on_record: MemoryLog(on_record, lambda: None))
-    tasks = Tasks(ConfigState(), statuses, offsets, ENVIRONMENT, cast("GroupMembership", membership))
+    tasks = Tasks(
+        ConfigState(), statuses, OffsetStores(offsets, "", None), ENVIRONMENT, cast("GroupMembership", membership)
+    )
     task = TaskId("lines", 0)
     tasks.abandon(f"{TASK}{task}")
     tasks.start(f"{TASK}{task}")

@@ -1,0 +1,75 @@
+"""The leader's rounds of fencing: tasks of a connector begin when no older one can write transactions any more."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from penstock.client.admin import Admin
+from penstock.client.errors import ClientError
+from penstock.protocol.errors import KafkaError
+from penstock.work.connect.runtime.config_state import ConfigState
+from penstock.work.connect.runtime.generations import Generations
+from penstock.work.connect.runtime.kinds import is_source, kind_of
+from penstock.work.connect.runtime.leading import Leading
+from penstock.work.connect.runtime.logs import NotLeadingError
+from penstock.work.connect.runtime.records import FENCING, task_count
+from penstock.work.scope import Scope
+
+RETRY_S: Final = 1.0
+AT_ONCE: Final = 10
+"""Producers that are fenced at a time."""
+logger = logging.getLogger(__name__)
+
+
+class Fencing:
+    """What the leader does: a round for each connector whose tasks are new."""
+
+    def __init__(
+        self, generations: Generations, state: ConfigState, leading: Leading, new_admin: Callable[[str], Admin]
+    ) -> None:
+        """`new_admin` takes the connector's name; ConfigError."""
+        self._generations = generations
+        self._state = state
+        self._leading = leading
+        self._new_admin = new_admin
+        self._rounds: dict[str, None] = {}
+        self._under_way = Scope()
+
+    async def stop(self) -> None:
+        await self._under_way.stop()
+
+    def look(self) -> None:
+        for connector in self._state.unfenced if self._leading.leads else ():
+            if connector not in self._rounds and self._is_source(connector):
+                self._rounds[connector] = None
+                self._under_way.start(self._fence(connector), f"fencing of {connector}")
+
+    def _is_source(self, connector: str) -> bool:
+        known = self._state.connectors.get(connector)
+        try:
+            return known is not None and is_source(kind_of(known.config))
+        except ValueError:
+            return False  # it does not start either
+
+    async def _fence(self, connector: str) -> None:
+        try:
+            while self._leading.leads and connector in self._state.unfenced and self._is_source(connector):
+                try:
+                    await self._round(connector)
+                except (ClientError, KafkaError, TimeoutError, ValueError, NotLeadingError) as error:
+                    logger.warning("older tasks of %s are not fenced yet: %s", connector, error)
+                    await asyncio.sleep(RETRY_S)
+        finally:
+            self._rounds.pop(connector, None)
+
+    async def _round(self, connector: str) -> None:
+        generation, count = self._generations.of(connector), len(self._state.task_ids(connector))
+        before = self._state.task_counts.get(connector, 0)
+        ids = [self._generations.transactional_id(connector, number) for number in range(before)]
+        if ids:
+            async with self._new_admin(connector) as admin:
+                for start in range(0, len(ids), AT_ONCE):
+                    await asyncio.gather(*map(admin.transactions.terminate, ids[start : start + AT_ONCE]))
+        rows = {f"{FENCING}{connector}": task_count(count)}
+        await self._leading.write_if(lambda: self._generations.of(connector) == generation, rows)
