@@ -51,6 +51,14 @@ MEASURED: dict[str, dict[str, str]] = {
     },
     "penstock/client/blocking/__init__.py": {"penstock.tls.faults": "2, for OpenSSL comes with it"},
     "penstock/client/blocking/connection.py": {"penstock.tls.blocking": "3, for OpenSSL comes with it"},
+    "penstock/client/credentials.py": dict.fromkeys(
+        ("penstock.client.oauth.credentials", "penstock.metadata.configs.oauth"),
+        "20 together; few clients have an identity provider",
+    ),
+    "penstock/client/oauth/assertion.py": {
+        "cryptography.hazmat.primitives.serialization": "as the next",
+        "jwt": "it may not be installed, and most clients sign nothing",
+    },
     "penstock/client/security.py": dict.fromkeys(
         ("penstock.tls.contexts", "penstock.tls.errors", "penstock.tls.keys", "penstock.tls.opening"),
         "5 together, for OpenSSL comes with them; most clients speak in the clear",
@@ -98,6 +106,9 @@ MEASURED: dict[str, dict[str, str]] = {
     },
     "penstock/node/api/broker/incremental_alter_configs.py": {
         "penstock.metadata.configs.sasl": "3; on most nodes nobody logs in",
+    },
+    "penstock/node/assembly/sasl.py": {
+        "penstock.node.assembly.oauth": "PyJWT comes with it, which may not be installed"
     },
     "penstock/node/assembly/protection.py": {
         "penstock.node.assembly.tls": "35, with what reaches other nodes; most nodes speak in the clear",

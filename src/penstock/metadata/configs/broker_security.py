@@ -45,6 +45,8 @@ sasl.login.retry.backoff.max.ms long 10000 * fixed low | Longest pause between a
 sasl.login.retry.backoff.ms long 100 * fixed low | First pause between attempts to log in.
 sasl.mechanism.controller.protocol string GSSAPI * fixed high | The SASL mechanism towards controllers.
 sasl.mechanism.inter.broker.protocol string GSSAPI * broker medium | The SASL mechanism between brokers.
+sasl.oauthbearer.allow.unverified.audience boolean false * fixed low | Whether tokens for others are taken, too.
+sasl.oauthbearer.allow.unverified.issuer boolean false * fixed low | Whether tokens of any issuer are taken.
 sasl.oauthbearer.assertion.algorithm string RS256 RS256/ES256 fixed medium | Signature of an assertion.
 sasl.oauthbearer.assertion.claim.aud string null * fixed medium | Audience in an assertion.
 sasl.oauthbearer.assertion.claim.exp.seconds int 300 0..86400 fixed low | Life of an assertion.

@@ -27,14 +27,7 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "socket.connection.setup.timeout.ms",
         "socket.connection.setup.timeout.max.ms",
     ),
-    "GSSAPI is not there yet": ("sasl.kerberos.",),
-    "OAUTHBEARER is not there yet": (
-        "sasl.oauthbearer.",
-        "sasl.login.connect.timeout.ms",
-        "sasl.login.read.timeout.ms",
-        "sasl.login.refresh.",
-        "sasl.login.retry.",
-    ),
+    "GSSAPI (Kerberos) is not there": ("sasl.kerberos.",),
     "TLS is OpenSSL's, and not Java's": (
         "security.providers",
         "ssl.keymanager.algorithm",

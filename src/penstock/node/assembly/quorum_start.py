@@ -221,6 +221,8 @@ class QuorumParts:
             parts.push_async_callback(self.log.close)
             if "tls" in self.__dict__:
                 parts.push_async_callback(self.tls.stop)
+            if "sasl" in self.__dict__:
+                parts.push_async_callback(self.sasl.stop)
             if self._policed is not None:
                 parts.push_async_callback(self._policed.close)
             if self._server is not None:

@@ -26,7 +26,7 @@ from penstock.tls.principal_rules import PrincipalRules, parse_rules
 if TYPE_CHECKING:
     import ssl
 
-    from penstock.client.credentials import Credentials
+    from penstock.client.credentials import Credentials, TokenCredentials
     from penstock.metadata.configs.broker_config import BrokerConfig
     from penstock.tls.stores import Settings
 
@@ -43,7 +43,7 @@ class _NodeSecurity(Security):
 
     __slots__ = ("_of_node",)
 
-    def __init__(self, keys: Keys, credentials: Credentials | None) -> None:
+    def __init__(self, keys: Keys, credentials: Credentials | TokenCredentials | None) -> None:
         super().__init__(credentials=credentials)
         self._of_node = keys
 
@@ -82,7 +82,7 @@ class NodeTls:
         keys, rules = self._kept(Use(name, "serving"), serving_keys), rules_of(self._config, name)
         return TlsListener(connections, endpoint.security_protocol, keys, rules, self._now_ms, accept).accept
 
-    def asking(self, listener: str, credentials: Credentials | None) -> Security:
+    def asking(self, listener: str, credentials: Credentials | TokenCredentials | None) -> Security:
         """For connections to a listener of other nodes, with a log-in or without. TlsConfigError."""
         return _NodeSecurity(self._kept(Use(listener, "asking"), asking_keys), credentials)
 

@@ -88,7 +88,7 @@ class Login:
         """When the session does, unless the client logs in again."""
 
     def take(self, frame: memoryview, now_ms: int) -> Reply | Refusal | None:
-        """None: the request is for its handler. Raises DecodeError."""
+        """None: the request is for its handler. Raises DecodeError, and NotYet: it has to be taken again later."""
         if self._state is _State.KNOWN:
             return self._known(frame, now_ms)
         if self._state is _State.BEGUN:
@@ -186,7 +186,7 @@ class Login:
                 f"logs in again as {shown(user)}, and was {shown(self.user)}",
             )
         assert self._server is not None
-        proof = self._server.proof
+        proof, of_proof_ms = self._server.proof, self._server.lifetime_ms
         if not self._still(self._wanted, user, proof):
             raise SaslError(
                 "Authentication failed: who may log in has changed meanwhile, try again",
@@ -195,7 +195,8 @@ class Login:
         self.user, self.mechanism, self._proof, self._server = user, self._wanted, proof, None
         self._known_since_ms, self._state = now_ms, _State.KNOWN
         lifetime_ms = self._listener.mechanisms.lifetimes_ms.get(self.mechanism, 0)
-        self.ends_ms = now_ms + lifetime_ms if lifetime_ms > 0 else None
+        limits = [limit for limit in (lifetime_ms or None, of_proof_ms) if limit is not None]
+        self.ends_ms = now_ms + min(limits) if limits else None
 
 
 def _decoded(api: Api, header: RequestHeader, frame: memoryview, position: int) -> Message:

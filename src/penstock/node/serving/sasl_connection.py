@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Set
+from functools import partial
 from typing import Final
 
 from penstock.node.serving.connection import Connection
@@ -15,7 +16,7 @@ from penstock.node.serving.connections import Connections
 from penstock.node.serving.late_answer import Slot
 from penstock.node.serving.login import Login, Mechanisms, Refusal
 from penstock.node.serving.session import Principal
-from penstock.protocol.sasl.mechanism import shown
+from penstock.protocol.sasl.mechanism import NotYet, shown
 from penstock.protocol.value import Value
 
 logger = logging.getLogger(__name__)
@@ -94,6 +95,9 @@ class SaslConnection(Connection):
     def _handle(self, frame: memoryview, is_logged: bool) -> bool:
         try:
             outcome = self._login.take(frame, int(self._connections.clock_s() * 1000))
+        except NotYet as later:
+            self._wait_for(later, bytes(frame))
+            return False
         except Exception as error:
             self._fail(error)
             return False
@@ -106,6 +110,23 @@ class SaslConnection(Connection):
             self._know(self._login.user)
         self._out.add(list(outcome.parts))
         return True
+
+    def _wait_for(self, later: NotYet, frame: bytes) -> None:
+        """Nothing may overtake the log-in, which then takes the same request once more."""
+        slot = Slot()
+        if self._waiting is None:
+            self._waiting = deque()
+        self._waiting.append(slot)
+        self._held_by_request = True
+        later.listen(partial(self._take_again, slot, frame))
+
+    def _take_again(self, slot: Slot, frame: bytes) -> None:
+        if self._closed or self._waiting is None:
+            return
+        self._waiting.remove(slot)
+        self._held_by_request = False
+        self._handle(memoryview(frame), False)
+        self._proceed_now()
 
     def _know(self, user: str) -> None:
         assert self.session is not None

@@ -10,13 +10,19 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from penstock.protocol.sasl.mechanism import PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
+from penstock.protocol.sasl.mechanism import OAUTHBEARER, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from penstock.protocol.secret import Secret
 from penstock.protocol.value import Value
 
 PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
-MODULES: Final = {PLAIN: PLAIN_MODULE, SCRAM_SHA_256: SCRAM_MODULE, SCRAM_SHA_512: SCRAM_MODULE}
+OAUTH_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+MODULES: Final = {
+    PLAIN: PLAIN_MODULE,
+    SCRAM_SHA_256: SCRAM_MODULE,
+    SCRAM_SHA_512: SCRAM_MODULE,
+    OAUTHBEARER: OAUTH_MODULE,
+}
 USER: Final = "user_"
 FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 FORM: Final = '<login module> required <option>="<value>" …;'

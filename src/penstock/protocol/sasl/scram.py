@@ -129,6 +129,8 @@ Find = Callable[[str], ScramCredential | None]
 class ScramServer:
     """`find` knows the users, `invent` makes up those that there are not; `nonce` is used for one login."""
 
+    lifetime_ms = None
+
     def __init__(
         self, mechanism: ScramMechanism, find: Find, invent: Callable[[str], ScramCredential], nonce: str
     ) -> None:
