@@ -80,6 +80,9 @@ sasl.oauthbearer.sub.claim.name string sub * fixed low | The claim that holds th
 sasl.oauthbearer.token.endpoint.url string null * fixed medium | Where tokens are fetched.
 sasl.server.callback.handler.class class null * fixed medium | A class of SASL servers.
 sasl.server.max.receive.size int 524288 * fixed medium | Largest message before a client is authenticated.
+penstock.ssl.crl.location string null * broker medium
+    | A file with lists of revoked certificates (CRL), of each authority from the peers' certificates up to the root.
+    | A key of Penstock's own.
 ssl.allow.dn.changes boolean false * fixed low | Whether a new certificate may name somebody else.
 ssl.allow.san.changes boolean false * fixed low | Whether a new certificate may name other hosts.
 ssl.cipher.suites list "" * broker medium | The cipher suites that are offered.
