@@ -67,6 +67,7 @@ MEASURED: dict[str, dict[str, str]] = {
         ("penstock.client.credentials", "penstock.client.login"),
         "4 together, for hashes of OpenSSL's come with them; most clients have no name",
     ),
+    "penstock/controller/upkeep.py": {"penstock.controller.delegation_tokens": "4; most clusters have no tokens"},
     "penstock/log/compaction/worker.py": {
         "penstock.log.compaction.compiled_keys": "700, for numba comes with it, which may not be installed"
     },
@@ -120,6 +121,7 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.node.controlling.policies": "15; most controllers have no policy",
         "penstock.node.quorum.standard_authorizer": "4; most nodes have no authorizer",
         "penstock.node.controlling.transfer": "1; a single node has no successor",
+        "penstock.protocol.secret": "0.2; each module of a single node counts, and few have tokens",
         "penstock.node.assembly.links": "30; a single node has no peers",
     },
     "penstock/node/storage_groups/keeper.py": dict.fromkeys(

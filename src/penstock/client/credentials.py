@@ -32,6 +32,8 @@ class Credentials(Value):
     mechanism: str
     user: str
     password: Secret
+    by_token: bool = False
+    """Whether the user is the id of a delegation token, and the password its HMAC."""
 
 
 class TokenCredentials:

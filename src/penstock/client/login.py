@@ -158,4 +158,6 @@ def client_of(credentials: Credentials, random: Random) -> SaslClient:
     if credentials.mechanism == PLAIN:
         return PlainClient(credentials.user, credentials.password)
     nonce = b64encode(random.randbytes(NONCE_BYTES)).decode()
-    return ScramClient(MECHANISMS[credentials.mechanism], credentials.user, credentials.password, nonce)
+    return ScramClient(
+        MECHANISMS[credentials.mechanism], credentials.user, credentials.password, nonce, credentials.by_token
+    )

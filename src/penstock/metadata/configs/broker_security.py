@@ -5,7 +5,7 @@ from penstock.metadata.configs.table import read_table
 SECURITY_CONFIGS = read_table("""
 penstock.security.ignored boolean false * fixed high
     | Whether this node starts, and serves everybody, although keys or the metadata ask for protection that is not there
-    | yet: access rules without an authorizer, delegation tokens.
+    | yet: access rules without an authorizer.
     | A key of Penstock's own.
 authorizer.class.name string "" * fixed low
     | Who decides who may do what: nobody, or the access rules in the metadata, by the name of Kafka's class:

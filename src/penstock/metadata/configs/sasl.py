@@ -52,6 +52,7 @@ class NodeLogin(Value):
     mechanism: str
     user: str
     password: Secret
+    by_token: bool
     properties: Mapping[str, str]
 
 
@@ -80,7 +81,7 @@ def login_on(listener: str, key: str, text: Text) -> NodeLogin:
     if problem is not None:
         raise ConfigError(key, mechanism, f"a mechanism for the listener {listener}, and {problem}")
     if mechanism == OAUTHBEARER:
-        return NodeLogin(mechanism, "", Secret(""), _properties(listener, text))
+        return NodeLogin(mechanism, "", Secret(""), False, _properties(listener, text))
     _module(listener, mechanism, text)
     name = jaas_key(listener, mechanism)
     try:

@@ -36,7 +36,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "ssl.trustmanager.algorithm",
     ),
     "the newest version that both sides know is spoken": ("ssl.protocol",),
-    "delegation tokens are not there yet": ("delegation.token.",),
     "quotas are not there yet": (
         "client.quota.callback.class",
         "quota.window.",

@@ -30,7 +30,9 @@ async def answered_here(
     """
     key = api_of_request(request).key
     if is_command(request):
-        return await _judged(RULES[key], partial(node.controller.submit, deadline_s=deadline_s), node, context, request)
+        asker = "" if context is None else context.session.asker
+        decide = partial(node.controller.submit, deadline_s=deadline_s, asker=asker)
+        return await _judged(RULES[key], decide, node, context, request)
     if not node.handlers:  # a node without listeners for controllers needs them only here
         node.handlers = load_handlers(CONTROLLER_HANDLERS)
     asked_by = RequestContext(key, version_for(request), 0, None, ITSELF) if context is None else context

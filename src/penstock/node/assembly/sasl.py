@@ -11,19 +11,20 @@ import logging
 from base64 import b64encode
 from collections.abc import Callable, Collection, Sequence, Set
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.client.credentials import Credentials, TokenCredentials, read_credentials
 from penstock.metadata.configs.sasl import BETWEEN_BROKERS, TO_CONTROLLERS, ListenerSasl, NodeLogin, login_on, sasl_of
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
-from penstock.metadata.security import SCRAM_RECORDS, SecurityImage
+from penstock.metadata.security import SCRAM_RECORDS, TOKEN_RECORDS, SecurityImage
 from penstock.metadata.security_records import UserScramCredentialRecord
 from penstock.node.environment.context import NodeContext
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.node.serving.login import Mechanisms
 from penstock.node.serving.sasl_connection import SaslLimits, SaslListener
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.sasl.delegation_tokens import USER, credential_of
 from penstock.protocol.sasl.mechanism import OAUTHBEARER, PLAIN, SaslServer
 from penstock.protocol.sasl.oauthbearer import OAuthServer
 from penstock.protocol.sasl.plain import PlainServer
@@ -32,12 +33,14 @@ from penstock.protocol.sasl.scram import (
     NONCE_BYTES,
     OWN_FORM,
     Form,
+    FoundToken,
     ScramCredential,
     ScramMechanism,
     ScramServer,
     form_of,
     invented,
 )
+from penstock.protocol.secret import Secret
 
 if TYPE_CHECKING:
     from penstock.metadata.configs.broker_config import BrokerConfig
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
     from penstock.node.serving.server import Endpoint
 
 logger = logging.getLogger(__name__)
+
+CREDENTIALS_KEPT: Final = 10_000
 
 
 class ScramUsers:
@@ -93,6 +98,32 @@ def _credential(record: UserScramCredentialRecord) -> ScramCredential:
     return ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
 
 
+class TokenLogins:
+    """Delegation tokens of users, as the committed metadata have them; none without a secret."""
+
+    def __init__(self, image: ClusterImage, secret: Secret | None, now_ms: Callable[[], int]) -> None:
+        self._image = image
+        self._secret = secret
+        self._now_ms = now_ms
+        self._made: dict[tuple[str, str], ScramCredential] = {}
+        """Credentials take milliseconds to make: the last ones are kept."""
+
+    def find(self, mechanism: ScramMechanism, token_id: str) -> FoundToken | None:
+        record, secret = self._image.security.delegation_tokens.get(token_id), self._secret
+        if record is None or secret is None:
+            return None
+        left_ms = min(record.expiration_timestamp, record.max_timestamp) - self._now_ms()
+        kind, _, name = record.owner.partition(":")
+        if left_ms <= 0 or kind != USER:
+            return None
+        key = mechanism.name, token_id
+        if key not in self._made:
+            if len(self._made) >= CREDENTIALS_KEPT:
+                self._made.clear()
+            self._made[key] = credential_of(mechanism, secret, token_id)
+        return FoundToken(self._made[key], name, left_ms)
+
+
 class NodeSasl:
     """What the listeners with SASL have in common. `has_begun` says whether this node has all metadata."""
 
@@ -103,6 +134,8 @@ class NodeSasl:
         self._environment = context.environment
         self._tokens: TokenChecks | None = None
         self._users = ScramUsers(log.image, on_disk, has_begun)
+        secret = context.config.delegation_token_secret_key
+        self._by_token = TokenLogins(log.image, Secret(secret) if secret else None, context.now_ms)
         self._listeners: dict[str, SaslListener] = {}
         log.add_listener(self._on_records, self._look)
         log.add_caught_up_listener(self._look)
@@ -158,17 +191,24 @@ class NodeSasl:
         mechanism = MECHANISMS[name]
         nonce = b64encode(self._environment.random.randbytes(NONCE_BYTES)).decode()
         return ScramServer(
-            mechanism, partial(self._users.find, mechanism), partial(self._users.invent, mechanism), nonce
+            mechanism,
+            partial(self._users.find, mechanism),
+            partial(self._users.invent, mechanism),
+            nonce,
+            partial(self._by_token.find, mechanism),
         )
 
-    def _proof(self, found: ListenerSasl, name: str, user: str) -> object:
+    def _proof(self, found: ListenerSasl, name: str, user: str, token_id: str | None) -> object:
+        if token_id is not None:
+            token = self._by_token.find(MECHANISMS[name], token_id)
+            return None if token is None or token.owner != user else token.credential
         if name == OAUTHBEARER:
             return found.oauth
         return found.users.get(user) if name == PLAIN else self._users.find(MECHANISMS[name], user)
 
     def _on_records(self, records: Sequence[MetadataRecord]) -> None:
         changed = {record.name for record in records if isinstance(record, SCRAM_RECORDS)}
-        if any(isinstance(record, FeatureLevelRecord) for record in records):
+        if any(isinstance(record, (FeatureLevelRecord, *TOKEN_RECORDS)) for record in records):
             self._look()
         elif changed:
             self._look(changed)
@@ -189,7 +229,7 @@ def _credentials(login: NodeLogin) -> Credentials | TokenCredentials:
     """ValueError."""
     if login.mechanism == OAUTHBEARER:
         return read_credentials(login.properties)
-    return Credentials(login.mechanism, login.user, login.password)
+    return Credentials(login.mechanism, login.user, login.password, login.by_token)
 
 
 def _check_oauth(settings: ListenerOAuth) -> None:

@@ -134,7 +134,9 @@ class SaslConnection(Connection):
             self._limit.cancel()
             self._limit = None
         self._max_frame_bytes, self._frame_limit = self._buffers.max_frame_bytes, Connection._frame_limit
-        self.session = self.session.replace(principal=Principal("User", user), mechanism=self._login.mechanism)
+        self.session = self.session.replace(
+            principal=Principal("User", user, self._login.token_id is not None), mechanism=self._login.mechanism
+        )
 
     def _answer_late(self, refusal: Refusal) -> None:
         """It waits like a request that nothing may overtake."""

@@ -106,12 +106,13 @@ def _unescaped(found: re.Match[str]) -> str:
     return chr(int(text, 8)) if text[0] in "01234567" else _ESCAPES.get(text, text)
 
 
-def credentials_of(text: str, mechanism: str) -> tuple[str, Secret]:
-    """As whom a client logs in. Raises JaasError."""
+def credentials_of(text: str, mechanism: str) -> tuple[str, Secret, bool]:
+    """As whom a client logs in: the user, or a delegation token, and whether it is one. Raises JaasError."""
     module = parse_jaas(text, mechanism)
     user, password = module.text("username"), module.options.get("password")
     if not user or password is None:
         raise JaasError("its options username and password say as whom to log in, and one of them is missing")
-    if module.text("tokenauth") == "true":
-        raise JaasError("tokenauth: delegation tokens are not there yet, take a user and its password")
-    return user, password
+    by_token = (module.text("tokenauth") or "").lower() == "true"
+    if by_token and module.name != SCRAM_MODULE:
+        raise JaasError("tokenauth: delegation tokens log in by SCRAM alone")
+    return user, password, by_token

@@ -48,6 +48,10 @@ class SaslServer(Protocol):
     def lifetime_ms(self) -> int | None:
         """For how long from the last token on that proves it; None: for ever."""
 
+    @property
+    def token_id(self) -> str | None:
+        """The delegation token by which the user has logged in; None for other means."""
+
     def evaluate(self, token: bytes) -> bytes:
         """The challenge, or what the client is told last. Raises SaslError, NotYet."""
 

@@ -43,6 +43,8 @@ class RefusedTokenError(Exception):
 class OAuthServer:
     """`check` raises RefusedTokenError, NotYet."""
 
+    token_id = None
+
     def __init__(self, check: Callable[[str], TokenUser]) -> None:
         self._check = check
         self._cause: str | None = None

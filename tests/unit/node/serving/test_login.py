@@ -54,7 +54,7 @@ class Client:
             return PlainServer(self.plain_users)
         return ScramServer(SCRAM, self.scram_users.get, lambda user: invented(SCRAM, user, b"s", (OWN_FORM,)), "nonce")
 
-    def _proof(self, name: str, user: str) -> object:
+    def _proof(self, name: str, user: str, token_id: str | None) -> object:
         return self.plain_users.get(user) if name == PLAIN else self.scram_users.get(user)
 
     def send(self, message: Message, version: int) -> Reply | Refusal | None:
@@ -179,6 +179,7 @@ def test_a_log_in_has_a_few_tokens() -> None:
         user = None
         proof = None
         lifetime_ms = None
+        token_id = None
 
         def evaluate(self, token: bytes) -> bytes:
             return b"more"

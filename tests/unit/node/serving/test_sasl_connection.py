@@ -59,7 +59,7 @@ class Users:
         self.log_ins += 1
         return PlainServer(self.passwords)
 
-    def _proof(self, _: str, user: str) -> Secret | None:
+    def _proof(self, _: str, user: str, token_id: str | None) -> Secret | None:
         return self.passwords.get(user)
 
     def heartbeat(self, _: object, context: RequestContext, __: HeartbeatRequest) -> HeartbeatResponse:
