@@ -99,6 +99,15 @@ class Authority(Holder):
         """For CN=name. With less than 0 days it has expired."""
         return Holder(self._folder, named(name), self, hosts=hosts, days=days, name=file or name)
 
+    def revokes(self, *holders: Holder, days: int = 30) -> str:
+        """A list of these as PEM, which holds for so many days."""
+        builder = x509.CertificateRevocationListBuilder().issuer_name(self.certificate.subject)
+        builder = builder.last_update(NOW - dt.timedelta(days=90)).next_update(NOW + dt.timedelta(days=days))
+        for holder in holders:
+            entry = x509.RevokedCertificateBuilder().serial_number(holder.certificate.serial_number)
+            builder = builder.add_revoked_certificate(entry.revocation_date(NOW - dt.timedelta(days=1)).build())
+        return builder.sign(self.key, SHA256()).public_bytes(Encoding.PEM).decode()
+
     def keys_of(self, holder: Holder | None = None) -> dict[str, str]:
         """Who trusts this authority, with a key or without."""
         trusting = {"ssl.truststore.location": str(self.certificate_file)}

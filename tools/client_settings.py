@@ -89,9 +89,9 @@ def settings_tables() -> str:
     missing = sorted({key for kind in ("producer", "consumer", "admin") for key in kafka[kind]} - have)
     others = [key for key in missing if not key.startswith(SECURITY)]
     parts.append(
-        f"Besides, the keys of `ssl.`, [as Kafka has them](security.md#tls), and of `sasl.` [those for PLAIN and SCRAM]"
+        f"Besides, the keys of `ssl.`, [as Kafka has them](security.md#tls), and of `sasl.` [those for log-ins]"
         f"(security.md#clients-with-a-name). Not there: "
-        f"{', '.join(f'`{key}`' for key in others)}; and those of OAUTHBEARER and GSSAPI ({len(missing) - len(others)} "
+        f"{', '.join(f'`{key}`' for key in others)}; and those of GSSAPI and brokers ({len(missing) - len(others)} "
         "settings). Serializers and interceptors are given to the client as objects, not by name."
     )
     return "\n\n".join(parts)

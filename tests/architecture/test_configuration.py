@@ -12,11 +12,12 @@ from penstock.metadata.configs.topic import INTERNAL_TOPIC_CONFIGS, TOPIC_CONFIG
 from penstock.metadata.configs.without_effect import why_no_effect
 
 SOURCES = Path(__file__).parents[2] / "src" / "penstock"
-READERS = ("node", "log", "controller", "coordinator", "replication", "quorum", "raft", "tls")
+READERS = ("client/oauth", "node", "log", "controller", "coordinator", "replication", "quorum", "raft", "tls")
 OF_A_NODE = (
     "configs/broker_config.py",
     "configs/broker_rules.py",
     "configs/role_rules.py",
+    "configs/oauth.py",
     "configs/sasl.py",
     "configs/voters.py",
     "configs/pairs.py",
@@ -38,7 +39,7 @@ def read_words() -> Iterator[tuple[str, bool]]:
                 texts = node.args
             elif isinstance(node, ast.Subscript):
                 texts = [node.slice]
-            elif isinstance(node, ast.Assign):
+            elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
                 texts = [node.value]
             for text in [it for one in texts for it in (one.elts if isinstance(one, ast.Tuple) else [one])]:
                 if isinstance(text, ast.Constant) and isinstance(text.value, str):

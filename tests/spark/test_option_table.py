@@ -324,7 +324,7 @@ def _(servers: str) -> None:
 @row("`kafka.security.protocol`")
 def _(servers: str) -> None:
     refused("only PLAINTEXT and SSL and SASL_PLAINTEXT", servers, **{"kafka.security.protocol": "TLS"})
-    refused("GSSAPI is not there yet", servers, **{"kafka.security.protocol": "SASL_SSL"})
+    refused(r"GSSAPI \(Kerberos\) is not there", servers, **{"kafka.security.protocol": "SASL_SSL"})
     topic = filled_topic(servers, [2])
     assert read(servers, subscribe=topic, **{"kafka.security.protocol": "PLAINTEXT"}) == named(range(2))
 

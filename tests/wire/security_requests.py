@@ -15,10 +15,14 @@ from penstock.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from penstock.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from penstock.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from penstock.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from penstock.protocol.messages.describe_acls import DescribeAclsRequest
 from penstock.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from penstock.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from penstock.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+from penstock.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from penstock.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from penstock.protocol.requests.api import ApiKey
@@ -47,6 +51,10 @@ _REQUESTS: dict[ApiKey, Message] = {
         ],
         validate_only=True,
     ),
+    ApiKey.CREATE_DELEGATION_TOKEN: CreateDelegationTokenRequest(),
+    ApiKey.RENEW_DELEGATION_TOKEN: RenewDelegationTokenRequest(hmac=b"x"),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: ExpireDelegationTokenRequest(hmac=b"x"),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: DescribeDelegationTokenRequest(),
     ApiKey.DESCRIBE_ACLS: DescribeAclsRequest(
         resource_type_filter=TOPIC, resource_name_filter="t", operation=ANY, permission_type=ANY
     ),
@@ -75,7 +83,14 @@ def _always(request: Message) -> Callable[[Any], Message]:
 
 
 REQUESTS = {key: _always(request) for key, request in _REQUESTS.items()}
+TOKENS = (
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+)
 REFUSED = {
+    **dict.fromkeys(TOKENS, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
     **dict.fromkeys((ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS), ErrorCode.SECURITY_DISABLED),
     **dict.fromkeys((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE), ErrorCode.ILLEGAL_SASL_STATE),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: ErrorCode.RESOURCE_NOT_FOUND,

@@ -46,6 +46,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "streams-application-reset": ("groups.streams_reset", "let an application of Kafka Streams begin anew"),
     "topics": ("records.topics", "list, describe, create, change and delete topics"),
     "transactions": ("cluster.transactions", "list, describe and abort transactions, and find those that hang"),
+    "delegation-tokens": ("cluster.delegation_tokens", "make, renew, expire and show tokens to log in with"),
     "users": ("cluster.users", "show, make and remove users that log in with a password (SCRAM)"),
     "verifiable-consumer": (
         "measuring.verifiable_consumer",

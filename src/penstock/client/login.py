@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final, Protocol
 
-from penstock.client.credentials import Credentials
+from penstock.client.credentials import Credentials, TokenCredentials
 from penstock.client.errors import AuthenticationFailedError, ClientError
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode
@@ -32,12 +32,19 @@ Work = Callable[[], Any]
 Steps = Generator["SaslHandshakeRequest | SaslAuthenticateRequest | Work", Any, int]
 
 
-def steps(address: Address, credentials: Credentials, random: Random) -> Steps:
+def steps(address: Address, credentials: Credentials | TokenCredentials, random: Random) -> Steps:
     """Returns after how many milliseconds the session ends; 0: never. Raises AuthenticationFailedError."""
     mechanism = credentials.mechanism
     shaken: SaslHandshakeResponse = yield SaslHandshakeRequest(mechanism=mechanism)
     _check_handshake(address, mechanism, shaken)
-    machine = client_of(credentials, random)
+    machine: SaslClient
+    if isinstance(credentials, Credentials):
+        machine = client_of(credentials, random)
+    else:
+        try:
+            machine = yield credentials.client
+        except SaslError as error:
+            raise AuthenticationFailedError(f"no log-in at {address}: {error}") from None
     token: bytes | None = machine.first()
     lifetime_ms = 0
     for _ in range(MAX_STEPS):
@@ -76,7 +83,7 @@ class Login:
     What is asked meanwhile is held, with what is expected for it: a broker takes nothing else in the middle.
     """
 
-    def __init__(self, connection: Asked, credentials: Credentials, random: Random) -> None:
+    def __init__(self, connection: Asked, credentials: Credentials | TokenCredentials, random: Random) -> None:
         self._connection = connection
         self._credentials = credentials
         self._random = random
@@ -103,7 +110,8 @@ class Login:
 
     async def _step(self, asked: "Message | Work") -> Any:
         if not isinstance(asked, Message):
-            return await asyncio.get_running_loop().run_in_executor(None, asked)
+            thread = None if isinstance(self._credentials, Credentials) else self._credentials.thread
+            return await asyncio.get_running_loop().run_in_executor(thread, asked)
         return await self._connection.ask(asked)
 
     def holds(self, request: bytes, expected: Any) -> bool:
@@ -150,4 +158,6 @@ def client_of(credentials: Credentials, random: Random) -> SaslClient:
     if credentials.mechanism == PLAIN:
         return PlainClient(credentials.user, credentials.password)
     nonce = b64encode(random.randbytes(NONCE_BYTES)).decode()
-    return ScramClient(MECHANISMS[credentials.mechanism], credentials.user, credentials.password, nonce)
+    return ScramClient(
+        MECHANISMS[credentials.mechanism], credentials.user, credentials.password, nonce, credentials.by_token
+    )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import ssl
     from random import Random
 
-    from penstock.client.credentials import Credentials
+    from penstock.client.credentials import Credentials, TokenCredentials
     from penstock.client.login import Asked, Login, Steps
     from penstock.protocol.address import Address
     from penstock.tls.keys import Keys
@@ -34,8 +34,36 @@ KNOWN: Final = (
     "sasl.kerberos.service.name",
     "sasl.login.callback.handler.class",
     "sasl.login.class",
+    "sasl.login.connect.timeout.ms",
+    "sasl.login.read.timeout.ms",
+    "sasl.login.refresh.buffer.seconds",
+    "sasl.login.refresh.min.period.seconds",
+    "sasl.login.refresh.window.factor",
+    "sasl.login.refresh.window.jitter",
+    "sasl.login.retry.backoff.max.ms",
+    "sasl.login.retry.backoff.ms",
     "sasl.mechanism",
     "sasl.mechanisms",
+    "sasl.oauthbearer.assertion.algorithm",
+    "sasl.oauthbearer.assertion.claim.aud",
+    "sasl.oauthbearer.assertion.claim.exp.seconds",
+    "sasl.oauthbearer.assertion.claim.iss",
+    "sasl.oauthbearer.assertion.claim.jti.include",
+    "sasl.oauthbearer.assertion.claim.nbf.seconds",
+    "sasl.oauthbearer.assertion.claim.sub",
+    "sasl.oauthbearer.assertion.file",
+    "sasl.oauthbearer.assertion.private.key.file",
+    "sasl.oauthbearer.assertion.private.key.passphrase",
+    "sasl.oauthbearer.assertion.template.file",
+    "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.header.urlencode",
+    "sasl.oauthbearer.jwt.retriever.class",
+    "sasl.oauthbearer.jwt.validator.class",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.token.endpoint.url",
     "sasl.password",
     "sasl.username",
     "ssl.cipher.suites",
@@ -66,7 +94,9 @@ class Security:
 
     __slots__ = ("_credentials", "_keys", "properties")
 
-    def __init__(self, properties: Mapping[str, str] | None = None, credentials: Credentials | None = None) -> None:
+    def __init__(
+        self, properties: Mapping[str, str] | None = None, credentials: Credentials | TokenCredentials | None = None
+    ) -> None:
         """Credentials stand in keys, or are given. ValueError for a key that is not known."""
         self.properties: dict[str, str] = dict(properties or {})
         self._keys: Keys | None = None
@@ -115,7 +145,7 @@ class Security:
         return Opening(protocol, self.context(), host, fail)
 
     @property
-    def credentials(self) -> Credentials:
+    def credentials(self) -> Credentials | TokenCredentials:
         """As whom to log in. ValueError."""
         from penstock.client.credentials import read_credentials
 

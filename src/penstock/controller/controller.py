@@ -40,13 +40,16 @@ class Controller:
         """The state after all records decided so far, committed or not."""
         return self.state.image
 
-    def decide(self, command: Message, now_ms: int, verdicts: "Verdicts | None" = None) -> Decision[Any]:
+    def decide(
+        self, command: Message, now_ms: int, verdicts: "Verdicts | None" = None, asker: str = ""
+    ) -> Decision[Any]:
         """The reply is the response of the command's API. `now_ms` never goes back, here and in `tick`.
 
         Where a policy has not been asked yet (`verdicts.open`), nothing is decided, and the reply is worth nothing.
+        `asker` is `ControllerState.asker`.
         """
         self._open(now_ms)
-        self.state.verdicts = verdicts
+        self.state.verdicts, self.state.asker = verdicts, asker
         decision = decision_on(command)(self.state, command, now_ms)
         return self._closed(Decision([], decision.reply) if verdicts is not None and verdicts.open else decision)
 

@@ -21,6 +21,7 @@ from penstock.raft.voters import Quorum
 
 if TYPE_CHECKING:
     from penstock.controller.policies import Verdicts
+    from penstock.protocol.secret import Secret
 
 MAX_RECORDS_PER_DECISION = 20_000
 """The records of a decision are appended as one batch, so that all of them hold or none; this bounds its size."""
@@ -102,6 +103,15 @@ class ConfigRules(Protocol):
     def topic_entries(self, image: ClusterImage, settings: Mapping[str, str]) -> list[TopicConfigEntry]: ...
 
 
+class TokenSettings(Value):
+    """Of delegation tokens: `secret` is what they are made of, `renewed_ms` how long one holds unless it is renewed."""
+
+    secret: "Secret"
+    renewed_ms: int
+    max_lifetime_ms: int
+    check_interval_ms: int
+
+
 class ControllerSettings(Value):
     rules: ConfigRules
     num_partitions: int = 1
@@ -119,6 +129,8 @@ class ControllerSettings(Value):
     """Without one access rules are not made: they would be obeyed by nobody."""
     unclean_election_interval_ms: int | None = None
     """How often partitions without a leader are looked through for unclean elections; None: never."""
+    tokens: TokenSettings | None = None
+    """None: there are no delegation tokens."""
 
 
 @dataclass(slots=True)
@@ -138,6 +150,8 @@ class ControllerState:
     """The last claim of each storage group: the epoch of its log, and its leader."""
     verdicts: "Verdicts | None" = None
     """What policies said about the command that is decided; None if there are none."""
+    asker: str = ""
+    """Whose command it is, where that was proved by other means than a delegation token; else empty."""
     heartbeats: Heartbeats = field(init=False)
     balancer: Balancer = field(init=False)
 
@@ -150,6 +164,12 @@ class ControllerState:
             rule_id = UUID(int=self.chance.getrandbits(128), version=4)
             if rule_id not in self.image.security.access_rules:
                 return rule_id
+
+    def new_token_id(self) -> str:
+        while True:
+            token_id = uuid_to_text(UUID(int=self.chance.getrandbits(128), version=4))
+            if token_id not in self.image.security.delegation_tokens and not token_id.startswith("-"):
+                return token_id
 
     def new_topic_id(self) -> UUID:
         """No other topic has it, and no command line takes its text for an option."""

@@ -44,6 +44,9 @@ DECISIONS: Final[dict[AnyApiKey, str]] = {
     ApiKey.DELETE_ACLS: "penstock.controller.acls:decide_delete_acls",
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: "penstock.controller.scram_users:decide_alter_user_scram_credentials",
     ApiKey.ALTER_CLIENT_QUOTAS: "penstock.controller.client_quotas:decide_alter_client_quotas",
+    ApiKey.CREATE_DELEGATION_TOKEN: "penstock.controller.delegation_tokens:decide_create_delegation_token",
+    ApiKey.RENEW_DELEGATION_TOKEN: "penstock.controller.delegation_tokens:decide_renew_delegation_token",
+    ApiKey.EXPIRE_DELEGATION_TOKEN: "penstock.controller.delegation_tokens:decide_expire_delegation_token",
     ApiKey.UPDATE_FEATURES: "penstock.controller.update_features:decide_update_features",
 }
 """As `module:function`."""
@@ -54,6 +57,8 @@ def is_command(request: Message) -> bool:
 
 
 MANY: Final = 20
+TOKENS_AS_ONE: Final = 50
+"""As many are looked through in the time that one of the others takes."""
 _PARTITIONS: Final = ("num_partitions", "count")
 """That a topic is to have."""
 
@@ -67,6 +72,8 @@ def is_large(command: Any, image: ClusterImage) -> bool:
         counts = iter((len(image.topics),))
     if key == ApiKey.DELETE_ACLS:
         counts = chain(counts, (len(image.security.access_rules),))
+    if key in (ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN):
+        counts = chain(counts, (len(image.security.delegation_tokens) // TOKENS_AS_ONE,))
     return any(many > MANY for many in accumulate(counts))
 
 

@@ -6,6 +6,7 @@
 | a broker that has been silent for too long is fenced | when its session ends |
 | a partition without a leader gets an outdated one where that is allowed | `unclean.leader.election.interval.ms` |
 | the same | when a config changes where it is allowed |
+| delegation tokens that have expired are removed | `delegation.token.expiry.check.interval.ms` |
 | limits of moves are taken away | when nothing has been on the move for a while |
 | leadership returns to the preferred replicas, one partition at a time | as the balancer says (`penstock.leadership`) |
 """
@@ -40,6 +41,7 @@ class Upkeep:
         self._state = state
         self._has_begun = False
         self._next_unclean_ms: int | None = None
+        self._next_tokens_ms: int | None = None
         self._view = _View(state)
         self._limits = MoveLimits(state.settings.unused_limits_ms)
 
@@ -48,6 +50,7 @@ class Upkeep:
             self._has_begun = True
             self._state.heartbeats.begin(self._state.image, now_ms)
             self._next_unclean_ms = _later(now_ms, self._state.settings.unclean_election_interval_ms)
+            self._next_tokens_ms = None if self._state.settings.tokens is None else now_ms
             self._state.balancer.begin(self._view, self._state.next_offset, now_ms)
 
     @property
@@ -58,6 +61,7 @@ class Upkeep:
         deadlines = (
             self._state.heartbeats.deadline_ms,
             self._next_unclean_ms,
+            self._next_tokens_ms,
             self._state.balancer.deadline_ms(self._view),
             self._limits.deadline_ms(self._state.image),
         )
@@ -72,9 +76,23 @@ class Upkeep:
         return (
             fence_silent_broker(self._state, now_ms)
             or self._elect_uncleanly(now_ms)
+            or self._remove_tokens(now_ms)
             or self._balance(now_ms)
             or self._limits.due(self._state.image, now_ms)
         )
+
+    def _remove_tokens(self, now_ms: int) -> list[MetadataRecord]:
+        settings = self._state.settings.tokens
+        if settings is None or self._next_tokens_ms is None or now_ms < self._next_tokens_ms:
+            return []
+        records = list[MetadataRecord]()
+        if self._state.image.security.delegation_tokens:
+            from penstock.controller.delegation_tokens import expired_tokens
+
+            records = expired_tokens(self._state, now_ms)
+        if not records:
+            self._next_tokens_ms = now_ms + settings.check_interval_ms
+        return records
 
     def _elect_uncleanly(self, now_ms: int) -> list[MetadataRecord]:
         is_time = self._next_unclean_ms is not None and now_ms >= self._next_unclean_ms
@@ -84,6 +102,7 @@ class Upkeep:
         self._state.unclean_is_due &= bool(records)
         if is_time and len(records) < MAX_ELECTIONS:
             self._next_unclean_ms = _later(now_ms, self._state.settings.unclean_election_interval_ms)
+            self._next_tokens_ms = None if self._state.settings.tokens is None else now_ms
         return records
 
     def _balance(self, now_ms: int) -> list[MetadataRecord]:

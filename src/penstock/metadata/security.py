@@ -1,7 +1,7 @@
 """Users, rights and quotas as the metadata log has them: SCRAM credentials, ACLs, delegation tokens, client quotas.
 
 They are kept as the records that set them, go into snapshots, and are shown. Listeners with SASL let SCRAM's users in,
-where a node has an authorizer it obeys the ACLs, and brokers obey the quotas; nothing acts on tokens yet.
+and tokens; where a node has an authorizer it obeys the ACLs, and brokers obey the quotas.
 """
 
 from collections.abc import Callable, Iterator
@@ -87,5 +87,11 @@ _TABLES: Final[dict[type, tuple[str, Callable[[Any], object]]]] = {
 """By a record: the table that it changes, and the key of its entry."""
 SECURITY_RECORDS: Final = tuple(_TABLES)
 SCRAM_RECORDS: Final = (UserScramCredentialRecord, RemoveUserScramCredentialRecord)
-RIGHTS_RECORDS: Final = (AccessControlEntryRecord, RemoveAccessControlEntryRecord, *SCRAM_RECORDS)
+TOKEN_RECORDS: Final = (DelegationTokenRecord, RemoveDelegationTokenRecord)
+RIGHTS_RECORDS: Final = (
+    AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord,
+    *SCRAM_RECORDS,
+    *TOKEN_RECORDS,
+)
 """What is answered when brokers go by it."""

@@ -32,7 +32,7 @@ _VALIDITY, _SUBJECT = 3, 4
 """Places among the fields, behind the version."""
 _OTHER_NAMES: Final = bytes((0x55, 0x1D, 0x11))
 """The number of that extension."""
-_DAMAGED: Final = "the certificate is damaged"
+DAMAGED: Final = "the certificate is damaged"
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 _BLANK: Final = " \r"
 
@@ -45,7 +45,7 @@ class Element(NamedTuple):
 
 def subject_of(certificate: bytes) -> str:
     """Of a certificate as DER. ValueError if it is damaged."""
-    subject = _field(certificate, _SUBJECT)
+    subject = field_of(certificate, _SUBJECT)
     return ",".join(_part(each) for each in reversed(list(elements(subject.content))))
 
 
@@ -61,42 +61,44 @@ def other_names_of(certificate: bytes) -> frozenset[bytes]:
 
 def names_in(certificate: bytes) -> list[str]:
     """The hosts and addresses, as people write them. ValueError if it is damaged."""
-    found = [_first(name) for name in other_names_of(certificate)]
+    found = [first(name) for name in other_names_of(certificate)]
     names = sorted(one.content.decode("ascii", "replace") for one in found if one.tag == _HOST)
     return names + sorted(str(ip_address(one.content)) for one in found if one.tag == _ADDRESS)
 
 
 def expires_s(certificate: bytes) -> int:
     """Seconds since 1970. ValueError if it is damaged."""
-    _, end = elements(_field(certificate, _VALIDITY).content)
+    _, end = elements(field_of(certificate, _VALIDITY).content)
     text = end.content.decode("ascii", "replace")
     if end.tag == _SHORT_TIME:
         text = f"{'20' if text < '50' else '19'}{text}"
     return timegm(strptime(text, "%Y%m%d%H%M%SZ"))
 
 
-def _field(certificate: bytes, number: int) -> Element:
+def field_of(certificate: bytes, number: int) -> Element:
+    """What is signed, by its place behind the version. ValueError."""
     fields = _fields(certificate)
     if len(fields) <= number:
-        raise ValueError(_DAMAGED)
+        raise ValueError(DAMAGED)
     return fields[number]
 
 
 def _fields(certificate: bytes) -> list[Element]:
     """Those that are signed, without the version in front of them."""
-    fields = list(_within(_first(certificate)))
+    fields = list(_within(first(certificate)))
     return fields[1:] if fields and fields[0].tag == _VERSION else fields
 
 
 def _within(element: Element) -> Iterator[Element]:
     """The elements of the first element within this one."""
-    return elements(_first(element.content).content)
+    return elements(first(element.content).content)
 
 
-def _first(content: bytes) -> Element:
+def first(content: bytes) -> Element:
+    """The first element of DER. ValueError."""
     for element in elements(content):
         return element
-    raise ValueError(_DAMAGED)
+    raise ValueError(DAMAGED)
 
 
 def elements(content: bytes) -> Iterator[Element]:
@@ -104,13 +106,13 @@ def elements(content: bytes) -> Iterator[Element]:
     at = 0
     while at < len(content):
         if len(content) < at + 2:
-            raise ValueError(_DAMAGED)
+            raise ValueError(DAMAGED)
         tag, size, begin = content[at], content[at + 1], at + 2
         if size & 0x80:
             begin += size & 0x7F
             size = int.from_bytes(content[at + 2 : begin], "big")
         if tag & 0x1F == 0x1F or begin + size > len(content):
-            raise ValueError(_DAMAGED)
+            raise ValueError(DAMAGED)
         yield Element(tag, content[begin : begin + size], content[at : begin + size])
         at = begin + size
 
@@ -137,7 +139,7 @@ def _number(content: bytes) -> str:
             numbers.append(number)
             number = 0
     if not numbers:
-        raise ValueError(_DAMAGED)
+        raise ValueError(DAMAGED)
     first = min(numbers[0] // 40, 2)
     return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
 

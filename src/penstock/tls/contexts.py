@@ -5,6 +5,7 @@ certificates are trusted; who connects trusts the system's otherwise.
 """
 
 import ssl
+from base64 import encodebytes
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -57,6 +58,7 @@ def _restrict(context: ssl.SSLContext, settings: Settings) -> None:
         raise TlsConfigError(
             "ssl.engine.factory.class", "ssl.engine.factory.class names a class of Java, which is not there: remove it"
         )
+    _load_crls(context, settings)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
     versions = _items(settings.get("ssl.enabled.protocols", "")) or list(VERSIONS)
     for version in versions:
@@ -117,6 +119,22 @@ def _load(context: ssl.SSLContext, key: Key | None, trusted: str | None) -> None
         raise TlsConfigError(
             stores.TRUST_STORE, f"the certificates of ssl.truststore cannot be used: {_words(error)}"
         ) from error
+
+
+def _load_crls(context: ssl.SSLContext, settings: Settings) -> None:
+    """From then on a certificate without a list of its authority's is refused, and by a list that is too old."""
+    lists = stores.crls_of(settings)
+    if not lists:
+        return
+    pem = b"".join(b"-----BEGIN X509 CRL-----\n%b-----END X509 CRL-----\n" % encodebytes(one) for one in lists)
+    try:
+        with TemporaryDirectory() as folder:
+            file = Path(folder, "crl.pem")
+            file.write_bytes(pem)
+            context.load_verify_locations(file)
+    except (OSError, ValueError) as error:
+        raise TlsConfigError(stores.CRL, f"the lists of {stores.CRL} cannot be used: {_words(error)}") from error
+    context.verify_flags |= ssl.VERIFY_CRL_CHECK_CHAIN
 
 
 def _words(error: Exception) -> str:

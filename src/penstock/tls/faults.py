@@ -32,14 +32,17 @@ _ALERTS: Final = {
 }
 """By the end of OpenSSL's reason; what the peer sent as an alert, and what was found here."""
 EXPIRED: Final = "the peer's certificate has expired"
+REVOKED: Final = "the peer's certificate is revoked"
 _VERIFIED: Final = {
+    3: "penstock.ssl.crl.location has no list of the authority that signed the peer's certificate, or of one above it",
+    12: "the list of revoked certificates in penstock.ssl.crl.location has expired: take the authority's new one",
     10: EXPIRED,
     9: "the peer's certificate does not hold yet: is a clock wrong?",
     18: "the peer's certificate is signed by itself, and is not in our ssl.truststore",
     19: "the peer's chain ends in an authority that is not in our ssl.truststore",
     20: "the peer's certificate is signed by an authority that is not in our ssl.truststore",
     21: "the peer's certificate is signed by an authority that is not in our ssl.truststore",
-    23: "the peer's certificate is revoked",
+    23: REVOKED,
 }
 """By OpenSSL's number."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from penstock.tls import stores
 from penstock.tls.certificates import expires_s, other_names_of, subject_of
 from penstock.tls.errors import TlsConfigError
+from penstock.tls.revoked import Identity, revoked_by
 from penstock.tls.store import Key
 from penstock.tls.stores import Settings
 
@@ -26,6 +27,8 @@ class Keys:
         self._seen: tuple[Settings, bytes] | None = None
         self.certificate: bytes | None = None
         """That of the key, as DER."""
+        self.revoked: frozenset[Identity] = frozenset()
+        """Certificates of others that are good no longer."""
         self.context: ssl.SSLContext
         self.refresh()
 
@@ -43,11 +46,19 @@ class Keys:
             return False
         key = stores.key_of(settings)
         context = self._make(settings, key)
+        revoked = _revoked(settings)
         certificate = None if key is None else stores.certificate_of(key)
         if certificate is not None and self.certificate is not None:
             _check_change(self.certificate, certificate, settings)
-        self.context, self.certificate, self._seen = context, certificate, seen
+        self.context, self.certificate, self.revoked, self._seen = context, certificate, revoked, seen
         return True
+
+
+def _revoked(settings: Settings) -> frozenset[Identity]:
+    try:
+        return frozenset().union(*(revoked_by(one) for one in stores.crls_of(settings)))
+    except ValueError as error:
+        raise TlsConfigError(stores.CRL, f"the lists of {stores.CRL} cannot be used: {error}") from error
 
 
 def _check_change(old: bytes, new: bytes, settings: Settings) -> None:

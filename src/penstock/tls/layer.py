@@ -57,6 +57,9 @@ class Watcher(Protocol):
     def secured(self, layer: "TlsLayer") -> None:
         """The handshake is done: from now on the protocol may write, and gets what the peer writes."""
 
+    def lost(self, layer: "TlsLayer") -> None:
+        """The connection is no more."""
+
     def broken(self, layer: "TlsLayer", fault: str) -> None:
         """The connection ends for this reason. It may have been secured."""
 
@@ -154,6 +157,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         if not self._is_over and not self.is_secured and (self._unfinished or not self._tls.server_side):
             self._watcher.broken(self, CUT)
         self._end()
+        self._watcher.lost(self)
         self.protocol.connection_lost(exc)
 
     # What the protocol calls

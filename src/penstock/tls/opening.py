@@ -33,6 +33,9 @@ class Opening:
         self._fail(fault)
         self.done.set()
 
+    def lost(self, layer: TlsLayer) -> None:
+        """The protocol tells why."""
+
     async def names_instead(self, host: str, port: int) -> str:
         """Words about whom the certificate there is for, if it is for others; else none."""
         if not self.fault.startswith(WRONG_NAME):

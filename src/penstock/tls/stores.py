@@ -16,6 +16,7 @@ from penstock.tls.store import Key, Store
 
 KEY_STORE = "ssl.keystore.location"
 TRUST_STORE = "ssl.truststore.location"
+CRL = "penstock.ssl.crl.location"
 TYPES: Final = ("PEM", "PKCS12", "JKS")
 _JAVAS_OWN: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.+?)-----END \1-----", re.DOTALL)
@@ -40,7 +41,7 @@ def check_types(settings: Settings) -> None:
 def content_of(settings: Settings) -> bytes:
     """Another value when a file has another content. TlsConfigError."""
     digest = sha256()
-    for location in (KEY_STORE, TRUST_STORE):
+    for location in (KEY_STORE, TRUST_STORE, CRL):
         content = _read(settings, location) if settings.get(location) else b""
         digest.update(sha256(content).digest())
     return digest.digest()
@@ -81,6 +82,20 @@ def trusted_of(settings: Settings) -> str | None:
     if not store.certificates:
         raise _unusable(settings, TRUST_STORE, "there are no certificates in it")
     return store.certificates
+
+
+def crls_of(settings: Settings) -> tuple[bytes, ...]:
+    """Lists of revoked certificates as DER, from a file of PEM or DER; none if none is named. TlsConfigError."""
+    if not settings.get(CRL):
+        return ()
+    content = _read(settings, CRL)
+    if b"-----BEGIN" not in content:
+        return (content,)
+    blocks = _BLOCK.findall(content.decode("utf-8", "replace"))
+    found = tuple(b64decode("".join(body.split())) for kind, body in blocks if kind == "X509 CRL")
+    if not found:
+        raise _unusable(settings, CRL, "there is no -----BEGIN X509 CRL----- in it")
+    return found
 
 
 def _check_inline(key: str, location: str | None, kind: str | None) -> None:

@@ -47,7 +47,7 @@ class Channel:
         context: RequestContext | None = None,
     ) -> asyncio.Future[Any]:
         self.asked_by = context
-        return self._controller.submit(request, deadline_s)
+        return self._controller.submit(request, deadline_s, asker="" if context is None else context.session.asker)
 
 
 class OneNode:

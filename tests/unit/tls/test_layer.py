@@ -92,11 +92,15 @@ class End:
 
     def __init__(self, context: ssl.SSLContext, buffers: TlsBuffers, inner: Inner, **how: Any) -> None:
         self.inner, self.wire = inner, Wire()
-        self.is_secured, self.fault = False, ""
+        self.is_secured, self.is_lost, self.fault = False, False, ""
         self.layer = TlsLayer(inner, partial(context.wrap_bio, **how), buffers, self)
 
     def secured(self, layer: TlsLayer) -> None:
         self.is_secured = True
+
+    def lost(self, layer: TlsLayer) -> None:
+        assert not self.is_lost
+        self.is_lost = True
 
     def broken(self, layer: TlsLayer, fault: str) -> None:
         assert not self.fault

@@ -14,6 +14,7 @@ from typing import Self
 
 from penstock.client.admin.acls import AclAdmin
 from penstock.client.admin.configs import ConfigAdmin
+from penstock.client.admin.delegation_tokens import TokenAdmin
 from penstock.client.admin.features import FeatureAdmin
 from penstock.client.admin.groups import GroupAdmin
 from penstock.client.admin.partitions import PartitionAdmin
@@ -122,6 +123,7 @@ class Admin:
         self.acls = AclAdmin(self.cluster)
         self.users = UserAdmin(self.cluster)
         self.quotas = QuotaAdmin(self.cluster)
+        self.delegation_tokens = TokenAdmin(self.cluster)
 
     async def __aenter__(self) -> Self:
         await self.cluster.start()

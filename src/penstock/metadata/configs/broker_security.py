@@ -5,7 +5,7 @@ from penstock.metadata.configs.table import read_table
 SECURITY_CONFIGS = read_table("""
 penstock.security.ignored boolean false * fixed high
     | Whether this node starts, and serves everybody, although keys or the metadata ask for protection that is not there
-    | yet: access rules without an authorizer, delegation tokens.
+    | yet: access rules without an authorizer.
     | A key of Penstock's own.
 authorizer.class.name string "" * fixed low
     | Who decides who may do what: nobody, or the access rules in the metadata, by the name of Kafka's class:
@@ -45,6 +45,8 @@ sasl.login.retry.backoff.max.ms long 10000 * fixed low | Longest pause between a
 sasl.login.retry.backoff.ms long 100 * fixed low | First pause between attempts to log in.
 sasl.mechanism.controller.protocol string GSSAPI * fixed high | The SASL mechanism towards controllers.
 sasl.mechanism.inter.broker.protocol string GSSAPI * broker medium | The SASL mechanism between brokers.
+sasl.oauthbearer.allow.unverified.audience boolean false * fixed low | Whether tokens for others are taken, too.
+sasl.oauthbearer.allow.unverified.issuer boolean false * fixed low | Whether tokens of any issuer are taken.
 sasl.oauthbearer.assertion.algorithm string RS256 RS256/ES256 fixed medium | Signature of an assertion.
 sasl.oauthbearer.assertion.claim.aud string null * fixed medium | Audience in an assertion.
 sasl.oauthbearer.assertion.claim.exp.seconds int 300 0..86400 fixed low | Life of an assertion.
@@ -78,6 +80,9 @@ sasl.oauthbearer.sub.claim.name string sub * fixed low | The claim that holds th
 sasl.oauthbearer.token.endpoint.url string null * fixed medium | Where tokens are fetched.
 sasl.server.callback.handler.class class null * fixed medium | A class of SASL servers.
 sasl.server.max.receive.size int 524288 * fixed medium | Largest message before a client is authenticated.
+penstock.ssl.crl.location string null * broker medium
+    | A file with lists of revoked certificates (CRL), of each authority from the peers' certificates up to the root.
+    | A key of Penstock's own.
 ssl.allow.dn.changes boolean false * fixed low | Whether a new certificate may name somebody else.
 ssl.allow.san.changes boolean false * fixed low | Whether a new certificate may name other hosts.
 ssl.cipher.suites list "" * broker medium | The cipher suites that are offered.

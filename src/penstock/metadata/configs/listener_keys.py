@@ -25,9 +25,16 @@ _OF_MECHANISMS: Final = (
     "sasl.oauthbearer.",
 )
 _LIMITS: Final = ("max.connections", "max.connection.creation.rate", "num.network.threads")
-OBEYED: Final = ("ssl.", "sasl.", "connections.max.reauth.ms", "max.connection")
+OBEYED: Final = ("ssl.", "penstock.ssl.", "sasl.", "connections.max.reauth.ms", "max.connection")
 """What begins so holds for a single listener; other keys are known."""
-_BEGIN: Final = ("ssl.", "sasl.", "security.providers", "principal.builder.class", "connections.max.reauth.ms")
+_BEGIN: Final = (
+    "ssl.",
+    "penstock.ssl.",
+    "sasl.",
+    "security.providers",
+    "principal.builder.class",
+    "connections.max.reauth.ms",
+)
 _KEYS: Final[Definitions] = {
     **{name: NETWORK_CONFIGS[name] for name in _LIMITS},
     **{name: definition for name, definition in SECURITY_CONFIGS.items() if name.startswith(_BEGIN)},

@@ -66,6 +66,10 @@ class BrokerSettings:
     leader_lease_on_quorum_loss: str
     penstock_security_ignored: bool
     sasl_server_max_receive_size: int
+    delegation_token_secret_key: str | None
+    delegation_token_expiry_time_ms: int
+    delegation_token_max_lifetime_ms: int
+    delegation_token_expiry_check_interval_ms: int
     connection_failed_authentication_delay_ms: int
     leader_replication_throttled_rate: int
     metadata_log_max_record_bytes_between_snapshots: int

@@ -27,14 +27,7 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "socket.connection.setup.timeout.ms",
         "socket.connection.setup.timeout.max.ms",
     ),
-    "GSSAPI is not there yet": ("sasl.kerberos.",),
-    "OAUTHBEARER is not there yet": (
-        "sasl.oauthbearer.",
-        "sasl.login.connect.timeout.ms",
-        "sasl.login.read.timeout.ms",
-        "sasl.login.refresh.",
-        "sasl.login.retry.",
-    ),
+    "GSSAPI (Kerberos) is not there": ("sasl.kerberos.",),
     "TLS is OpenSSL's, and not Java's": (
         "security.providers",
         "ssl.keymanager.algorithm",
@@ -43,7 +36,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "ssl.trustmanager.algorithm",
     ),
     "the newest version that both sides know is spoken": ("ssl.protocol",),
-    "delegation tokens are not there yet": ("delegation.token.",),
     "quotas of clients count in buckets, which forget nothing": ("quota.window.num",),
     "classes of the user's would be Java": (
         "client.quota.callback.class",

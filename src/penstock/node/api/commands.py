@@ -19,17 +19,31 @@ from penstock.node.serving.access import (
     ALTER_TOPIC,
     CLUSTER_ACTION,
     CREATE_IN_CLUSTER,
+    CREATE_TOKENS,
     CREATE_TOPIC,
     DELETE_IN_CLUSTER,
     DELETE_TOPIC,
     DESCRIBE_CLUSTER,
     DESCRIBE_CLUSTER_CONFIGS,
+    DESCRIBE_TOKEN,
+    DESCRIBE_TOKENS,
     DESCRIBE_TOPIC,
     DESCRIBE_TOPIC_CONFIGS,
     Right,
 )
 from penstock.node.serving.handler import Handler, RequestContext
-from penstock.node.serving.rules import BETWEEN_NODES, NOTHING, Asking, Each, Rule, Told, Whole, topic_of
+from penstock.node.serving.rules import (
+    BETWEEN_NODES,
+    NOTHING,
+    Asking,
+    Each,
+    ForAnother,
+    Rule,
+    Told,
+    Whole,
+    Within,
+    topic_of,
+)
 from penstock.node.serving.slices import Steps
 from penstock.protocol.acls import CLUSTER_NAME, Operation, Resource
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -105,6 +119,12 @@ def _deletable_if_there(asking: Asking, topic: Any) -> str | None:
 
 _DELETED: Final = ("topic_names", "topics")
 
+
+def _token_owner(request: Any) -> str | None:
+    name = request.owner_principal_name
+    return f"{request.owner_principal_type}:{name}" if name else None
+
+
 CREATE: Final = (
     Each(CREATE_TOPIC, ("topics",), "topics", _creatable, CREATE_IN_CLUSTER),
     Told(
@@ -123,6 +143,11 @@ GROW: Final = (Each(ALTER_TOPIC, ("topics",), "results"),)
 CONFIGS: Final = (on_configs(Operation.ALTER_CONFIGS, "responses", loggers=None),)
 CONFIGS_AND_LOGGERS: Final = (on_configs(Operation.ALTER_CONFIGS, "responses", loggers=CLUSTER_ACTION),)
 ALTER: Final = (Whole(ALTER_CLUSTER),)
+CREATE_TOKEN: Final = (ForAnother(CREATE_TOKENS, _token_owner),)
+SEE_TOKENS: Final = (
+    Within(DESCRIBE_TOKEN, "for a token of others"),
+    Within(DESCRIBE_TOKENS, "on its owner, instead"),
+)
 DESCRIBE: Final = (Whole(DESCRIBE_CLUSTER),)
 ALTER_CONFIGS: Final = (Whole(ALTER_CLUSTER_CONFIGS),)
 DESCRIBE_CONFIGS: Final = (Whole(DESCRIBE_CLUSTER_CONFIGS),)
@@ -193,6 +218,15 @@ ROWS: Final = (
     Row(ApiKey.SASL_AUTHENTICATE, (0, 2), NOTHING, BOTH,
         "a client logs in; it is refused where nobody logs in, and out of turn (KIP-152, KIP-368)",
         "penstock.node.api.out_of_turn:out_of_turn"),
+    Row(ApiKey.CREATE_DELEGATION_TOKEN, (1, 3), CREATE_TOKEN, BOTH,
+        "a client gets a token with which others log in as it, or as another user (KIP-48, KIP-900)"),
+    Row(ApiKey.RENEW_DELEGATION_TOKEN, (1, 2), NOTHING, BOTH,
+        "a token holds longer: its owner and its renewers may ask for that (KIP-48)"),
+    Row(ApiKey.EXPIRE_DELEGATION_TOKEN, (1, 2), NOTHING, BOTH,
+        "a token holds less long, or no longer: its owner and its renewers may ask for that (KIP-48)"),
+    Row(ApiKey.DESCRIBE_DELEGATION_TOKEN, (1, 3), SEE_TOKENS, BROKERS,
+        "tokens of which the client is owner, requester or renewer, and others by right (KIP-48, KIP-373)",
+        "penstock.node.api.describe_tokens:describe_tokens"),
     Row(OwnApiKey.BALANCE_LEADERS, (0, 0), ALTER, BOTH,
         "leadership goes to preferred replicas, one partition at a time; an API of our own"),
     Row(OwnApiKey.HAND_OVER_LEADER, (0, 0), BETWEEN_NODES, CONTROLLERS,
@@ -262,7 +296,8 @@ def submitting(
     node: ControllerNode, context: RequestContext | None, deadline_s: float
 ) -> Callable[[Message], Awaitable[Any]]:
     """What has the controller decide on a client's command, or the node's own; a client has quotas for some of them."""
-    submit: Callable[[Message], Awaitable[Any]] = partial(node.controller.submit, deadline_s=deadline_s)
+    asker = "" if context is None else context.session.asker
+    submit: Callable[[Message], Awaitable[Any]] = partial(node.controller.submit, deadline_s=deadline_s, asker=asker)
     throttle = node.throttling.active
     if throttle is None or context is None:
         return submit

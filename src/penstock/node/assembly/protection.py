@@ -29,7 +29,6 @@ logger = logging.getLogger(__name__)
 BY_METADATA: Final = "the cluster's metadata ask"
 ASKS: Final[Mapping[str, str]] = {
     "access_rules": "access rules (ACLs), which authorizer.class.name makes this node obey",
-    "delegation_tokens": "delegation tokens",
 }
 """Fields of `SecurityImage` that ask for protection if there is anything in them, and what that is."""
 

@@ -20,7 +20,7 @@ from operator import methodcaller
 from typing import TYPE_CHECKING
 
 from penstock.controller.config_rules import DefinedConfigs
-from penstock.controller.decision import ControllerSettings
+from penstock.controller.decision import ControllerSettings, TokenSettings
 from penstock.leadership.balancer import BalanceSettings
 from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
@@ -228,6 +228,8 @@ class QuorumParts:
             parts.push_async_callback(self.log.close)
             if "tls" in self.__dict__:
                 parts.push_async_callback(self.tls.stop)
+            if "sasl" in self.__dict__:
+                parts.push_async_callback(self.sasl.stop)
             if self._policed is not None:
                 parts.push_async_callback(self._policed.close)
             if self._server is not None:
@@ -406,6 +408,21 @@ def controller_settings(config: BrokerConfig) -> ControllerSettings:
         ),
         has_authorizer=config.has_authorizer,
         unclean_election_interval_ms=config.unclean_leader_election_interval_ms,
+        tokens=_token_settings(config),
+    )
+
+
+def _token_settings(config: BrokerConfig) -> TokenSettings | None:
+    secret = config.delegation_token_secret_key
+    if not secret:
+        return None
+    from penstock.protocol.secret import Secret
+
+    return TokenSettings(
+        Secret(secret),
+        config.delegation_token_expiry_time_ms,
+        config.delegation_token_max_lifetime_ms,
+        config.delegation_token_expiry_check_interval_ms,
     )
 
 

@@ -1,4 +1,5 @@
-"""How clients log in on the listeners of this node: by users in its configuration (PLAIN) or in the metadata (SCRAM).
+"""How clients log in on the listeners of this node: by users in its configuration (PLAIN) or in the metadata (SCRAM),
+or as an identity provider says (OAUTHBEARER).
 
 A controller that has not heard from a leader yet lets in the users that its own disk knows: the others have to log in
 to elect one.
@@ -10,39 +11,46 @@ import logging
 from base64 import b64encode
 from collections.abc import Callable, Collection, Sequence, Set
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from penstock.client.credentials import Credentials
-from penstock.metadata.configs.definitions import ConfigError
+from penstock.client.credentials import Credentials, TokenCredentials, read_credentials
 from penstock.metadata.configs.sasl import BETWEEN_BROKERS, TO_CONTROLLERS, ListenerSasl, NodeLogin, login_on, sasl_of
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
-from penstock.metadata.security import SCRAM_RECORDS, SecurityImage
+from penstock.metadata.security import SCRAM_RECORDS, TOKEN_RECORDS, SecurityImage
 from penstock.metadata.security_records import UserScramCredentialRecord
 from penstock.node.environment.context import NodeContext
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.node.serving.login import Mechanisms
 from penstock.node.serving.sasl_connection import SaslLimits, SaslListener
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.sasl.mechanism import PLAIN, SaslServer
+from penstock.protocol.sasl.delegation_tokens import USER, credential_of
+from penstock.protocol.sasl.mechanism import OAUTHBEARER, PLAIN, SaslServer
+from penstock.protocol.sasl.oauthbearer import OAuthServer
 from penstock.protocol.sasl.plain import PlainServer
 from penstock.protocol.sasl.scram import (
     MECHANISMS,
     NONCE_BYTES,
     OWN_FORM,
     Form,
+    FoundToken,
     ScramCredential,
     ScramMechanism,
     ScramServer,
     form_of,
     invented,
 )
+from penstock.protocol.secret import Secret
 
 if TYPE_CHECKING:
     from penstock.metadata.configs.broker_config import BrokerConfig
+    from penstock.metadata.configs.oauth import ListenerOAuth
+    from penstock.node.assembly.oauth import TokenCheck, TokenChecks
     from penstock.node.serving.server import Endpoint
 
 logger = logging.getLogger(__name__)
+
+CREDENTIALS_KEPT: Final = 10_000
 
 
 class ScramUsers:
@@ -90,6 +98,32 @@ def _credential(record: UserScramCredentialRecord) -> ScramCredential:
     return ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
 
 
+class TokenLogins:
+    """Delegation tokens of users, as the committed metadata have them; none without a secret."""
+
+    def __init__(self, image: ClusterImage, secret: Secret | None, now_ms: Callable[[], int]) -> None:
+        self._image = image
+        self._secret = secret
+        self._now_ms = now_ms
+        self._made: dict[tuple[str, str], ScramCredential] = {}
+        """Credentials take milliseconds to make: the last ones are kept."""
+
+    def find(self, mechanism: ScramMechanism, token_id: str) -> FoundToken | None:
+        record, secret = self._image.security.delegation_tokens.get(token_id), self._secret
+        if record is None or secret is None:
+            return None
+        left_ms = min(record.expiration_timestamp, record.max_timestamp) - self._now_ms()
+        kind, _, name = record.owner.partition(":")
+        if left_ms <= 0 or kind != USER:
+            return None
+        key = mechanism.name, token_id
+        if key not in self._made:
+            if len(self._made) >= CREDENTIALS_KEPT:
+                self._made.clear()
+            self._made[key] = credential_of(mechanism, secret, token_id)
+        return FoundToken(self._made[key], name, left_ms)
+
+
 class NodeSasl:
     """What the listeners with SASL have in common. `has_begun` says whether this node has all metadata."""
 
@@ -97,8 +131,11 @@ class NodeSasl:
         self, context: NodeContext, log: MetadataLog, on_disk: SecurityImage, has_begun: Callable[[], bool]
     ) -> None:
         self._config = context.config
-        self._random = context.environment.random
+        self._environment = context.environment
+        self._tokens: TokenChecks | None = None
         self._users = ScramUsers(log.image, on_disk, has_begun)
+        secret = context.config.delegation_token_secret_key
+        self._by_token = TokenLogins(log.image, Secret(secret) if secret else None, context.now_ms)
         self._listeners: dict[str, SaslListener] = {}
         log.add_listener(self._on_records, self._look)
         log.add_caught_up_listener(self._look)
@@ -112,41 +149,66 @@ class NodeSasl:
         self._listeners[name] = listener
         return listener
 
-    def credentials_at(self, listener: str) -> Credentials:
+    def credentials_at(self, listener: str) -> Credentials | TokenCredentials:
         """As whom this node logs in on a listener of other nodes. Raises ConfigError."""
-        found = login_at(self._config, listener)
-        return Credentials(found.mechanism, found.user, found.password)
+        return _credentials(login_at(self._config, listener))
+
+    async def stop(self) -> None:
+        if self._tokens is not None:
+            await self._tokens.stop()
 
     def reload(self) -> None:
         """Keys may have changed: other users of PLAIN, say."""
         for name, listener in self._listeners.items():
             try:
                 listener.offer(self._mechanisms(name))
-            except ConfigError as error:
+            except ValueError as error:
                 logger.error("how clients log in on %s stays as it was: %s", name, error)
         self._look()
 
     def _mechanisms(self, listener: str) -> Mechanisms:
         found = sasl_of(listener, self._config.text)
+        check = None if found.oauth is None else self._check_of(found.oauth)
         return Mechanisms(
-            found.mechanisms, partial(self._serve, found), partial(self._proof, found), found.lifetimes_ms
+            found.mechanisms, partial(self._serve, found, check), partial(self._proof, found), found.lifetimes_ms
         )
 
-    def _serve(self, found: ListenerSasl, name: str) -> SaslServer:
+    def _check_of(self, settings: ListenerOAuth) -> TokenCheck:
+        """ValueError."""
+        _check_oauth(settings)
+        if self._tokens is None:
+            from penstock.node.assembly.oauth import TokenChecks
+
+            self._tokens = TokenChecks(self._environment.now_ms, self._environment.elapsed_s)
+        return self._tokens.of(settings)
+
+    def _serve(self, found: ListenerSasl, check: TokenCheck | None, name: str) -> SaslServer:
         if name == PLAIN:
             return PlainServer(found.users)
+        if name == OAUTHBEARER:
+            assert check is not None
+            return OAuthServer(check)
         mechanism = MECHANISMS[name]
-        nonce = b64encode(self._random.randbytes(NONCE_BYTES)).decode()
+        nonce = b64encode(self._environment.random.randbytes(NONCE_BYTES)).decode()
         return ScramServer(
-            mechanism, partial(self._users.find, mechanism), partial(self._users.invent, mechanism), nonce
+            mechanism,
+            partial(self._users.find, mechanism),
+            partial(self._users.invent, mechanism),
+            nonce,
+            partial(self._by_token.find, mechanism),
         )
 
-    def _proof(self, found: ListenerSasl, name: str, user: str) -> object:
+    def _proof(self, found: ListenerSasl, name: str, user: str, token_id: str | None) -> object:
+        if token_id is not None:
+            token = self._by_token.find(MECHANISMS[name], token_id)
+            return None if token is None or token.owner != user else token.credential
+        if name == OAUTHBEARER:
+            return found.oauth
         return found.users.get(user) if name == PLAIN else self._users.find(MECHANISMS[name], user)
 
     def _on_records(self, records: Sequence[MetadataRecord]) -> None:
         changed = {record.name for record in records if isinstance(record, SCRAM_RECORDS)}
-        if any(isinstance(record, FeatureLevelRecord) for record in records):
+        if any(isinstance(record, (FeatureLevelRecord, *TOKEN_RECORDS)) for record in records):
             self._look()
         elif changed:
             self._look(changed)
@@ -163,12 +225,32 @@ def login_at(config: BrokerConfig, listener: str) -> NodeLogin:
     return login_on(listener, key, config.text)
 
 
+def _credentials(login: NodeLogin) -> Credentials | TokenCredentials:
+    """ValueError."""
+    if login.mechanism == OAUTHBEARER:
+        return read_credentials(login.properties)
+    return Credentials(login.mechanism, login.user, login.password, login.by_token)
+
+
+def _check_oauth(settings: ListenerOAuth) -> None:
+    """ValueError where tokens cannot be checked."""
+    if settings.jwks_url is not None:
+        try:
+            from penstock.node.assembly.oauth import provider_of
+        except ImportError:
+            cure = "pip install 'penstock[oauth]'"
+            raise ValueError(f"sasl.enabled.mechanisms has OAUTHBEARER, which needs PyJWT: {cure}") from None
+        provider_of(settings)
+
+
 def check_sasl(config: BrokerConfig) -> None:
     """Raises KafkaError INVALID_CONFIG for keys that cannot be used."""
     try:
         for listener in config.listeners_with_sasl:
-            sasl_of(listener, config.text)
+            oauth = sasl_of(listener, config.text).oauth
+            if oauth is not None:
+                _check_oauth(oauth)
         for listener in config.ways_with_sasl:
-            login_at(config, listener)
-    except ConfigError as error:
+            _credentials(login_at(config, listener))
+    except ValueError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error

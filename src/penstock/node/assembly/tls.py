@@ -22,11 +22,12 @@ from penstock.tls.errors import TlsConfigError
 from penstock.tls.keys import Keys
 from penstock.tls.principal_rules import KEY as RULES_KEY
 from penstock.tls.principal_rules import PrincipalRules, parse_rules
+from penstock.tls.stores import CRL
 
 if TYPE_CHECKING:
     import ssl
 
-    from penstock.client.credentials import Credentials
+    from penstock.client.credentials import Credentials, TokenCredentials
     from penstock.metadata.configs.broker_config import BrokerConfig
     from penstock.tls.stores import Settings
 
@@ -43,7 +44,7 @@ class _NodeSecurity(Security):
 
     __slots__ = ("_of_node",)
 
-    def __init__(self, keys: Keys, credentials: Credentials | None) -> None:
+    def __init__(self, keys: Keys, credentials: Credentials | TokenCredentials | None) -> None:
         super().__init__(credentials=credentials)
         self._of_node = keys
 
@@ -71,6 +72,7 @@ class NodeTls:
         """Of each, the certificate whose end was told, and so many days before."""
         self._faults: dict[Use, str] = {}
         """Why what is in the files now is not used; told once."""
+        self._listeners: list[TlsListener] = []
         self._tasks = Tasks()
         self._tasks.start(self._watch(), "keys and certificates")
         what = "Days until the certificate expires that is shown; less than 0: it has"
@@ -80,9 +82,11 @@ class NodeTls:
         """What accepts the connections of a listener. TlsConfigError."""
         name = endpoint.listener
         keys, rules = self._kept(Use(name, "serving"), serving_keys), rules_of(self._config, name)
-        return TlsListener(connections, endpoint.security_protocol, keys, rules, self._now_ms, accept).accept
+        listener = TlsListener(connections, endpoint.security_protocol, keys, rules, self._now_ms, accept)
+        self._listeners.append(listener)
+        return listener.accept
 
-    def asking(self, listener: str, credentials: Credentials | None) -> Security:
+    def asking(self, listener: str, credentials: Credentials | TokenCredentials | None) -> Security:
         """For connections to a listener of other nodes, with a log-in or without. TlsConfigError."""
         return _NodeSecurity(self._kept(Use(listener, "asking"), asking_keys), credentials)
 
@@ -91,9 +95,14 @@ class NodeTls:
         self._tasks.start(self.refresh(), "keys and certificates, on command")
 
     async def refresh(self) -> None:
-        """Take what is new in settings and files, and tell what cannot be used, or will soon be of no use."""
+        """Take what is new in settings and files, and tell what cannot be used, or will soon be of no use.
+
+        Connections whose certificates hold no longer end.
+        """
         for use, keys in list(self._keys.items()):
             await self._refresh(use, keys)
+        for listener in self._listeners:
+            listener.look()
 
     async def stop(self) -> None:
         await self._tasks.stop()
@@ -150,7 +159,7 @@ def rules_of(config: BrokerConfig, listener: str) -> PrincipalRules:
 
 
 def _settings(config: BrokerConfig, listener: str) -> Settings:
-    return config.of_listener(listener, "ssl.")
+    return config.of_listener(listener, "ssl.") | config.of_listener(listener, CRL)
 
 
 def check_tls(config: BrokerConfig) -> None:

@@ -66,6 +66,7 @@ class _Queued(Value):
     reply: asyncio.Future[Any]
     since: float
     verdicts: "Verdicts | None"
+    asker: str
 
 
 class ControllerDriver:
@@ -119,13 +120,18 @@ class ControllerDriver:
         return len(self._queue)
 
     def submit(
-        self, command: Message, deadline_s: float | None = None, verdicts: "Verdicts | None" = None
+        self,
+        command: Message,
+        deadline_s: float | None = None,
+        verdicts: "Verdicts | None" = None,
+        asker: str = "",
     ) -> asyncio.Future[Any]:
         """Queues a request message; the future's result is the response message of its API.
 
         It fails with KafkaError where nothing was decided, or the outcome is unknown: NOT_CONTROLLER, REQUEST_TIMED_OUT
         at the deadline, a time of the event loop, THROTTLING_QUOTA_EXCEEDED, UNKNOWN_SERVER_ERROR. A command whose
-        future is done before its turn is not decided. `verdicts` are what policies said (`PolicedCommands`).
+        future is done before its turn is not decided. `verdicts` are what policies said (`PolicedCommands`), `asker` is
+        `ControllerState.asker`.
         """
         assert is_command(command), f"{type(command).__name__} is no command of the controller"
         loop = asyncio.get_running_loop()
@@ -137,7 +143,7 @@ class ControllerDriver:
         if deadline_s is not None:
             timer = loop.call_at(deadline_s, _time_out, reply)
             reply.add_done_callback(lambda _: timer.cancel())
-        self._queue.append(_Queued(command, reply, loop.time(), verdicts))
+        self._queue.append(_Queued(command, reply, loop.time(), verdicts, asker))
         self._work_soon()
         return reply
 
@@ -250,7 +256,7 @@ class ControllerDriver:
             if is_large(command, controller.image):
                 self._apart = asyncio.get_running_loop().create_task(self._decide_apart(queued, controller))
                 return
-            decision = self._proved(command, controller.decide(command, self._now_ms(), queued.verdicts))
+            decision = self._proved(command, controller.decide(command, self._now_ms(), queued.verdicts, queued.asker))
             committed = self._carry_out(controller, decision)
         except Exception as error:
             self._refuse(queued, error)
@@ -267,7 +273,9 @@ class ControllerDriver:
         now_ms = self._now_ms()
 
         def decide() -> tuple[Decision[Any], list[tuple[list[MetadataRecord], bytearray | None]]]:
-            decision = self._proved(queued.command, controller.decide(queued.command, now_ms, queued.verdicts))
+            decision = self._proved(
+                queued.command, controller.decide(queued.command, now_ms, queued.verdicts, queued.asker)
+            )
             level = controller.image.metadata_version
             return decision, [(part, self._log.encoded(part, level) if part else None) for part in decision.parts()]
 

@@ -123,10 +123,10 @@ class PolicedCommands:
     def is_active(self) -> bool:
         return self._controller.is_active
 
-    def submit(self, command: Message, deadline_s: float) -> asyncio.Future[Any]:
+    def submit(self, command: Message, deadline_s: float, asker: str = "") -> asyncio.Future[Any]:
         """As `ControllerDriver.submit`."""
         if api_of_request(command).key not in JUDGED:
-            return self._controller.submit(command, deadline_s)
+            return self._controller.submit(command, deadline_s, asker=asker)
         return asyncio.get_running_loop().create_task(self._judged(command, deadline_s))
 
     async def close(self) -> None:

@@ -42,8 +42,8 @@ class Mechanisms(Value):
 
     names: tuple[str, ...]
     serve: Callable[[str], SaslServer]
-    proof: Callable[[str, str], object]
-    """By which a user logs in with a mechanism, as of now."""
+    proof: Callable[[str, str, str | None], object]
+    """By which a user logs in with a mechanism, or with a delegation token of that id, as of now."""
     lifetimes_ms: Mapping[str, int]
     """How long a log-in holds, by mechanism; 0: for ever."""
 
@@ -83,12 +83,14 @@ class Login:
         self._proof: object = None
         self._known_since_ms = 0
         self.user: str | None = None
+        self.token_id: str | None = None
+        """The delegation token by which the user has logged in, if it was one."""
         self.mechanism = ""
         self.ends_ms: int | None = None
         """When the session does, unless the client logs in again."""
 
     def take(self, frame: memoryview, now_ms: int) -> Reply | Refusal | None:
-        """None: the request is for its handler. Raises DecodeError."""
+        """None: the request is for its handler. Raises DecodeError, and NotYet: it has to be taken again later."""
         if self._state is _State.KNOWN:
             return self._known(frame, now_ms)
         if self._state is _State.BEGUN:
@@ -98,12 +100,12 @@ class Login:
     @property
     def holds(self) -> bool:
         """Whether the user, if there is one, could still log in as it did."""
-        return self.user is None or self._still(self.mechanism, self.user, self._proof)
+        return self.user is None or self._still(self.mechanism, self.user, self.token_id, self._proof)
 
-    def _still(self, mechanism: str, user: str, proof: object) -> bool:
+    def _still(self, mechanism: str, user: str, token_id: str | None, proof: object) -> bool:
         """Whether the user could log in with this mechanism by this proof now."""
         offered = self._listener.mechanisms
-        return mechanism in offered.names and offered.proof(mechanism, user) == proof
+        return mechanism in offered.names and offered.proof(mechanism, user, token_id) == proof
 
     # What is taken in each state
 
@@ -180,22 +182,25 @@ class Login:
         return challenge
 
     def _know(self, user: str, now_ms: int) -> None:
-        if self.user is not None and user != self.user:
+        assert self._server is not None
+        if self.user is not None and (user, self._server.token_id is None) != (self.user, self.token_id is None):
             raise SaslError(
                 "Authentication failed: another user than that of the first log-in",
                 f"logs in again as {shown(user)}, and was {shown(self.user)}",
             )
-        assert self._server is not None
-        proof = self._server.proof
-        if not self._still(self._wanted, user, proof):
+        proof, of_proof_ms = self._server.proof, self._server.lifetime_ms
+        token_id = self._server.token_id
+        if not self._still(self._wanted, user, token_id, proof):
             raise SaslError(
                 "Authentication failed: who may log in has changed meanwhile, try again",
                 f"{shown(user)} was removed, or got another password, while it logged in",
             )
         self.user, self.mechanism, self._proof, self._server = user, self._wanted, proof, None
+        self.token_id = token_id
         self._known_since_ms, self._state = now_ms, _State.KNOWN
         lifetime_ms = self._listener.mechanisms.lifetimes_ms.get(self.mechanism, 0)
-        self.ends_ms = now_ms + lifetime_ms if lifetime_ms > 0 else None
+        limits = [limit for limit in (lifetime_ms or None, of_proof_ms) if limit is not None]
+        self.ends_ms = now_ms + min(limits) if limits else None
 
 
 def _decoded(api: Api, header: RequestHeader, frame: memoryview, position: int) -> Message:

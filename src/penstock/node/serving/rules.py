@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from penstock.node.serving.access import CLUSTER_ACTION, DESCRIBE_CLUSTER, Right
+from penstock.node.serving.session import Session
 from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.acls import CLUSTER_NAME
 from penstock.protocol.errors import KafkaError
@@ -29,6 +30,9 @@ class Asker(Protocol):
     """The client that makes a request (`RequestContext`)."""
 
     api_version: int
+
+    @property
+    def session(self) -> Session: ...
 
     def allows(self, right: Right, name: str | None = CLUSTER_NAME) -> bool: ...
 
@@ -127,6 +131,22 @@ class Whole(Clause):
         if self.or_else is not None:
             rights = f"{rights}, or {self.or_else}"
         return f"{self.words}: {rights}" if self.words else rights
+
+
+class ForAnother(Clause):
+    """A right on a user, whom `named` finds in the request; who asks for itself needs none."""
+
+    right: Right
+    named: Callable[[Any], str | None]
+
+    def before(self, asking: Asking) -> Iterable[None]:
+        name = self.named(asking.request)
+        if name not in (None, str(asking.context.session.principal)) and not asking.allows(self.right, name):
+            raise self.right.refused()
+        return ()
+
+    def __str__(self) -> str:
+        return f"{self.right}, for another user than the own"
 
 
 class BetweenNodes(Whole):

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Set
+from functools import partial
 from typing import Final
 
 from penstock.node.serving.connection import Connection
@@ -15,7 +16,7 @@ from penstock.node.serving.connections import Connections
 from penstock.node.serving.late_answer import Slot
 from penstock.node.serving.login import Login, Mechanisms, Refusal
 from penstock.node.serving.session import Principal
-from penstock.protocol.sasl.mechanism import shown
+from penstock.protocol.sasl.mechanism import NotYet, shown
 from penstock.protocol.value import Value
 
 logger = logging.getLogger(__name__)
@@ -94,6 +95,9 @@ class SaslConnection(Connection):
     def _handle(self, frame: memoryview, is_watched: bool) -> bool:
         try:
             outcome = self._login.take(frame, int(self._connections.clock_s() * 1000))
+        except NotYet as later:
+            self._wait_for(later, bytes(frame))
+            return False
         except Exception as error:
             self._fail(error)
             return False
@@ -107,13 +111,32 @@ class SaslConnection(Connection):
         self._out.add(list(outcome.parts))
         return True
 
+    def _wait_for(self, later: NotYet, frame: bytes) -> None:
+        """Nothing may overtake the log-in, which then takes the same request once more."""
+        slot = Slot()
+        if self._waiting is None:
+            self._waiting = deque()
+        self._waiting.append(slot)
+        self._held_by_request = True
+        later.listen(partial(self._take_again, slot, frame))
+
+    def _take_again(self, slot: Slot, frame: bytes) -> None:
+        if self._closed or self._waiting is None:
+            return
+        self._waiting.remove(slot)
+        self._held_by_request = False
+        self._handle(memoryview(frame), False)
+        self._proceed_now()
+
     def _know(self, user: str) -> None:
         assert self.session is not None
         if self._limit is not None:
             self._limit.cancel()
             self._limit = None
         self._max_frame_bytes, self._frame_limit = self._buffers.max_frame_bytes, Connection._frame_limit
-        self.session = self.session.replace(principal=Principal("User", user), mechanism=self._login.mechanism)
+        self.session = self.session.replace(
+            principal=Principal("User", user, self._login.token_id is not None), mechanism=self._login.mechanism
+        )
 
     def _answer_late(self, refusal: Refusal) -> None:
         """It waits like a request that nothing may overtake."""

@@ -40,5 +40,12 @@ class Session(Value):
     security_protocol: str = "PLAINTEXT"
     mechanism: str | None = None
 
+    @property
+    def asker(self) -> str:
+        """Who has proved by more than a delegation token who that is; empty for all others."""
+        principal = self.principal
+        is_proved = principal.kind == "User" and principal != ANONYMOUS and not principal.by_token
+        return str(principal) if is_proved else ""
+
     def __str__(self) -> str:
         return f"{self.client_host}:{self.port} (connection {self.connection_id}, listener {self.listener})"

@@ -1,4 +1,4 @@
-"""A listener of clients that speak TLS: who they are, and why some of them are refused."""
+"""A listener of clients that speak TLS: who they are, why some of them are refused, and when their certificates end."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, cast
 
 from penstock.node.serving.session import ANONYMOUS, Principal
 from penstock.tls.certificates import expires_s, subject_of
-from penstock.tls.faults import EXPIRED
+from penstock.tls.faults import EXPIRED, REVOKED
 from penstock.tls.layer import TlsBuffers, TlsLayer
+from penstock.tls.revoked import identity_of
 
 if TYPE_CHECKING:
     from penstock.node.serving.connection import Connection
@@ -36,6 +37,8 @@ class TlsListener:
         self._now_ms = now_ms
         self._make = make
         self._buffers = TlsBuffers()
+        self._known: dict[TlsLayer, bytes] = {}
+        """Open connections whose clients have shown a certificate, in the order in which they came."""
 
     def accept(self) -> TlsLayer:
         engine = partial(self._keys.context.wrap_bio, server_side=True)
@@ -46,8 +49,9 @@ class TlsListener:
         assert connection.session is not None
         certificate = layer.peer_certificate
         try:
-            if certificate is not None and expires_s(certificate) * 1000 <= self._now_ms():
-                raise ValueError(EXPIRED)  # TLS 1.2 resumes a session without looking at the certificate again
+            if certificate is not None:
+                self._check(certificate)  # TLS 1.2 resumes a session without looking at the certificate again
+                self._known[layer] = certificate
             principal = self._named(certificate)
         except ValueError as error:
             self.broken(layer, str(error))
@@ -59,6 +63,25 @@ class TlsListener:
         if certificate is None or self._protocol != "SSL":
             return ANONYMOUS
         return Principal("User", self._rules.name_of(subject_of(certificate)))
+
+    def _check(self, certificate: bytes) -> None:
+        """ValueError if it does not hold any more."""
+        if expires_s(certificate) * 1000 <= self._now_ms():
+            raise ValueError(EXPIRED)
+        if self._keys.revoked and identity_of(certificate) in self._keys.revoked:
+            raise ValueError(REVOKED)
+
+    def look(self) -> None:
+        """End the connections of clients whose certificates have expired, or are revoked."""
+        for layer, certificate in list(self._known.items()):
+            try:
+                self._check(certificate)
+            except ValueError as error:
+                self.broken(layer, str(error))
+                self._of(layer).abort()
+
+    def lost(self, layer: TlsLayer) -> None:
+        self._known.pop(layer, None)
 
     def broken(self, layer: TlsLayer, fault: str) -> None:
         session = self._of(layer).session

@@ -37,7 +37,10 @@ _PARTS: Final = {
 """By a response item's field for its parts: the request's field for the same."""
 _BARE: Final = ("name", "group_id", "transactional_id", "key", "partition_index", "partition_id")
 """The response's field for an item that is a mere name or number in the request."""
-_NONE: Final = dict.fromkeys(("producer_epoch", "low_watermark", "node_id", "port", "committed_offset"), -1)
+_TOKEN_TIMES: Final = ("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms")
+_NONE: Final = dict.fromkeys(
+    ("producer_epoch", "low_watermark", "node_id", "port", "committed_offset", *_TOKEN_TIMES), -1
+)
 """Fields whose default would have a meaning."""
 
 

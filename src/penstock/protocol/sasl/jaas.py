@@ -10,13 +10,19 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from penstock.protocol.sasl.mechanism import PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
+from penstock.protocol.sasl.mechanism import OAUTHBEARER, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from penstock.protocol.secret import Secret
 from penstock.protocol.value import Value
 
 PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
-MODULES: Final = {PLAIN: PLAIN_MODULE, SCRAM_SHA_256: SCRAM_MODULE, SCRAM_SHA_512: SCRAM_MODULE}
+OAUTH_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+MODULES: Final = {
+    PLAIN: PLAIN_MODULE,
+    SCRAM_SHA_256: SCRAM_MODULE,
+    SCRAM_SHA_512: SCRAM_MODULE,
+    OAUTHBEARER: OAUTH_MODULE,
+}
 USER: Final = "user_"
 FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 FORM: Final = '<login module> required <option>="<value>" …;'
@@ -100,12 +106,13 @@ def _unescaped(found: re.Match[str]) -> str:
     return chr(int(text, 8)) if text[0] in "01234567" else _ESCAPES.get(text, text)
 
 
-def credentials_of(text: str, mechanism: str) -> tuple[str, Secret]:
-    """As whom a client logs in. Raises JaasError."""
+def credentials_of(text: str, mechanism: str) -> tuple[str, Secret, bool]:
+    """As whom a client logs in: the user, or a delegation token, and whether it is one. Raises JaasError."""
     module = parse_jaas(text, mechanism)
     user, password = module.text("username"), module.options.get("password")
     if not user or password is None:
         raise JaasError("its options username and password say as whom to log in, and one of them is missing")
-    if module.text("tokenauth") == "true":
-        raise JaasError("tokenauth: delegation tokens are not there yet, take a user and its password")
-    return user, password
+    by_token = (module.text("tokenauth") or "").lower() == "true"
+    if by_token and module.name != SCRAM_MODULE:
+        raise JaasError("tokenauth: delegation tokens log in by SCRAM alone")
+    return user, password, by_token

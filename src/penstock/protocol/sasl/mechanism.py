@@ -5,9 +5,10 @@
 | client | `first()`         | `evaluate(challenge)`: an answer | None in place of an answer     |
 | server | waiting           | `evaluate(token)`: a challenge  | `user` is somebody             |
 
-Either side raises SaslError, and is of no use any more.
+Either side raises SaslError, and is of no use any more. A server may raise NotYet: it wants the same token once more.
 """
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 PLAIN: Final = "PLAIN"
@@ -15,7 +16,7 @@ SCRAM_SHA_256: Final = "SCRAM-SHA-256"
 SCRAM_SHA_512: Final = "SCRAM-SHA-512"
 GSSAPI: Final = "GSSAPI"
 OAUTHBEARER: Final = "OAUTHBEARER"
-SERVED: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512)
+SERVED: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
 
 
 class SaslError(Exception):
@@ -24,6 +25,14 @@ class SaslError(Exception):
     def __init__(self, told: str, cause: str | None = None) -> None:
         super().__init__(told)
         self.cause = told if cause is None else cause
+
+
+class NotYet(Exception):  # noqa: N818 - it is no error
+    """What a token is checked with is being fetched; `listen` takes what is to be called once when that has ended."""
+
+    def __init__(self, listen: Callable[[Callable[[], None]], None]) -> None:
+        super().__init__("the keys by which tokens are checked are being fetched")
+        self.listen = listen
 
 
 class SaslServer(Protocol):
@@ -35,8 +44,16 @@ class SaslServer(Protocol):
     def proof(self) -> object:
         """By which the user has logged in; when it is another one, a session that began so has to end."""
 
+    @property
+    def lifetime_ms(self) -> int | None:
+        """For how long from the last token on that proves it; None: for ever."""
+
+    @property
+    def token_id(self) -> str | None:
+        """The delegation token by which the user has logged in; None for other means."""
+
     def evaluate(self, token: bytes) -> bytes:
-        """The challenge, or what the client is told last. Raises SaslError."""
+        """The challenge, or what the client is told last. Raises SaslError, NotYet."""
 
 
 class SaslClient(Protocol):
@@ -51,8 +68,8 @@ def why_not_served(mechanism: str) -> str | None:
     """One line that names the cure; None for a mechanism that is served."""
     if mechanism in SERVED:
         return None
-    if mechanism in (GSSAPI, OAUTHBEARER):
-        return f"{mechanism} is not there yet: take one of {', '.join(SERVED)}"
+    if mechanism == GSSAPI:
+        return f"{mechanism} (Kerberos) is not there: take one of {', '.join(SERVED)}"
     return f"{mechanism} is no mechanism of Kafka's: take one of {', '.join(SERVED)}"
 
 

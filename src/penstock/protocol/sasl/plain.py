@@ -15,6 +15,9 @@ _NOBODY: Final = Secret("")
 class PlainServer:
     """`users` are all that there are, with their passwords."""
 
+    lifetime_ms = None
+    token_id = None
+
     def __init__(self, users: Mapping[str, Secret]) -> None:
         self._users = users
         self.user: str | None = None

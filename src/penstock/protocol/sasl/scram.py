@@ -1,8 +1,8 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677): each side proves that it knows the password, and says nothing.
 
-As in Kafka there is no channel binding, and names are not normalised. Delegation tokens, which Kafka lets in by an
-extension of the first message, are refused. A user that there is not gets the same exchange as one that there is, with
-a salt that stays the same and looks like others, and fails at its end.
+As in Kafka there is no channel binding, and names are not normalised. The extension `tokenauth` of the first message
+says that the name is the id of a delegation token, and the password made of its HMAC. A user that there is not gets the
+same exchange as one that there is, with a salt that stays the same and looks like others, and fails at its end.
 """
 
 import hmac
@@ -126,11 +126,27 @@ def _salt(mechanism: ScramMechanism, seed: bytes, size: int) -> bytes:
 Find = Callable[[str], ScramCredential | None]
 
 
+class FoundToken(Value):
+    """A delegation token that holds: with what it logs in, as whom, and for how long from now."""
+
+    credential: ScramCredential
+    owner: str
+    lifetime_ms: int
+
+
 class ScramServer:
-    """`find` knows the users, `invent` makes up those that there are not; `nonce` is used for one login."""
+    """`find` knows the users, `invent` makes up those that there are not; `nonce` is used for one login.
+
+    `find_token` knows delegation tokens; None if there are none.
+    """
 
     def __init__(
-        self, mechanism: ScramMechanism, find: Find, invent: Callable[[str], ScramCredential], nonce: str
+        self,
+        mechanism: ScramMechanism,
+        find: Find,
+        invent: Callable[[str], ScramCredential],
+        nonce: str,
+        find_token: Callable[[str], FoundToken | None] | None = None,
     ) -> None:
         self._mechanism = mechanism
         self._find = find
@@ -139,7 +155,10 @@ class ScramServer:
         self._gs2 = self._said = self._name = ""
         self._credential: ScramCredential | None = None
         self._is_known = False
+        self._find_token = find_token
         self.user: str | None = None
+        self.lifetime_ms: int | None = None
+        self.token_id: str | None = None
 
     @property
     def proof(self) -> object:
@@ -155,9 +174,8 @@ class ScramServer:
         name = _plain_name(found["name"])
         if found["authzid"] is not None and _plain_name(found["authzid"]) != name:
             raise SaslError("Authentication failed: the authorization id is another than the user name")
-        if TOKEN_EXTENSION in _extensions(found["more"]):
-            raise SaslError("Authentication failed: delegation tokens are not there yet, take a user and its password")
-        known, stranger = self._find(name), self._invent(name)
+        self.token_id = name if _extensions(found["more"]).get(TOKEN_EXTENSION, "").lower() == "true" else None
+        known, stranger = self._known(name), self._invent(name)
         self._is_known, self._credential = known is not None, known or stranger
         self._name, self._gs2 = name, found["gs2"]
         self._nonce = found["nonce"] + self._nonce
@@ -178,10 +196,23 @@ class ScramServer:
         signature = self._mechanism.hmac(credential.stored_key, said)
         key = _xor(_decoded(found["proof"]), signature)
         is_proved = hmac.compare_digest(self._mechanism.hash(key), credential.stored_key)
-        if not (is_proved and self._is_known and self._find(self._name) == credential):
-            raise SaslError(self._refused, f"wrong password of the user {shown(self._name)}, or there is no such user")
-        self.user = self._name
+        if not (is_proved and self._is_known and self._known(self._name) == credential):
+            what = "user" if self.token_id is None else "delegation token"
+            raise SaslError(
+                self._refused, f"wrong password of the {what} {shown(self._name)}, or there is no such {what}"
+            )
+        by = self._token(self._name)
+        self.user, self.lifetime_ms = (self._name, None) if by is None else (by.owner, by.lifetime_ms)
         return b"v=" + b64encode(self._mechanism.hmac(credential.server_key, said))
+
+    def _known(self, name: str) -> ScramCredential | None:
+        if self.token_id is None:
+            return self._find(name)
+        token = self._token(name)
+        return None if token is None else token.credential
+
+    def _token(self, name: str) -> FoundToken | None:
+        return None if self.token_id is None or self._find_token is None else self._find_token(name)
 
     @property
     def _refused(self) -> str:
@@ -189,13 +220,19 @@ class ScramServer:
 
 
 class ScramClient:
-    """`nonce` is used for one login. `evaluate` takes milliseconds once: it works the password up."""
+    """`nonce` is used for one login. `evaluate` takes milliseconds once: it works the password up.
 
-    def __init__(self, mechanism: ScramMechanism, user: str, password: Secret, nonce: str) -> None:
+    With `by_token` the user is the id of a delegation token, and the password its HMAC as base64.
+    """
+
+    def __init__(
+        self, mechanism: ScramMechanism, user: str, password: Secret, nonce: str, by_token: bool = False
+    ) -> None:
         self._mechanism = mechanism
         self._password = password
         self._nonce = nonce
         self._bare = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
+        self._bare += f",{TOKEN_EXTENSION}=true" if by_token else ""
         self._signature: bytes | None = None
 
     def first(self) -> bytes:
@@ -243,8 +280,9 @@ def _plain_name(name: str) -> str:
     return name.replace("=2C", ",").replace("=3D", "=")
 
 
-def _extensions(text: str) -> list[str]:
-    return [one.partition("=")[0] for one in text.split(",") if one]
+def _extensions(text: str) -> dict[str, str]:
+    pairs = [one.partition("=") for one in text.split(",") if one]
+    return {name: value for name, _, value in pairs}
 
 
 def _decoded(text: str) -> bytes:

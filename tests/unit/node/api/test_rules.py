@@ -29,12 +29,16 @@ from penstock.node.serving.handler import (
     load_handlers,
 )
 from penstock.node.serving.rules import BETWEEN_NODES, NOTHING, Within, judged
-from penstock.node.serving.session import Session
+from penstock.node.serving.session import NODE, Principal, Session
 from penstock.node.serving.slices import Slices
 from penstock.protocol.acls import Operation, Resource
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import delete_groups, init_producer_id, list_groups
+from penstock.protocol.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
 from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey, api_of
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
@@ -116,6 +120,10 @@ KAFKA: dict[AnyApiKey, Effects] = {
     ApiKey.DELETE_ACLS: on_cluster("ALTER"),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: on_cluster("DESCRIBE"),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: on_cluster("ALTER"),
+    ApiKey.CREATE_DELEGATION_TOKEN: {},
+    ApiKey.RENEW_DELEGATION_TOKEN: {},
+    ApiKey.EXPIRE_DELEGATION_TOKEN: {},
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: {},
     ApiKey.ALTER_REPLICA_LOG_DIRS: on_cluster("ALTER"),
     ApiKey.DESCRIBE_LOG_DIRS: on_cluster("DESCRIBE"),
     ApiKey.ELECT_LEADERS: on_cluster("ALTER"),
@@ -177,6 +185,7 @@ WITHIN = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     ApiKey.ADD_PARTITIONS_TO_TXN,
     ApiKey.DESCRIBE_TRANSACTIONS,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
 }
 
 
@@ -423,3 +432,23 @@ async def test_many_things_are_judged_in_slices() -> None:
     hidden = ["DESCRIBE CLUSTER kafka-cluster", *(f"DESCRIBE GROUP {name}" for name in names[1:])]
     told = await judge(ApiKey.LIST_GROUPS, list_groups.ListGroupsRequest(), listed, *hidden)
     assert [group.group_id for group in told.groups] == names[:1]
+
+
+@pytest.mark.parametrize(("owner", "asked"), [("", []), ("ada", []), ("bob", ["CREATE_TOKENS USER User:bob"])])
+def test_a_token_for_another_owner_takes_a_right_on_that_one(owner: str, asked: list[str]) -> None:
+    handler = load_handlers(BROKER_HANDLERS)[ApiKey.CREATE_DELEGATION_TOKEN]
+    request = CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name=owner)
+    session = Session("10.0.0.1", 1, "PLAINTEXT", 1, Principal("User", "ada"))
+    for refuses in ((), tuple(asked)):
+        node, authorizer = SimpleNamespace(slices=Slices()), Recording(*refuses)
+        context = RequestContext(38, 3, 1, "test", session, authorizer)
+        answer = judged(handler.rule, lambda _: CreateDelegationTokenResponse(), node, context, request)
+        expected_code = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED if refuses else 0
+        assert (authorizer.asked, answer.error_code) == (asked, expected_code)
+
+
+def test_who_asks_for_tokens_is_known_by_more_than_a_token() -> None:
+    session = Session("10.0.0.1", 1, "PLAINTEXT", 1)
+    asking = session.replace(principal=Principal("User", "ada"))
+    nobody = [session, session.replace(principal=NODE), session.replace(principal=Principal("User", "ada", True))]
+    assert [asking.asker, *(one.asker for one in nobody)] == ["User:ada", "", "", ""]

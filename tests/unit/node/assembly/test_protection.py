@@ -23,8 +23,7 @@ from penstock.metadata.resources import ResourceType
 from penstock.metadata.security import SecurityImage
 from penstock.metadata.security_records import (
     AccessControlEntryRecord,
-    DelegationTokenRecord,
-    RemoveDelegationTokenRecord,
+    RemoveAccessControlEntryRecord,
 )
 from penstock.metadata.snapshot import snapshot_name
 from penstock.node.assembly.protection import ASKS, UnprotectedError, asked_by_metadata
@@ -32,11 +31,10 @@ from penstock.node.assembly.start import RunningNode, StartError, start_node
 from penstock.testing.thread_node import ThreadNode
 
 IGNORED = {"penstock_security_ignored": "true"}
-TOKEN = DelegationTokenRecord(token_id="alice")
+RULE = AccessControlEntryRecord(principal="User:alice")
 NOBODY = ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name="super.users", value="")
 ASKING: dict[str, tuple[MetadataRecord, str]] = {
-    "a rule": (AccessControlEntryRecord(principal="User:alice"), r"access rules \(ACLs\)"),
-    "a token": (TOKEN, "delegation tokens"),
+    "a rule": (RULE, r"access rules \(ACLs\)"),
     "a config": (NOBODY.replace(value="User:x"), "super.users=User:x of all brokers"),
 }
 KEYS = {
@@ -90,9 +88,9 @@ def test_users_of_scram_ask_for_nothing_that_is_not_there(tmp_path: Path, name: 
 
 def test_what_is_gone_again_stops_nobody(tmp_path: Path) -> None:
     stop_a_node(tmp_path)
-    gone = RemoveDelegationTokenRecord(token_id=TOKEN.token_id)
-    append(encode_record(TOKEN))(tmp_path)
-    append(encode_record(gone))(tmp_path)  # a batch of its own: for a moment of the start the token is there
+    gone = RemoveAccessControlEntryRecord(id=RULE.id)
+    append(encode_record(RULE))(tmp_path)
+    append(encode_record(gone))(tmp_path)  # a batch of its own: for a moment of the start the rule is there
     asyncio.run(run_and_stop(tmp_path))
 
 
@@ -129,12 +127,13 @@ def test_what_is_passed_over_is_said_at_each_start(tmp_path: Path, caplog: pytes
 
     said = "the cluster's metadata have {}, and nothing acts on them yet".format
     assert asyncio.run(run(NOBODY)) == []
-    assert asyncio.run(run(TOKEN, TOKEN, **IGNORED)) == [said("delegation tokens")]
-    assert asyncio.run(run(**IGNORED)) == [said("delegation tokens")]
+    assert asyncio.run(run(RULE, RULE, **IGNORED)) == [said(ASKS["access_rules"])]
+    assert asyncio.run(run(**IGNORED)) == [said(ASKS["access_rules"])]
 
 
 def test_every_field_asks_for_protection_or_is_obeyed() -> None:
-    assert {*ASKS} == vars(SecurityImage()).keys() - {"rule_ids", "scram_credentials", "client_quotas"}
+    obeyed = {"rule_ids", "scram_credentials", "client_quotas", "delegation_tokens"}
+    assert {*ASKS} == vars(SecurityImage()).keys() - obeyed
 
 
 def test_configs_of_brokers_count_and_those_of_others_do_not() -> None:
@@ -155,7 +154,7 @@ def test_configs_of_brokers_count_and_those_of_others_do_not() -> None:
 
 def test_what_an_aborted_transaction_had_is_not_there(tmp_path: Path) -> None:
     stop_a_node(tmp_path)
-    append(*map(encode_record, (BeginTransactionRecord(name="t"), TOKEN, AbortTransactionRecord(reason="r"))))(tmp_path)
+    append(*map(encode_record, (BeginTransactionRecord(name="t"), RULE, AbortTransactionRecord(reason="r"))))(tmp_path)
     asyncio.run(run_and_stop(tmp_path))
 
 
@@ -171,7 +170,7 @@ def test_a_node_that_has_to_stop_is_no_controller_any_more(tmp_path: Path) -> No
         node = await start_node(config(tmp_path))
         controller = node.parts.controller
         assert controller is not None
-        committed = node.parts.log.append([TOKEN], controller.epoch)
+        committed = node.parts.log.append([RULE], controller.epoch)
         await node.failed
         await asyncio.wait([committed])
         while node.parts.quorum.is_leader(node.parts.quorum.epoch) and node.parts.quorum.is_running:
@@ -187,6 +186,6 @@ def test_a_node_that_has_to_stop_is_no_controller_any_more(tmp_path: Path) -> No
 def test_a_node_in_a_thread_stops_as_well(tmp_path: Path) -> None:
     node = ThreadNode({"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path / "p1")})
     node.stop()
-    append(encode_record(TOKEN))(tmp_path)
-    with pytest.raises(RuntimeError, match=r"the node did not start: .*delegation tokens"):
+    append(encode_record(RULE))(tmp_path)
+    with pytest.raises(RuntimeError, match=r"the node did not start: .*access rules"):
         ThreadNode({"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path / "p1")})

@@ -7,6 +7,7 @@ import pytest
 
 from penstock.node.serving.access import CLUSTER_ACTION, DESCRIBE_CLUSTER, Right
 from penstock.node.serving.rules import THINGS_A_STEP, Asking, Each, Told, Whole
+from penstock.node.serving.session import Principal, Session
 from penstock.protocol.acls import Operation, Resource
 from penstock.protocol.errors import KafkaError
 
@@ -28,6 +29,7 @@ class Allowing:
     """A client that may do what is named, and what it was asked."""
 
     api_version = 0
+    session = Session("127.0.0.1", 1, "PLAINTEXT", 1, Principal("User", "ada"))
 
     def __init__(self, *allowed: tuple[Right, str | None]) -> None:
         self.allowed = allowed

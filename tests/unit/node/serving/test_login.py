@@ -54,7 +54,7 @@ class Client:
             return PlainServer(self.plain_users)
         return ScramServer(SCRAM, self.scram_users.get, lambda user: invented(SCRAM, user, b"s", (OWN_FORM,)), "nonce")
 
-    def _proof(self, name: str, user: str) -> object:
+    def _proof(self, name: str, user: str, token_id: str | None) -> object:
         return self.plain_users.get(user) if name == PLAIN else self.scram_users.get(user)
 
     def send(self, message: Message, version: int) -> Reply | Refusal | None:
@@ -178,6 +178,8 @@ def test_a_log_in_has_a_few_tokens() -> None:
     class Endless:
         user = None
         proof = None
+        lifetime_ms = None
+        token_id = None
 
         def evaluate(self, token: bytes) -> bytes:
             return b"more"
@@ -291,3 +293,22 @@ def test_who_began_before_a_change_does_not_log_in_behind_it(change: str) -> Non
         client.plain_users = {"bob": PASSWORDS["bob"]} | ({} if change == "removed" else {"ada": Secret("turbine")})
     answer = client.token(ADA)
     assert (answer.error_code, client.login.user) == (ErrorCode.SASL_AUTHENTICATION_FAILED, None)
+
+
+@pytest.mark.parametrize(
+    ("configured_ms", "of_token_ms", "expected_ms"), [(0, None, 0), (0, 500, 500), (300, 500, 300), (900, 500, 500)]
+)
+def test_a_session_ends_with_its_token_or_before(configured_ms: int, of_token_ms: int | None, expected_ms: int) -> None:
+    class Machine(PlainServer):
+        lifetime_ms = of_token_ms  # type: ignore[assignment]
+
+    client = Client()
+    client.mechanisms = client.mechanisms.replace(
+        serve=lambda _: Machine(PASSWORDS), lifetimes_ms={PLAIN: configured_ms}
+    )
+    client.shake()
+    assert client.token(ADA).session_lifetime_ms == expected_ms
+    client.now_ms += expected_ms - 1 if expected_ms else 10**9
+    assert client.send(VERSIONS, 3) is None
+    client.now_ms += 1
+    assert (client.send(VERSIONS, 3) is None) == (expected_ms == 0)

@@ -32,7 +32,7 @@ from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import encode_request
-from penstock.protocol.sasl.mechanism import PLAIN
+from penstock.protocol.sasl.mechanism import PLAIN, NotYet
 from penstock.protocol.sasl.plain import PlainServer
 from penstock.protocol.secret import Secret
 
@@ -59,7 +59,7 @@ class Users:
         self.log_ins += 1
         return PlainServer(self.passwords)
 
-    def _proof(self, _: str, user: str) -> Secret | None:
+    def _proof(self, _: str, user: str, token_id: str | None) -> Secret | None:
         return self.passwords.get(user)
 
     def heartbeat(self, _: object, context: RequestContext, __: HeartbeatRequest) -> HeartbeatResponse:
@@ -70,7 +70,7 @@ class Users:
 @asynccontextmanager
 async def serving(users: Users) -> AsyncIterator[Serving]:
     node = node_context(BrokerConfig.embedded({}), ClusterImage(), random=Random(1))
-    handlers = {18: API_VERSIONS, 12: Handler(ApiKey.HEARTBEAT, 1, 4, users.heartbeat, NOTHING)}
+    handlers = {18: API_VERSIONS, 12: Handler(ApiKey.HEARTBEAT, 1, 4, users.heartbeat, NOTHING, pipelined=True)}
     for key, newest in ((ApiKey.SASL_HANDSHAKE, 1), (ApiKey.SASL_AUTHENTICATE, 2)):
         handlers[key] = Handler(key, 0, newest, out_of_turn, NOTHING)
     broker = broker_on(broker_context(node, NoController()), handlers=handlers)
@@ -210,3 +210,64 @@ async def test_a_session_that_is_removed_while_a_request_waits_gets_no_answer() 
         users.listener.look()
         going.set()
         assert await client.closed()
+
+
+class Patient(PlainServer):
+    """It takes a token when `there` has come."""
+
+    def __init__(self, users: Users) -> None:
+        super().__init__(users.passwords)
+        self.there = False
+        self.calls: list[Callable[[], None]] = []
+
+    def evaluate(self, token: bytes) -> bytes:
+        if not self.there:
+            raise NotYet(self.calls.append)
+        return super().evaluate(token)
+
+    def come(self) -> None:
+        self.there = True
+        for call in self.calls:
+            call()
+
+
+@pytest.mark.parametrize(("token", "error"), [(ADA, 0), (b"\0ada\0guessed", ErrorCode.SASL_AUTHENTICATION_FAILED)])
+async def test_who_waits_for_what_its_token_is_checked_with_is_not_overtaken(token: bytes, error: int) -> None:
+    users = Users()
+    machine = Patient(users)
+    users.listener.offer(users.listener.mechanisms.replace(serve=lambda _: machine))
+    async with serving(users) as node:
+        client, other = await node.connect(), await node.connect()
+        await shake(client)
+        client.send(SaslAuthenticateRequest(auth_bytes=token), 2)
+        client.send(HeartbeatRequest(), 4)
+        while not machine.calls:
+            await asyncio.sleep(0)
+        assert await other.lives()
+        assert users.seen == []
+        machine.come()
+        _, answer = await client.receive(ApiKey.SASL_AUTHENTICATE, 2)
+        assert isinstance(answer, SaslAuthenticateResponse)
+        assert answer.error_code == error
+        if error:
+            assert await client.closed()
+        else:
+            await client.receive(ApiKey.HEARTBEAT, 4)
+    assert users.seen == [] if error else [Principal("User", "ada")]
+
+
+async def test_who_leaves_while_it_waits_is_forgotten() -> None:
+    users = Users()
+    machine = Patient(users)
+    users.listener.offer(users.listener.mechanisms.replace(serve=lambda _: machine))
+    async with serving(users) as node:
+        client = await node.connect()
+        await shake(client)
+        client.send(SaslAuthenticateRequest(auth_bytes=ADA), 2)
+        while not machine.calls:
+            await asyncio.sleep(0)
+        client.writer.close()
+        while users.listener.open:
+            await asyncio.sleep(0)
+        machine.come()
+        assert machine.user is None

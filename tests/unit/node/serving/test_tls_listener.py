@@ -42,7 +42,12 @@ def secured(certificate: bytes | None, protocol: str, now_ms: int) -> Seen:
     seen = Seen(certificate)
     connections = cast("Connections", SimpleNamespace(refusals=seen))
     listener = TlsListener(
-        connections, protocol, cast("Keys", None), parse_rules("DEFAULT"), lambda: now_ms, cast("Any", None)
+        connections,
+        protocol,
+        cast("Keys", SimpleNamespace(revoked=())),
+        parse_rules("DEFAULT"),
+        lambda: now_ms,
+        cast("Any", None),
     )
     listener.secured(cast("TlsLayer", seen))
     return seen

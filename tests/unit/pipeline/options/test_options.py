@@ -2,6 +2,7 @@ import pickle
 
 import pytest
 
+from penstock.client.credentials import Credentials
 from penstock.client.values import IsolationLevel
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options.boundaries import AtOffsets, AtTimestamps, Subscription, Word
@@ -82,6 +83,7 @@ def test_a_query_logs_in_and_shows_no_password() -> None:
     }
     options = read_options(NEEDED | keys)
     settings = cluster_settings(options)
+    assert isinstance(settings.security.credentials, Credentials)
     assert settings.security.credentials.password.text == "hush"
     assert "hush" not in f"{options!r} {settings!r} {settings.security.credentials!r}"
     for key in ("kafka.sasl.mechanism", "kafka.sasl.password"):

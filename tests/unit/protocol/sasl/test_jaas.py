@@ -32,7 +32,7 @@ def test_users_of_a_listener() -> None:
 
 def test_as_whom_a_client_logs_in() -> None:
     text = f'{SCRAM_MODULE} required username="ada" password="hush";'
-    assert credentials_of(text, "SCRAM-SHA-512") == ("ada", Secret("hush"))
+    assert credentials_of(text, "SCRAM-SHA-512") == ("ada", Secret("hush"), False)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,15 @@ def test_what_is_refused_by_name_and_without_values(text: str, why: str) -> None
     assert "hush" not in str(refused.value)
 
 
-@pytest.mark.parametrize("options", ["username=ada", "password=hush", "username=ada password=hush tokenauth=true"])
+@pytest.mark.parametrize("options", ["username=ada", "password=hush"])
 def test_a_client_needs_a_name_and_a_password(options: str) -> None:
     with pytest.raises(JaasError) as refused:
         credentials_of(f"{SCRAM_MODULE} required {options};", "SCRAM-SHA-256")
     assert "hush" not in str(refused.value)
+
+
+def test_a_delegation_token_logs_in_by_scram_alone() -> None:
+    options = "required username=id password=hmac tokenauth=true;"
+    assert credentials_of(f"{SCRAM_MODULE} {options}", "SCRAM-SHA-512") == ("id", Secret("hmac"), True)
+    with pytest.raises(JaasError, match="by SCRAM alone"):
+        credentials_of(f"{PLAIN_MODULE} {options}", "PLAIN")

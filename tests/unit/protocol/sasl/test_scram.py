@@ -5,12 +5,14 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.protocol.sasl.delegation_tokens import credential_of, hmac_of, password_of
 from penstock.protocol.sasl.mechanism import SaslError
 from penstock.protocol.sasl.scram import (
     MAX_MESSAGE_BYTES,
     MECHANISMS,
     OWN_FORM,
     Form,
+    FoundToken,
     ScramClient,
     ScramCredential,
     ScramMechanism,
@@ -201,7 +203,6 @@ def test_ones_own_authorization_id_is_taken() -> None:
         b"n,,n=user,r=a\nb",
         b"n,,m=more,n=user,r=abc",
         b"n,,n=user",
-        b"n,,n=user,r=abc,tokenauth=true",
     ],
 )
 def test_first_messages_that_are_refused(token: bytes) -> None:
@@ -270,3 +271,35 @@ def test_a_server_that_does_not_know_the_password_is_found_out() -> None:
 def test_nothing_shows_what_a_password_is_made_of() -> None:
     assert "hidden" in repr(credential())
     assert str(SALT) not in repr(credential())
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS.values())
+def test_a_delegation_token_logs_in_as_its_owner(mechanism: ScramMechanism) -> None:
+    secret = Secret("of all nodes")
+    token = FoundToken(credential_of(mechanism, secret, "id"), "ada", 1_000)
+    there = {"id": token}
+
+    def log_in(name: str, by_token: bool = True, password: Secret | None = None) -> ScramServer:
+        users = {"ada": credential("pencil", mechanism)}
+        serves = ScramServer(
+            mechanism, users.get, lambda name: invented(mechanism, name, b"s", (OWN_FORM,)), "mine", there.get
+        )
+        asks = ScramClient(mechanism, name, password or password_of(hmac_of(secret, "id")), "yours", by_token)
+        serves.evaluate(asks.evaluate(serves.evaluate(asks.first())) or b"")
+        return serves
+
+    known = log_in("id")
+    assert (known.user, known.token_id, known.lifetime_ms, known.proof) == ("ada", "id", 1_000, token.credential)
+    pencil = Secret("pencil")
+    for name, by_token, password in (
+        ("id", False, None),
+        ("id", True, pencil),
+        ("other", True, None),
+        ("ada", True, pencil),
+    ):
+        with pytest.raises(SaslError, match="wrong credentials"):
+            log_in(name, by_token, password)
+    assert log_in("ada", by_token=False, password=Secret("pencil")).token_id is None
+    there.clear()
+    with pytest.raises(SaslError, match="wrong credentials"):
+        log_in("id")

@@ -1,0 +1,169 @@
+"""Delegation tokens at the controller: for whom they are, who may renew them, and when they end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.controller.cluster import active_controller, tick
+
+from penstock.controller import delegation_tokens
+from penstock.controller.controller import Controller
+from penstock.controller.decision import TokenSettings
+from penstock.metadata.records import FeatureLevelRecord
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.create_delegation_token import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from penstock.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from penstock.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from penstock.protocol.sasl.delegation_tokens import hmac_of
+from penstock.protocol.schema import Message
+from penstock.protocol.secret import Secret
+
+SECRET = Secret("of all nodes")
+DAY_MS, WEEK_MS, HOUR_MS = 86_400_000, 604_800_000, 3_600_000
+ADA, BOB = "User:ada", "User:bob"
+
+
+def controller(**changed: Any) -> Controller:
+    made = active_controller(tokens=TokenSettings(SECRET, DAY_MS, WEEK_MS, HOUR_MS).replace(**changed))
+    tick(made, 0)
+    return made
+
+
+def asked(made: Controller, request: Message, now_ms: int = 0, asker: str = ADA) -> Any:
+    decision = made.decide(request, now_ms, asker=asker)
+    assert decision.waits_for_brokers == bool(decision.records)
+    made.apply(decision.records)
+    return decision.reply
+
+
+def create(made: Controller, now_ms: int = 0, asker: str = ADA, **request: Any) -> CreateDelegationTokenResponse:
+    reply = asked(made, CreateDelegationTokenRequest(**request), now_ms, asker)
+    assert isinstance(reply, CreateDelegationTokenResponse)
+    return reply
+
+
+def renew(made: Controller, hmac: bytes, now_ms: int, period_ms: int = -1, asker: str = ADA) -> tuple[int, int]:
+    reply = asked(made, RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms), now_ms, asker)
+    return reply.error_code, reply.expiry_timestamp_ms
+
+
+def expire(made: Controller, hmac: bytes, now_ms: int, period_ms: int = -1, asker: str = ADA) -> tuple[int, int]:
+    reply = asked(made, ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms), now_ms, asker)
+    return reply.error_code, reply.expiry_timestamp_ms
+
+
+def test_a_token_is_for_who_asks_and_holds_a_day_and_can_be_renewed_for_a_week() -> None:
+    made = controller()
+    token = create(made, now_ms=5, renewers=[CreatableRenewers(principal_type="User", principal_name="bob")])
+    assert (token.error_code, token.principal_type, token.principal_name) == (0, "User", "ada")
+    assert (token.token_requester_principal_type, token.token_requester_principal_name) == ("User", "ada")
+    assert (token.issue_timestamp_ms, token.expiry_timestamp_ms, token.max_timestamp_ms) == (5, 5 + DAY_MS, 5 + WEEK_MS)
+    assert token.hmac == hmac_of(SECRET, token.token_id)
+    (record,) = made.image.security.delegation_tokens.values()
+    assert (record.owner, record.requester, record.renewers) == (ADA, ADA, [BOB])
+
+
+@pytest.mark.parametrize(
+    ("asked_ms", "expires_ms", "max_ms"),
+    [(-1, DAY_MS, WEEK_MS), (0, DAY_MS, WEEK_MS), (7, 7, 7), (1 << 62, DAY_MS, WEEK_MS)],
+)
+def test_nobody_asks_for_more_than_the_cluster_allows(asked_ms: int, expires_ms: int, max_ms: int) -> None:
+    token = create(controller(), max_lifetime_ms=asked_ms)
+    assert (token.expiry_timestamp_ms, token.max_timestamp_ms) == (expires_ms, max_ms)
+
+
+def test_another_owner() -> None:
+    made = controller()
+    token = create(made, owner_principal_type="User", owner_principal_name="bob")
+    assert (token.principal_name, token.token_requester_principal_name) == ("bob", "ada")
+    assert expire(made, token.hmac, 1)[0] == ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, "who asked for it is no owner"
+    assert expire(made, token.hmac, 1, asker=BOB) == (0, 1)
+
+
+def test_the_owner_and_the_renewers_renew_until_the_end() -> None:
+    made = controller()
+    token = create(made, renewers=[CreatableRenewers(principal_type="User", principal_name="bob")])
+    assert renew(made, token.hmac, HOUR_MS) == (0, HOUR_MS + DAY_MS)
+    assert renew(made, token.hmac, HOUR_MS, period_ms=10, asker=BOB) == (0, HOUR_MS + 10)
+    assert renew(made, token.hmac, HOUR_MS, asker="User:carol") == (ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, -1)
+    assert renew(made, token.hmac, HOUR_MS + 10) == (ErrorCode.DELEGATION_TOKEN_EXPIRED, -1)
+    assert renew(made, b"other", 0) == (ErrorCode.DELEGATION_TOKEN_NOT_FOUND, -1)
+
+
+def test_a_token_holds_no_longer_than_its_longest_life() -> None:
+    made = controller()
+    token = create(made)
+    for day in range(1, 8):
+        now_ms = day * (DAY_MS - 1)
+        assert renew(made, token.hmac, now_ms) == (0, min(now_ms + DAY_MS, WEEK_MS))
+    assert renew(made, token.hmac, WEEK_MS) == (ErrorCode.DELEGATION_TOKEN_EXPIRED, -1)
+
+
+def test_a_token_expires_at_once_or_later() -> None:
+    made = controller()
+    first, second = create(made), create(made)
+    assert expire(made, first.hmac, 3, period_ms=7) == (0, 10)
+    assert expire(made, first.hmac, 10, period_ms=7) == (ErrorCode.DELEGATION_TOKEN_EXPIRED, -1)
+    assert expire(made, second.hmac, 3, period_ms=1 << 62) == (0, WEEK_MS)
+    assert expire(made, second.hmac, 4) == (0, 4)
+    assert list(made.image.security.delegation_tokens) == [first.token_id]
+    assert expire(made, first.hmac, 11) == (0, 11), "what has expired can be removed"
+
+
+def test_tokens_that_have_expired_are_removed_when_it_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delegation_tokens, "AT_ONCE", 2)
+    made = controller()
+    for _ in range(3):
+        create(made, max_lifetime_ms=10)
+    lasting = create(made)
+    assert tick(made, HOUR_MS - 1) == []
+    assert len(tick(made, HOUR_MS)) == 3
+    assert list(made.image.security.delegation_tokens) == [lasting.token_id]
+    assert made.next_deadline_ms is not None
+    assert made.next_deadline_ms <= 2 * HOUR_MS
+
+
+@pytest.mark.parametrize(
+    ("request_", "asker", "code"),
+    [
+        (CreateDelegationTokenRequest(), "", ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
+        (RenewDelegationTokenRequest(), "", ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
+        (ExpireDelegationTokenRequest(), "", ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
+        (
+            CreateDelegationTokenRequest(owner_principal_type="Group", owner_principal_name="a"),
+            ADA,
+            ErrorCode.INVALID_PRINCIPAL_TYPE,
+        ),
+        (
+            CreateDelegationTokenRequest(renewers=[CreatableRenewers(principal_type="Group", principal_name="a")]),
+            ADA,
+            ErrorCode.INVALID_PRINCIPAL_TYPE,
+        ),
+        (
+            CreateDelegationTokenRequest(renewers=[CreatableRenewers(principal_type="User", principal_name="a")] * 101),
+            ADA,
+            ErrorCode.INVALID_REQUEST,
+        ),
+    ],
+)
+def test_what_is_refused(request_: Message, asker: str, code: ErrorCode) -> None:
+    made = controller()
+    reply = asked(made, request_, asker=asker)
+    assert (reply.error_code, reply.expiry_timestamp_ms) == (code, -1)
+    assert made.image.security.delegation_tokens == {}
+
+
+def test_without_a_secret_or_before_their_level_there_are_no_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    without = active_controller()
+    assert create(without).error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    old = controller()
+    old.image.apply(FeatureLevelRecord(name="metadata.version", feature_level=13))
+    assert create(old).error_code == ErrorCode.UNSUPPORTED_VERSION
+    monkeypatch.setattr(delegation_tokens, "MAX_TOKENS", 1)
+    full = controller()
+    assert [create(full).error_code, create(full).error_code] == [0, ErrorCode.POLICY_VIOLATION]
