@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any
 
-from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord, PendingRecord
+from penstock.coordinator.group.records import AnyRecord, CommittedOffset, KindRecord, OffsetRecord, PendingRecord
 from penstock.coordinator.machine import LogImage
 
 TopicOffsets = Mapping[str, Mapping[int, CommittedOffset]]
@@ -82,19 +82,16 @@ class GroupImage(LogImage[AnyRecord]):
     def __init__(self) -> None:
         self.pending = PendingOffsets()
         self.groups: dict[str, Any] = {}
-        """The last record of each group. Read only."""
+        """The last record of each group, or what its records add up to. Read only."""
         self._offsets: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
         self._readers: dict[str, dict[str, None]] = {}
         """Topic to the groups that have offsets in it."""
 
     def apply(self, record: AnyRecord) -> Any:
-        if type(record) is PendingRecord:
+        if isinstance(record, PendingRecord):
             return None
-        if type(record) is not OffsetRecord:
-            before = self.groups.pop(record.group_id, None)
-            if record.value is not None:
-                self.groups[record.group_id] = record.value
-            return before
+        if isinstance(record, KindRecord):
+            return record.apply_to(self.groups)
         topics = self._offsets.get(record.group_id)
         partitions = None if topics is None else topics.get(record.topic)
         if partitions is None:
@@ -130,9 +127,11 @@ class GroupImage(LogImage[AnyRecord]):
 
     def committed(self, records: list[AnyRecord]) -> None:
         for record in records:
-            if type(record) is PendingRecord:
+            if isinstance(record, PendingRecord):
                 self.pending.add(record)
-            elif self.pending and type(record) is OffsetRecord:
+            elif isinstance(record, KindRecord):
+                record.count_in(self.groups)
+            elif self.pending:
                 self.pending.overtake(record)
 
     def offsets(self, group_id: str) -> TopicOffsets:
