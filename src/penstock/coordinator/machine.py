@@ -187,6 +187,12 @@ class Agenda(Generic[RecordT]):
         self._writes[write_id].waiting.append((token, answer))
         self._late.append((now_ms + self._write_timeout_ms, write_id))
 
+    def refuse(self, token: Token, answer: Answer, error: ErrorCode, now_ms: int) -> None:
+        """With `answer(error)`, as soon as all is committed on which the refusal may rest; with that of the write's
+        error if it is not.
+        """
+        self.answer_when_committed(token, lambda failed: answer(error if failed is ErrorCode.NONE else failed), now_ms)
+
     def written(self, write_id: int, error: ErrorCode, now_ms: int, offset: int) -> None:
         """The oldest write is committed (NONE) at `offset`, or one has failed, and all later ones with it."""
         if error is ErrorCode.NONE:

@@ -1,5 +1,6 @@
 """What the records of a partition of `__consumer_offsets` add up to: committed offsets, and what groups were last."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any
@@ -76,6 +77,15 @@ class PendingOffsets:
         ]
 
 
+class DecidedAhead(ABC):
+    """A value of a group that is kept as it was decided, and as far as that is committed."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def all_is_committed(self) -> None: ...
+
+
 class GroupImage(LogImage[AnyRecord]):
     """`pending` holds what is committed; all else is as it was decided."""
 
@@ -133,6 +143,12 @@ class GroupImage(LogImage[AnyRecord]):
                 record.count_in(self.groups)
             elif self.pending:
                 self.pending.overtake(record)
+
+    def all_is_committed(self) -> None:
+        """What was read is in the log for good."""
+        for value in self.groups.values():
+            if isinstance(value, DecidedAhead):
+                value.all_is_committed()
 
     def offsets(self, group_id: str) -> TopicOffsets:
         """Decided offsets, committed or not. Read only."""

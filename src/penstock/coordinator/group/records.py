@@ -208,7 +208,6 @@ class GroupRecord(KindRecord):
 AnyRecord = OffsetRecord | PendingRecord | KindRecord
 
 
-
 def decode_record(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord | None:
     """None for an unknown kind of key. DecodeError if it is not what it claims."""
     found = _common_offset(key, value)

@@ -36,7 +36,7 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         super().__init__(
             CONSUMER_OFFSETS,
             context,
-            lambda _: GroupShard(settings, random),
+            lambda _: GroupShard(settings, random, context.image),
             compression,
             patience_ms=settings.write_timeout_ms,
         )

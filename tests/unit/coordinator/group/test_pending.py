@@ -12,6 +12,7 @@ from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
+from penstock.metadata.image import ClusterImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupResponse
 from penstock.protocol.messages.offset_commit import (
@@ -34,7 +35,9 @@ class Groups:
 
     def __init__(self) -> None:
         self.shard = GroupShard(
-            GroupSettings(offsets_retention_ms=1, offsets_retention_check_interval_ms=INTERVAL_MS), Random(1)
+            GroupSettings(offsets_retention_ms=1, offsets_retention_check_interval_ms=INTERVAL_MS),
+            Random(1),
+            ClusterImage(),
         )
         self.under_way: list[Append] = []
         self.replies: list[object] = []

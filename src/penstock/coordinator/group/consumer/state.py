@@ -19,6 +19,7 @@ from penstock.coordinator.group.consumer.values import (
     Target,
     partitions_of,
 )
+from penstock.coordinator.group.image import DecidedAhead
 from penstock.coordinator.group.records import KindRecord
 
 EMPTY: Final = "Empty"
@@ -26,7 +27,8 @@ ASSIGNING: Final = "Assigning"
 RECONCILING: Final = "Reconciling"
 STABLE: Final = "Stable"
 
-_NO_EPOCH: Final = GroupEpoch(0, 0)
+_NO_EPOCH: Final = GroupEpoch(1, 0)
+"""As Kafka counts: a group is ahead of its first assignment from the beginning."""
 _NO_ASSIGNMENT: Final = AssignmentEpoch(0, 0)
 _ONE: Final = ""
 """The name of what a group has one of."""
@@ -77,6 +79,10 @@ class GroupView:
         before = part.get(name)
         part[name] = value
         return before
+
+    def names_of(self, key: int) -> list[str]:
+        """What the group has records for under this key."""
+        return list(self._parts[key])
 
     @property
     def is_empty(self) -> bool:
@@ -134,13 +140,28 @@ class GroupView:
         is_there = all(self.current(member_id).is_reconciled_to(epoch) for member_id in self.members)
         return STABLE if is_there else RECONCILING
 
+    @property
+    def assignor_counts(self) -> dict[str, int]:
+        """How many members name each assignor."""
+        counts: dict[str, int] = {}
+        for member in self.members.values():
+            if member.assignor is not None:
+                counts[member.assignor] = counts.get(member.assignor, 0) + 1
+        return counts
+
+    def preferred_assignor(self, offered: tuple[str, ...]) -> str:
+        """The one that most members name; of those that as many name, the first that is offered; or else the first."""
+        counts = self.assignor_counts
+        most = max(counts.values(), default=0)
+        return next((name for name in offered if most and counts.get(name) == most), offered[0])
+
     def topics_of(self, member: Subscription) -> frozenset[str]:
         """An expression that is not resolved matches nothing."""
         resolved = self.expressions.get(member.pattern) if member.pattern else None
         return frozenset(member.topics if resolved is None else (*member.topics, *resolved.topics))
 
 
-class ConsumerState(GroupView):
+class ConsumerState(GroupView, DecidedAhead):
     """A group as it was decided, `committed` as far as that is in the log for good."""
 
     __slots__ = ("_assignors", "_by_expression", "_by_name", "committed", "owners", "static_ids")
@@ -206,6 +227,9 @@ class ConsumerState(GroupView):
         matched = (topic for resolved in self.expressions.values() for topic in resolved.topics)
         return sorted({*self._by_name, *matched})
 
+    def reads(self, topic: str) -> bool:
+        return topic in self._by_name or any(topic in resolved.topics for resolved in self.expressions.values())
+
     def readers(self, expression: str) -> int:
         return self._by_expression.get(expression, 0)
 
@@ -213,10 +237,9 @@ class ConsumerState(GroupView):
     def wanted_expressions(self) -> list[str]:
         return list(self._by_expression)
 
-    def preferred_assignor(self, offered: tuple[str, ...]) -> str:
-        """The one that most members name; of those that as many name, the first that is offered; or else the first."""
-        most = max(self._assignors.values(), default=0)
-        return next((name for name in offered if most and self._assignors.get(name) == most), offered[0])
+    @property
+    def assignor_counts(self) -> dict[str, int]:
+        return self._assignors
 
 
 def _count(counts: dict[str, int], name: str, change: int) -> None:
