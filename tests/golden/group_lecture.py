@@ -131,7 +131,7 @@ class GroupLecture:
     # -- the shard's environment -------------------------------------------------------------------------------------
 
     def do_set(self, words: Words) -> Iterator[str]:
-        self.settings = GroupSettings(**{key: int(value) for key, value in words.named.items()})
+        self.settings = GroupSettings().replace(**{key: int(value) for key, value in words.named.items()})
         self.shard = self._start()
         yield from ()
 

@@ -134,16 +134,15 @@ class World:
 
     def start(self) -> GroupShard:
         """A new coordinator reads the log; whoever waited at the old one waits no more."""
-        shard = GroupShard(self.settings, self.random, ClusterImage())
-        for key, value in self.log:
-            shard.read(key, value)
+        self.shard = shard = GroupShard(self.settings, self.random, ClusterImage())
+        for pair in self.log:
+            shard.read(*pair)
         self.under_way.clear()
         for client, _, _ in self.tokens.values():
             client.waits = ""
         self.tokens.clear()
         self.leaders.clear()
         self.generations.clear()
-        self.shard = shard
         self.carry_out(shard.loaded(self.now_ms))
         return shard
 

@@ -159,7 +159,7 @@ class GroupShard(PartitionMachine[AnyRecord]):
         return self.consumers.describe(group_id)
 
     def topics_changed(self, *, new_topics: bool) -> None:
-        """There are other topics, or they have other partitions or racks: groups look at them with the next heartbeat."""
+        """There are other topics, or they have other partitions or racks: groups look at them with a heartbeat."""
         if self._consumers is not None:
             self._consumers.topics.changed(new_topics=new_topics)
 

@@ -106,7 +106,7 @@ class BrokerSettings:
 
     # groups
     group_consumer_assignment_interval_ms: int
-    group_consumer_assignors: list[str]
+    group_consumer_assignors: tuple[str, ...]
     group_consumer_heartbeat_interval_ms: int
     group_consumer_max_assignment_interval_ms: int
     group_consumer_max_heartbeat_interval_ms: int

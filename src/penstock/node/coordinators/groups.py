@@ -121,7 +121,7 @@ def settings_from(config: BrokerConfig) -> GroupSettings:
                 config.group_consumer_max_assignment_interval_ms,
             ),
             max_size=config.group_consumer_max_size,
-            assignors=tuple(config.group_consumer_assignors),
+            assignors=config.group_consumer_assignors,
             regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         ),
     )

@@ -22,7 +22,7 @@ from penstock.protocol.errors import ErrorCode
 
 ASSIGNORS: Final[dict[str, Callable[[Spec], Targets]]] = {"uniform": uniform.assign, "range": by_range.assign}
 AT_ONCE: Final = 2_000
-"""Members and partitions for which targets are worked out at once: about two milliseconds, and as much to write them."""
+"""Members and partitions for which targets are worked out at once: some milliseconds, with what is written."""
 
 
 def due(house: ConsumerTable, group: ConsumerGroup, now_ms: int) -> Spec | None:
@@ -43,7 +43,7 @@ def assign(house: ConsumerTable, draft: Draft[AnyRecord], group: ConsumerGroup, 
 
 
 def send(house: ConsumerTable, group: ConsumerGroup, spec: Spec) -> None:
-    """Have it worked out elsewhere. Nothing of the group's decided state may be taken back but by a write that fails."""
+    """Have it worked out elsewhere. What the group's state is by now only a write that fails may take back."""
     group.assigning = errand = object()
     then = partial(_worked_out, house, group, errand, spec, group.state.epoch)
     house.table.send(Calculation(partial(_assignor(house, group), spec)), then)

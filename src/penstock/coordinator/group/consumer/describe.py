@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from uuid import UUID
 
+from penstock.coordinator.group.consumer.assignors.spec import Target
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.state import GroupView
 from penstock.coordinator.group.consumer.topics import Topics
-from penstock.coordinator.group.consumer.values import Current, Subscription, Target
+from penstock.coordinator.group.consumer.values import Current, Subscription
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 

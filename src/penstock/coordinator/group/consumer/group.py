@@ -11,7 +11,7 @@ They follow from the records, and no event sets them.
 """
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from penstock.coordinator.group.consumer.records import ASSIGNMENT, CURRENT, EXPRESSION, GROUP, LEGACY, MEMBER, TARGET
 from penstock.coordinator.group.consumer.state import ConsumerRecord, ConsumerState, GroupView
@@ -26,14 +26,15 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.list_groups import ListedGroup
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest
 
-PROTOCOL_TYPE = "consumer"
-MEMBER_EPOCHS_SINCE = 9
+PROTOCOL_TYPE: Final = "consumer"
+UNCHECKED: Final = -1
+MEMBER_EPOCHS_SINCE: Final = 9
 """The version of OffsetCommit from which on a member of such a group may commit."""
 
-_NOTHING = ConsumerState()
+_NOTHING: Final = ConsumerState()
 """A group that has no record. Nothing is put in."""
 
-_TOMBSTONE_ORDER = (CURRENT, TARGET, ASSIGNMENT, MEMBER, EXPRESSION, LEGACY, GROUP)
+_TOMBSTONE_ORDER: Final = (CURRENT, TARGET, ASSIGNMENT, MEMBER, EXPRESSION, LEGACY, GROUP)
 
 
 class ConsumerGroup(Group):
@@ -60,7 +61,7 @@ class ConsumerGroup(Group):
         self.sessions: dict[str, Timer] = {}
         self.rebalances: dict[str, tuple[Timer, int]] = {}
         """With the epoch in which the member is to give something up."""
-        self.checked_version = -1
+        self.checked_version = UNCHECKED
         """Of the cluster's topics that were last compared with those that the group knows."""
         self.assigning: object | None = None
         """The errand by which targets are being worked out elsewhere."""

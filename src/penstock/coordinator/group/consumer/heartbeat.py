@@ -133,6 +133,7 @@ def _take_part(
         assigning.assign(house, draft, group, spec, now_ms)
     current = _reconcile(house, draft, group, member_id, request, subscription_changed=has_changed)
     # From here on nothing is refused.
+    group.checked_version = house.topics.version
     if house.table.groups.get(group.group_id) is not group:
         house.table.take_place(group, now_ms)
     timing.touch(house, group, member_id, now_ms)
@@ -248,13 +249,19 @@ def _subscribe(
         if expression_changed:
             fencing.drop_unread_expressions(draft, group)
     state = group.state
-    if names_changed or is_resolved or state.preferred_assignor(house.settings.assignors) != assignor:
+    if (
+        names_changed
+        or is_resolved
+        or state.preferred_assignor(house.settings.assignors) != assignor
+        or (group.checked_version != house.topics.version and _are_other_topics(house, group))
+    ):
         fencing.next_epoch(house, draft, group)
-    elif group.checked_version != house.topics.version:
-        if house.topics.hash_of(state.topics) != state.group.metadata_hash:
-            fencing.next_epoch(house, draft, group)
-    group.checked_version = house.topics.version
     return names_changed or expression_changed
+
+
+def _are_other_topics(house: ConsumerTable, group: ConsumerGroup) -> bool:
+    """Whether some that are read have come, gone, or have other partitions or racks."""
+    return house.topics.hash_of(group.state.topics) != group.state.group.metadata_hash
 
 
 def _check_expression(group: ConsumerGroup, before: Subscription, member: Subscription) -> bool:

@@ -16,13 +16,13 @@ others still have some of the target, else STABLE.
 from collections.abc import Callable, Collection, Mapping
 from uuid import UUID
 
+from penstock.coordinator.group.consumer.assignors.spec import Target
 from penstock.coordinator.group.consumer.values import (
     STABLE,
     UNRELEASED_PARTITIONS,
     UNREVOKED_PARTITIONS,
     Current,
     Owned,
-    Target,
 )
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value

@@ -17,6 +17,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from penstock.coordinator.effects import KeyValue
+from penstock.coordinator.group.consumer.assignors.spec import Target
 from penstock.coordinator.group.consumer.values import (
     AssignmentEpoch,
     Current,
@@ -24,7 +25,6 @@ from penstock.coordinator.group.consumer.values import (
     Owned,
     Resolved,
     Subscription,
-    Target,
 )
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError

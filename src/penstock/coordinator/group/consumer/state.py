@@ -8,6 +8,7 @@ from uuid import UUID
 
 from penstock.coordinator.effects import KeyValue
 from penstock.coordinator.group.consumer import records
+from penstock.coordinator.group.consumer.assignors.spec import Target
 from penstock.coordinator.group.consumer.records import ASSIGNMENT, CURRENT, EXPRESSION, GROUP, LEGACY, MEMBER, TARGET
 from penstock.coordinator.group.consumer.values import (
     NEWCOMER,
@@ -16,7 +17,6 @@ from penstock.coordinator.group.consumer.values import (
     GroupEpoch,
     Resolved,
     Subscription,
-    Target,
     partitions_of,
 )
 from penstock.coordinator.group.image import DecidedAhead

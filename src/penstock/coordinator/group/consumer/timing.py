@@ -5,13 +5,13 @@ They follow from the records as decided. A write that fails takes them back with
 | timer | begins | when it ends |
 | --- | --- | --- |
 | session | with each heartbeat | the member goes |
-| rebalance | when the member is told to give something up, for the time that it asked for | likewise, if it still has to |
+| rebalance | when the member is told to give something up, for as long as it asked for | it goes, if it still has to |
 """
 
 from functools import partial
 
 from penstock.coordinator.group.consumer import fencing
-from penstock.coordinator.group.consumer.group import ConsumerGroup
+from penstock.coordinator.group.consumer.group import UNCHECKED, ConsumerGroup
 from penstock.coordinator.group.consumer.table import ConsumerTable
 from penstock.coordinator.group.consumer.values import UNREVOKED_PARTITIONS
 from penstock.protocol.errors import ErrorCode
@@ -55,7 +55,7 @@ def wrote(house: ConsumerTable, group: ConsumerGroup, error: ErrorCode, now_ms: 
     """A write about the group has ended. One that failed is taken back, and so are all after it."""
     if error is ErrorCode.NONE or house.table.groups.get(group.group_id) is not group:
         return
-    group.assigning = None
+    group.assigning, group.checked_version = None, UNCHECKED
     if group.exists:
         settle(house, group, now_ms)
     else:

@@ -4,10 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from penstock.protocol.value import Value
-
-Target = Mapping[UUID, tuple[int, ...]]
-"""Topic to partitions, in ascending order."""
+from penstock.protocol.value import Value, fresh
 
 Owned = Mapping[UUID, Mapping[int, int]]
 """Topic to partition to the epoch in which the member got it."""
@@ -60,8 +57,8 @@ class Current(Value):
     epoch: int = JOINS
     previous_epoch: int = JOINS
     state: int = STABLE
-    assigned: Owned = {}
-    revoking: Owned = {}
+    assigned: Owned = fresh(dict)
+    revoking: Owned = fresh(dict)
     """What the member is to give up, and has not said that it has."""
 
     def is_reconciled_to(self, epoch: int) -> bool:

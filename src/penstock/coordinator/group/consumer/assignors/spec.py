@@ -1,9 +1,12 @@
 """What an assignor is given."""
 
+from collections.abc import Mapping
 from uuid import UUID
 
-from penstock.coordinator.group.consumer.values import Target
 from penstock.protocol.value import Value
+
+Target = Mapping[UUID, tuple[int, ...]]
+"""Topic to partitions, in ascending order."""
 
 
 class Reader(Value):

@@ -84,7 +84,8 @@ def assign(spec: Spec) -> Targets:
         balance.give_out(topic)
     shared = [topic for topic in balance.topics if len(balance.readers[topic]) > 1]
     for _ in range(MOST_ROUNDS):
-        if not any([balance.even_out(topic) for topic in shared]):
+        have_moved = [balance.even_out(topic) for topic in shared]
+        if not any(have_moved):
             break
     owned: dict[str, dict[UUID, set[int]]] = {member_id: {} for member_id in balance.members}
     for topic, owners in balance.owners.items():
