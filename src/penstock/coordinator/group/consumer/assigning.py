@@ -21,8 +21,6 @@ from penstock.coordinator.machine import Draft
 from penstock.protocol.errors import ErrorCode
 
 ASSIGNORS: Final[dict[str, Callable[[Spec], Targets]]] = {"uniform": uniform.assign, "range": by_range.assign}
-AT_ONCE: Final = 2_000
-"""Members and partitions for which targets are worked out at once: some milliseconds, with what is written."""
 
 
 def due(house: ConsumerTable, group: ConsumerGroup, now_ms: int) -> Spec | None:

@@ -128,7 +128,7 @@ def _take_part(
     before = _admitted(draft, group, member_id, request)
     has_changed = _subscribe(house, draft, group, member_id, request, caller)
     spec = assigning.due(house, group, now_ms)
-    is_long = spec is not None and spec.size > assigning.AT_ONCE
+    is_long = spec is not None and spec.size > house.settings.assigned_at_once
     if spec is not None and not is_long:
         assigning.assign(house, draft, group, spec, now_ms)
     current = _reconcile(house, draft, group, member_id, request, subscription_changed=has_changed)
