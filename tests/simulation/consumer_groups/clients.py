@@ -1,4 +1,4 @@
-"""A member of a consumer group as KIP-848 describes it, with a process that may die, stop for a while, and come back."""
+"""A member of a consumer group as KIP-848 describes it, with a process that may die, pause, and come back."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One run from a seed: faults for a while, then none, and all must be well."""
 
 from tests.simulation.consumer_groups.clients import Client
-from tests.simulation.consumer_groups.world import FAULTS_END_MS, World
+from tests.simulation.consumer_groups.world import World
 
 HEALS_IN_MS = 60_000
 
@@ -27,17 +27,21 @@ def simulate(seed: int) -> World:
 
 
 def _something_happens(world: World, clients: list[Client]) -> None:
-    client = world.random.choice(clients)
     what = world.random.randrange(24)
-    if what == 0 and world.shard is not None:
-        world.kill()
-    elif what == 1 and world.shard is not None:
-        world.hand_over()
+    if what < 2:
+        if world.shard is not None:
+            (world.kill, world.hand_over)[what]()
     elif what == 2:
         world.grow(world.random.choice("ab"), 1)
-    elif what == 3 and "c" not in world.topics:
-        world.grow("c", 2)
-    elif not client.is_running:
+    elif what == 3:
+        if "c" not in world.topics:
+            world.grow("c", 2)
+    else:
+        _something_happens_to(world.random.choice(clients), what)
+
+
+def _something_happens_to(client: Client, what: int) -> None:
+    if not client.is_running:
         if what < 12:
             client.start()
     elif what in (4, 5):
@@ -48,6 +52,3 @@ def _something_happens(world: World, clients: list[Client]) -> None:
         client.pause()
     elif what in (9, 10):
         client.choose_topics()
-
-
-__all__ = ["FAULTS_END_MS", "simulate"]

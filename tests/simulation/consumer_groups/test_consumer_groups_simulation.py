@@ -1,4 +1,4 @@
-"""No two members of a consumer group read a partition, whatever happens, and all is read once it has stopped happening."""
+"""No two members of a consumer group read a partition, whatever happens, and all is read when it has stopped."""
 
 import pytest
 from tests.simulation.consumer_groups.simulate import simulate

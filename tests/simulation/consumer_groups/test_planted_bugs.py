@@ -76,7 +76,7 @@ def no_epoch_when_a_member_goes(monkeypatch: pytest.MonkeyPatch) -> None:
         for member_id in member_ids:
             fencing.take_out(draft, group, member_id)
 
-    monkeypatch.setattr(timing.fencing, "remove", remove)
+    monkeypatch.setattr(fencing, "remove", remove)
 
 
 def owners_of_any_epoch_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

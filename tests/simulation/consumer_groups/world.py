@@ -1,7 +1,8 @@
 """A coordinator of a consumer group on a replicated log, its members, and what comes between them, from a seed.
 
-The network loses requests and answers, doubles requests, and brings them after their client has given them up. The log commits late, refuses batches, and changes
-hands: at a kill a part of what was under way is lost. `truth` is what the committed log says. Always holds:
+The network loses requests and answers, doubles requests, and brings them after their client has given them up. The log
+commits late, refuses batches, and changes hands: at a kill a part of what was under way is lost. `truth` is what the
+committed log says. Always holds:
 
 * No partition is had by two members, as the committed records say.
 * What a living process reads it has by these records, as long as it is a member there: so no two read the same.

@@ -4,7 +4,7 @@
 | --- | --- |
 | 0 | join, or join again under the same id |
 | that of the member | go on |
-| the one before it | the answer was lost: good, if the member says that it owns no more than it was given |
+| the one before it | the answer was lost, and is given again, if the member says that it owns no more than it has |
 | any other | FENCED_MEMBER_EPOCH |
 | -1 | leave; a static member for good |
 | -2 | a static member goes, and comes back: whoever brings its instance id takes its place, and its target |
@@ -145,7 +145,8 @@ def _take_part(
         assigning.send(house, group, spec)
     resolving.resolve_if_due(house, group, may_describe, now_ms)
     answer = _answer(house, group.group_id, member_id, current.epoch)
-    if request.member_epoch == JOINS or _is_full(request) or _partitions(before) != _partitions(current):
+    has_heard_all = request.member_epoch == before.epoch != JOINS
+    if not has_heard_all or _is_full(request) or _partitions(before) != _partitions(current):
         answer.assignment = _assignment(current.assigned)
     return group, answer
 

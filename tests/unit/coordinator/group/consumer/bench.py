@@ -150,7 +150,8 @@ class Bench:
         return self.replies.get(token)
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> Any:
-        named = {"subscribed_topic_names": list(topics), "rebalance_timeout_ms": REBALANCE_MS} | fields
+        named: dict[str, Any] = {"subscribed_topic_names": list(topics), "rebalance_timeout_ms": REBALANCE_MS}
+        named |= fields
         return self.beat(member_id, 0, {}, **named)
 
     @property

@@ -1,4 +1,4 @@
-"""Every row of Kafka 4.4's CurrentAssignmentBuilderTest. `a23@10` are partitions 2 and 3 of a topic, held since epoch 10."""
+"""Every row of Kafka 4.4's CurrentAssignmentBuilderTest. `a23@10` are partitions 2 and 3, held since epoch 10."""
 
 import re
 from uuid import UUID
