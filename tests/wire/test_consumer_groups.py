@@ -90,9 +90,9 @@ def test_members_share_commit_and_go_on_where_others_were(node: str, records: st
     shown = json.loads(
         run("groups", "--describe", "--members", "--group", records, "--json", "--bootstrap-server", node)
     )
-    assert sorted(row["PARTITIONS"] for row in shown) == [2, 2]
+    assert sorted(row["partitions"] for row in shown) == [2, 2]
     listed = json.loads(run("groups", "--list", "--type", "consumer", "--json", "--bootstrap-server", node))
-    assert {"GROUP": records, "PROTOCOL": "consumer", "STATE": "Stable", "TYPE": "consumer"} in listed
+    assert {"group": records, "protocol": "consumer", "state": "Stable", "type": "consumer"} in listed
     first.consumer.close()
     until(lambda: len(second.partitions) == 4, second)
     assert second.values == []

@@ -133,7 +133,9 @@ class Client:
         if code == ErrorCode.NONE:
             self.epoch = response.member_epoch
             if request.topic_partitions is not None:
-                self.says_owned = self.is_full = False
+                self.says_owned = False
+                has_said = request.subscribed_topic_names, request.subscribed_topic_regex
+                self.is_full &= has_said != (self.names, self.expression)
             if response.assignment is not None:
                 self._come_to(run, response.assignment)
         elif code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND):
