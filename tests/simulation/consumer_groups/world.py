@@ -66,13 +66,14 @@ class World:
         for name in ("a", "b"):
             self.grow(name, self.random.choice((1, 3, 6)))
         self.settings = GroupSettings(
+            members_at_once=self.random.choice((1, 100)),
             consumer=ConsumerSettings(
                 session_timeout=Bounded(SESSION_MS, 0, SESSION_MS),
                 heartbeat_interval=Bounded(1_000, 0, 1_000),
                 assignment_interval=Bounded(self.random.choice((0, 0, 1_000)), 0, 1_000),
                 assigned_at_once=self.random.choice((0, 2_000)),
                 regex_refresh_interval_ms=20_000,
-            )
+            ),
         )
         self.log: list[Append] = []
         self.under_way: list[Append] = []

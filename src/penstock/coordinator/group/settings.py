@@ -24,7 +24,7 @@ class ConsumerSettings(Value):
     max_size: int = 2_147_483_647
     assignors: tuple[str, ...] = ("uniform", "range")
     regex_refresh_interval_ms: int = 600_000
-    assigned_at_once: int = 2_000  # members and partitions; targets for more are worked out in a thread
+    assigned_at_once: int = 500  # members and partitions; targets for more are worked out in a thread
 
 
 class GroupSettings(Value):

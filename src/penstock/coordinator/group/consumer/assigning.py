@@ -3,6 +3,7 @@
 Where that takes long it is done in a thread (`Calculation`), and members go on with the targets that they have.
 """
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -11,7 +12,7 @@ from penstock.coordinator.effects import Calculation
 from penstock.coordinator.group.consumer import timing
 from penstock.coordinator.group.consumer.assignors import range as by_range
 from penstock.coordinator.group.consumer.assignors import uniform
-from penstock.coordinator.group.consumer.assignors.spec import Reader, Spec, Targets
+from penstock.coordinator.group.consumer.assignors.spec import Reader, Spec, Target, Targets
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.records import ASSIGNMENT, TARGET
 from penstock.coordinator.group.consumer.table import ConsumerTable, put
@@ -19,6 +20,12 @@ from penstock.coordinator.group.consumer.values import AssignmentEpoch
 from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.machine import Draft
 from penstock.protocol.errors import ErrorCode
+
+SLICE_MS: Final = 1
+"""Between some of very many targets and the next ones."""
+
+_Worked = tuple[str, str | None, Target]
+"""A member, its instance, and what it is to have."""
 
 ASSIGNORS: Final[dict[str, Callable[[Spec], Targets]]] = {"uniform": uniform.assign, "range": by_range.assign}
 
@@ -37,7 +44,8 @@ def due(house: ConsumerTable, group: ConsumerGroup, now_ms: int) -> Spec | None:
 
 def assign(house: ConsumerTable, draft: Draft[AnyRecord], group: ConsumerGroup, spec: Spec, now_ms: int) -> None:
     """Only what does not take long (`Spec.size`)."""
-    _write_targets(draft, group, _assignor(house, group)(spec), group.state.epoch, now_ms)
+    _put_targets(draft, group, _assignor(house, group)(spec))
+    put(draft, group.group_id, ASSIGNMENT, "", AssignmentEpoch(group.state.epoch, now_ms))
 
 
 def send(house: ConsumerTable, group: ConsumerGroup, spec: Spec) -> None:
@@ -79,23 +87,39 @@ def _worked_out(
     """
     if group.assigning is not errand:
         return
-    group.assigning = None
     if targets is None or group.is_dead:
+        group.assigning = None
         return
-    draft = house.table.draft()
-    members = group.state.members
+    left = deque((member_id, spec.readers[member_id].instance_id, target) for member_id, target in targets.items())
+    _write_some(house, group, errand, left, epoch, now_ms)
+
+
+def _write_some(
+    house: ConsumerTable, group: ConsumerGroup, errand: object, left: deque[_Worked], epoch: int, now_ms: int
+) -> None:
+    """A part of very many targets at a time; the epoch comes with the last. Until then members may take what is free of
+    the new ones, which is safe in any order.
+    """
+    if group.assigning is not errand or group.is_dead:
+        return
+    draft, state = house.table.draft(), group.state
     present: Targets = {}
-    for member_id, target in targets.items():
-        instance_id = spec.readers[member_id].instance_id
-        heir = member_id if member_id in members else group.state.static_ids.get(instance_id or "", "")
+    for _ in range(min(len(left), house.table.settings.members_at_once)):
+        member_id, instance_id, target = left.popleft()
+        heir = member_id if member_id in state.members else state.static_ids.get(instance_id or "", "")
         if heir:
             present[heir] = target
-    _write_targets(draft, group, present, epoch, now_ms)
+    _put_targets(draft, group, present)
+    if left:
+        house.table.start_timer(_write_some, now_ms + SLICE_MS, house, group, errand, left, epoch)
+    else:
+        group.assigning = None
+        put(draft, group.group_id, ASSIGNMENT, "", AssignmentEpoch(epoch, now_ms))
     house.write(draft, now_ms, then=partial(timing.wrote, house, group))
 
 
-def _write_targets(draft: Draft[AnyRecord], group: ConsumerGroup, targets: Targets, epoch: int, now_ms: int) -> None:
+def _put_targets(draft: Draft[AnyRecord], group: ConsumerGroup, targets: Targets) -> None:
+    """Those that are others than before."""
     for member_id, target in targets.items():
         if group.state.targets.get(member_id) != target:
             put(draft, group.group_id, TARGET, member_id, target)
-    put(draft, group.group_id, ASSIGNMENT, "", AssignmentEpoch(epoch, now_ms))

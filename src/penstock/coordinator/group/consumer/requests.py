@@ -12,6 +12,8 @@ from penstock.protocol.messages.consumer_group_heartbeat import (
 )
 
 CLIENT_MAKES_ID_SINCE: Final = 1
+MOST_NAMES: Final = 10_000
+"""Of topics, for one member: an expression says more in less."""
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Sequence[str]) -> None:
@@ -29,6 +31,8 @@ def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assi
         raise _invalid("InstanceId is null, and only static members come back")
     elif epoch < LEAVES_FOR_NOW:
         raise _invalid(f"MemberEpoch is {epoch}")
+    if len(request.subscribed_topic_names or ()) > MOST_NAMES:
+        raise _invalid(f"a member names at most {MOST_NAMES:,} topics, and may give an expression for more")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         offered = ", ".join(assignors)
         raise KafkaError(ErrorCode.UNSUPPORTED_ASSIGNOR, f"the assignor {request.server_assignor} is none of {offered}")

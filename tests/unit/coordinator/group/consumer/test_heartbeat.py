@@ -127,6 +127,7 @@ def test_which_epochs_are_good(epoch: int, owned: dict[str, list[int]] | None, c
         ("m", 0, {}, JOINS | {"server_assignor": "sticky"}, 1, ErrorCode.UNSUPPORTED_ASSIGNOR),
         ("m", 0, {}, JOINS | {"subscribed_topic_regex": "a("}, 1, ErrorCode.INVALID_REGULAR_EXPRESSION),
         ("m", 0, {}, JOINS | {"group_id": ""}, 1, ErrorCode.INVALID_REQUEST),
+        ("m", 0, {}, JOINS | {"subscribed_topic_names": ["a"] * 10_001}, 1, ErrorCode.INVALID_REQUEST),
         ("m", 1, None, {}, 1, ErrorCode.GROUP_ID_NOT_FOUND),
         ("m", -1, None, {}, 1, ErrorCode.GROUP_ID_NOT_FOUND),
     ],
@@ -333,6 +334,20 @@ def test_a_large_assignment_is_worked_out_elsewhere() -> None:
     assert told(bench.join("m1", "a")) == {"a": [0, 1]}
     bench.come_back()
     assert bench.group.state.assignment.epoch == 3
+
+
+def test_very_many_targets_are_written_some_at_a_time_and_the_epoch_last() -> None:
+    bench = Bench(ELSEWHERE.replace(members_at_once=2), a=5)
+    for number in range(5):
+        bench.join(f"m{number}", "a")
+    bench.come_back()
+    bench.join("m0", "a")
+    bench.log.clear()
+    bench.come_back()
+    assert bench.group.state.assignment.epoch == 2
+    bench.advance(10)
+    assert [len(append.records) for append in bench.log] == [2, 2, 2]
+    assert bench.group.state.assignment.epoch == bench.group.state.epoch
 
 
 def test_targets_of_a_state_that_was_taken_back_are_not_written() -> None:
