@@ -138,9 +138,8 @@ def _take_part(
         house.table.take_place(group, now_ms)
     timing.touch(house, group, member_id, now_ms)
     timing.follow(house, group, member_id, now_ms)
-    for other in [one for one in group.sessions if one not in group.state.members]:
-        group.stop_session(other)  # a static member whose place was taken
-        group.stop_rebalance(other)
+    if len(group.sessions) > len(group.state.members):
+        timing.settle(house, group, now_ms)  # a static member's place was taken
     if spec is not None and is_long:
         assigning.send(house, group, spec)
     resolving.resolve_if_due(house, group, may_describe, now_ms)
