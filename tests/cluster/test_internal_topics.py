@@ -125,7 +125,8 @@ class Attempts:
 
     def make(self) -> None:
         for key in apis_that_name_topics(self._handlers):
-            if key in OF_THE_QUORUM | OF_SUBSCRIPTIONS or (key is ApiKey.FETCH and ApiKey.PRODUCE not in self._handlers):
+            is_between_controllers = key is ApiKey.FETCH and ApiKey.PRODUCE not in self._handlers
+            if key in OF_THE_QUORUM | OF_SUBSCRIPTIONS or is_between_controllers:
                 continue
             for version in range(self._handlers[key].lowest, self._handlers[key].newest + 1):
                 request_class = api_of(key).request_class
