@@ -68,6 +68,9 @@ MEASURED: dict[str, dict[str, str]] = {
         "4 together, for hashes of OpenSSL's come with them; most clients have no name",
     ),
     "penstock/controller/upkeep.py": {"penstock.controller.delegation_tokens": "4; most clusters have no tokens"},
+    "penstock/coordinator/shards/groups.py": {
+        "penstock.coordinator.group.consumer.groups": "20; many nodes have no groups of the consumer protocol"
+    },
     "penstock/log/compaction/worker.py": {
         "penstock.log.compaction.compiled_keys": "700, for numba comes with it, which may not be installed"
     },

@@ -23,6 +23,7 @@ from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.records import GroupRecord, OffsetRecord, decode_record
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
+from penstock.metadata.image import ClusterImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
@@ -100,7 +101,7 @@ class GroupLecture:
             yield short(answer)
 
     def _start(self) -> GroupShard:
-        shard = GroupShard(self.settings, self.random)
+        shard = GroupShard(self.settings, self.random, ClusterImage())
         for key, value in self.log:
             shard.read(key, value)
         assert shard.loaded(self.now_ms) == []
@@ -130,7 +131,7 @@ class GroupLecture:
     # -- the shard's environment -------------------------------------------------------------------------------------
 
     def do_set(self, words: Words) -> Iterator[str]:
-        self.settings = GroupSettings(**{key: int(value) for key, value in words.named.items()})
+        self.settings = GroupSettings().replace(**{key: int(value) for key, value in words.named.items()})
         self.shard = self._start()
         yield from ()
 

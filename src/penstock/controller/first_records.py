@@ -6,6 +6,7 @@ from penstock.controller.decision import ControllerState
 from penstock.controller.min_isr import made_explicit
 from penstock.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS,
+    GROUP_VERSION,
     KAFKAS_FEATURES,
     METADATA_VERSION,
     NEWEST_METADATA_VERSION,
@@ -17,7 +18,9 @@ from penstock.metadata.security_records import UserScramCredentialRecord
 
 
 def first_records(state: ControllerState, formatted: Sequence[MetadataRecord]) -> list[MetadataRecord]:
-    """The formatted levels, or the nearest supported ones; else those of new clusters in Kafka."""
+    """The formatted levels, or the nearest supported ones; else those of new clusters in Kafka, but for group.version:
+    consumer groups are served where an operator wants them.
+    """
     named = {record.name: record.feature_level for record in formatted if isinstance(record, FeatureLevelRecord)}
     level = _supported(METADATA_VERSION, named.get(METADATA_VERSION, NEWEST_METADATA_VERSION))
     records: list[MetadataRecord] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)]
@@ -25,6 +28,9 @@ def first_records(state: ControllerState, formatted: Sequence[MetadataRecord]) -
     elr = _supported(ELIGIBLE_LEADER_REPLICAS, named.get(ELIGIBLE_LEADER_REPLICAS, default))
     if elr and level >= KAFKAS_FEATURES[ELIGIBLE_LEADER_REPLICAS][elr].needs[METADATA_VERSION]:
         records += [*made_explicit(state), FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS, feature_level=elr)]
+    groups = _supported(GROUP_VERSION, named.get(GROUP_VERSION, 0))
+    if groups:
+        records.append(FeatureLevelRecord(name=GROUP_VERSION, feature_level=groups))
     return records + [record for record in formatted if isinstance(record, UserScramCredentialRecord)]
 
 

@@ -60,21 +60,39 @@ class LogImage(ABC, Generic[RecordT]):
         """These were applied, and count for good."""
 
 
-class _Write(Generic[RecordT]):
-    __slots__ = ("before", "records", "then", "waiting", "when_late")
+class Draft(Generic[RecordT]):
+    """A batch that is being decided. Each record counts at once, so that what follows in the batch sees it."""
 
-    def __init__(self, records: list[RecordT], before: list[Any], then: Continuation, when_late: Continuation) -> None:
-        self.records = records
-        self.before = before
+    __slots__ = ("before", "image", "records")
+
+    def __init__(self, image: LogImage[RecordT]) -> None:
+        self.image = image
+        self.records: list[RecordT] = []
+        self.before: list[Any] = []
         """What was there before each record was applied."""
-        self.then = then
-        self.when_late = when_late
-        self.waiting: list[tuple[Token, Answer]] = []
-        """Requests that were not answered."""
+
+    def put(self, record: RecordT) -> None:
+        self.before.append(self.image.apply(record))
+        self.records.append(record)
 
     def backwards(self) -> Iterator[tuple[RecordT, Any]]:
         """Each record, the last one first, with what was there before it."""
         return zip(reversed(self.records), reversed(self.before), strict=True)
+
+    def take_back(self) -> None:
+        for record, before in self.backwards():
+            self.image.apply(self.image.undoing(record, before))
+
+
+class _Write(Generic[RecordT]):
+    __slots__ = ("draft", "then", "waiting", "when_late")
+
+    def __init__(self, draft: Draft[RecordT], then: Continuation, when_late: Continuation) -> None:
+        self.draft = draft
+        self.then = then
+        self.when_late = when_late
+        self.waiting: list[tuple[Token, Answer]] = []
+        """Requests that were not answered."""
 
 
 class Agenda(Generic[RecordT]):
@@ -132,12 +150,33 @@ class Agenda(Generic[RecordT]):
 
         `token` is answered with `answer(error)`: when the write has ended, or is late.
         """
+        draft = self.draft()
+        for record in records:
+            draft.put(record)
+        self.append_draft(draft, now_ms, then=then, when_late=when_late, token=token, answer=answer, part=part)
+
+    def draft(self) -> Draft[RecordT]:
+        """Append it, or take it back, before anything else happens."""
+        return Draft(self.image)
+
+    def append_draft(
+        self,
+        draft: Draft[RecordT],
+        now_ms: int,
+        *,
+        then: Continuation = nothing,
+        when_late: Continuation = nothing,
+        token: Token | None = None,
+        answer: Answer = nothing_to_say,
+        part: Part | None = None,
+    ) -> None:
+        """As `append`."""
         write_id = next(self._write_ids)
-        self._writes[write_id] = write = _Write(records, list(map(self.image.apply, records)), then, when_late)
+        self._writes[write_id] = write = _Write(draft, then, when_late)
         if token is not None:
             write.waiting.append((token, answer))
         self._late.append((now_ms + self._write_timeout_ms, write_id))
-        self._effects.append(Append(write_id, [record.encode() for record in records], part))
+        self._effects.append(Append(write_id, [record.encode() for record in draft.records], part))
 
     def answer_when_committed(self, token: Token, answer: Answer, now_ms: int) -> None:
         """Answer a request that writes nothing as soon as all is committed that it may rest on, or that is late."""
@@ -148,18 +187,23 @@ class Agenda(Generic[RecordT]):
         self._writes[write_id].waiting.append((token, answer))
         self._late.append((now_ms + self._write_timeout_ms, write_id))
 
+    def refuse(self, token: Token, answer: Answer, error: ErrorCode, now_ms: int) -> None:
+        """With `answer(error)`, as soon as all is committed on which the refusal may rest; with that of the write's
+        error if it is not.
+        """
+        self.answer_when_committed(token, lambda failed: answer(error if failed is ErrorCode.NONE else failed), now_ms)
+
     def written(self, write_id: int, error: ErrorCode, now_ms: int, offset: int) -> None:
         """The oldest write is committed (NONE) at `offset`, or one has failed, and all later ones with it."""
         if error is ErrorCode.NONE:
             self.written_at = offset
             assert write_id == next(iter(self._writes)), "writes are committed in their order"
             ended = [self._writes.pop(write_id)]
-            self.image.committed(ended[0].records)
+            self.image.committed(ended[0].draft.records)
         else:
             ended = [self._writes.pop(one) for one in list(self._writes) if one >= write_id]
             for write in reversed(ended):
-                for record, before in write.backwards():
-                    self.image.apply(self.image.undoing(record, before))
+                write.draft.take_back()
         for write in ended:
             write.then(error, now_ms)
             self._answer(write, error)
@@ -177,17 +221,17 @@ class Agenda(Generic[RecordT]):
         """
         left = {place(record): record for record in records}
         for write in self._writes.values() if left else ():
-            for number, later in enumerate(write.records):
+            for number, later in enumerate(write.draft.records):
                 record = left.pop(place(later), None)
                 if record is not None:
-                    write.before[number] = value(record)
+                    write.draft.before[number] = value(record)
         for record in left.values():
             self.image.apply(record)
 
     def uncommitted(self) -> Iterator[tuple[RecordT, Any]]:
         """The last record first, with what was there before each."""
         for write in reversed(self._writes.values()):
-            yield from write.backwards()
+            yield from write.draft.backwards()
 
     def fail_all(self, error: ErrorCode, now_ms: int) -> None:
         """Writes and errands that are under way will not be reported on: they count as failed."""

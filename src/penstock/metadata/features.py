@@ -34,11 +34,15 @@ ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 """Whether records about transactions are flexible (1) and epochs are raised with each transaction (2, KIP-890)."""
 
+GROUP_VERSION: Final = "group.version"
+"""Whether there are groups of the consumer protocol (1, KIP-848)."""
+
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: Feature(LOWEST_METADATA_VERSION, NEWEST_METADATA_VERSION),
     KRAFT_VERSION: Feature(0, 1),
     ELIGIBLE_LEADER_REPLICAS: Feature(0, 1),
     TRANSACTION_VERSION: Feature(0, 2),
+    GROUP_VERSION: Feature(0, 1),
 }
 
 
@@ -52,7 +56,7 @@ class FeatureLevel(Value):
 KAFKAS_FEATURES: Final[dict[str, tuple[FeatureLevel, ...]]] = {
     KRAFT_VERSION: (FeatureLevel(7, {}), FeatureLevel(21, {})),
     TRANSACTION_VERSION: (FeatureLevel(7, {}), FeatureLevel(24, {}), FeatureLevel(24, {})),
-    "group.version": (FeatureLevel(7, {}), FeatureLevel(22, {})),
+    GROUP_VERSION: (FeatureLevel(7, {}), FeatureLevel(22, {})),
     ELIGIBLE_LEADER_REPLICAS: (FeatureLevel(7, {}), FeatureLevel(26, {METADATA_VERSION: 23})),
     "share.version": (FeatureLevel(7, {}), FeatureLevel(28, {}), FeatureLevel(31, {})),
     "streams.version": (FeatureLevel(7, {}), FeatureLevel(29, {})),

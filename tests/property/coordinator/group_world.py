@@ -16,6 +16,7 @@ from penstock.coordinator.group.image import GroupImage
 from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord, decode_record
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
+from penstock.metadata.image import ClusterImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -133,16 +134,15 @@ class World:
 
     def start(self) -> GroupShard:
         """A new coordinator reads the log; whoever waited at the old one waits no more."""
-        shard = GroupShard(self.settings, self.random)
-        for key, value in self.log:
-            shard.read(key, value)
+        self.shard = shard = GroupShard(self.settings, self.random, ClusterImage())
+        for pair in self.log:
+            shard.read(*pair)
         self.under_way.clear()
         for client, _, _ in self.tokens.values():
             client.waits = ""
         self.tokens.clear()
         self.leaders.clear()
         self.generations.clear()
-        self.shard = shard
         self.carry_out(shard.loaded(self.now_ms))
         return shard
 
@@ -205,7 +205,7 @@ class World:
 
     def check_against_a_fresh_shard(self) -> None:
         """What was taken back is gone: another coordinator would know the same of the log and what is under way."""
-        fresh = GroupShard(self.settings, random.Random(0))
+        fresh = GroupShard(self.settings, random.Random(0), ClusterImage())
         for key, value in [*self.log, *(one for effect in self.under_way for one in effect.records)]:
             fresh.read(key, value)
         assert contents(self.shard) == contents(fresh)

@@ -130,7 +130,7 @@ def write_before_applying(patch: pytest.MonkeyPatch) -> None:
             append(self, records, *asked, **rest)
 
     def at_last(self: Agenda[Any], write_id: int, error: ErrorCode, now_ms: int, offset: int) -> None:
-        for record in self._writes[write_id].records if error is ErrorCode.NONE else ():
+        for record in self._writes[write_id].draft.records if error is ErrorCode.NONE else ():
             self.image.apply(record)
         written(self, write_id, error, now_ms, offset)
 

@@ -13,6 +13,7 @@ from penstock.coordinator.effects import Effect as CoordinatorEffect
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
+from penstock.metadata.image import ClusterImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -67,7 +68,7 @@ class Coordinator:
         self.shard = self._load()
 
     def _load(self) -> GroupShard:
-        shard = GroupShard(GroupSettings(initial_rebalance_delay_ms=500), self.random)
+        shard = GroupShard(GroupSettings(initial_rebalance_delay_ms=500), self.random, ClusterImage())
         for key, value in self.log:
             shard.read(key, value)
         shard.loaded(self.clock.now_ms)

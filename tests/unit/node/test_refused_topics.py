@@ -136,6 +136,7 @@ def test_nor_does_a_storage_group_that_it_is_in(tmp_path: Path, caplog: pytest.L
 IN_THE_METADATA = frozenset(
     (
         ApiKey.METADATA,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
         ApiKey.OFFSET_COMMIT,
         ApiKey.OFFSET_FETCH,
         ApiKey.DELETE_TOPICS,

@@ -25,6 +25,7 @@ from penstock.metadata.configs.pairs import PropertiesError
 from penstock.metadata.configs.voters import BOOTSTRAP_KEY, VOTERS_KEY, InitialController, parse_initial_controllers
 from penstock.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS,
+    GROUP_VERSION,
     KAFKAS_FEATURES,
     KRAFT_VERSION,
     METADATA_VERSION,
@@ -133,6 +134,8 @@ def _first_levels(release_version: str | None, features: tuple[str, ...], *, has
     default = default_level(ELIGIBLE_LEADER_REPLICAS, level)
     elr = levels.pop(ELIGIBLE_LEADER_REPLICAS, default)
     _check_level(ELIGIBLE_LEADER_REPLICAS, elr, level)
+    groups = levels.pop(GROUP_VERSION, 0)
+    _check_level(GROUP_VERSION, groups, level)
     for name, other in levels.items():
         if name not in KAFKAS_FEATURES:
             raise click.UsageError(f"--feature {name}: known are {', '.join([METADATA_VERSION, *KAFKAS_FEATURES])}")
@@ -143,6 +146,8 @@ def _first_levels(release_version: str | None, features: tuple[str, ...], *, has
     records: list[MetadataRecord] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)]
     if elr or default:  # level 0 has to be told only where there would be another one
         records.append(FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS, feature_level=elr))
+    if groups:
+        records.append(FeatureLevelRecord(name=GROUP_VERSION, feature_level=groups))
     return records
 
 

@@ -6,9 +6,14 @@ from collections.abc import Collection, Mapping
 from penstock.client.cluster import ClusterClient
 from penstock.client.committed_offsets import check_group, commit, delete_committed, fetch_committed
 from penstock.client.consumer_protocol import PROTOCOL_TYPE, decode_assignment
-from penstock.client.errors import raise_for
+from penstock.client.errors import UnsupportedByBrokerError, raise_for
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from penstock.protocol.messages.consumer_group_describe import DescribedGroup as ConsumerDescribed
 from penstock.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from penstock.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
@@ -28,7 +33,9 @@ class GroupListing(Value):
 
 
 class MemberDescription(Value):
-    """`metadata` and `assigned` are what the member and its leader said; of a consumer's, `assignment` is made."""
+    """`metadata` and `assigned` are what the member and its leader said; of a consumer's, `assignment` is made. Where
+    the coordinator assigns there are no bytes.
+    """
 
     member_id: str
     instance_id: str | None
@@ -40,7 +47,7 @@ class MemberDescription(Value):
 
 
 class GroupDescription(Value):
-    """A group with its members. `assignor` is the protocol that they agreed on."""
+    """A group with its members. `assignor` is the protocol that they agreed on, or what the coordinator assigns by."""
 
     group_id: str
     state: str
@@ -75,7 +82,28 @@ class GroupAdmin:
 
     async def describe(self, group_id: str) -> GroupDescription:
         """GROUP_ID_NOT_FOUND if there is none of this name."""
+        try:
+            return await self._describe_classic(group_id)
+        except KafkaError as error:
+            if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+            try:
+                return await self._describe_consumer(group_id)
+            except UnsupportedByBrokerError:
+                raise error from None
 
+    async def _describe_consumer(self, group_id: str) -> GroupDescription:
+        async def attempt() -> GroupDescription:
+            coordinator = await self._cluster.coordinator(group_id)
+            request = ConsumerGroupDescribeRequest(group_ids=[group_id])
+            response = await self._cluster.to_coordinator(group_id, request, ConsumerGroupDescribeResponse)
+            row = response.groups[0]
+            check_group(self._cluster, group_id, row.error_code, row.error_message)
+            return _consumer_description(row, coordinator)
+
+        return await self._cluster.retrying(attempt)
+
+    async def _describe_classic(self, group_id: str) -> GroupDescription:
         async def attempt() -> GroupDescription:
             coordinator = await self._cluster.coordinator(group_id)
             request = DescribeGroupsRequest(groups=[group_id])
@@ -152,6 +180,26 @@ def _description(row: DescribedGroup, coordinator: int) -> GroupDescription:
         for member in row.members
     ]
     return GroupDescription(row.group_id, row.group_state, row.protocol_type, row.protocol_data, coordinator, members)
+
+
+def _consumer_description(row: ConsumerDescribed, coordinator: int) -> GroupDescription:
+    members = [
+        MemberDescription(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            client_id=member.client_id,
+            host=member.client_host,
+            assignment=[
+                TopicPartition(topic.topic_name, index)
+                for topic in member.assignment.topic_partitions
+                for index in sorted(topic.partitions)
+            ],
+            metadata=b"",
+            assigned=b"",
+        )
+        for member in row.members
+    ]
+    return GroupDescription(row.group_id, row.group_state, PROTOCOL_TYPE, row.assignor_name, coordinator, members)
 
 
 def _assignment(protocol_type: str, data: bytes) -> list[TopicPartition]:

@@ -43,7 +43,7 @@ def commit_offsets(
     """Every topic has its name filled in, and exists. With `part` the offsets wait for the end of the transaction."""
     error = _check(table, request, api_version, now_ms, part)
     if error is not ErrorCode.NONE:
-        table.reply(token, _answer_all(request, error))
+        table.refuse(token, lambda code: _answer_all(request, offset_write_error(code)), error, now_ms)
         return
     records: list[AnyRecord] = []
     answer = OffsetCommitResponse()
@@ -110,7 +110,7 @@ def _check(
     if group is not None and part is not None:
         return group.check_pending_commit(request)
     if group is not None:
-        return group.check_commit(request, table, now_ms)
+        return group.check_commit(request, api_version, table, now_ms)
     if request.generation_id_or_member_epoch < 0:
         table.create_group(request.group_id, now_ms)
         return ErrorCode.NONE

@@ -1,10 +1,11 @@
 """What the records of a partition of `__consumer_offsets` add up to: committed offsets, and what groups were last."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any
 
-from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord, PendingRecord
+from penstock.coordinator.group.records import AnyRecord, CommittedOffset, KindRecord, OffsetRecord, PendingRecord
 from penstock.coordinator.machine import LogImage
 
 TopicOffsets = Mapping[str, Mapping[int, CommittedOffset]]
@@ -76,25 +77,31 @@ class PendingOffsets:
         ]
 
 
+class DecidedAhead(ABC):
+    """A value of a group that is kept as it was decided, and as far as that is committed."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def all_is_committed(self) -> None: ...
+
+
 class GroupImage(LogImage[AnyRecord]):
     """`pending` holds what is committed; all else is as it was decided."""
 
     def __init__(self) -> None:
         self.pending = PendingOffsets()
         self.groups: dict[str, Any] = {}
-        """The last record of each group. Read only."""
+        """The last record of each group, or what its records add up to. Read only."""
         self._offsets: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
         self._readers: dict[str, dict[str, None]] = {}
         """Topic to the groups that have offsets in it."""
 
     def apply(self, record: AnyRecord) -> Any:
-        if type(record) is PendingRecord:
+        if isinstance(record, PendingRecord):
             return None
-        if type(record) is not OffsetRecord:
-            before = self.groups.pop(record.group_id, None)
-            if record.value is not None:
-                self.groups[record.group_id] = record.value
-            return before
+        if isinstance(record, KindRecord):
+            return record.apply_to(self.groups)
         topics = self._offsets.get(record.group_id)
         partitions = None if topics is None else topics.get(record.topic)
         if partitions is None:
@@ -130,10 +137,18 @@ class GroupImage(LogImage[AnyRecord]):
 
     def committed(self, records: list[AnyRecord]) -> None:
         for record in records:
-            if type(record) is PendingRecord:
+            if isinstance(record, PendingRecord):
                 self.pending.add(record)
-            elif self.pending and type(record) is OffsetRecord:
+            elif isinstance(record, KindRecord):
+                record.count_in(self.groups)
+            elif self.pending:
                 self.pending.overtake(record)
+
+    def all_is_committed(self) -> None:
+        """What was read is in the log for good."""
+        for value in self.groups.values():
+            if isinstance(value, DecidedAhead):
+                value.all_is_committed()
 
     def offsets(self, group_id: str) -> TopicOffsets:
         """Decided offsets, committed or not. Read only."""

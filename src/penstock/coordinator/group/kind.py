@@ -29,7 +29,8 @@ class Group(ABC):
         """Deleted or moved away: nothing happens in the group any more."""
 
     @abstractmethod
-    def listed(self) -> ListedGroup: ...
+    def listed(self) -> ListedGroup | None:
+        """None while nothing of it is committed."""
 
     @abstractmethod
     def is_subscribed(self, topic: str) -> bool:
@@ -38,8 +39,14 @@ class Group(ABC):
     # -- offsets ------------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def check_commit(self, request: OffsetCommitRequest, agenda: Agenda[AnyRecord], now_ms: int) -> ErrorCode:
+    def check_commit(
+        self, request: OffsetCommitRequest, api_version: int, agenda: Agenda[AnyRecord], now_ms: int
+    ) -> ErrorCode:
         """Whether the client may commit offsets; a member that may has shown that it lives."""
+
+    @abstractmethod
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """Whether the client may be told offsets; from version 9 of OffsetFetch on a member says who it is."""
 
     @abstractmethod
     def check_pending_commit(self, request: OffsetCommitRequest) -> ErrorCode:

@@ -7,7 +7,7 @@ do not know (newer kinds of groups) are left alone. A value starts with its own 
 import struct
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from penstock.coordinator.effects import KeyValue
@@ -162,11 +162,26 @@ class PendingRecord(Value):
         return OffsetRecord(self.group_id, self.topic, self.partition, self.value)
 
 
-class GroupRecord(Value):
-    """Is of the classic protocol; `value` None takes it away."""
+class KindRecord(Value):
+    """About a group, of whatever kind; `value` None takes it away, or a part of it."""
 
     group_id: str
-    value: GroupMetadataValue | None
+    value: Any
+
+    def encode(self) -> KeyValue:
+        raise NotImplementedError
+
+    def apply_to(self, groups: dict[str, Any]) -> Any:
+        """Decided; returns what was there before."""
+        raise NotImplementedError
+
+    def count_in(self, groups: dict[str, Any]) -> None:
+        """Committed."""
+        raise NotImplementedError
+
+
+class GroupRecord(KindRecord):
+    """Is of the classic protocol: `value` is a `GroupMetadataValue`."""
 
     def encode(self) -> KeyValue:
         key = _VERSION.pack(GROUP_KEY_VERSION) + encode(GroupMetadataKey(group=self.group_id), GROUP_KEY_VERSION)
@@ -175,8 +190,22 @@ class GroupRecord(Value):
         version = GROUP_VALUE_VERSION if self.value.unsettled is None else UNSETTLED_VALUE_VERSION
         return key, _VERSION.pack(version) + encode(self.value, version)
 
+    def apply_to(self, groups: dict[str, Any]) -> Any:
+        """A tombstone for a group of another kind takes nothing away."""
+        before = groups.get(self.group_id)
+        if not isinstance(before, GroupMetadataValue):
+            before = None
+        if self.value is not None:
+            groups[self.group_id] = self.value
+        elif before is not None:
+            del groups[self.group_id]
+        return before
 
-AnyRecord = OffsetRecord | GroupRecord | PendingRecord
+    def count_in(self, groups: dict[str, Any]) -> None:
+        """A group of the classic protocol tells clients nothing that is not committed."""
+
+
+AnyRecord = OffsetRecord | PendingRecord | KindRecord
 
 
 def decode_record(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord | None:
@@ -184,7 +213,7 @@ def decode_record(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord
     found = _common_offset(key, value)
     if found is not None:
         return found
-    key_version = _version(key)
+    key_version = key_version_of(key)
     decoder = _DECODERS.get(key_version)
     return None if decoder is None else decoder(key_version, key, value)
 
@@ -257,6 +286,11 @@ def _decode_offset_value(buffer: bytes) -> CommittedOffset:
         value.expire_timestamp,
         value.topic_id,
     )
+
+
+def key_version_of(key: bytes) -> int:
+    """What the record is about. DecodeError if the key is too short to say."""
+    return _version(key)
 
 
 def _version(buffer: bytes) -> int:

@@ -39,7 +39,7 @@ def delete_group(table: GroupTable, token: Token, group_id: str, now_ms: int) ->
     group = table.groups.get(group_id)
     error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.check_deletable()
     if group is None or error is not ErrorCode.NONE:
-        table.reply(token, error)
+        table.refuse(token, group_write_error, error, now_ms)
     else:
         remove_group(table, group, now_ms, token)
 
@@ -49,7 +49,7 @@ def delete_offsets(table: GroupTable, token: Token, request: OffsetDeleteRequest
     group = table.groups.get(request.group_id)
     error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.check_offsets_deletable()
     if group is None or error is not ErrorCode.NONE:
-        table.reply(token, OffsetDeleteResponse(error_code=error))
+        table.refuse(token, lambda code: OffsetDeleteResponse(error_code=group_write_error(code)), error, now_ms)
         return
     records: list[AnyRecord] = []
     answer = OffsetDeleteResponse(topics=[_delete_in(table, group, topic, records) for topic in request.topics])

@@ -3,6 +3,30 @@
 from penstock.protocol.value import Value
 
 
+class Bounded(Value):
+    """A default that a group may change within bounds, in milliseconds."""
+
+    default_ms: int
+    least_ms: int
+    most_ms: int
+
+    def of(self, text: str | None) -> int:
+        """What a group says is brought within the bounds, which may have changed since."""
+        return self.default_ms if text is None else min(max(int(text), self.least_ms), self.most_ms)
+
+
+class ConsumerSettings(Value):
+    """Of groups of the consumer protocol: group.consumer.*, and what groups say themselves."""
+
+    session_timeout: Bounded = Bounded(45_000, 45_000, 60_000)
+    heartbeat_interval: Bounded = Bounded(5_000, 5_000, 15_000)
+    assignment_interval: Bounded = Bounded(1_000, 0, 15_000)
+    max_size: int = 2_147_483_647
+    assignors: tuple[str, ...] = ("uniform", "range")
+    regex_refresh_interval_ms: int = 600_000
+    assigned_at_once: int = 500  # members and partitions; targets for more are worked out in a thread
+
+
 class GroupSettings(Value):
     """The comment names Kafka's key where it is not the field's own name."""
 
@@ -17,3 +41,4 @@ class GroupSettings(Value):
     write_timeout_ms: int = 5_000  # offsets.commit.timeout.ms: how long a write may take to be committed
     members_at_once: int = 100  # how many of a large group are told, or let go, before the loop goes on
     history_length: int = 10  # how many past rebalances a group remembers
+    consumer: ConsumerSettings = ConsumerSettings()

@@ -12,6 +12,7 @@ from penstock.coordinator.group.records import AnyRecord, OffsetRecord, PendingR
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.machine import Agenda
 from penstock.coordinator.timers import Timer
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.value import Value
 
 
@@ -46,7 +47,34 @@ class GroupTable(Agenda[AnyRecord]):
         self.groups: dict[str, Group] = {}
         self.commits_first = CommitsFirst(self)
         self._random = random
-        self._kinds = kinds
+        self._kinds = list(kinds)
+
+    def add_kind(self, kind: GroupKind) -> None:
+        """One that few tables need."""
+        self._kinds.append(kind)
+
+    def take_place(self, group: Group, now_ms: int) -> None:
+        """Of an empty group of another kind, if there is one (`may_expire`): its offsets stay."""
+        other = self.groups.get(group.group_id)
+        if other is not None:
+            other.kill(now_ms)
+        self.groups[group.group_id] = group
+
+    def begin_group(self, group: Group, now_ms: int) -> None:
+        """As `take_place`, and what was written of the other is taken away: it is back if that fails."""
+        group_id = group.group_id
+        other = self.groups.get(group_id)
+        records = [] if other is None or group_id not in self.image.groups else other.tombstones()
+        self.take_place(group, now_ms)
+
+        def then(error: ErrorCode, now_ms: int) -> None:
+            if error is not ErrorCode.NONE and self.groups.get(group_id) is group:
+                group.send_away(self, error)
+                self.drop_group(group, now_ms)
+                self.restore_group(group_id, now_ms)
+
+        if records:
+            self.append(records, now_ms, then=then)
 
     def create_group(self, group_id: str, now_ms: int) -> None:
         """A client that only commits offsets needs no more."""

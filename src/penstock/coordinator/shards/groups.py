@@ -6,6 +6,11 @@ comes with a token is answered by one `Reply`, now or later; what comes without 
 Load first: `read` each record of the partition, then `loaded`. After that keep `next_deadline_ms` and call `wake` then.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
 from penstock.coordinator.effects import Effect, Part, Token
 from penstock.coordinator.group import commit, removal
 from penstock.coordinator.group.classic import join, membership
@@ -15,10 +20,11 @@ from penstock.coordinator.group.classic.history import Rebalance
 from penstock.coordinator.group.classic.kind import CLASSIC
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.image import TopicOffsets
-from penstock.coordinator.group.records import AnyRecord, OffsetRecord, PendingRecord, decode_record
+from penstock.coordinator.group.records import AnyRecord, OffsetRecord, PendingRecord, decode_record, key_version_of
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.table import GroupTable, RandomBits
 from penstock.coordinator.machine import PartitionMachine
+from penstock.metadata.image import ClusterImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_groups import DescribedGroup
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
@@ -29,18 +35,41 @@ from penstock.protocol.messages.offset_commit import OffsetCommitRequest
 from penstock.protocol.messages.offset_delete import OffsetDeleteRequest
 from penstock.protocol.messages.sync_group import SyncGroupRequest
 
+if TYPE_CHECKING:
+    from penstock.coordinator.group.consumer.groups import ConsumerGroups
+    from penstock.protocol.messages.consumer_group_describe import DescribedGroup as ConsumerDescribed
+    from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+KINDLESS_OR_CLASSIC: Final = (0, 1, 2)
+"""Versions of keys: committed offsets, and groups of the classic protocol."""
+
 PENDING_VERSION = 0
 """The version of OffsetCommit whose errors commits in transactions have."""
 
 
 class GroupShard(PartitionMachine[AnyRecord]):
-    def __init__(self, settings: GroupSettings, random: RandomBits) -> None:
+    def __init__(self, settings: GroupSettings, random: RandomBits, cluster: ClusterImage) -> None:
+        """The cluster is looked at, and changes: say so (`topics_changed`)."""
         self._table = GroupTable(settings, random, (CLASSIC,))
+        self._cluster = cluster
+        self._consumers: ConsumerGroups | None = None
         super().__init__(self._table)
+
+    @property
+    def consumers(self) -> ConsumerGroups:
+        """Loaded with the first group of the consumer protocol: many nodes have none."""
+        if self._consumers is None:
+            from penstock.coordinator.group.consumer.groups import ConsumerGroups
+
+            self._consumers = ConsumerGroups(self._table, self._cluster)
+        return self._consumers
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
-    decode = staticmethod(decode_record)
+    def decode(self, key: bytes, value: bytes | None) -> AnyRecord | None:
+        if key_version_of(key) in KINDLESS_OR_CLASSIC:
+            return decode_record(key, value)
+        return self.consumers.decode(key_version_of(key), key, value)
 
     def read_pending(self, producer_id: int, key: bytes, value: bytes, *, is_overtaken: bool) -> None:
         record = decode_record(key, value)
@@ -51,6 +80,7 @@ class GroupShard(PartitionMachine[AnyRecord]):
                 pending.overtake(record)
 
     def loaded(self, now_ms: int) -> list[Effect]:
+        self._table.image.all_is_committed()
         for group_id in self._table.image.group_ids():
             self._table.restore_group(group_id, now_ms)
         removal.schedule_expiry(self._table, now_ms)
@@ -96,7 +126,8 @@ class GroupShard(PartitionMachine[AnyRecord]):
         return self._table.commits_first.asks((request.group_id, request.member_id))
 
     def leave(self, token: Token, request: LeaveGroupRequest, api_version: int, now_ms: int) -> list[Effect]:
-        membership.leave_group(self._table, token, request, api_version, now_ms)
+        if self._consumers is None or not self._consumers.leave(token, request, api_version, now_ms):
+            membership.leave_group(self._table, token, request, api_version, now_ms)
         return self._table.take_effects()
 
     def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
@@ -108,6 +139,29 @@ class GroupShard(PartitionMachine[AnyRecord]):
         if group is None:
             return []
         return [*group.history, *([group.rebalance] if group.rebalance is not None else [])]
+
+    # -- the consumer protocol ----------------------------------------------------------------------------------------
+
+    def consumer_heartbeat(
+        self,
+        token: Token,
+        request: ConsumerGroupHeartbeatRequest,
+        caller: Caller,
+        may_describe: Callable[[str], bool],
+        now_ms: int,
+    ) -> list[Effect]:
+        """Answered with a ConsumerGroupHeartbeatResponse. `may_describe`: whether the client may know of a topic."""
+        self.consumers.heartbeat(token, request, caller, may_describe, now_ms)
+        return self._table.take_effects()
+
+    def describe_consumer_group(self, group_id: str) -> ConsumerDescribed:
+        """What is committed."""
+        return self.consumers.describe(group_id)
+
+    def topics_changed(self, *, new_topics: bool) -> None:
+        """There are other topics, or they have other partitions or racks: groups look at them with a heartbeat."""
+        if self._consumers is not None:
+            self._consumers.topics.changed(new_topics=new_topics)
 
     # -- offsets ------------------------------------------------------------------------------------------------------
 
@@ -137,6 +191,11 @@ class GroupShard(PartitionMachine[AnyRecord]):
         """Committed ones; empty for a group that is not there. Read only."""
         return self._table.committed_offsets(group_id)
 
+    def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """Whether a client that says this of itself may be told `offsets`."""
+        group = self._table.groups.get(group_id)
+        return ErrorCode.NONE if group is None else group.check_fetch(member_id, member_epoch)
+
     def delete_offsets(self, token: Token, request: OffsetDeleteRequest, now_ms: int) -> list[Effect]:
         removal.delete_offsets(self._table, token, request, now_ms)
         return self._table.take_effects()
@@ -156,7 +215,8 @@ class GroupShard(PartitionMachine[AnyRecord]):
         return self._table.take_effects()
 
     def list_groups(self) -> list[ListedGroup]:
-        return [group.listed() for group in self._table.groups.values()]
+        listed = (group.listed() for group in self._table.groups.values())
+        return [group for group in listed if group is not None]
 
     # -- handing over -------------------------------------------------------------------------------------------------
 

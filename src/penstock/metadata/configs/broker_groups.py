@@ -22,7 +22,8 @@ group.coordinator.rebalance.protocols list classic,consumer,streams consumer/cla
     | The protocols of groups that are served.
 group.coordinator.threads int 4 1.. fixed high | Accepted; one event loop does the work.
 group.coordinator.background.threads int 2 1.. fixed high | Accepted; one event loop does the work.
-group.consumer.assignors list uniform,range * fixed medium | The assignors that a broker offers to consumer groups.
+group.consumer.assignors list uniform,range uniform/range fixed medium
+    | The assignors that a broker offers to consumer groups.
 group.consumer.assignor.offload.enable boolean true * fixed medium | Whether assignments are worked out elsewhere.
 group.consumer.assignment.interval.ms int 1000 0.. fixed medium | Pause between two assignments of a group.
 group.consumer.min.assignment.interval.ms int 0 0.. fixed medium | Least pause that a group may ask for.

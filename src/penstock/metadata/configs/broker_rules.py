@@ -204,6 +204,8 @@ def check_cordoned(directories: tuple[str, ...], known: tuple[str, ...]) -> None
 _AT_MOST = (
     ("broker.heartbeat.interval.ms", "broker.session.timeout.ms"),
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    ("group.consumer.min.assignment.interval.ms", "group.consumer.assignment.interval.ms"),
+    ("group.consumer.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"),
     ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
     ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
     ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),

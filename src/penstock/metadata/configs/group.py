@@ -3,6 +3,7 @@
 from penstock.metadata.configs.table import read_table
 
 GROUP_CONFIGS = read_table("""
+consumer.assignment.interval.ms int 1000 0.. cluster medium | Pause between two assignments of a consumer group.
 consumer.heartbeat.interval.ms int 5000 1.. cluster medium | How often a member of a consumer group sends heartbeats.
 consumer.session.timeout.ms int 45000 1.. cluster medium | Silence after which a member of a consumer group is out.
 share.auto.offset.reset string latest * cluster medium

@@ -139,6 +139,7 @@ def _check_broker(resource: ConfigResource, settings: Settings, layers: Layers) 
 
 
 _GROUP_BOUNDS = (
+    ("consumer.assignment.interval.ms", "group.consumer.{}.assignment.interval.ms"),
     ("consumer.heartbeat.interval.ms", "group.consumer.{}.heartbeat.interval.ms"),
     ("consumer.session.timeout.ms", "group.consumer.{}.session.timeout.ms"),
     ("share.heartbeat.interval.ms", "group.share.{}.heartbeat.interval.ms"),

@@ -75,13 +75,12 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "offsets.load.buffer.size",
         "transaction.state.log.load.buffer.size",
     ),
-    "the group protocol of KIP-848 is not there yet": (
-        "group.consumer.",
-        "group.coordinator.rebalance.protocols",
-        "group.coordinator.cached.buffer.max.bytes",
-        "consumer.heartbeat.interval.ms",
-        "consumer.session.timeout.ms",
+    "group.version says whether there are consumer groups": ("group.coordinator.rebalance.protocols",),
+    "no buffer is kept from one write to the next": ("group.coordinator.cached.buffer.max.bytes",),
+    "a large assignment is always worked out elsewhere, and a small one never": (
+        "group.consumer.assignor.offload.enable",
     ),
+    "a group with members keeps its protocol for now": ("group.consumer.migration.policy",),
     "share groups are not there yet": ("group.share.", "share."),
     "streams groups are not there yet": ("group.streams.", "streams."),
     "a coordinator of transactions answers when it can": ("add.partitions.to.txn.retry.backoff.ms",),

@@ -8,10 +8,18 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from penstock.coordinator.group.settings import GroupSettings
+from penstock.coordinator.group.settings import Bounded, ConsumerSettings, GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.metadata.records import MetadataRecord, RemoveTopicRecord
+from penstock.metadata.records import (
+    MetadataRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+)
 from penstock.node.coordinators.host import CoordinatorHost, HostContext
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.compression import Compression
@@ -21,6 +29,9 @@ MINUTE_MS: Final = 60_000
 GROUP_KEYS: Final = 0
 MOVE_MS: Final = 1_500
 """The part of a hand-over's time that is not for the members' commits: to hear of it, and to make it."""
+
+CHANGES_TOPICS: Final = (TopicRecord, PartitionRecord, RemoveTopicRecord, RegisterBrokerRecord, UnregisterBrokerRecord)
+"""What may change the topics, partitions and racks that groups look at."""
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +47,7 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         super().__init__(
             CONSUMER_OFFSETS,
             context,
-            lambda _: GroupShard(settings, random),
+            lambda _: GroupShard(settings, random, context.image),
             compression,
             patience_ms=settings.write_timeout_ms,
         )
@@ -47,8 +58,12 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         if any(isinstance(record, RemoveTopicRecord) for record in records):
             self._forget_topics()
 
+        if any(map(_changes_topics, records)):
+            self._tell_of_topics(new_topics=any(isinstance(record, TopicRecord) for record in records))
+
     def on_new_image(self) -> None:
         super().on_new_image()
+        self._tell_of_topics(new_topics=True)
         self._forget_topics()
 
     async def before_departure(self, partition: Partition) -> None:
@@ -61,12 +76,22 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         if missing:
             logger.info("%s: %d members have not committed within %d ms", hosted, missing, self._commits_ms)
 
+    def _tell_of_topics(self, *, new_topics: bool) -> None:
+        for hosted in self.led():
+            hosted.machine.topics_changed(new_topics=new_topics)
+
     def _forget_topics(self) -> None:
         topics = self.context.image.topics
         for hosted in self.serving():
             for topic in hosted.machine.topics():
                 if topic not in topics:
                     hosted.run(hosted.machine.topic_deleted(topic, self.now_ms()))
+
+
+def _changes_topics(record: MetadataRecord) -> bool:
+    return isinstance(record, CHANGES_TOPICS) or (
+        isinstance(record, PartitionChangeRecord) and record.replicas is not None
+    )
 
 
 def settings_from(config: BrokerConfig) -> GroupSettings:
@@ -79,4 +104,24 @@ def settings_from(config: BrokerConfig) -> GroupSettings:
         offsets_retention_ms=config.offsets_retention_minutes * MINUTE_MS,
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
         write_timeout_ms=config.offsets_commit_timeout_ms,
+        consumer=ConsumerSettings(
+            session_timeout=Bounded(
+                config.group_consumer_session_timeout_ms,
+                config.group_consumer_min_session_timeout_ms,
+                config.group_consumer_max_session_timeout_ms,
+            ),
+            heartbeat_interval=Bounded(
+                config.group_consumer_heartbeat_interval_ms,
+                config.group_consumer_min_heartbeat_interval_ms,
+                config.group_consumer_max_heartbeat_interval_ms,
+            ),
+            assignment_interval=Bounded(
+                config.group_consumer_assignment_interval_ms,
+                config.group_consumer_min_assignment_interval_ms,
+                config.group_consumer_max_assignment_interval_ms,
+            ),
+            max_size=config.group_consumer_max_size,
+            assignors=config.group_consumer_assignors,
+            regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+        ),
     )

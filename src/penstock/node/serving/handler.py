@@ -94,7 +94,8 @@ class Handler(Value):
 
     One that is `for_nodes` is told to our own clients alone. One that `hands_on` leaves it to the controller to judge,
     which answers, here or on another node. What has an item in the answer for each in the request names both arrays in
-    `parts`: a large request is then asked in parts (`parts`).
+    `parts`: a large request is then asked in parts (`parts`). Clients are told of it where its `feature`, if it has
+    one, is at level 1 or above.
     """
 
     api_key: int
@@ -108,6 +109,7 @@ class Handler(Value):
     for_nodes: bool = False
     hands_on: bool = False
     parts: Names = ()
+    feature: str | None = None
 
 
 def later(module: str) -> Callable[..., Any]:

@@ -53,7 +53,7 @@ def told_versions(
     if None not in (request.cluster_id, broker_id) and looks_for != (image.cluster_id, broker_id):
         return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
     return ApiVersionsResponse(
-        api_keys=_table(handlers, is_ours=request.client_software_name == OWN_SOFTWARE),
+        api_keys=_table(handlers, finalized, is_ours=request.client_software_name == OWN_SOFTWARE),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=levels.lowest, max_version=levels.newest)
             for name, levels in supported.items()
@@ -81,10 +81,10 @@ def finalized_levels(image: ClusterImage, kraft_version: int) -> dict[str, int]:
 
 def unsupported_version(handlers: Mapping[int, Handler]) -> ApiVersionsResponse:
     """The answer to a version that is not served; it goes out in version 0."""
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_table(handlers, is_ours=False))
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_table(handlers, {}, is_ours=False))
 
 
-def _table(handlers: Mapping[int, Handler], *, is_ours: bool) -> list[ApiVersion]:
+def _table(handlers: Mapping[int, Handler], levels: Mapping[str, int], *, is_ours: bool) -> list[ApiVersion]:
     return [
         ApiVersion(
             api_key=handler.api_key,
@@ -92,5 +92,6 @@ def _table(handlers: Mapping[int, Handler], *, is_ours: bool) -> list[ApiVersion
             max_version=handler.newest,
         )
         for handler in handlers.values()
-        if is_ours or not (handler.for_nodes or handler.api_key >= FIRST_OWN_KEY)
+        if (is_ours or not (handler.for_nodes or handler.api_key >= FIRST_OWN_KEY))
+        and (handler.feature is None or levels.get(handler.feature))
     ]

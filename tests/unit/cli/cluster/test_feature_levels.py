@@ -59,9 +59,14 @@ def test_levels_that_there_are_not(feature: str, complaint: str) -> None:
 
 
 def test_a_release_stands_for_all_levels_that_can_be_changed() -> None:
-    newest = {"metadata.version": 33, "eligible.leader.replicas.version": 1, "transaction.version": 2}
+    newest = {
+        "metadata.version": 33,
+        "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+        "transaction.version": 2,
+    }
     assert release_levels(33, is_upgrade=True) == release_levels(33, is_upgrade=False) == newest
-    older = {"metadata.version": 25, "transaction.version": 2}
+    older = {"metadata.version": 25, "group.version": 1, "transaction.version": 2}
     assert release_levels(25, is_upgrade=True) == older
     assert release_levels(25, is_upgrade=False) == older | {"eligible.leader.replicas.version": 0}
 

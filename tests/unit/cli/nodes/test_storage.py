@@ -113,7 +113,8 @@ def test_without_wishes_and_voters_there_is_no_first_snapshot(file: Path) -> Non
         (["-f", "metadata.version=99"], "--feature metadata.version=99: known are 7,"),
         (["-f", "metadata.version"], "expected NAME=LEVEL"),
         (["-f", "kraft.version=1"], "--feature kraft.version: it is 1 with --standalone"),
-        (["-f", "group.version=1"], "Penstock does not have this feature yet"),
+        (["-f", "streams.version=1"], "Penstock does not have this feature yet"),
+        (["-f", "group.version=2"], "known are 0 to 1"),
         (["-f", "eligible.leader.replicas.version=2"], "known are 0 to 1"),
         (["-r", "3.9", "-f", "eligible.leader.replicas.version=1"], "it needs metadata.version 23 (4.0-IV1), not 21"),
         (["-f", "nonsense=1"], "--feature nonsense: known are metadata.version, kraft.version,"),
@@ -129,7 +130,8 @@ def test_what_a_cluster_cannot_begin_with(file: Path, options: list[str], compla
 
 
 @pytest.mark.parametrize(
-    "options", [["-f", "kraft.version=0"], ["-f", "group.version=0"], ["-f", "metadata.version=25"]]
+    "options",
+    [["-f", "kraft.version=0"], ["-f", "group.version=0"], ["-f", "group.version=1"], ["-f", "metadata.version=25"]],
 )
 def test_levels_that_are_so_anyway_may_be_named(file: Path, options: list[str]) -> None:
     assert run("format", "-t", CLUSTER, "-c", file, *options).exit_code == 0

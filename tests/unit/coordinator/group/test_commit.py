@@ -9,6 +9,7 @@ from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.records import GroupMetadataValue, GroupRecord
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
+from penstock.metadata.image import ClusterImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -45,7 +46,9 @@ def commit(shard: GroupShard, *metadata: str | None) -> list[int]:
 
 def started() -> GroupShard:
     shard = GroupShard(
-        GroupSettings(offset_metadata_max_bytes=5, offsets_retention_check_interval_ms=INTERVAL_MS), Random(1)
+        GroupSettings(offset_metadata_max_bytes=5, offsets_retention_check_interval_ms=INTERVAL_MS),
+        Random(1),
+        ClusterImage(),
     )
     shard.loaded(0)
     return shard
@@ -106,7 +109,7 @@ def test_a_group_that_was_there_stays_when_a_commit_fails() -> None:
     with_offsets = started()
     commit(with_offsets, None)
     assert commits_that_fail(with_offsets, 1) == ["reports"]
-    without = GroupShard(GroupSettings(), Random(1))
+    without = GroupShard(GroupSettings(), Random(1), ClusterImage())
     without.read(*GroupRecord("reports", GroupMetadataValue(protocol_type="consumer")).encode())
     without.loaded(0)
     assert commits_that_fail(without, 1) == ["reports"]
@@ -116,7 +119,7 @@ def test_a_group_that_was_there_stays_when_a_commit_fails() -> None:
 
 
 def test_a_member_that_was_asked_is_waited_for_until_its_commit_is_in_the_log() -> None:
-    shard = GroupShard(GroupSettings(initial_rebalance_delay_ms=0), Random(1))
+    shard = GroupShard(GroupSettings(initial_rebalance_delay_ms=0), Random(1), ClusterImage())
     shard.loaded(0)
     shard.join("join", JOIN, Caller("c", "/h", 3), 0)
     (joined,) = [effect.response for effect in shard.wake(0) if isinstance(effect, Reply)]

@@ -6,6 +6,7 @@ from penstock.coordinator.group.classic.group import GroupState
 from penstock.coordinator.group.records import GroupMetadataValue, GroupRecord, MemberMetadata
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
+from penstock.metadata.image import ClusterImage
 from penstock.protocol.errors import DecodeError
 
 
@@ -14,7 +15,7 @@ def member(member_id: str) -> MemberMetadata:
 
 
 def test_the_leader_is_the_one_that_was_stored() -> None:
-    shard = GroupShard(GroupSettings(), random.Random(1))
+    shard = GroupShard(GroupSettings(), random.Random(1), ClusterImage())
     value = GroupMetadataValue(
         protocol_type="consumer", generation=3, protocol="range", leader="b", members=[member("a"), member("b")]
     )
@@ -29,7 +30,7 @@ def test_the_leader_is_the_one_that_was_stored() -> None:
 
 
 def test_the_last_record_about_a_group_holds() -> None:
-    shard = GroupShard(GroupSettings(), random.Random(1))
+    shard = GroupShard(GroupSettings(), random.Random(1), ClusterImage())
     for generation in (1, 2):
         shard.read(*GroupRecord("orders", GroupMetadataValue(generation=generation)).encode())
         shard.read(*GroupRecord("gone", GroupMetadataValue(generation=generation)).encode())
@@ -39,13 +40,13 @@ def test_the_last_record_about_a_group_holds() -> None:
 
 
 def test_a_damaged_record_is_an_error() -> None:
-    shard = GroupShard(GroupSettings(), random.Random(1))
+    shard = GroupShard(GroupSettings(), random.Random(1), ClusterImage())
     with pytest.raises(DecodeError):
         shard.read(b"\x00\x02\x00\x06orders", b"\x00\x03\x7f")
 
 
 def test_an_empty_group_keeps_its_type() -> None:
-    shard = GroupShard(GroupSettings(), random.Random(1))
+    shard = GroupShard(GroupSettings(), random.Random(1), ClusterImage())
     shard.read(*GroupRecord("orders", GroupMetadataValue(protocol_type="consumer")).encode())
     shard.loaded(0)
     (group,) = shard.classic_groups()

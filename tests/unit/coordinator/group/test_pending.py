@@ -12,6 +12,7 @@ from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
+from penstock.metadata.image import ClusterImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupResponse
 from penstock.protocol.messages.offset_commit import (
@@ -34,7 +35,9 @@ class Groups:
 
     def __init__(self) -> None:
         self.shard = GroupShard(
-            GroupSettings(offsets_retention_ms=1, offsets_retention_check_interval_ms=INTERVAL_MS), Random(1)
+            GroupSettings(offsets_retention_ms=1, offsets_retention_check_interval_ms=INTERVAL_MS),
+            Random(1),
+            ClusterImage(),
         )
         self.under_way: list[Append] = []
         self.replies: list[object] = []
@@ -300,7 +303,10 @@ def test_many_offsets_come_true_in_one_pass_over_what_is_under_way() -> None:
     groups.write_all()
     groups.end(is_commit=True)
     other = OffsetRecord("others", "flights", 0, CommittedOffset(1, -1, "", 0))
-    groups.shard.agenda.append(Counted([other]), 0)
+    draft = groups.shard.agenda.draft()
+    draft.records = Counted()
+    draft.put(other)
+    groups.shard.agenda.append_draft(draft, 0)
     passes.clear()
     groups.write_one()
     assert (len(groups.offsets), len(passes)) == (20, 1)

@@ -9,6 +9,7 @@ from penstock.coordinator.group.records import GroupMetadataValue, GroupRecord
 from penstock.coordinator.group.removal import EXPIRED_AT_ONCE, TOMBSTONES_AT_ONCE
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
+from penstock.metadata.image import ClusterImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -29,7 +30,7 @@ class Log:
 
     def __init__(self) -> None:
         settings = GroupSettings(offsets_retention_ms=RETENTION_MS, offsets_retention_check_interval_ms=RETENTION_MS)
-        self.shard = GroupShard(settings, Random(1))
+        self.shard = GroupShard(settings, Random(1), ClusterImage())
         self.shard.loaded(0)
         self.appends: list[Append] = []
         self.answers: list[object] = []
@@ -148,7 +149,7 @@ def test_a_deleted_topic_takes_the_offsets_of_all_groups_in_few_batches() -> Non
 
 
 def test_a_group_without_offsets_is_there_again_when_its_deletion_fails() -> None:
-    shard = GroupShard(GroupSettings(), Random(1))
+    shard = GroupShard(GroupSettings(), Random(1), ClusterImage())
     shard.read(*GroupRecord("bare", GroupMetadataValue(protocol_type="consumer")).encode())
     shard.loaded(0)
     (append,) = shard.delete_group("delete", "bare", 0)

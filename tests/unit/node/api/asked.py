@@ -13,6 +13,8 @@ from penstock.protocol.messages import (
     add_offsets_to_txn,
     alter_configs,
     alter_replica_log_dirs,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_acls,
     create_partitions,
     create_topics,
@@ -158,6 +160,10 @@ REQUESTS: dict[AnyApiKey, Callable[[int], Message]] = {
         ],
     ),
     ApiKey.DELETE_GROUPS: lambda _: delete_groups.DeleteGroupsRequest(groups_names=GROUPS),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: lambda _: consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=GROUPS),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda _: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+        group_id="readers", subscribed_topic_names=list(TOPICS)
+    ),
     ApiKey.DESCRIBE_GROUPS: lambda _: describe_groups.DescribeGroupsRequest(groups=GROUPS),
     ApiKey.CREATE_TOPICS: lambda _: create_topics.CreateTopicsRequest(
         topics=[create_topics.CreatableTopic(name=name) for name in TOPICS]

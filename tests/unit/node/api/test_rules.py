@@ -100,6 +100,8 @@ KAFKA: dict[AnyApiKey, Effects] = {
     ApiKey.OFFSET_DELETE: {"DELETE GROUP readers": "whole"} | on_topics("READ"),
     ApiKey.DELETE_GROUPS: on_groups("DELETE"),
     ApiKey.DESCRIBE_GROUPS: on_groups("DESCRIBE"),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: THE_GROUP | {f"DESCRIBE TOPIC {name}": "whole" for name in TOPICS},
+    ApiKey.CONSUMER_GROUP_DESCRIBE: on_groups("DESCRIBE"),
     ApiKey.LIST_GROUPS: instead("DESCRIBE") | {f"DESCRIBE GROUP {name}": "told" for name in GROUPS},
     # topics
     ApiKey.CREATE_TOPICS: instead("CREATE")
@@ -185,6 +187,8 @@ WITHIN = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     ApiKey.ADD_PARTITIONS_TO_TXN,
     ApiKey.DESCRIBE_TRANSACTIONS,
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
     ApiKey.DESCRIBE_DELEGATION_TOKEN,
 }
 

@@ -296,7 +296,13 @@ class ClassicGroup(Group):
             return ErrorCode.ILLEGAL_GENERATION
         return error
 
-    def check_commit(self, request: OffsetCommitRequest, agenda: Agenda[AnyRecord], now_ms: int) -> ErrorCode:
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """Members of this protocol say nothing of themselves."""
+        return ErrorCode.NONE
+
+    def check_commit(
+        self, request: OffsetCommitRequest, api_version: int, agenda: Agenda[AnyRecord], now_ms: int
+    ) -> ErrorCode:
         generation = request.generation_id_or_member_epoch
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE

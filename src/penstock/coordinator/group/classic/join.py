@@ -65,7 +65,7 @@ def join_group(table: GroupTable, token: Token, request: JoinGroupRequest, calle
         error = _check_first(table, join)
         if error is ErrorCode.NONE:
             group = ClassicGroup(request.group_id, now_ms, table.settings.history_length)
-            table.groups[request.group_id] = group
+            table.begin_group(group, now_ms)
     if error is ErrorCode.NONE and group is not None:
         error = _check_group(table, group, join, now_ms)
     if error is not ErrorCode.NONE or group is None:
@@ -92,7 +92,10 @@ def _check_first(table: GroupTable, join: Join) -> ErrorCode:
     if join.request.member_id:
         return ErrorCode.UNKNOWN_MEMBER_ID
     is_complete = bool(join.request.protocol_type) and bool(join.protocols)
-    if not is_complete or join.request.group_id in table.groups:  # There is a group of another kind.
+    other = table.groups.get(join.request.group_id)  # of another kind
+    if other is not None and other.is_dead:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if not is_complete or not (other is None or other.may_expire):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     return ErrorCode.NONE
 

@@ -20,6 +20,8 @@ FORWARDED: Final = frozenset(
     {
         ApiKey.ADD_OFFSETS_TO_TXN,
         ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
         ApiKey.DELETE_GROUPS,
         ApiKey.DESCRIBE_GROUPS,
         ApiKey.END_TXN,

@@ -2,6 +2,7 @@
 
 Up to version 7 one group, from version 8 on several (KIP-709); from version 10 on topics are named by their id. No list
 of topics at all asks for everything that the group committed. No offset, or no such group, is offset -1 and no error.
+A member of a consumer group says who it is from version 9 on, and in which epoch (KIP-848).
 With `require_stable` (KIP-447) an offset in an open transaction is refused until that ends (UNSTABLE_OFFSET_COMMIT).
 """
 
@@ -93,6 +94,10 @@ def _fetch(
         answer.error_code = error.code
         if context.api_version < GROUP_ERROR_SINCE:
             answer.topics = [_refuse(topic, error.code) for topic in group.topics or []]
+        return answer
+    refusal = shard.machine.check_fetch(group.group_id, group.member_id, group.member_epoch)
+    if refusal is not ErrorCode.NONE:
+        answer.error_code = refusal
         return answer
     offsets = shard.machine.offsets(group.group_id)
     topics = _all_topics(broker, context, offsets) if group.topics is None else group.topics

@@ -11,6 +11,7 @@ from penstock.coordinator.effects import Append, Effect, Reply
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
+from penstock.metadata.image import ClusterImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -31,7 +32,7 @@ def join_request(protocol_type: str = "consumer", rebalance_timeout_ms: int = 50
 
 
 def joined_shard(request: JoinGroupRequest | None = None) -> tuple[GroupShard, list[HeartbeatRequest]]:
-    shard = GroupShard(GroupSettings(initial_rebalance_delay_ms=0), random.Random(1))
+    shard = GroupShard(GroupSettings(initial_rebalance_delay_ms=0), random.Random(1), ClusterImage())
     shard.loaded(0)
     request = request or join_request()
     for number in range(MEMBERS):
@@ -106,7 +107,7 @@ def test_that_all_stay_away_costs_no_look_at_all_for_each_of_them(protocol_type:
 
 
 def test_a_large_generation_is_told_some_at_a_time_and_heartbeats_come_between() -> None:
-    shard = GroupShard(GroupSettings(initial_rebalance_delay_ms=0), random.Random(1))
+    shard = GroupShard(GroupSettings(initial_rebalance_delay_ms=0), random.Random(1), ClusterImage())
     shard.loaded(0)
     request, caller = join_request(), Caller("c", "/h", 3)
     for number in range(MEMBERS):
@@ -126,7 +127,7 @@ def test_a_large_generation_is_told_some_at_a_time_and_heartbeats_come_between()
 
 
 def test_those_who_are_not_told_have_joined_the_rebalance_that_comes_between() -> None:
-    shard = GroupShard(GroupSettings(initial_rebalance_delay_ms=0), random.Random(1))
+    shard = GroupShard(GroupSettings(initial_rebalance_delay_ms=0), random.Random(1), ClusterImage())
     shard.loaded(0)
     request, caller = join_request(), Caller("c", "/h", 3)
     for number in range(MEMBERS):

@@ -9,6 +9,7 @@ from penstock.coordinator.group.classic.group import GroupState
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
+from penstock.metadata.image import ClusterImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
@@ -24,7 +25,7 @@ JOIN = JoinGroupRequest(
 
 
 def shard() -> GroupShard:
-    return GroupShard(GroupSettings(initial_rebalance_delay_ms=0), random.Random(1))
+    return GroupShard(GroupSettings(initial_rebalance_delay_ms=0), random.Random(1), ClusterImage())
 
 
 def taken_over(giver: GroupShard) -> GroupShard:

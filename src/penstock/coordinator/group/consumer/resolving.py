@@ -1,0 +1,88 @@
+"""Which topics the expressions of a group match: looked for in a thread, and written when it is known.
+
+A group's expressions are looked at together, at most each `LEAST_PAUSE_MS`: when one is new, when there are new topics,
+and after `group.consumer.regex.refresh.interval.ms`. A topic counts only if the member that asked may know of it.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from penstock.coordinator.effects import Calculation
+from penstock.coordinator.group.consumer import fencing, timing
+from penstock.coordinator.group.consumer.expressions.matcher import Matcher
+from penstock.coordinator.group.consumer.expressions.parse import ExpressionError
+from penstock.coordinator.group.consumer.group import ConsumerGroup
+from penstock.coordinator.group.consumer.records import EXPRESSION
+from penstock.coordinator.group.consumer.table import ConsumerTable, put
+from penstock.coordinator.group.consumer.values import Resolved
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+LEAST_PAUSE_MS: Final = 10_000
+
+MayDescribe = Callable[[str], bool]
+"""Whether a client may know of a topic."""
+
+_Matches = dict[str, tuple[str, ...]]
+
+
+def check(expression: str) -> None:
+    """Raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
+    try:
+        Matcher(expression)
+    except ExpressionError as error:
+        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{expression}: {error}") from error
+
+
+def resolve_if_due(house: ConsumerTable, group: ConsumerGroup, may_describe: MayDescribe, now_ms: int) -> None:
+    state, topics = group.state, house.topics
+    wanted = state.wanted_expressions
+    if not wanted or group.is_resolving:
+        return
+    resolved = next(iter(state.expressions.values()), None)
+    if resolved is not None:
+        if now_ms <= resolved.timestamp_ms + LEAST_PAUSE_MS:
+            return
+        is_new = len(wanted) != len(state.expressions) or resolved.version < topics.new_topics_offset
+        if not is_new and now_ms <= resolved.timestamp_ms + house.settings.regex_refresh_interval_ms:
+            return
+    group.is_resolving = True
+    version, names = topics.offset, topics.names()
+    then = partial(_matched, house, group, may_describe, version, now_ms)
+    house.table.send(Calculation(partial(_match, wanted, names)), then)
+
+
+def _match(expressions: Sequence[str], names: Sequence[str]) -> _Matches:
+    found: _Matches = {}
+    for expression in expressions:
+        try:
+            found[expression] = tuple(sorted(filter(Matcher(expression).matches, names)))
+        except ExpressionError:
+            found[expression] = ()  # one that takes too long, or of a coordinator that knows more
+    return found
+
+
+def _matched(
+    house: ConsumerTable,
+    group: ConsumerGroup,
+    may_describe: MayDescribe,
+    version: int,
+    began_ms: int,
+    found: _Matches | None,
+    error: ErrorCode,
+    now_ms: int,
+) -> None:
+    group.is_resolving = False
+    if found is None or group.is_dead or not group.exists:
+        return
+    draft, state, has_changed = house.table.draft(), group.state, False
+    for expression, names in found.items():
+        if not state.readers(expression):
+            continue
+        before = state.expressions.get(expression)
+        topics = tuple(name for name in names if may_describe(name))
+        has_changed |= topics != (() if before is None else before.topics)
+        put(draft, group.group_id, EXPRESSION, expression, Resolved(topics, version, began_ms))
+    if has_changed or house.topics.hash_of(state.topics) != state.group.metadata_hash:
+        fencing.next_epoch(house, draft, group)
+    house.write(draft, now_ms, then=partial(timing.wrote, house, group))

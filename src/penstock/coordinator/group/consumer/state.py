@@ -1,0 +1,256 @@
+"""What the records of a consumer group add up to, and where it is found fast: owners, static members, subscribers.
+
+A group is kept twice: as it was decided, and as far as that is committed, which is what clients are shown.
+"""
+
+from typing import Any, Final
+from uuid import UUID
+
+from penstock.coordinator.effects import KeyValue
+from penstock.coordinator.group.consumer import records
+from penstock.coordinator.group.consumer.assignors.spec import Target
+from penstock.coordinator.group.consumer.records import ASSIGNMENT, CURRENT, EXPRESSION, GROUP, LEGACY, MEMBER, TARGET
+from penstock.coordinator.group.consumer.values import (
+    NEWCOMER,
+    AssignmentEpoch,
+    Current,
+    GroupEpoch,
+    Resolved,
+    Subscription,
+    partitions_of,
+)
+from penstock.coordinator.group.image import DecidedAhead
+from penstock.coordinator.group.records import KindRecord
+
+EMPTY: Final = "Empty"
+ASSIGNING: Final = "Assigning"
+RECONCILING: Final = "Reconciling"
+STABLE: Final = "Stable"
+
+_NO_EPOCH: Final = GroupEpoch(1, 0)
+"""As Kafka counts: a group is ahead of its first assignment from the beginning."""
+_NO_ASSIGNMENT: Final = AssignmentEpoch(0, 0)
+_ONE: Final = ""
+"""The name of what a group has one of."""
+
+
+class ConsumerRecord(KindRecord):
+    """`name` is the id of a member, or an expression; empty where the group has one such record."""
+
+    key: int
+    name: str = _ONE
+
+    def encode(self) -> KeyValue:
+        return records.encoded(self.key, self.group_id, self.name, self.value)
+
+    def apply_to(self, groups: dict[str, Any]) -> Any:
+        """A tombstone for a group of another kind, or for none, takes nothing away."""
+        state = groups.get(self.group_id)
+        if not isinstance(state, ConsumerState):
+            if self.value is None:
+                return None
+            state = groups[self.group_id] = ConsumerState()
+        before = state.put(self.key, self.name, self.value)
+        if state.is_gone:
+            del groups[self.group_id]
+        return before
+
+    def count_in(self, groups: dict[str, Any]) -> None:
+        state = groups.get(self.group_id)
+        if isinstance(state, ConsumerState):
+            state.committed.put(self.key, self.name, self.value)
+            if state.is_gone:
+                del groups[self.group_id]
+
+
+class GroupView:
+    """What the records say, and no more."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self) -> None:
+        self._parts: dict[int, dict[str, Any]] = {key: {} for key in sorted(records.KEYS)}
+
+    def put(self, key: int, name: str, value: Any) -> Any:
+        """Returns what was there before. A value of None takes it away."""
+        part = self._parts[key]
+        if value is None:
+            return part.pop(name, None)
+        before = part.get(name)
+        part[name] = value
+        return before
+
+    def names_of(self, key: int) -> list[str]:
+        """What the group has records for under this key."""
+        return list(self._parts[key])
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(self._parts.values())
+
+    @property
+    def group(self) -> GroupEpoch:
+        found: GroupEpoch = self._parts[GROUP].get(_ONE, _NO_EPOCH)
+        return found
+
+    @property
+    def epoch(self) -> int:
+        return self.group.epoch
+
+    @property
+    def assignment(self) -> AssignmentEpoch:
+        found: AssignmentEpoch = self._parts[ASSIGNMENT].get(_ONE, _NO_ASSIGNMENT)
+        return found
+
+    @property
+    def has_legacy(self) -> bool:
+        """Whether there is a record of the topics as Kafka before 4.1 wrote it."""
+        return bool(self._parts[LEGACY])
+
+    @property
+    def members(self) -> dict[str, Subscription]:
+        """In the order in which they joined. Read only, as the next ones."""
+        return self._parts[MEMBER]
+
+    @property
+    def targets(self) -> dict[str, Target]:
+        return self._parts[TARGET]
+
+    @property
+    def currents(self) -> dict[str, Current]:
+        return self._parts[CURRENT]
+
+    @property
+    def expressions(self) -> dict[str, Resolved]:
+        return self._parts[EXPRESSION]
+
+    def current(self, member_id: str) -> Current:
+        return self.currents.get(member_id, NEWCOMER)
+
+    def target(self, member_id: str) -> Target:
+        return self.targets.get(member_id, {})
+
+    @property
+    def state(self) -> str:
+        if not self.members:
+            return EMPTY
+        if self.epoch > self.assignment.epoch:
+            return ASSIGNING
+        epoch = self.assignment.epoch
+        is_there = all(self.current(member_id).is_reconciled_to(epoch) for member_id in self.members)
+        return STABLE if is_there else RECONCILING
+
+    @property
+    def assignor_counts(self) -> dict[str, int]:
+        """How many members name each assignor."""
+        counts: dict[str, int] = {}
+        for member in self.members.values():
+            if member.assignor is not None:
+                counts[member.assignor] = counts.get(member.assignor, 0) + 1
+        return counts
+
+    def preferred_assignor(self, offered: tuple[str, ...]) -> str:
+        """The one that most members name; of those that as many name, the first that is offered; or else the first."""
+        counts = self.assignor_counts
+        most = max(counts.values(), default=0)
+        return next((name for name in offered if most and counts.get(name) == most), offered[0])
+
+    def topics_of(self, member: Subscription) -> frozenset[str]:
+        """An expression that is not resolved matches nothing."""
+        resolved = self.expressions.get(member.pattern) if member.pattern else None
+        return frozenset(member.topics if resolved is None else (*member.topics, *resolved.topics))
+
+
+class ConsumerState(GroupView, DecidedAhead):
+    """A group as it was decided, `committed` as far as that is in the log for good."""
+
+    __slots__ = ("_assignors", "_by_expression", "_by_name", "committed", "owners", "static_ids")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.committed = GroupView()
+        self.owners: dict[tuple[UUID, int], str] = {}
+        """The member that has each partition, or has not said yet that it has given it up."""
+        self.static_ids: dict[str, str] = {}
+        """Group instance id to member id."""
+        self._by_name: dict[str, int] = {}
+        """Topic to the number of members that name it."""
+        self._by_expression: dict[str, int] = {}
+        self._assignors: dict[str, int] = {}
+
+    @property
+    def is_gone(self) -> bool:
+        return self.is_empty and self.committed.is_empty
+
+    def all_is_committed(self) -> None:
+        for key, part in self._parts.items():
+            self.committed._parts[key] = dict(part)
+
+    def put(self, key: int, name: str, value: Any) -> Any:
+        before = super().put(key, name, value)
+        if key == MEMBER:
+            self._index_member(name, before, value)
+        elif key == CURRENT:
+            self._index_owned(name, before, value)
+        return before
+
+    def _index_member(self, member_id: str, before: Subscription | None, now: Subscription | None) -> None:
+        for member, change in ((before, -1), (now, 1)):
+            if member is None:
+                continue
+            for topic in member.topics:
+                _count(self._by_name, topic, change)
+            if member.pattern:
+                _count(self._by_expression, member.pattern, change)
+            if member.assignor is not None:
+                _count(self._assignors, member.assignor, change)
+        instance_id = None if before is None else before.instance_id
+        if instance_id is not None and self.static_ids.get(instance_id) == member_id:
+            del self.static_ids[instance_id]
+        if now is not None and now.instance_id is not None:
+            self.static_ids[now.instance_id] = member_id
+
+    def _index_owned(self, member_id: str, before: Current | None, now: Current | None) -> None:
+        if before is not None:
+            for place in (*partitions_of(before.assigned), *partitions_of(before.revoking)):
+                if self.owners.get(place) == member_id:
+                    del self.owners[place]
+        if now is not None:
+            for place in (*partitions_of(now.assigned), *partitions_of(now.revoking)):
+                self.owners[place] = member_id
+
+    # -- what the members want ----------------------------------------------------------------------------------------
+
+    @property
+    def topics(self) -> list[str]:
+        """Those that members read, in ascending order."""
+        matched = (topic for resolved in self.expressions.values() for topic in resolved.topics)
+        return sorted({*self._by_name, *matched})
+
+    def reads(self, topic: str) -> bool:
+        return topic in self._by_name or any(topic in resolved.topics for resolved in self.expressions.values())
+
+    def readers(self, expression: str) -> int:
+        return self._by_expression.get(expression, 0)
+
+    @property
+    def wanted_expressions(self) -> list[str]:
+        return list(self._by_expression)
+
+    @property
+    def assignor_counts(self) -> dict[str, int]:
+        return self._assignors
+
+
+def _count(counts: dict[str, int], name: str, change: int) -> None:
+    count = counts.get(name, 0) + change
+    if count:
+        counts[name] = count
+    else:
+        del counts[name]
+
+
+def decode_record(key: int, key_data: bytes, value: bytes | None) -> ConsumerRecord:
+    """DecodeError if it is not what it claims."""
+    group_id, name, read = records.decoded(key, key_data, value)
+    return ConsumerRecord(group_id, read, key, name)

@@ -1,0 +1,94 @@
+"""What a group needs of the cluster's topics: their ids and partitions, and a hash that changes when these do."""
+
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Final
+from uuid import UUID
+
+from penstock.coordinator.group.consumer.xxh3 import xxh3_64
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.resources import ResourceType
+from penstock.metadata.topics import TopicImage
+
+_MAGIC: Final = b"\0"
+"""The version of the hash."""
+_INT: Final = struct.Struct("<i")
+_LONG: Final = struct.Struct("<Q")
+_HALF: Final = 1 << 63
+
+
+class Topics:
+    """The image changes under it: say so (`changed`)."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
+        self._hashes: dict[str, int] = {}
+        self.version = 0
+        """Grows with each change."""
+        self.new_topics_offset = image.offset
+        """Of the metadata that last had a new topic."""
+
+    def changed(self, *, new_topics: bool) -> None:
+        self.version += 1
+        self._hashes.clear()
+        if new_topics:
+            self.new_topics_offset = self._image.offset
+
+    def configs_of(self, group_id: str) -> Mapping[str, str]:
+        """What the group says of its own."""
+        return self._image.config_of(ResourceType.GROUP, group_id)
+
+    @property
+    def offset(self) -> int:
+        """Of the metadata."""
+        return self._image.offset
+
+    def names(self) -> list[str]:
+        return list(self._image.topics)
+
+    def id_of(self, name: str) -> UUID | None:
+        topic = self._image.topics.get(name)
+        return None if topic is None else topic.topic_id
+
+    def name_of(self, topic_id: UUID) -> str | None:
+        topic = self._image.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def partitions(self, names: Iterable[str]) -> dict[UUID, int]:
+        """How many each topic has; those that are not there are left out."""
+        found = (self._image.topics.get(name) for name in names)
+        return {topic.topic_id: len(topic.partitions) for topic in found if topic is not None}
+
+    def hash_of(self, names: Iterable[str]) -> int:
+        """Of topics in ascending order of their names, as Kafka reckons it (KIP-1101): signed, 0 for no topics."""
+        hashes = b"".join(_LONG.pack(self._hash(topic)) for topic in map(self._image.topics.get, names) if topic)
+        value = xxh3_64(hashes) if hashes else 0
+        return value - 2 * _HALF if value >= _HALF else value
+
+    def _hash(self, topic: TopicImage) -> int:
+        found = self._hashes.get(topic.name)
+        if found is None:
+            found = self._hashes[topic.name] = xxh3_64(_described(topic, self._image))
+        return found
+
+
+def _described(topic: TopicImage, image: ClusterImage) -> bytes:
+    number = topic.topic_id.int
+    parts = [
+        _MAGIC,
+        _LONG.pack(number >> 64),
+        _LONG.pack(number & (1 << 64) - 1),
+        _text(topic.name),
+        _INT.pack(len(topic.partitions)),
+    ]
+    for index in range(len(topic.partitions)):
+        parts.append(_INT.pack(index))
+        brokers = (image.brokers.get(replica) for replica in topic.partitions[index].replicas)
+        for rack in sorted(broker.rack for broker in brokers if broker is not None and broker.rack is not None):
+            parts += [_INT.pack(len(rack)), _text(rack)]
+    return b"".join(parts)
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode("utf-16-le")
+    return encoded + _INT.pack(len(encoded) // 2)

@@ -1,0 +1,39 @@
+"""ConsumerGroupHeartbeat 0-1: a member joins, lives, learns what it is to read, says what it reads, and leaves.
+
+Answered when what it rests on is committed. `coordinator/group/consumer/heartbeat.py` has the rules.
+"""
+
+from collections.abc import Awaitable
+
+from penstock.coordinator.group.classic.member import Caller
+from penstock.metadata.features import GROUP_VERSION
+from penstock.node.api.coordinated import coordinated
+from penstock.node.roles.broker import Broker
+from penstock.node.serving.access import DESCRIBE_TOPIC
+from penstock.node.serving.handler import RequestContext
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+
+@coordinated()
+def consumer_group_heartbeat(
+    broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
+    if not broker.image.features.get(GROUP_VERSION):
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        shard = broker.groups.find(request.group_id)
+    except KafkaError as error:
+        return ConsumerGroupHeartbeatResponse(error_code=error.code)
+
+    def may_describe(topic: str) -> bool:
+        return context.allows(DESCRIBE_TOPIC, topic)
+
+    caller = Caller(context.client_id or "", f"/{context.session.client_host}", context.api_version)
+    answer: ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse] = shard.ask(
+        shard.machine.consumer_heartbeat, request, caller, may_describe
+    )
+    return answer

@@ -1,0 +1,19 @@
+"""No two members of a consumer group read a partition, whatever happens, and all is read when it has stopped."""
+
+import pytest
+from tests.simulation.consumer_groups.simulate import simulate
+
+SEEDS = 15
+MORE_SEEDS = 300
+
+
+def test_a_partition_has_one_reader_and_all_are_read_in_the_end() -> None:
+    outcomes = [simulate(seed) for seed in range(SEEDS)]
+    assert sum(outcome.fails for outcome in outcomes) > SEEDS
+    assert sum(outcome.kills for outcome in outcomes) > SEEDS
+
+
+@pytest.mark.soak
+def test_so_it_is_from_many_seeds() -> None:
+    for seed in range(SEEDS, MORE_SEEDS):
+        simulate(seed)

@@ -1,0 +1,306 @@
+"""A coordinator of a consumer group on a replicated log, its members, and what comes between them, from a seed.
+
+The network loses requests and answers, doubles requests, and brings them after their client has given them up. The log
+commits late, refuses batches, and changes hands: at a kill a part of what was under way is lost. `truth` is what the
+committed log says. Always holds:
+
+* No partition is had by two members, as the committed records say.
+* What a living process reads it has by these records, as long as it is a member there: so no two read the same.
+
+A late heartbeat that says what its member owns is not among the faults: nothing in it tells that it is old, so the
+protocol has no protection, and relies on connections to keep an order. For the same reason a double comes at once: its
+answer could have an assignment that its client never hears of.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from penstock.coordinator.effects import Append, Calculation, Effect, Errand, Note, Reply
+from penstock.coordinator.group.classic.member import Caller
+from penstock.coordinator.group.consumer.records import KEYS
+from penstock.coordinator.group.consumer.state import ConsumerState, decode_record
+from penstock.coordinator.group.consumer.values import partitions_of
+from penstock.coordinator.group.records import KindRecord, key_version_of
+from penstock.coordinator.group.settings import Bounded, ConsumerSettings, GroupSettings
+from penstock.coordinator.shards.groups import GroupShard
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import MetadataRecord, PartitionRecord, TopicRecord
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+GROUP = "readers"
+SESSION_MS = 6_000
+CALLER = Caller("simulated", "/10.0.0.1", 1)
+FAILURES = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.MESSAGE_TOO_LARGE)
+FAULTS_END_MS = 90_000
+LONGEST_STALL_MS = 2_000
+LATE_MS = 3_000
+"""Longer than a client waits."""
+
+Place = tuple[UUID, int]
+Answered = Callable[[ConsumerGroupHeartbeatResponse], None]
+
+
+class ViolationError(AssertionError):
+    """Something that must always hold does not."""
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.now_ms = 1_000_000
+        self.begin_ms = self.now_ms
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._sequence = count()
+        self.image = ClusterImage()
+        self.topics: dict[str, int] = {}
+        for name in ("a", "b"):
+            self.grow(name, self.random.choice((1, 3, 6)))
+        self.settings = GroupSettings(
+            members_at_once=self.random.choice((1, 100)),
+            consumer=ConsumerSettings(
+                session_timeout=Bounded(SESSION_MS, 0, SESSION_MS),
+                heartbeat_interval=Bounded(1_000, 0, 1_000),
+                assignment_interval=Bounded(self.random.choice((0, 0, 1_000)), 0, 1_000),
+                assigned_at_once=self.random.choice((0, 2_000)),
+                regex_refresh_interval_ms=20_000,
+            ),
+        )
+        self.log: list[Append] = []
+        self.under_way: list[Append] = []
+        self.truth: dict[str, Any] = {}
+        self.shard: GroupShard | None = None
+        self.waiting: dict[object, Answered] = {}
+        self.clients: list[Any] = []
+        self.fails = 0
+        """Writes that were refused."""
+        self.kills = 0
+        self.start()
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def has_faults(self) -> bool:
+        return self.now_ms - self.begin_ms < FAULTS_END_MS
+
+    def after(self, delay_ms: int, happens: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (self.now_ms + max(delay_ms, 1), next(self._sequence), happens))
+
+    def run(self, for_ms: int) -> None:
+        end_ms = self.now_ms + for_ms
+        while (happens := self._next(end_ms)) is not None:
+            happens()
+            self.check()
+        self.now_ms = end_ms
+
+    def _next(self, end_ms: int) -> Callable[[], None] | None:
+        """What happens next, at the time to which the clock is set; None if nothing does until then."""
+        at_ms = self._events[0][0] if self._events else end_ms + 1
+        deadline_ms = None if self.shard is None else self.shard.next_deadline_ms()
+        if deadline_ms is not None and deadline_ms <= min(at_ms, end_ms):
+            self.now_ms = max(self.now_ms, deadline_ms)
+            return self._wake
+        if at_ms > end_ms:
+            return None
+        self.now_ms, _, happens = heapq.heappop(self._events)
+        return happens
+
+    def _wake(self) -> None:
+        assert self.shard is not None
+        self.carry_out(self.shard, self.shard.wake(self.now_ms))
+
+    def chance(self, share: float) -> bool:
+        """Whether a fault happens now."""
+        return self.has_faults and self.random.random() < share
+
+    # -- the coordinator ----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        shard = GroupShard(self.settings, self.random, self.image)
+        for append in self.log:
+            for key, value in append.records:
+                shard.read(key, value)
+        self.shard = shard
+        self.carry_out(shard, shard.loaded(self.now_ms))
+
+    def kill(self) -> None:
+        """Of what is under way some is in the log, and nobody is answered."""
+        kept = self.random.randrange(len(self.under_way) + 1)
+        for append in self.under_way[:kept]:
+            self._commit(append)
+        self._is_gone()
+
+    def hand_over(self) -> None:
+        """What is under way is committed first; whoever waits is sent away."""
+        shard = self.shard
+        if shard is None:
+            return
+        while self.under_way:
+            self._committed(shard)
+        self.carry_out(shard, shard.seal(self.now_ms))
+        while self.under_way:
+            self._committed(shard)
+        self.carry_out(shard, shard.unload(self.now_ms))
+        self._is_gone()
+
+    def _is_gone(self) -> None:
+        self.kills += 1
+        self.shard = None
+        self.under_way.clear()
+        self.waiting.clear()
+        self.after(self.random.randrange(1, LONGEST_STALL_MS), self.start)
+
+    def carry_out(self, shard: GroupShard, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Append):
+                self.under_way.append(effect)
+                self.after(self.random.choice((1, 1, 5, 50, 500)), lambda: self._end_write(shard))
+            elif isinstance(effect, Errand):
+                self._send(shard, effect)
+            elif isinstance(effect, Reply):
+                answered = self.waiting.pop(effect.token, None)
+                if answered is not None:
+                    answered(effect.response)  # type: ignore[arg-type]
+            else:
+                assert isinstance(effect, Note)
+
+    def _end_write(self, shard: GroupShard) -> None:
+        if shard is not self.shard or not self.under_way:
+            return
+        if not self.chance(0.08):
+            self._committed(shard)
+            return
+        self.fails += 1
+        failed = self.under_way[self.random.randrange(len(self.under_way))]
+        self.under_way = [append for append in self.under_way if append.write_id < failed.write_id]
+        self.carry_out(shard, shard.appended(failed.write_id, self.random.choice(FAILURES), self.now_ms))
+
+    def _committed(self, shard: GroupShard) -> None:
+        append = self.under_way.pop(0)
+        self._commit(append)
+        self.carry_out(shard, shard.appended(append.write_id, ErrorCode.NONE, self.now_ms))
+
+    def _commit(self, append: Append) -> None:
+        self.log.append(append)
+        for key, value in append.records:
+            version = key_version_of(key)
+            assert version in KEYS
+            record: KindRecord = decode_record(version, key, value)
+            record.apply_to(self.truth)
+        self._check_owners()
+
+    def _send(self, shard: GroupShard, errand: Errand) -> None:
+        assert isinstance(errand.job, Calculation)
+        found = errand.job.function()
+
+        def come_back() -> None:
+            if shard is self.shard:
+                self.carry_out(shard, shard.came_back(errand.errand_id, found, ErrorCode.NONE, self.now_ms))
+
+        self.after(self.random.choice((1, 20, 800)), come_back)
+
+    # -- the network --------------------------------------------------------------------------------------------------
+
+    def ask(self, request: ConsumerGroupHeartbeatRequest, answered: Answered) -> None:
+        """It may get lost on either way."""
+
+        def arrive(answer: Answered) -> None:
+            shard = self.shard
+            if shard is None:
+                self.after(5, lambda: answer(ConsumerGroupHeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)))
+                return
+            token = object()
+            self.waiting[token] = answer
+            self.carry_out(shard, shard.consumer_heartbeat(token, request, CALLER, lambda _: True, self.now_ms))
+
+        def answer_later(response: ConsumerGroupHeartbeatResponse) -> None:
+            if not self.chance(0.05):
+                self.after(self.random.choice((1, 5, 30)), lambda: answered(response))
+
+        if self.chance(0.05):
+            return
+        is_late = request.topic_partitions is None and self.chance(0.05)
+        is_doubled = self.chance(0.05)
+
+        def arrives() -> None:
+            arrive(answer_later)
+            if is_doubled:
+                arrive(lambda _: None)
+
+        self.after(LATE_MS if is_late else self.random.choice((1, 5, 100)), arrives)
+
+    # -- topics -------------------------------------------------------------------------------------------------------
+
+    def grow(self, name: str, partitions: int) -> None:
+        """A new topic, or more partitions of one."""
+        topic_id = UUID(int=ord(name[0]))
+        known = self.topics.get(name, 0)
+        records: list[MetadataRecord] = [] if known else [TopicRecord(name=name, topic_id=topic_id)]
+        records += [
+            PartitionRecord(topic_id=topic_id, partition_id=index, replicas=[1], isr=[1], leader=1)
+            for index in range(known, known + partitions)
+        ]
+        for record in records:
+            self.image.apply(record)
+        self.topics[name] = known + partitions
+        self.image.applied_to(self.image.offset + 1)
+        if getattr(self, "shard", None) is not None:
+            self.shard.topics_changed(new_topics=not known)  # type: ignore[union-attr]
+
+    # -- what must hold -----------------------------------------------------------------------------------------------
+
+    def state(self) -> ConsumerState | None:
+        found = self.truth.get(GROUP)
+        return found if isinstance(found, ConsumerState) else None
+
+    def _check_owners(self) -> None:
+        state = self.state()
+        owners: dict[Place, str] = {}
+        for member_id, current in (state.currents if state is not None else {}).items():
+            for place in (*partitions_of(current.assigned), *partitions_of(current.revoking)):
+                if place in owners:
+                    raise ViolationError(f"{place} belongs to {owners[place]} and to {member_id}")
+                owners[place] = member_id
+
+    def check(self) -> None:
+        state = self.state()
+        readers: dict[Place, str] = {}
+        for client in self.clients:
+            if state is None or client.member_id not in state.members:
+                continue
+            current = state.current(client.member_id)
+            has = {*partitions_of(current.assigned), *partitions_of(current.revoking)}
+            if not client.owned <= has:
+                raise ViolationError(f"{client.member_id} reads {client.owned - has}, which it does not have")
+            for place in client.owned:
+                if place in readers:
+                    raise ViolationError(f"{place} is read by {readers[place]} and by {client.member_id}")
+                readers[place] = client.member_id
+
+    def check_healed(self) -> None:
+        """All partitions of what is read are read, by members that have all come to the last assignment."""
+        state = self.state()
+        living = [client for client in self.clients if client.is_running]
+        assert state is not None
+        if {client.member_id for client in living} != set(state.members):
+            raise ViolationError(f"members are {list(state.members)}, but {[c.member_id for c in living]} live")
+        if state.state != ("Stable" if living else "Empty"):
+            raise ViolationError(f"the group is {state.state}: {state.currents}, {state.targets}")
+        wanted = {
+            (UUID(int=ord(name[0])), index)
+            for name, size in self.topics.items()
+            if any(client.reads(name) for client in living)
+            for index in range(size)
+        }
+        read = {place for client in living for place in client.owned}
+        if read != wanted:
+            raise ViolationError(f"{wanted - read} is not read, {read - wanted} is read needlessly")

@@ -1,0 +1,83 @@
+"""Expressions match whole names, as RE2 has it, and none takes long."""
+
+import re
+
+import pytest
+
+from penstock.coordinator.group.consumer.expressions import matcher
+from penstock.coordinator.group.consumer.expressions.matcher import Matcher
+from penstock.coordinator.group.consumer.expressions.parse import ExpressionError
+
+NAMES = (
+    "",
+    "a",
+    "b",
+    "foo",
+    "FOO",
+    "foobar",
+    "bar-12",
+    "bar-1234",
+    "a.b",
+    "axb",
+    "aaaaab",
+    "ababc",
+    "a-b",
+    "x_1",
+    "xx",
+)
+ALIKE = (
+    "foo.*", "^foo$", "a|b", "(foo|bar)-[0-9]{1,3}", "[^a]+", "foo*", "(?i)FOO", "x{2}", r"\bfoo\b", "(a*)*b", "",
+    "(?:a|b)+c?", "[a-c-]+", r"\w+\.\w", r"\Aa\Wb", r"(?P<name>a)\.b", "a{1,}b", "[]a]+", "a??b", r"\d|\D{2}", r"x\B_1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ALIKE)
+def test_whole_names_as_python_would(text: str) -> None:
+    found = Matcher(text)
+    assert [found.matches(name) for name in NAMES] == [bool(re.fullmatch(text, name)) for name in NAMES]
+
+
+@pytest.mark.parametrize(
+    ("text", "matched"),
+    [
+        (r"\Qa.b\E", ["a.b"]),
+        (r"\Qa.b", ["a.b"]),
+        ("[[:alpha:]]+", ["a", "b", "foo", "FOO", "foobar", "axb", "aaaaab", "ababc", "xx"]),
+        (r"\p{Lu}+", ["FOO"]),
+        (r"\PL+", [""][1:]),
+        (r"[\p{Ll}]{2}", ["xx"]),
+        ("(?i:foo)bar", ["foobar"]),
+        (r"\x61|\x{62}", ["a", "b"]),
+        ("é", []),
+        ("a(?i)XB", ["axb"]),
+        ("(?<name>xx)", ["xx"]),
+        ("a{,2}", []),
+    ],
+)
+def test_what_python_says_otherwise(text: str, matched: list[str]) -> None:
+    assert list(filter(Matcher(text).matches, NAMES)) == matched
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["(", "a**", "[b", "(?=a)", r"\1", "x{1001}", "(?<!a)", r"\p{Foo}", "*", "a)", "[z-a]", "(?x)a", "(" * 200, "a\\",
+     "((a{100}){100}){10}", r"\x{zz}", "(?P<1>a)", "x{3,2}"],
+)  # fmt: skip
+def test_what_is_refused(text: str) -> None:
+    with pytest.raises(ExpressionError):
+        Matcher(text)
+
+
+@pytest.mark.parametrize("text", ["(a*)*c", "(a|aa)+c", "(a|a?)+c", "(.*)(.*)(.*)(.*)c", "(a+)+" * 10 + "c"])
+def test_none_is_catastrophic(text: str) -> None:
+    found = Matcher(text)
+    assert not found.matches("a" * 249)
+    assert found._work < 100_000
+
+
+def test_all_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matcher, "MOST_WORK", 100)
+    found = Matcher("(a|b){0,200}")
+    found.matches("ab" * 50)
+    with pytest.raises(ExpressionError, match="too long"):
+        found.matches("a")
