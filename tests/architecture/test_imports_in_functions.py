@@ -149,6 +149,9 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/tls/stores.py": {"penstock.tls.pkcs12": "cryptography comes with it, which may not be installed"},
     "penstock/testing/__init__.py": {"penstock.testing.cluster": "42; the simulator does without"},
     "penstock/testing/cluster_node.py": {"penstock.testing.thread_node": "257; not where nodes are processes"},
+    "penstock/testing/secured/authorities.py": {
+        "penstock.tls.authority": "cryptography comes with it, which may not be installed"
+    },
     "penstock/testing/pipeline.py": {
         "penstock.pipeline.running.frames": "120, and PySpark may not be installed",
         "penstock.testing.typed_rows": "140, and few pipelines are of Avro or Protobuf",

@@ -1,4 +1,4 @@
-"""What an empty cluster begins with: levels of features, what they need, and the first credentials of users."""
+"""What an empty cluster begins with: levels of features, what they need, the first users, and what they may do."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,9 @@ from penstock.metadata.features import (
     default_level,
 )
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
-from penstock.metadata.security_records import UserScramCredentialRecord
+from penstock.metadata.security_records import AccessControlEntryRecord, UserScramCredentialRecord
+
+OF_USERS = (UserScramCredentialRecord, AccessControlEntryRecord)
 
 
 def first_records(state: ControllerState, formatted: Sequence[MetadataRecord]) -> list[MetadataRecord]:
@@ -25,7 +27,7 @@ def first_records(state: ControllerState, formatted: Sequence[MetadataRecord]) -
     elr = _supported(ELIGIBLE_LEADER_REPLICAS, named.get(ELIGIBLE_LEADER_REPLICAS, default))
     if elr and level >= KAFKAS_FEATURES[ELIGIBLE_LEADER_REPLICAS][elr].needs[METADATA_VERSION]:
         records += [*made_explicit(state), FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS, feature_level=elr)]
-    return records + [record for record in formatted if isinstance(record, UserScramCredentialRecord)]
+    return records + [record for record in formatted if isinstance(record, OF_USERS)]
 
 
 def _supported(feature: str, level: int) -> int:

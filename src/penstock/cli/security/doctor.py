@@ -1,0 +1,8 @@
+"""`penstock security doctor`."""
+
+import click
+
+
+@click.command("doctor")
+def command() -> None:
+    """Find."""
