@@ -6,7 +6,7 @@ A file's first bytes tell its format, as for Java's own reader. From here on eve
 import re
 import textwrap
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -25,8 +25,13 @@ Settings = Mapping[str, str]
 
 def certificate_of(key: Key) -> bytes | None:
     """Its own certificate, the first one, as DER."""
-    certificates = (body for kind, body in _BLOCK.findall(key.pem) if kind == "CERTIFICATE")
-    return next((b64decode("".join(body.split())) for body in certificates), None)
+    return next(certificates_in(key.pem), None)
+
+
+def certificates_in(pem: str) -> Iterator[bytes]:
+    """As DER."""
+    bodies = (body for kind, body in _BLOCK.findall(pem) if kind == "CERTIFICATE")
+    return (b64decode("".join(body.split())) for body in bodies)
 
 
 def check_types(settings: Settings) -> None:
