@@ -116,9 +116,8 @@ def _decoded(settings: Settings, key: str, content: bytes, password: str | None)
     try:
         return read(content, password)
     except ValueError as error:
-        raise _unusable(
-            settings, key, f"it is neither PEM nor PKCS12, or {store}.password is another one: {error}"
-        ) from error
+        fault = f"{store}.password is another one" if password else f"{store}.password is missing"
+        raise _unusable(settings, key, f"it is neither PEM nor PKCS12, or {fault}: {error}") from error
 
 
 def _unusable(settings: Settings, key: str, reason: str) -> TlsConfigError:
