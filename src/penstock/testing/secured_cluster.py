@@ -11,6 +11,7 @@ from random import SystemRandom
 from typing import Final
 
 from penstock.log.disk import Disk
+from penstock.protocol.secret import Secret
 from penstock.testing.layout import format_as_one_cluster, replica_settings, voters_settings
 from penstock.testing.secured.authorities import AuthorityError
 from penstock.testing.secured.folder import SecuredFolder
@@ -28,12 +29,13 @@ def make_secured(
     *,
     now: dt.datetime,
     installed_in: Path | None = None,
-    settings: Mapping[str, str] | None = None,
+    only_keys: bool = False,
 ) -> str:
     """Returns the cluster's id. `installed_in` is where each host will have its node's folder; without it, here.
 
-    `settings` are for all nodes, besides. What is not empty is not written to. A failure, or a process that is killed,
-    leaves nothing of that name behind. Raises AuthorityError, OSError.
+    With `only_keys` the nodes are there already: they get no storage, and there is no id. What is not empty is not
+    written to. A failure, or a process that is killed, leaves nothing of that name behind. Raises AuthorityError,
+    OSError.
     """
     path = path.absolute()
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
@@ -42,7 +44,9 @@ def make_secured(
     if beside.exists():  # it was killed
         shutil.rmtree(beside)
     try:
-        cluster_id = _make(SecuredFolder(beside, now), path, places, users, installed_in, settings or {})
+        folder = SecuredFolder(beside, now)
+        passwords = _make(folder, path, places, users, installed_in)
+        cluster_id = "" if only_keys else _format(folder, places, passwords)
         os.replace(beside, path)
         Disk().sync_directory(str(path.parent))
     except BaseException:
@@ -57,16 +61,14 @@ def _make(
     places: Sequence[Place],
     users: Sequence[str],
     installed_in: Path | None,
-    settings: Mapping[str, str],
-) -> str:
+) -> Mapping[str, Secret]:
+    """Returns the users' passwords."""
     Disk().make_directory(str(folder.path), parents=True)
     folder.authorities.add()
-    controllers = {one.node_id: one.address(CONTROLLER) for one in places}
     common = (
         of_all_nodes([one.node_id for one in places])
-        | voters_settings(controllers, dynamic=True)
+        | voters_settings(_controllers(places), dynamic=True)
         | replica_settings(len(places))
-        | dict(settings)
     )
     for place in places:
         at = installed_in or path / "nodes" / principal_name(place.node_id)
@@ -74,5 +76,13 @@ def _make(
     passwords, servers = drawn_passwords(users), ",".join(one.address(CLIENTS) for one in places)
     for user, password in passwords.items():
         folder.add_client(user, password, servers, path / "clients" / user)
-    data = {one.node_id: node / "data" for one, node in zip(places, folder.nodes, strict=True)}
-    return format_as_one_cluster(data, controllers, first_records(passwords, SystemRandom()))
+    return passwords
+
+
+def _format(folder: SecuredFolder, places: Sequence[Place], passwords: Mapping[str, Secret]) -> str:
+    data = {one.node_id: folder.node(one.node_id) / "data" for one in places}
+    return format_as_one_cluster(data, _controllers(places), first_records(passwords, SystemRandom()))
+
+
+def _controllers(places: Sequence[Place]) -> dict[int, str]:
+    return {one.node_id: one.address(CONTROLLER) for one in places}

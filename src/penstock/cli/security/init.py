@@ -36,12 +36,15 @@ def command(
         exists=False,
         metavar="DIR",
     ),
+    only_keys: bool = option("The cluster is there already: format nothing (docs/migration.md)."),
 ) -> None:
     """Make an authority, nodes' certificates, users, and the files of all nodes and clients; format the storage.
 
     Clients come over TLS and log in with a password (SCRAM). Nodes know each other by their certificates. The user
     admin may do everything; without --user there is also the user app. Passwords are drawn, and stand in the clients'
     files only. Nothing that is there already is replaced.
+
+    With --only-keys the files are for a cluster that runs: of server.properties take what it lacks.
     """
     users = user or (APP,)
     with wrong_usage(ValueError, of="--nodes"):
@@ -54,12 +57,16 @@ def command(
         raise click.UsageError(f"--installed-in {installed_in}: it begins with /")
     path = directory.absolute()
     with told():
-        cluster_id = make_secured(path, places, users, now=now(), installed_in=installed_in)
-    say(f"A secured cluster of {len(places)} nodes, {cluster_id}, in {path}")
+        cluster_id = make_secured(path, places, users, now=now(), installed_in=installed_in, only_keys=only_keys)
+    if only_keys:
+        say(f"Keys of {len(places)} nodes and their clients, in {path}")
+    else:
+        say(f"A secured cluster of {len(places)} nodes, {cluster_id}, in {path}")
     for place in places:
         name = principal_name(place.node_id)
         where = f" to {place.host}" + (f" as {installed_in}" if installed_in else "")
-        say(f"  {name:<12} take {path / 'nodes' / name}{where}; penstock start {NODE_FILE}")
+        start = "" if only_keys else f"; penstock start {NODE_FILE}"
+        say(f"  {name:<12} take {path / 'nodes' / name}{where}{start}")
     for name in dict.fromkeys((ADMIN, *users)):
         say(f"  {name:<12} {path / 'clients' / name / JAVA_FILE}")
     say(f"  authority    {path / 'authority'}: who has its key is every node; keep it away from them")

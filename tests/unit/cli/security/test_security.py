@@ -67,6 +67,16 @@ def test_all_files_are_made_and_are_for_nobody_elses_eyes(tmp_path: Path) -> Non
     assert all_trust_each_other(tmp_path)
 
 
+def test_a_cluster_that_is_there_gets_keys_alone(tmp_path: Path) -> None:
+    done = init(tmp_path, "--only-keys", "--installed-in", "/etc/penstock")
+    assert done.exit_code == 0
+    assert "penstock start" not in done.output
+    assert not list((tmp_path / "made").rglob("data"))
+    settings = decode_properties((tmp_path / "made/nodes/node-2/server.properties").read_bytes())
+    assert settings["ssl.keystore.location"] == "/etc/penstock/node.pem"
+    assert settings["log.dirs"] == "/etc/penstock/data"
+
+
 def test_nothing_is_replaced(tmp_path: Path) -> None:
     assert init(tmp_path).exit_code == 0
     before = {path: path.read_bytes() for path in (tmp_path / "made").rglob("*") if path.is_file()}
