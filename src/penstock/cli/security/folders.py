@@ -34,6 +34,8 @@ def told() -> Iterator[None]:
         yield
     except (AuthorityError, LogDirectoryError) as error:
         raise click.ClickException(str(error)) from None
+    except BrokenPipeError:  # who reads has seen enough
+        raise
     except OSError as error:
         raise click.ClickException(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, TypeVar
 
 from penstock.cli.security.examination import EndError
+from penstock.client.blocking import Pauses
 from penstock.client.blocking.connection import BlockingConnection
 from penstock.protocol.acls import Operation
 from penstock.protocol.address import Address
@@ -18,6 +19,9 @@ from penstock.protocol.schema import Message
 
 Answer = TypeVar("Answer", bound=Message)
 STAGE: Final = "RIGHTS"
+UNKNOWN: Final = -1
+ATTEMPTS: Final = 8
+NOT_YET: Final = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 _IN_COORDINATOR: Final = 3
 """FindCoordinator asks about one key up to this version."""
 
@@ -58,18 +62,28 @@ def on_topic(connection: BlockingConnection, who: str, topic: str, wanted: tuple
 
 
 def on_group(connection: BlockingConnection, who: str, group: str) -> str:
-    """Of one that the broker itself coordinates, or another: the right is the same. Raises EndError."""
-    request = FindCoordinatorRequest(key=group)
-    found = asked(connection, ApiKey.FIND_COORDINATOR, request, FindCoordinatorResponse, _IN_COORDINATOR)
-    operations = 0
-    if found.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED:
-        message = DescribeGroupsRequest(groups=[group], include_authorized_operations=True)
-        (answer,) = asked(connection, ApiKey.DESCRIBE_GROUPS, message, DescribeGroupsResponse, 5).groups
-        if answer.error_code == ErrorCode.NOT_COORDINATOR:
-            return f"on group {group}: its coordinator is {found.host}:{found.port}"
-        operations = answer.authorized_operations
+    """Raises EndError. The first question about a group lets the cluster make the topic of groups, which takes time."""
+    pauses = Pauses()
+    for _ in range(ATTEMPTS):
+        code, operations = _of_group(connection, group)
+        if code not in NOT_YET:
+            break
+        pauses.take()
+    if code in (*NOT_YET, ErrorCode.NOT_COORDINATOR):
+        return f"on group {group}: {error_code(code).name}, {words(operations)}"
     _check(who, f"group {group}", f"--group {group}", operations, (Operation.READ,))
     return f"on group {group}: {words(operations)}"
+
+
+def _of_group(connection: BlockingConnection, group: str) -> tuple[int, int]:
+    """A code, and what may be done: another broker than the coordinator does not know that."""
+    request = FindCoordinatorRequest(key=group)
+    found = asked(connection, ApiKey.FIND_COORDINATOR, request, FindCoordinatorResponse, _IN_COORDINATOR)
+    if found.error_code:
+        return found.error_code, 0 if found.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED else UNKNOWN
+    message = DescribeGroupsRequest(groups=[group], include_authorized_operations=True)
+    (answer,) = asked(connection, ApiKey.DESCRIBE_GROUPS, message, DescribeGroupsResponse, 5).groups
+    return answer.error_code, answer.authorized_operations
 
 
 def words(operations: int) -> str:

@@ -54,11 +54,14 @@ class EmbeddedSecurity:
         return of_keys(self._folder.node(node_id))
 
     def client_properties(self, user: str) -> dict[str, str]:
-        """Without addresses. Raises KeyError for a user that there is not."""
+        """Without addresses; the log-in in Java's words and in librdkafka's. KeyError for a user that there is not."""
         if user not in USERS:
             raise KeyError(user)
+        password = self._password(user)
         return {
-            **of_client(user, self._password(user)),
+            **of_client(user, password),
+            "sasl.username": user,
+            "sasl.password": password.text,
             "ssl.truststore.type": "PEM",
             "ssl.truststore.certificates": self._folder.authorities.trusted,
         }

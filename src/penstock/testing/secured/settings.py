@@ -94,7 +94,7 @@ def librdkafka_text(user: str, password: Secret, servers: str, folder: Path) -> 
         "sasl.password": password.text,
         "ssl.ca.location": str(folder / TRUST_FILE),
     }
-    return properties_text(f"{user}, for librdkafka: kcat -F, confluent-kafka and others", settings)
+    return properties_text(f"{user}, for librdkafka from 2.6.1 on: confluent-kafka, kcat -F and others", settings)
 
 
 def python_text(user: str) -> str:

@@ -20,11 +20,11 @@ APP: Final = "app"
 MECHANISM: Final = SCRAM_SHA_512
 PASSWORD_BYTES: Final = 24
 ALLOWED: Final[Mapping[Resource, Sequence[Operation]]] = {
-    Resource.TOPIC: (Operation.CREATE, Operation.READ, Operation.WRITE),
+    Resource.TOPIC: (Operation.CREATE, Operation.READ, Operation.WRITE, Operation.DESCRIBE_CONFIGS),
     Resource.GROUP: (Operation.READ,),
     Resource.TRANSACTIONAL_ID: (Operation.WRITE,),
 }
-"""To each user but the administrator, on all of that kind; each of these brings DESCRIBE along."""
+"""To each user but the administrator, on all of that kind; READ and WRITE bring DESCRIBE along."""
 
 
 def drawn_passwords(users: Sequence[str]) -> dict[str, Secret]:
