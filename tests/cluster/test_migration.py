@@ -70,7 +70,7 @@ class Migrating:
             **self._authority.keys_of(),
         }
 
-    def file(self, node_id: int, listeners: tuple[str, ...], controller: str, **more: str) -> dict[str, str]:
+    def file(self, node_id: int, listeners: tuple[str, ...], controller: str) -> dict[str, str]:
         """`controller` is the listener by which controllers are come to."""
         names = sorted((name for name in listeners if name in ("CONTROLLER", "SECURED")), key=controller.__ne__)
         return (
@@ -88,7 +88,6 @@ class Migrating:
                 "group.initial.rebalance.delay.ms": "0",
                 "offsets.topic.num.partitions": "1",
             }
-            | {key.replace("_", "."): text for key, text in more.items()}
         )
 
     def with_keys(self, node_id: int) -> dict[str, str]:
@@ -98,11 +97,11 @@ class Migrating:
             "listener.name.secured.ssl.client.auth": "required",
         }
 
-    async def start(self, *node_ids: int, file: Callable[[int], dict[str, str]]) -> None:
-        started = await asyncio.gather(*(start_node(BrokerConfig(file(node_id))) for node_id in node_ids))
+    async def start(self, *node_ids: int, file: File) -> None:
+        started = await asyncio.gather(*(start_node(BrokerConfig(file(self, node_id))) for node_id in node_ids))
         self._running |= dict(zip(node_ids, started, strict=True))
 
-    async def roll(self, file: Callable[[int], dict[str, str]]) -> None:
+    async def roll(self, file: File) -> None:
         """Each is restarted with its new file when all replicas are in sync."""
         for node_id in IDS:
             await self._until(_all_in_sync)
@@ -124,6 +123,9 @@ class Migrating:
         for ports in self._ports.values():
             for port in ports.values():
                 port.release()
+
+
+File = Callable[[Migrating, int], dict[str, str]]
 
 
 def _set(changed: asyncio.Event, records: object) -> None:
@@ -188,10 +190,55 @@ def _rules(user: str) -> list[AclBinding]:
     ]
 
 
+# What a node's file has in each step.
+
+
+def in_the_clear(cluster: Migrating, node_id: int) -> dict[str, str]:
+    return cluster.file(node_id, PLAIN, "CONTROLLER")
+
+
+def with_all_listeners(cluster: Migrating, node_id: int) -> dict[str, str]:
+    keys = cluster.with_keys(node_id) | {"inter.broker.listener.name": "PLAINTEXT"}
+    return cluster.file(node_id, PLAIN + SECURE, "CONTROLLER") | keys
+
+
+def by_certificates(cluster: Migrating, node_id: int) -> dict[str, str]:
+    keys = cluster.with_keys(node_id) | {"inter.broker.listener.name": "NODES"}
+    return cluster.file(node_id, PLAIN + SECURE, "SECURED") | keys
+
+
+def secured(cluster: Migrating, node_id: int, **more: str) -> dict[str, str]:
+    authorized = {
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": ";".join(["User:admin", *(f"User:CN=node-{it}" for it in IDS)]),
+        "inter.broker.listener.name": "NODES",
+    }
+    return cluster.file(node_id, SECURE, "SECURED") | cluster.with_keys(node_id) | authorized | more
+
+
+def with_rules_to_come(cluster: Migrating, node_id: int) -> dict[str, str]:
+    return secured(cluster, node_id, **{"allow.everyone.if.no.acl.found": "true"})
+
+
+async def _all_listen(cluster: Migrating) -> None:
+    await cluster.roll(with_all_listeners)
+    async with Admin(cluster.servers("PLAINTEXT")) as admin:
+        for user in ("admin", "app"):
+            await admin.users.set_password(user, Secret(f"{user}-secret"), MECHANISM)
+
+
+async def _rules_are_made(cluster: Migrating) -> None:
+    await cluster.roll(with_rules_to_come)
+    as_admin = with_properties(ClientSettings(), cluster.settings_of("admin"))
+    async with Admin(cluster.servers("CLIENTS"), as_admin) as admin:
+        await admin.acls.create(_rules("app"))
+        await admin.users.set_password("eve", Secret("eve-secret"), MECHANISM)
+
+
 @asynccontextmanager
 async def migrating(folder: Path, *, dynamic: bool) -> AsyncIterator[Migrating]:
     cluster = Migrating(folder, dynamic=dynamic)
-    await cluster.start(*IDS, file=lambda node_id: cluster.file(node_id, PLAIN, "CONTROLLER"))
+    await cluster.start(*IDS, file=in_the_clear)
     try:
         yield cluster
     finally:
@@ -206,54 +253,12 @@ async def test_no_client_sees_an_error(tmp_path: Path, dynamic: bool) -> None:
         async with Admin(cluster.servers("PLAINTEXT")) as admin:
             await admin.topics.create(NewTopic(name=TOPIC, partitions=1, replication_factor=3))
         load.start(cluster.servers("PLAINTEXT"), {})
-
-        # 1: listeners for all, and keys; nobody uses them yet
-        all_of_them = PLAIN + SECURE
-        await cluster.roll(
-            lambda node_id: cluster.file(
-                node_id, all_of_them, "CONTROLLER", inter_broker_listener_name="PLAINTEXT", **cluster.with_keys(node_id)
-            )
-        )
-        async with Admin(cluster.servers("PLAINTEXT")) as admin:
-            for user in ("admin", "app"):
-                await admin.users.set_password(user, Secret(f"{user}-secret"), MECHANISM)
-
-        # 2: nodes come to each other by certificates
-        await cluster.roll(
-            lambda node_id: cluster.file(
-                node_id, all_of_them, "SECURED", inter_broker_listener_name="NODES", **cluster.with_keys(node_id)
-            )
-        )
-
-        # 3: clients log in
+        await _all_listen(cluster)
+        await cluster.roll(by_certificates)
         await load.stop()
         load.start(cluster.servers("CLIENTS"), cluster.settings_of("app"))
-
-        # 4: an authorizer that lets in everybody where there is no rule; nothing listens in the clear any more
-        authorized = {
-            "authorizer.class.name": STANDARD_AUTHORIZER,
-            "super.users": ";".join(["User:admin", *(f"User:CN=node-{node_id}" for node_id in IDS)]),
-            "inter.broker.listener.name": "NODES",
-        }
-        await cluster.roll(
-            lambda node_id: cluster.file(
-                node_id,
-                SECURE,
-                "SECURED",
-                **authorized,
-                **cluster.with_keys(node_id),
-                allow_everyone_if_no_acl_found="true",
-            )
-        )
-        as_admin = with_properties(ClientSettings(), cluster.settings_of("admin"))
-        async with Admin(cluster.servers("CLIENTS"), as_admin) as admin:
-            await admin.acls.create(_rules("app"))
-            await admin.users.set_password("eve", Secret("eve-secret"), MECHANISM)
-
-        # 5: what no rule allows is refused
-        await cluster.roll(
-            lambda node_id: cluster.file(node_id, SECURE, "SECURED", **authorized, **cluster.with_keys(node_id))
-        )
+        await _rules_are_made(cluster)
+        await cluster.roll(secured)
         await load.stop()
 
         assert load.errors == []
