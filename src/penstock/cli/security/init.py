@@ -5,7 +5,8 @@ from typing import Final
 
 import click
 
-from penstock.cli.security.folders import DIRECTORY, now, told
+from penstock.cli.security import folders
+from penstock.cli.security.folders import DIRECTORY, told
 from penstock.cli.terminal.failures import wrong_usage
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import declared, option
@@ -57,7 +58,9 @@ def command(
         raise click.UsageError(f"--installed-in {installed_in}: it begins with /")
     path = directory.absolute()
     with told():
-        cluster_id = make_secured(path, places, users, now=now(), installed_in=installed_in, only_keys=only_keys)
+        cluster_id = make_secured(
+            path, places, users, now=folders.now(), installed_in=installed_in, only_keys=only_keys
+        )
     if only_keys:
         say(f"Keys of {len(places)} nodes and their clients, in {path}")
     else:

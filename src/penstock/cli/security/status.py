@@ -5,7 +5,8 @@ from typing import Final
 
 import click
 
-from penstock.cli.security.folders import DIRECTORY, found, now, told
+from penstock.cli.security import folders
+from penstock.cli.security.folders import DIRECTORY, found, told
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, declared, option
 from penstock.cli.terminal.output import print_rows
@@ -59,7 +60,7 @@ def _rows(folder: SecuredFolder) -> list[tuple[str, str, str, int, str, str]]:
     rows = []
     for what, certificate, by in held:
         seen = authorities.shown(certificate)
-        days = (seen.ends - now()).days
+        days = (seen.ends - folders.now()).days
         rows.append((what, seen.name, f"{seen.ends:%Y-%m-%d}", days, by, ", ".join(seen.hosts)))
     return rows
 
