@@ -6,6 +6,7 @@
 import os
 import threading
 from collections.abc import Iterator
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +14,14 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("same", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 settings.register_profile("soak", settings.get_profile("same"), derandomize=False, max_examples=300)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that wait (clusters, clients) and tests that reckon (simulations) take turns, file by file.
+
+    In the order of their folders the processors would be idle first, and crowded later.
+    """
+    items.sort(key=lambda item: crc32(item.nodeid.partition("::")[0].encode()))
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 from examples.raft_kv.messages import BY_KEY, VERSION, Request, encode_response
 from examples.raft_kv.service import StoreService
 from penstock.node.serving.dispatch import Dispatcher, Waiting
-from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
+from penstock.node.serving.handler import Charge, CloseConnection, Handler, RequestContext
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.rules import NOTHING
 from penstock.node.serving.session import Session
@@ -20,12 +20,14 @@ class StoreDispatcher(Dispatcher):
         self._store = store
         self._handlers = {key: Handler(key, VERSION, VERSION, store.answer, NOTHING, raw=True) for key in BY_KEY}
 
-    def dispatch(self, frame: memoryview, session: Session) -> list[ResponsePart] | Waiting:
+    def dispatch(
+        self, frame: memoryview, session: Session, charge: Charge | None = None
+    ) -> list[ResponsePart] | Waiting:
         """See `Dispatcher`."""
         header, position = parse_request_header(frame)
         api = BY_KEY.get(header.api_key)
         if api is None:
-            return super().dispatch(frame, session)
+            return super().dispatch(frame, session, charge)
         if header.api_version != VERSION:
             raise CloseConnection(f"version {header.api_version} of {api.request.__name__} is not served")
         request, _ = decode(api.request, VERSION, frame, position)

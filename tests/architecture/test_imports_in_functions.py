@@ -67,6 +67,7 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/api/storage_group_rows.py": {
         "penstock.node.api.storage_group_requests": "50; a single node has no peers"
     },
+    "penstock/node/api/commands.py": {"penstock.node.api.mutation_quota": "1; most clusters have no quotas"},
     "penstock/node/api/broker/forward_to_coordinator.py": dict.fromkeys(
         ("penstock.node.controlling", "penstock.protocol.messages.envelope"), "2 together; a single node gets none"
     ),
@@ -104,6 +105,7 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.node.assembly.tls": "35, with what reaches other nodes; most nodes speak in the clear",
         "penstock.node.assembly.sasl": "6; on most nodes nobody logs in",
     },
+    "penstock/node/assembly/quotas.py": {"penstock.node.assembly.sasl": "6; on most nodes nobody logs in"},
     "penstock/node/assembly/quorum_start.py": {
         "penstock.node.assembly.tls": "35; most nodes speak in the clear",
         "penstock.node.assembly.sasl": "6; on most nodes nobody logs in",
@@ -111,6 +113,10 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.node.quorum.standard_authorizer": "4; most nodes have no authorizer",
         "penstock.node.controlling.transfer": "1; a single node has no successor",
         "penstock.node.assembly.links": "30; a single node has no peers",
+        "penstock.node.assembly.quotas": "7; most clusters have no quotas",
+    },
+    "penstock/node/serving/connections.py": {
+        "penstock.node.serving.creation_rates": "1; few nodes limit the rate of connections"
     },
     "penstock/node/storage_groups/keeper.py": dict.fromkeys(
         (

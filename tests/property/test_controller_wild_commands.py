@@ -14,6 +14,7 @@ from tests.property.mutations import wild
 from tests.unit.controller.cluster import CLUSTER, join, registration
 from tests.unit.controller.storage_groups import cluster
 from tests.unit.controller.test_acls import ANY, RULE
+from tests.unit.controller.test_client_quotas import entry
 from tests.unit.controller.test_scram_users import ADA, GONE
 
 from penstock.controller.controller import Controller
@@ -27,6 +28,7 @@ from penstock.protocol.messages import assign_replicas_to_dirs as directories
 from penstock.protocol.messages import controller_registration as controllers
 from penstock.protocol.messages import create_topics as topics
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from penstock.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -70,6 +72,9 @@ def commands(controller: Controller) -> Iterator[Message]:
     yield from of_configs()
     yield CreateAclsRequest(creations=[RULE, RULE.replace(host="10.0.0.0/8")])
     yield DeleteAclsRequest(filters=[ANY, ANY.replace(resource_name_filter="flights", pattern_type_filter=2)])
+    quotas = {"producer_byte_rate": 5.0, "request_percentage": 0.5, "consumer_byte_rate": None}
+    both: dict[str, str | None] = {"user": "ada", "client-id": None}
+    yield AlterClientQuotasRequest(entries=[entry(both, quotas), entry({"user": "bob"}, quotas)])
     yield AlterUserScramCredentialsRequest(deletions=[GONE], upsertions=[ADA.replace(name="bob"), ADA])
     yield from of_partitions(epoch, TOPIC_ID if known is None else known.topic_id)
 

@@ -104,8 +104,11 @@ class Crowd:
 
 
 def carry_out(target: Target, name: str, is_over: Event) -> None:
-    """In a process of its own, that takes no time from who measures; says how often the attack was carried out."""
-    os.nice(5)
+    """In a process of its own; says how often the attack was carried out.
+
+    Who attacks has machines of his own: here he gets what the node and its neighbour leave of this one.
+    """
+    os.nice(19)
     attack = next(attack for attack in ATTACKS if attack.name == name)
     frames, done = attack.frames(target), [0] * attack.threads
 

@@ -1,9 +1,15 @@
-"""Requests about log-ins, users and access rules, to a node without either; it refuses most of them."""
+"""Requests about log-ins, users, access rules and quotas, to a node without any; it refuses most of them."""
 
 from collections.abc import Callable
 from typing import Any
 
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntityData,
+    AlterClientQuotasRequestEntryData,
+    OpData,
+)
 from penstock.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
@@ -11,6 +17,7 @@ from penstock.protocol.messages.alter_user_scram_credentials import (
 from penstock.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from penstock.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from penstock.protocol.messages.describe_acls import DescribeAclsRequest
+from penstock.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from penstock.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -27,6 +34,18 @@ _REQUESTS: dict[ApiKey, Message] = {
         upsertions=[
             ScramCredentialUpsertion(name="ada", mechanism=1, iterations=4096, salt=b"salt", salted_password=bytes(32))
         ]
+    ),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: DescribeClientQuotasRequest(
+        components=[ComponentData(entity_type="user", match="ada")], strict=True
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: AlterClientQuotasRequest(
+        entries=[
+            AlterClientQuotasRequestEntryData(
+                entity=[AlterClientQuotasRequestEntityData(entity_type="user", entity_name="ada")],
+                ops=[OpData(key="producer_byte_rate", value=1e9)],
+            )
+        ],
+        validate_only=True,
     ),
     ApiKey.DESCRIBE_ACLS: DescribeAclsRequest(
         resource_type_filter=TOPIC, resource_name_filter="t", operation=ANY, permission_type=ANY

@@ -77,7 +77,7 @@ def test_configs_of_users_are_those_of_kafkas_tool(node: Cluster) -> None:
     penstock(node, *of_eve, "--alter", "--delete-config", f"{OLD},{NEW}")
     assert users(node) == []
     for wrong in (
-        "producer_byte_rate=1",
+        f"producer_byte_rate=1,{OLD}=[password=hush]",
         f"{OLD}=hush",
         f"{OLD}=[iterations=4096]",
         f"{OLD}=[iterations=1,password=hush]",

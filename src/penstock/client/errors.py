@@ -48,6 +48,14 @@ class ConsumerMisuseError(ClientError):
     """A consumer was used in a way that its contract forbids."""
 
 
+class PositionsTakenError(ClientError):
+    """Another member has taken the partition over, so that a position may not be stored with its results."""
+
+
+class TopicReplacedError(ClientError):
+    """Stored positions are those of a topic that was deleted; another one has its name now."""
+
+
 class ProducerClosedError(ClientError):
     """A send after close(), or one that close() could not wait for."""
 

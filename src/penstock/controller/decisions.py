@@ -43,6 +43,7 @@ DECISIONS: Final[dict[AnyApiKey, str]] = {
     ApiKey.CREATE_ACLS: "penstock.controller.acls:decide_create_acls",
     ApiKey.DELETE_ACLS: "penstock.controller.acls:decide_delete_acls",
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: "penstock.controller.scram_users:decide_alter_user_scram_credentials",
+    ApiKey.ALTER_CLIENT_QUOTAS: "penstock.controller.client_quotas:decide_alter_client_quotas",
     ApiKey.UPDATE_FEATURES: "penstock.controller.update_features:decide_update_features",
 }
 """As `module:function`."""

@@ -1,7 +1,7 @@
 """Users, rights and quotas as the metadata log has them: SCRAM credentials, ACLs, delegation tokens, client quotas.
 
 They are kept as the records that set them, go into snapshots, and are shown. Listeners with SASL let SCRAM's users in,
-and where a node has an authorizer it obeys the ACLs; nothing acts on the others yet.
+where a node has an authorizer it obeys the ACLs, and brokers obey the quotas; nothing acts on tokens yet.
 """
 
 from collections.abc import Callable, Iterator

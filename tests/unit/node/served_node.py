@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from random import Random
+from typing import Any
 
 from tests.unit.node.contexts import broker_context, node_context
 from tests.unit.node.idle_groups import broker_on
@@ -15,7 +16,7 @@ from penstock.metadata.image import ClusterImage
 from penstock.node.api.broker.api_versions import api_versions
 from penstock.node.controlling.commands import NoController
 from penstock.node.serving.connection import Connection
-from penstock.node.serving.connections import ConnectionLimits, Connections
+from penstock.node.serving.connections import ConnectionLimits, Connections, Throttling
 from penstock.node.serving.dispatch import Dispatcher, Node
 from penstock.node.serving.handler import Handler
 from penstock.node.serving.rules import NOTHING
@@ -87,7 +88,10 @@ class Serving:
 
 @asynccontextmanager
 async def serving(
-    *handlers: Handler, limits: ConnectionLimits | None = None, settings: Mapping[str, str] | None = None
+    *handlers: Handler,
+    limits: ConnectionLimits | None = None,
+    settings: Mapping[str, str] | None = None,
+    throttling: Throttling[Any] | None = None,
 ) -> AsyncIterator[Serving]:
     """A server of ApiVersions and `handlers` until the block ends."""
     node = node_context(BrokerConfig.embedded(settings or {}), ClusterImage(), random=Random(1))
@@ -95,7 +99,7 @@ async def serving(
         broker_context(node, NoController()),
         handlers={handler.api_key: handler for handler in (API_VERSIONS, *handlers)},
     )
-    async with serving_node(broker, limits=limits) as served:
+    async with serving_node(broker, limits=limits, throttling=throttling) as served:
         yield served
 
 
@@ -106,9 +110,11 @@ async def serving_node(
     *,
     limits: ConnectionLimits | None = None,
     secured: Callable[[Connections], Callable[[Endpoint, Callable[[], Connection]], Accept]] | None = None,
+    throttling: Throttling[Any] | None = None,
 ) -> AsyncIterator[Serving]:
     """A server of whatever `node` handles until the block ends."""
-    connections = Connections(Dispatcher(node), limits or ConnectionLimits(), asyncio.get_running_loop())
+    loop = asyncio.get_running_loop()
+    connections = Connections(Dispatcher(node), limits or ConnectionLimits(), loop, throttling)
     server = Server(connections, in_the_clear if secured is None else secured(connections))
     bound = BoundListener(Endpoint(listener, "127.0.0.1", 0))
     await server.listen([bound])

@@ -1,4 +1,4 @@
-"""`penstock configs`: show and change the configuration of topics, brokers and groups, as kafka-configs.sh does."""
+"""`penstock configs`: show and change the configuration of topics, brokers, users, …, as kafka-configs.sh does."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from penstock.cli.cluster.user_configs import alter_user, describe_users
+from penstock.cli.cluster.quota_configs import KINDS, Entities, is_about_quotas, quota_configs
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, actions, declared, option
 from penstock.cli.terminal.output import print_json, print_lines, print_table
@@ -30,7 +30,6 @@ ENTITY_TYPES: Final = {
     "client-metrics": ResourceType.CLIENT_METRICS,
     "groups": ResourceType.GROUP,
 }
-USERS: Final = "users"
 HIDDEN: Final = "(hidden)"
 ALTER_NEEDS: Final = "--alter needs --entity-name, and --add-config or --delete-config"
 OWN_SOURCE: Final = {
@@ -41,18 +40,36 @@ OWN_SOURCE: Final = {
 _ADDITION = re.compile(r"\s*([^=,\s]+)=(\[[^\]]*\]|[^,\[]*)(?:,|$)")
 
 
-@click.command(short_help="show and change the configuration of topics, brokers and groups")
+class EntityCommand(click.Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Names and defaults go to types in the order in which they stand, so a default becomes an empty name."""
+        named = (("--entity-name", "") if word == "--entity-default" else (word,) for word in args)
+        return super().parse_args(ctx, [word for words in named for word in words])
+
+
+@click.command(cls=EntityCommand, short_help="show and change the configuration of topics, brokers and groups")
 @declared
 def command(
     session: NodeSession,
     action: str = actions(describe="Show configurations.", alter="Change configurations."),
-    entity_type: str | None = option("What the configuration belongs to.", type=click.Choice([*ENTITY_TYPES, USERS])),
-    entity_name: str | None = option("The topic, the node's number, the group, the user."),
-    entity_default: bool = option("The default of all brokers."),
+    entity_type: tuple[str, ...] = option(
+        "What the configuration belongs to; users and clients can be given together.",
+        type=click.Choice([*ENTITY_TYPES, *KINDS]),
+    ),
+    entity_name: tuple[str, ...] = option(
+        "The topic, the node's number, the group, the user, the client, the address."
+    ),
+    entity_default: bool = option("In the place of a name: the default of all brokers, users, clients or addresses."),
     topic: str | None = option("Short for --entity-type topics --entity-name."),
     broker: str | None = option("Short for --entity-type brokers --entity-name."),
     group: str | None = option("Short for --entity-type groups --entity-name."),
     broker_defaults: bool = option("Short for --entity-type brokers --entity-default."),
+    user: str | None = option("Short for --entity-type users --entity-name."),
+    user_defaults: bool = option("Short for --entity-type users --entity-default."),
+    client: str | None = option("Short for --entity-type clients --entity-name."),
+    client_defaults: bool = option("Short for --entity-type clients --entity-default."),
+    ip: str | None = option("Short for --entity-type ips --entity-name."),
+    ip_defaults: bool = option("Short for --entity-type ips --entity-default."),
     all_: bool = option("Show what was not changed, too."),
     add_config: str | None = option("What to set: k1=v1,k2=[v2,v3]; a value with commas goes in brackets."),
     add_config_file: Path | None = option("A file of them."),
@@ -62,12 +79,20 @@ def command(
     """Show and change configurations while the cluster runs. Controllers only change them."""
     if session.of_controllers and action != "alter":
         raise click.UsageError("--bootstrap-controller goes with --alter only")
-    short = {"topics": topic, "brokers": "" if broker_defaults else broker, "groups": group}
+    short = {
+        "topics": topic,
+        "brokers": "" if broker_defaults else broker,
+        "groups": group,
+        "users": "" if user_defaults else user,
+        "clients": "" if client_defaults else client,
+        "ips": "" if ip_defaults else ip,
+    }
     changes = _changes(add_config, add_config_file, delete_config)
-    if entity_type == USERS:
-        _users(session, action, entity_name, changes, as_json=as_json)
+    entities = _entities(entity_type, entity_name, short)
+    if is_about_quotas(entities):
+        quota_configs(session, action, entities, changes, as_json=as_json)
         return
-    kind, name = _entity(entity_type, "" if entity_default else entity_name, short)
+    kind, name = ENTITY_TYPES[entities[0][0]], entities[0][1]
     if action == "alter" and (not changes or name is None):
         raise click.UsageError(ALTER_NEEDS)
 
@@ -86,28 +111,16 @@ def command(
     session.run(work)
 
 
-def _users(
-    session: NodeSession, action: str, name: str | None, changes: Sequence[ConfigChange], *, as_json: bool
-) -> None:
-    if action == "describe":
-        describe_users(session, name, as_json=as_json)
-    elif name is None or not changes:
-        raise click.UsageError(ALTER_NEEDS)
-    else:
-        alter_user(session, name, changes, as_json=as_json)
-
-
-def _entity(
-    entity_type: str | None, entity_name: str | None, short: "dict[str, str | None]"
-) -> tuple[ResourceType, str | None]:
-    given: list[tuple[str, str | None]] = [(type_name, name) for type_name, name in short.items() if name is not None]
-    if entity_type is not None:
-        given.append((entity_type, entity_name))
-    if len(given) != 1:
+def _entities(types: Sequence[str], names: Sequence[str], short: "dict[str, str | None]") -> Entities:
+    if len(names) > len(types):
+        raise click.UsageError("--entity-name and --entity-default go with an --entity-type each")
+    given: list[tuple[str, str | None]] = [(kind, name) for kind, name in short.items() if name is not None]
+    given += [(kind, names[number] if number < len(names) else None) for number, kind in enumerate(types)]
+    if not given or (len(given) > 1 and not is_about_quotas(given)):
         raise click.UsageError(
             "say whose configuration it is: --topic NAME, --broker ID, --group NAME or --entity-type"
         )
-    return ENTITY_TYPES[given[0][0]], given[0][1]
+    return given
 
 
 def _changes(add_config: str | None, file: Path | None, delete_config: str | None) -> list[ConfigChange]:

@@ -1,4 +1,4 @@
-"""`penstock configs --entity-type users`: users of SCRAM, as kafka-configs.sh shows and changes them.
+"""`penstock configs --entity-type users`: credentials of SCRAM, as kafka-configs.sh shows and changes them.
 
     --alter --entity-name ada --add-config 'SCRAM-SHA-512=[iterations=8192,password=…]'
 
@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 import click
 
-from penstock.cli.terminal.output import print_lines, print_rows
+from penstock.cli.terminal.output import print_lines
 from penstock.cli.terminal.session import NodeSession
 from penstock.client.admin import Admin
 from penstock.client.admin.configs import ConfigChange, ConfigOperation
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.sasl.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS
 from penstock.protocol.secret import Secret
 from penstock.protocol.value import Value
@@ -26,14 +27,14 @@ class NewPassword(Value):
     iterations: int
 
 
-def describe_users(session: NodeSession, name: str | None, *, as_json: bool) -> None:
-    found = session.run(lambda admin: admin.users.describe([] if name is None else [name]))
-    rows = [
-        (user, f"{mechanism}=[iterations={iterations}]")
-        for user, mechanisms in found.items()
-        for mechanism, iterations in mechanisms.items()
-    ]
-    print_rows(["USER", "CONFIG"], rows, as_json=as_json, empty="no users")
+async def described_users(admin: Admin, name: str | None) -> dict[str, dict[str, int]]:
+    """The iterations of each mechanism by user; none for a user without."""
+    try:
+        return await admin.users.describe([] if name is None else [name])
+    except KafkaError as error:
+        if error.code != ErrorCode.RESOURCE_NOT_FOUND:
+            raise
+        return {}
 
 
 def alter_user(session: NodeSession, name: str, changes: Sequence[ConfigChange], *, as_json: bool) -> None:
@@ -54,9 +55,7 @@ def alter_user(session: NodeSession, name: str, changes: Sequence[ConfigChange],
 
 def _mechanism(key: str) -> str:
     if key not in MECHANISMS:
-        quota = key.endswith("_rate") or key == "request_percentage"
-        hint = ": quotas are not there yet" if quota else f", which are {', '.join(MECHANISMS)}"
-        raise click.UsageError(f"{key} is no mechanism of SCRAM{hint}")
+        raise click.UsageError(f"{key} is no mechanism of SCRAM, which are {', '.join(MECHANISMS)}; alter quotas apart")
     return key
 
 

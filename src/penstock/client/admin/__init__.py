@@ -4,8 +4,8 @@
         await admin.topics.create(NewTopic(name="flights", partitions=12))
         print(await admin.groups.describe("reports"))
 
-Topics, their replicas, configurations, groups, transactions, users, access rules, features and the metadata quorum have
-parts of their own; the cluster itself and its disks are here.
+Topics, their replicas, configurations, groups, transactions, users, access rules, quotas, features and the metadata
+quorum have parts of their own; the cluster itself and its disks are here.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from penstock.client.admin.features import FeatureAdmin
 from penstock.client.admin.groups import GroupAdmin
 from penstock.client.admin.partitions import PartitionAdmin
 from penstock.client.admin.quorum import QuorumAdmin
+from penstock.client.admin.quotas import QuotaAdmin
 from penstock.client.admin.storage_groups import StorageGroupAdmin
 from penstock.client.admin.topics import TopicAdmin
 from penstock.client.admin.transactions import TransactionAdmin
@@ -120,6 +121,7 @@ class Admin:
         self.storage_groups = StorageGroupAdmin(self.cluster)
         self.acls = AclAdmin(self.cluster)
         self.users = UserAdmin(self.cluster)
+        self.quotas = QuotaAdmin(self.cluster)
 
     async def __aenter__(self) -> Self:
         await self.cluster.start()

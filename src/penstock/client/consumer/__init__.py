@@ -49,13 +49,13 @@ class Consumer:
         settings: ConsumerSettings | None = None,
         interceptors: Sequence[ConsumerInterceptor] = (),
     ) -> None:
-        self._settings = settings or ConsumerSettings()
-        self.cluster = ClusterClient(bootstrap_servers, self._settings)
+        self.settings = settings or ConsumerSettings()
+        self.cluster = ClusterClient(bootstrap_servers, self.settings)
         self._interceptors = interceptors
         self._subscription = Subscription()
         self._news = asyncio.Event()
-        self._fetcher = Fetcher(self.cluster, self._subscription, self._settings, self._news.set)
-        self._preparation = Preparation(self.cluster, self._subscription, self._settings, self._news.set, interceptors)
+        self._fetcher = Fetcher(self.cluster, self._subscription, self.settings, self._news.set)
+        self._preparation = Preparation(self.cluster, self._subscription, self.settings, self._news.set, interceptors)
         self._thread: int | None = None
         self._polling = False
 
@@ -128,7 +128,7 @@ class Consumer:
             raise ConsumerMisuseError("another task is polling this consumer: one at a time")
         self._polling = True
         try:
-            return await self._poll(timeout_ms, max_records or self._settings.max_poll_records)
+            return await self._poll(timeout_ms, max_records or self.settings.max_poll_records)
         finally:
             self._polling = False
 
@@ -262,7 +262,7 @@ class Consumer:
     async def _offsets(self, partitions: Collection[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         self._own()
         found = await list_offsets(
-            self.cluster, dict.fromkeys(partitions, timestamp_ms), isolation_level=isolation_level(self._settings)
+            self.cluster, dict.fromkeys(partitions, timestamp_ms), isolation_level=isolation_level(self.settings)
         )
         return {partition: value.offset for partition, value in found.items()}
 

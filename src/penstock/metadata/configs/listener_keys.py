@@ -25,7 +25,7 @@ _OF_MECHANISMS: Final = (
     "sasl.oauthbearer.",
 )
 _LIMITS: Final = ("max.connections", "max.connection.creation.rate", "num.network.threads")
-OBEYED: Final = ("ssl.", "sasl.", "connections.max.reauth.ms")
+OBEYED: Final = ("ssl.", "sasl.", "connections.max.reauth.ms", "max.connection")
 """What begins so holds for a single listener; other keys are known."""
 _BEGIN: Final = ("ssl.", "sasl.", "security.providers", "principal.builder.class", "connections.max.reauth.ms")
 _KEYS: Final[Definitions] = {

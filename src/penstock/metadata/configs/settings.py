@@ -10,12 +10,14 @@ class BrokerSettings:
     broker_rack: str | None
     connections_max_idle_ms: int
     fetch_max_bytes: int
+    max_connection_creation_rate: int
     max_connections: int
     max_connections_per_ip: int
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
     request_timeout_ms: int
     queued_max_request_bytes: int
+    quota_window_size_seconds: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
@@ -48,6 +50,8 @@ class BrokerSettings:
     alter_log_dirs_replication_quota_window_size_seconds: int
     auto_create_topics_enable: bool
     auto_leader_rebalance_enable: bool
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
     cordoned_log_dirs: tuple[str, ...]
     create_topic_policy_class_name: str | None
     default_replication_factor: int

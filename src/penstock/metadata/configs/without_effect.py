@@ -44,13 +44,9 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "the newest version that both sides know is spoken": ("ssl.protocol",),
     "delegation tokens are not there yet": ("delegation.token.",),
-    "quotas are not there yet": (
-        "client.quota.callback.class",
-        "quota.window.",
-        "controller.quota.window.",
-    ),
-    "the rate of new connections is not limited yet": ("max.connection.creation.rate",),
+    "quotas of clients count in buckets, which forget nothing": ("quota.window.num",),
     "classes of the user's would be Java": (
+        "client.quota.callback.class",
         "principal.builder.class",
         "metric.reporters",
         "kafka.metrics.reporters",

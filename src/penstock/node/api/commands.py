@@ -4,7 +4,8 @@ Brokers hand on what clients ask, controllers let their controller decide. An AP
 that has a file of its own there.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pkgutil import resolve_name
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from penstock.node.roles.broker import Broker
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import (
     ALTER_CLUSTER,
+    ALTER_CLUSTER_CONFIGS,
     ALTER_TOPIC,
     CLUSTER_ACTION,
     CREATE_IN_CLUSTER,
@@ -21,6 +23,7 @@ from penstock.node.serving.access import (
     DELETE_IN_CLUSTER,
     DELETE_TOPIC,
     DESCRIBE_CLUSTER,
+    DESCRIBE_CLUSTER_CONFIGS,
     DESCRIBE_TOPIC,
     DESCRIBE_TOPIC_CONFIGS,
     Right,
@@ -121,6 +124,8 @@ CONFIGS: Final = (on_configs(Operation.ALTER_CONFIGS, "responses", loggers=None)
 CONFIGS_AND_LOGGERS: Final = (on_configs(Operation.ALTER_CONFIGS, "responses", loggers=CLUSTER_ACTION),)
 ALTER: Final = (Whole(ALTER_CLUSTER),)
 DESCRIBE: Final = (Whole(DESCRIBE_CLUSTER),)
+ALTER_CONFIGS: Final = (Whole(ALTER_CLUSTER_CONFIGS),)
+DESCRIBE_CONFIGS: Final = (Whole(DESCRIBE_CLUSTER_CONFIGS),)
 BOTH: Final = BROKERS | CONTROLLERS
 
 # fmt: off
@@ -177,6 +182,11 @@ ROWS: Final = (
         "penstock.node.api.describe_scram_users:describe_scram_users"),
     Row(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, (0, 0), ALTER, BOTH,
         "users that log in with SCRAM are made, get other passwords and are removed (KIP-554)"),
+    Row(ApiKey.DESCRIBE_CLIENT_QUOTAS, (0, 1), DESCRIBE_CONFIGS, BOTH,
+        "the quotas of users, client ids and addresses that a filter matches (KIP-546)",
+        "penstock.node.api.describe_client_quotas:describe_client_quotas"),
+    Row(ApiKey.ALTER_CLIENT_QUOTAS, (0, 1), ALTER_CONFIGS, BOTH,
+        "quotas of users, client ids and addresses are set and removed (KIP-546)"),
     Row(ApiKey.SASL_HANDSHAKE, (0, 1), NOTHING, BOTH,
         "a client names the mechanism by which it logs in; it is refused where nobody logs in (KIP-43)",
         "penstock.node.api.out_of_turn:out_of_turn"),
@@ -232,14 +242,30 @@ async def handed_on(broker: Broker, context: RequestContext, request: Message, a
     """The active controller's answer to what a client asks of this broker, or a refusal in the layout of the answer."""
     deadline_s = clients_deadline(request, broker.config.request_timeout_ms)
     try:
-        return await broker.controller.submit(request, answer, deadline_s=deadline_s, context=context)
+        reply = await broker.controller.submit(request, answer, deadline_s=deadline_s, context=context)
     except KafkaError as error:
-        refused: ReplyT = refusal(request, error)
-        return refused
+        reply = refusal(request, error)
+    if context.charge is not None:
+        context.charge.add_ms(getattr(reply, "throttle_time_ms", 0))
+    return reply
 
 
 async def _decide(node: ControllerNode, context: RequestContext, request: Message) -> Any:
     try:
-        return await node.controller.submit(request, deadline_of(request, node.config.request_timeout_ms))
+        deadline_s = deadline_of(request, node.config.request_timeout_ms)
+        return await submitting(node, context, deadline_s)(request)
     except KafkaError as error:
         return refusal(request, error)
+
+
+def submitting(
+    node: ControllerNode, context: RequestContext | None, deadline_s: float
+) -> Callable[[Message], Awaitable[Any]]:
+    """What has the controller decide on a client's command, or the node's own; a client has quotas for some of them."""
+    submit: Callable[[Message], Awaitable[Any]] = partial(node.controller.submit, deadline_s=deadline_s)
+    throttle = node.throttling.active
+    if throttle is None or context is None:
+        return submit
+    from penstock.node.api.mutation_quota import limited
+
+    return limited(node, throttle, context, submit)

@@ -101,6 +101,8 @@ class FetchReader:
         self._reads_committed = request.isolation_level == READ_COMMITTED
         self._none_aborted: Sequence[tuple[int, ...]] | None = () if self._reads_committed else None
         self._max_bytes = min(request.max_bytes, config.fetch_max_bytes)
+        if context.charge is not None:
+            self._max_bytes = min(self._max_bytes, context.charge.most_fetched)
         self._rack = request.rack_id if selects and is_consumer else ""
         # A replica that is nearer to a consumer may come in sync at any time.
         self._skips_quiet = plan.is_incremental and not self._rack

@@ -32,8 +32,6 @@ ASKS: Final[Mapping[str, str]] = {
     "delegation_tokens": "delegation tokens",
 }
 """Fields of `SecurityImage` that ask for protection if there is anything in them, and what that is."""
-LIMITS: Final[Mapping[str, str]] = {"client_quotas": "client quotas"}
-"""Those that ask for fairness: passing over them opens nothing."""
 
 
 class UnprotectedError(Exception):
@@ -71,14 +69,11 @@ def check_metadata(image: ClusterImage, config: BrokerConfig) -> None:
 
 def asked_by_metadata(image: ClusterImage, config: BrokerConfig) -> Iterator[str]:
     """What asks for protection, in words; the configs of this node count, of registered brokers, and of all brokers."""
-    yield from _there(image, {name: ASKS[name] for name in ASKS if name != "access_rules" or not config.has_authorizer})
+    names = [name for name in ASKS if name != "access_rules" or not config.has_authorizer]
+    yield from (ASKS[name] for name in names if getattr(image.security, name))
     for name in dict.fromkeys(("", str(config.node_id), *map(str, image.brokers))):
         of = f"broker {name}" if name else "all brokers"
         yield from (f"{setting} of {of}" for setting in asked_by_keys(image.config_of(ResourceType.BROKER, name)))
-
-
-def _there(image: ClusterImage, fields: Mapping[str, str]) -> Iterator[str]:
-    return (words for name, words in fields.items() if getattr(image.security, name))
 
 
 def _check(source: str, asked: Sequence[str], config: BrokerConfig) -> None:
@@ -128,7 +123,7 @@ class Watch:
         except UnprotectedError as error:
             self._fail(error)
             return
-        passed_over = ", ".join((*asked, *_there(self._image, LIMITS)))
+        passed_over = ", ".join(asked)
         if passed_over and passed_over != self._said:
             logger.warning("the cluster's metadata have %s, and nothing acts on them yet", passed_over)
         self._said = passed_over

@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property, partial
+from operator import methodcaller
 from typing import TYPE_CHECKING
 
 from penstock.controller.config_rules import DefinedConfigs
@@ -25,8 +26,11 @@ from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.directories.meta_properties import read_meta_properties
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.configs.listener_keys import PREFIX
 from penstock.metadata.configs.listeners import WITH_SASL, WITH_TLS, Listener
 from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import MetadataRecord
+from penstock.metadata.security_records import ClientQuotaRecord
 from penstock.node.api.local_controller import answered_here
 from penstock.node.assembly.protection import UnprotectedError, Watch
 from penstock.node.controlling.channel import ControllerChannel
@@ -49,7 +53,7 @@ from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.advertise import advertised_endpoints
 from penstock.node.serving.connection import Connection
-from penstock.node.serving.connections import ConnectionLimits, Connections
+from penstock.node.serving.connections import ConnectionLimits, Connections, Throttling
 from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
 from penstock.node.serving.server import BACKLOG, Accept, BoundListener, Server
@@ -65,6 +69,7 @@ if TYPE_CHECKING:
     from penstock.node.assembly.tls import NodeTls
     from penstock.node.controlling.policies import Judge, PolicedCommands
     from penstock.node.controlling.probes import Probes
+    from penstock.node.serving.throttle import ClientThrottle
 
 logger = logging.getLogger(__name__)
 
@@ -96,6 +101,7 @@ class QuorumParts:
         self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config), seen.bootstrap)
         self.watch = Watch(self.log, config, self.fail)
         self.authorizer = _authorizer(config, self.log, self.watch)
+        self.throttling = _throttling(self.context, self.log, self.authorizer)
         self.controller: ControllerDriver | None = None
         self.controller_node: ControllerNode | None = None
         self._policed: PolicedCommands | None = None
@@ -141,6 +147,7 @@ class QuorumParts:
             quorum=self.quorum,
             handlers=load_handlers(CONTROLLER_HANDLERS) if self._listeners else {},
             authorizer=self.authorizer,
+            throttling=self.throttling,
             hand_over=partial(_hand_over, self.quorum, controller),
             slices=Slices(config.queued_max_request_bytes // CONTROLLERS_PART),
             metrics=self.context.metrics,
@@ -301,6 +308,30 @@ def _authorizer(config: BrokerConfig, log: MetadataLog, watch: Watch) -> Authori
     return standard_authorizer(config, log, lambda: watch.has_begun)
 
 
+def _throttling(context: NodeContext, log: MetadataLog, authorizer: Authorizer) -> Throttling[ClientThrottle]:
+    """It follows the committed quotas; most clusters have none."""
+
+    def load() -> ClientThrottle:
+        from penstock.node.assembly.quotas import client_throttle
+
+        return client_throttle(context, authorizer)
+
+    throttling = Throttling(load)
+
+    def on_records(records: Sequence[MetadataRecord]) -> None:
+        for record in records:
+            if type(record) is ClientQuotaRecord:
+                throttling.change(methodcaller("apply", record))
+
+    def reload() -> None:
+        quotas = log.image.security.client_quotas
+        if quotas or throttling.is_loaded:
+            throttling.change(methodcaller("replace", quotas.values()))
+
+    log.add_listener(on_records, reload)
+    return throttling
+
+
 def _policed(controller: ControllerDriver, judges: Sequence[Judge]) -> PolicedCommands:
     from penstock.node.controlling.policies import PolicedCommands
 
@@ -333,12 +364,23 @@ def bind_listener(config: BrokerConfig, environment: Environment, wanted: Listen
 
 def connection_limits(config: BrokerConfig) -> ConnectionLimits:
     return ConnectionLimits(
+        max_connections_of=_of_listeners(config, "max.connections"),
+        creation_rate=config.max_connection_creation_rate,
+        creation_rate_of=_of_listeners(config, "max.connection.creation.rate"),
+        protected_listener=config.inter_broker_listener_name if len(config.broker_listeners) > 1 else None,
+        rate_window_s=config.quota_window_size_seconds,
         max_frame_bytes=config.socket_request_max_bytes,
         max_idle_ms=config.connections_max_idle_ms,
         max_connections=config.max_connections,
         max_connections_per_ip=config.max_connections_per_ip,
         max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
     )
+
+
+def _of_listeners(config: BrokerConfig, key: str) -> dict[str, int]:
+    """The limits of those listeners that have one of their own."""
+    texts = {name: config.text(f"{PREFIX}{name.lower()}.{key}") for name in config.listener_names}
+    return {name: int(text) for name, text in texts.items() if text is not None}
 
 
 def metadata_log_config(config: BrokerConfig) -> LogConfig:

@@ -114,7 +114,7 @@ class NodeSasl:
 
     def credentials_at(self, listener: str) -> Credentials:
         """As whom this node logs in on a listener of other nodes. Raises ConfigError."""
-        found = _login_at(self._config, listener)
+        found = login_at(self._config, listener)
         return Credentials(found.mechanism, found.user, found.password)
 
     def reload(self) -> None:
@@ -157,7 +157,7 @@ class NodeSasl:
             listener.look(users)
 
 
-def _login_at(config: BrokerConfig, listener: str) -> NodeLogin:
+def login_at(config: BrokerConfig, listener: str) -> NodeLogin:
     """Raises ConfigError."""
     key = TO_CONTROLLERS if listener in config.controller_listener_names else BETWEEN_BROKERS
     return login_on(listener, key, config.text)
@@ -169,6 +169,6 @@ def check_sasl(config: BrokerConfig) -> None:
         for listener in config.listeners_with_sasl:
             sasl_of(listener, config.text)
         for listener in config.ways_with_sasl:
-            _login_at(config, listener)
+            login_at(config, listener)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error

@@ -38,6 +38,10 @@ class Group(Enum):
     CONTROLLER_QUEUE = "kafka.controller", "ControllerEventManager"
     CONTROLLER = "kafka.controller", "KafkaController"
     TLS = "penstock", "tls"
+    PRODUCE_QUOTAS = "kafka.server", "Produce"
+    FETCH_QUOTAS = "kafka.server", "Fetch"
+    REQUEST_QUOTAS = "kafka.server", "Request"
+    MUTATION_QUOTAS = "kafka.server", "ControllerMutation"
 
     def __init__(self, domain: str, type_name: str) -> None:
         self.domain = domain

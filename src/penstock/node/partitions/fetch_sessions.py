@@ -216,7 +216,7 @@ class FetchSessions:
     ) -> FetchPlan:
         """`wanted` is what the request names, if known (`wanted_in`). KafkaError for an unknown session or epoch."""
         if frame.session_epoch <= 0:
-            self._close(frame.session_id)
+            self.close(frame.session_id)
             if wanted is None:
                 wanted = wanted_in(frame, uses_topic_ids=uses_topic_ids)
             if frame.session_epoch < 0 or not wanted:
@@ -232,10 +232,10 @@ class FetchSessions:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         self._update(session, frame)
         if self._remembered > MAX_PARTITIONS:
-            self._close(session.session_id)
+            self.close(session.session_id)
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # the client asks for everything again
         if not session.wanted:
-            self._close(session.session_id)
+            self.close(session.session_id)
             return FetchPlan({})
         session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
         session.last_used_ms = now_ms
@@ -250,7 +250,7 @@ class FetchSessions:
             evicted = self._to_evict((privileged, len(wanted)), now_ms)
             if evicted is None:
                 return None
-            self._close(evicted.session_id)
+            self.close(evicted.session_id)
         session_id = self._random.randrange(1, 2**31)
         while session_id in self._sessions:
             session_id = self._random.randrange(1, 2**31)
@@ -271,7 +271,8 @@ class FetchSessions:
         least = min(may_go, key=lambda session: session.rank, default=None)
         return least if least is not None and least.rank < newcomer else None
 
-    def _close(self, session_id: int) -> None:
+    def close(self, session_id: int) -> None:
+        """Unknown ones are skipped."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._remembered -= len(session.wanted)

@@ -10,6 +10,7 @@ from penstock.metadata.image import ClusterImage
 from penstock.node.environment.environment import wall_clock_ms
 from penstock.node.metrics.registry import Registry
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
+from penstock.node.serving.connections import Throttling
 from penstock.node.serving.handler import Handler
 from penstock.node.serving.slices import Slices
 from penstock.protocol.schema import Message
@@ -94,6 +95,7 @@ class ControllerNode:
     log: LogName = METADATA_LOG
     handlers: dict[int, Handler] = field(default_factory=dict)
     authorizer: Authorizer = ALLOW_ALL
+    throttling: Throttling[Any] = field(default_factory=Throttling)
     hand_over: Callable[[int], Awaitable[None]] | None = None
     """Makes another voter the active controller, if this node has that one."""
     slices: Slices = field(default_factory=Slices)

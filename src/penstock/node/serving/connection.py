@@ -10,14 +10,12 @@ of requests, or filled a buffer, behind which uvloop would read on at once, lets
 Bytes that arrive meanwhile are kept in `_backlog` up to a limit, then reading stops and TCP holds the peer back. So a
 connection's memory is bounded by its limits and one response; that of all together by `RequestMemory`.
 
-A fetch that waits for records is answered soon when the peer asks something else behind it: it can hear of that only
-then. Only another fetch waits for its turn, else a client that sends several ahead would poll all the time.
-
 | state     | it begins with                                            | it ends with                                |
 | --------- | --------------------------------------------------------- | ------------------------------------------- |
 | reading   | connection_made, or the last cause to hold being gone     | a cause to hold                             |
 | held      | a waiting request, `MAX_WAITING`, unsent bytes, `TURN_S`, | its response, resume_writing, the next turn |
 |           | a large frame, or a piece of it, that finds no memory     | others giving back theirs                   |
+|           | a quota that is exceeded                                  | the time that the client was told           |
 | closed    | the peer leaves, garbage, a handler's exception, idle     | -                                           |
 """
 
@@ -30,16 +28,15 @@ from functools import partial
 from typing import Any, cast
 
 from penstock.node.serving.connections import Connections
-from penstock.node.serving.dispatch import OnAnswer, Waiting, log_request, request_log
+from penstock.node.serving.dispatch import OnAnswer, Waiting, request_log
 from penstock.node.serving.frames import FREE_BYTES, FULL_BUFFERS, READ_BYTES, SHORT_BYTES, Peer
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
-from penstock.node.serving.late_answer import LateAnswer, Slot
+from penstock.node.serving.late_answer import LateAnswer, Slot, hasten
 from penstock.node.serving.outgoing import CHUNK_BYTES, FileCutError, Outgoing, ResponsePart, peer_of
 from penstock.node.serving.parts import is_long
 from penstock.node.serving.refusals import no_length
 from penstock.node.serving.session import Session
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.requests.api import ApiKey
 
 logger = logging.getLogger(__name__)
 
@@ -50,10 +47,6 @@ MAX_BACKLOG_BYTES = 64 * 1024
 
 TURN_S = 0.002
 """How long the requests of one connection are taken before the others have their turn."""
-_API_KEY = slice(4, 6)
-"""Its place in a request, behind the length."""
-_FETCH_OR_UNKNOWN = (ApiKey.FETCH.to_bytes(2, "big"), b"\0", b"")
-"""What says of the next request that the one that waits need not hurry; or has not arrived."""
 _unpack_length = struct.Struct(">i").unpack_from
 
 
@@ -72,6 +65,7 @@ class Connection(asyncio.BufferedProtocol):
         "_listener",
         "_max_frame_bytes",
         "_memory",
+        "_mutes",
         "_out",
         "_proceeds_later",
         "_reading_paused",
@@ -100,6 +94,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting: deque[Slot] | None = None
         self._held_by_request = self._lacks_memory = self._reading_paused = False
         self._turn_is_over = self._proceeds_later = False
+        self._mutes = 0
         self._ending = self._closed = False
 
     # What the event loop calls
@@ -170,6 +165,17 @@ class Connection(asyncio.BufferedProtocol):
     def is_waiting(self) -> bool:
         return bool(self._waiting)
 
+    def mute(self, seconds: float) -> None:
+        """Take no more requests for so long (KIP-219); what waits is answered all the same."""
+        self._mutes += 1
+        if self.session is not None:
+            self._pause_reading()
+        self._connections.later(self._unmute, seconds)
+
+    def _unmute(self) -> None:
+        self._mutes -= 1
+        self._proceed_now()
+
     def close_when_answered(self) -> None:
         """Take no more requests, and close when those that wait are answered."""
         self._ending = True
@@ -198,6 +204,7 @@ class Connection(asyncio.BufferedProtocol):
             or self._ending
             or self._closed
             or self._turn_is_over
+            or self._mutes > 0
             or (self._waiting is not None and len(self._waiting) >= MAX_WAITING)
         )
 
@@ -205,7 +212,7 @@ class Connection(asyncio.BufferedProtocol):
         """Handle the whole frames in `received[:end]` as far as this turn goes, keep the rest."""
         position, turn_ends_s = 0, now_s + TURN_S
         clock_s, out = self._connections.clock_s, self._out
-        is_logged = request_log.isEnabledFor(logging.DEBUG)
+        is_watched = self._connections.throttling.active is not None or request_log.isEnabledFor(logging.DEBUG)
         while end - position >= 4:
             (size,) = _unpack_length(received, position)
             if not 0 < size <= self._max_frame_bytes:
@@ -221,7 +228,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._waiting and not self._may_come(frame):
                 break
             position = begin + size
-            goes_on = self._handle(frame, is_logged)
+            goes_on = self._handle(frame, is_watched)
             if out.queued_bytes >= CHUNK_BYTES:
                 self._write()  # If the peer does not read, this holds the connection, before answers pile up.
                 goes_on = False
@@ -303,11 +310,11 @@ class Connection(asyncio.BufferedProtocol):
             elif self._filled < self._frame_size or (self._waiting and not self._may_come(self._frame)):
                 break
             else:
-                self._handle(self._frame[: self._frame_size], request_log.isEnabledFor(logging.DEBUG))
+                self._handle(self._frame[: self._frame_size], is_watched=True)
                 self._give_back_frame()
                 self._end_turn()
         if self._held_by_request and self._backlog:
-            self._hasten()
+            hasten(self._waiting, self._backlog)
         if self._out.queued_bytes:
             self._write()
         if self._ending and not self._waiting and not self._out:
@@ -328,20 +335,12 @@ class Connection(asyncio.BufferedProtocol):
         self._held_by_request = not self._connections.dispatcher.is_pipelined(frame)
         return not self._held_by_request
 
-    def _hasten(self) -> None:
-        """Have the request that waits last answered, if another than a fetch is behind it."""
-        last = self._waiting[-1] if self._waiting else None
-        if last is None or last.cut_short is None or self._backlog[_API_KEY] in _FETCH_OR_UNKNOWN:
-            return
-        cut_short, last.cut_short = last.cut_short, None
-        cut_short()
-
-    def _handle(self, frame: memoryview, is_logged: bool) -> bool:
+    def _handle(self, frame: memoryview, is_watched: bool) -> bool:
         """Answer a request or let it wait; returns whether it is clear that nothing holds the connection."""
         assert self.session is not None
         try:
-            on_answer = log_request(frame, self.session, self._connections.clock_s) if is_logged else None
-            reply = self._connections.dispatcher.dispatch(frame, self.session)
+            on_answer, charge = self._connections.watch(frame, self, self.session) if is_watched else (None, None)
+            reply = self._connections.dispatcher.dispatch(frame, self.session, charge)
         except Exception as error:
             self._fail(error)
             return False
@@ -352,7 +351,7 @@ class Connection(asyncio.BufferedProtocol):
             on_answer(reply)
         if not self._waiting:
             self._out.add(reply)
-            return True
+            return on_answer is None
         elif reply:
             self._waiting.append(Slot(parts=reply))
         return False
@@ -363,11 +362,13 @@ class Connection(asyncio.BufferedProtocol):
             self._waiting = deque()
         self._waiting.append(slot)
         self._held_by_request = not waiting.handler.pipelined
-        if isinstance(waiting.answer, LateAnswer):
-            slot.call_off, slot.cut_short = waiting.answer.call_off, waiting.answer.cut_short
-            waiting.answer.listen(partial(self._told, slot), self._fail)
+        charge = waiting.context.charge
+        answer = waiting.answer if charge is None else charge.waits(waiting.answer)
+        if isinstance(answer, LateAnswer):
+            slot.call_off, slot.cut_short = answer.call_off, answer.cut_short
+            answer.listen(partial(self._told, slot), self._fail)
             return
-        future = asyncio.ensure_future(waiting.answer)
+        future = asyncio.ensure_future(answer)
         if waiting.handler.raw:
             slot.call_off = future.cancel
         future.add_done_callback(partial(self._answered, slot, waiting.handler, waiting.context))

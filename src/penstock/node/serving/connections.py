@@ -1,6 +1,9 @@
 """All connections of one node: who may connect, and who has been idle for too long.
 
 `active` is ordered by the last activity, so that the one timer looks at the oldest alone, however many there are.
+
+What clients may take, their quotas say (`Throttling`); what enforces them is loaded when there is one, and a node
+without any does nothing for them.
 """
 
 import asyncio
@@ -8,17 +11,25 @@ import itertools
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from penstock.node.serving.dispatch import Dispatcher
+from penstock.node.serving.dispatch import Dispatcher, OnAnswer, log_request, request_log
 from penstock.node.serving.frames import FrameBuffers
+from penstock.node.serving.handler import Charge
 from penstock.node.serving.memory import give_back_memory
+from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.refusals import Refusals
 from penstock.node.serving.session import Session
 from penstock.protocol.value import Value, fresh
 
+if TYPE_CHECKING:
+    from penstock.node.serving.creation_rates import CreationRates
+
 logger = logging.getLogger(__name__)
 
+UNLIMITED: Final = 2_147_483_647
+"""The default of Kafka's keys."""
 LOST_BEFORE_GIVING_BACK = 1000
 """After so many lost connections their memory is given back to the system, ..."""
 GIVING_BACK_AFTER_S = 0.25
@@ -37,42 +48,115 @@ class Admitted(Protocol):
 
     def abort(self) -> None: ...
 
+    def mute(self, seconds: float) -> None: ...
+
+
+class Throttle(Protocol):
+    """What enforces quotas (`throttle`)."""
+
+    @property
+    def has_quotas(self) -> bool: ...
+
+    def begin(self, frame: memoryview, connection: Admitted, session: Session) -> tuple[OnAnswer, Charge] | None:
+        """For one request: what is called with its answer. None where no quota holds for it. Raises DecodeError."""
+
+    def refuses(self, host: str) -> bool:
+        """Whether too many connections have come from there."""
+
+
+ThrottleT = TypeVar("ThrottleT", bound=Throttle)
+
+
+class Throttling(Generic[ThrottleT]):
+    """The quotas of one node's clients. `active` is None while there are none, and `load` is called for the first."""
+
+    def __init__(self, load: Callable[[], ThrottleT] | None = None) -> None:
+        self.active: ThrottleT | None = None
+        self._load = load
+        self._loaded: ThrottleT | None = None
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._loaded is not None
+
+    def change(self, change: Callable[[ThrottleT], object]) -> None:
+        if self._loaded is None:
+            assert self._load is not None
+            self._loaded = self._load()
+        change(self._loaded)
+        self.active = self._loaded if self._loaded.has_quotas else None
+
 
 class ConnectionLimits(Value, kw_only=True):
     """`socket.request.max.bytes`, `connections.max.idle.ms` and their like. -1 idle: for ever."""
 
     max_frame_bytes: int = 104_857_600
     max_idle_ms: int = 600_000
-    max_connections: int = 2_147_483_647
-    max_connections_per_ip: int = 2_147_483_647
+    max_connections: int = UNLIMITED
+    max_connections_per_ip: int = UNLIMITED
     max_connections_per_ip_overrides: dict[str, int] = fresh(dict)
+    max_connections_of: dict[str, int] = fresh(dict)
+    """By listener, for those that have a limit of their own."""
+    creation_rate: int = UNLIMITED
+    creation_rate_of: dict[str, int] = fresh(dict)
+    protected_listener: str | None = None
+    """That of brokers, which does not wait for the rate of all."""
+    rate_window_s: float = 1
 
 
 class Connections:
     """What the connections of one node share. It lives on one event loop."""
 
-    def __init__(self, dispatcher: Dispatcher, limits: ConnectionLimits, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        limits: ConnectionLimits,
+        loop: asyncio.AbstractEventLoop,
+        throttling: Throttling[Any] | None = None,
+    ) -> None:
         self.dispatcher = dispatcher
+        self.throttling = throttling or Throttling()
         self.buffers = FrameBuffers(limits.max_frame_bytes)
         self.memory = dispatcher.memory
         self.active: OrderedDict[Admitted, float] = OrderedDict()
         self.clock_s = loop.time
         self.refusals = Refusals(loop.time)
         self._loop = loop
-        self._limits = limits
+        self._rates: CreationRates | None = None
+        self.set_limits(limits)
         self._by_host: dict[str, int] = {}
+        self._by_listener: dict[str, int] = {}
         self._ids = itertools.count(1)
         self._idle_timer: asyncio.TimerHandle | None = None
         self._drained: asyncio.Event | None = None
         self._lost = 0
 
-    def later(self, callback: Callable[[], None]) -> None:
-        """Call back when every other connection that has something to do has had its turn."""
-        self._loop.call_soon(callback)
+    def later(self, callback: Callable[[], None], seconds: float = 0) -> None:
+        """Call back when every other connection that has something to do has had its turn, or after some time."""
+        if seconds:
+            self._loop.call_later(seconds, callback)
+        else:
+            self._loop.call_soon(callback)
+
+    def watch(self, frame: memoryview, connection: Admitted, session: Session) -> tuple[OnAnswer | None, Charge | None]:
+        """What is to be called with the answer to a request, and what the request costs."""
+        throttle = self.throttling.active
+        on_answer, charge = (throttle and throttle.begin(frame, connection, session)) or (None, None)
+        if not request_log.isEnabledFor(logging.DEBUG):
+            return on_answer, charge
+        log = log_request(frame, session, self.clock_s)
+        return (log if on_answer is None else partial(_both, on_answer, log)), charge
 
     def set_limits(self, limits: ConnectionLimits) -> None:
         """Let other limits hold for connections to come; the largest frame stays as it was."""
         self._limits = limits
+        if limits.creation_rate == UNLIMITED and not limits.creation_rate_of:
+            self._rates = None
+            return
+        from penstock.node.serving.creation_rates import CreationRates, Rates
+
+        rates = Rates(limits.creation_rate, limits.creation_rate_of, limits.protected_listener, limits.rate_window_s)
+        self._rates = CreationRates(rates, int(self.clock_s() * 1000))
 
     def admit(self, connection: Admitted, transport: asyncio.BaseTransport, listener: str) -> Session | None:
         """Enter a new connection; None when a limit refuses it."""
@@ -80,6 +164,10 @@ class Connections:
         host, port = address[0], address[1]
         of_host = self._by_host.get(host, 0)
         limits = self._limits
+        throttle = self.throttling.active
+        if throttle is not None and throttle.refuses(host):
+            self.refusals.tell(("rate", host), f"{host}:{port}", f"connection_creation_rate of {host} is exceeded")
+            return None
         if len(self.active) >= limits.max_connections:
             logger.warning("%s:%s: refused: max.connections is %s", host, port, limits.max_connections)
             return None
@@ -87,6 +175,16 @@ class Connections:
         if of_host >= allowed:
             logger.warning("%s:%s: refused: max.connections.per.ip is %s", host, port, allowed)
             return None
+        of_listener = self._by_listener.get(listener, 0)
+        if of_listener >= limits.max_connections_of.get(listener, UNLIMITED):
+            name = f"listener.name.{listener.lower()}.max.connections"
+            logger.warning("%s:%s: refused: %s is %s", host, port, name, limits.max_connections_of[listener])
+            return None
+        if self._rates is not None:
+            delay_ms = self._rates.delay_ms(listener, int(self.clock_s() * 1000))
+            if delay_ms:
+                connection.mute(delay_ms / 1000)
+        self._by_listener[listener] = of_listener + 1
         self._by_host[host] = of_host + 1
         self.active[connection] = self.clock_s()
         if self._idle_timer is None and limits.max_idle_ms >= 0:
@@ -96,6 +194,7 @@ class Connections:
     def remove(self, connection: Admitted, session: Session) -> None:
         del self.active[connection]
         left = self._by_host[session.client_host] - 1
+        self._by_listener[session.listener] -= 1
         if left:
             self._by_host[session.client_host] = left
         else:
@@ -155,3 +254,8 @@ class Connections:
         self.active[connection] = now_s
         self.active.move_to_end(connection)
         return now_s
+
+
+def _both(one: OnAnswer, other: OnAnswer, parts: list[ResponsePart]) -> None:
+    one(parts)
+    other(parts)

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.frames import RequestMemory
-from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
+from penstock.node.serving.handler import Charge, CloseConnection, Handler, RequestContext
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.parts import LARGE_BYTES as PARTED_BYTES
 from penstock.node.serving.parts import asked, let_go, long_arrays
@@ -147,13 +147,15 @@ class Dispatcher:
         served = self._served.get(int.from_bytes(frame[:2], "big"))
         return served is None or served.handler.pipelined
 
-    def dispatch(self, frame: memoryview, session: Session) -> list[ResponsePart] | Waiting:
+    def dispatch(
+        self, frame: memoryview, session: Session, charge: Charge | None = None
+    ) -> list[ResponsePart] | Waiting:
         """Answer one frame: the parts of the response (none: there is no response), or the request that waits.
 
         The frame's memory is used again after the call: a handler keeps no slice of it.
         """
         api_key, version, correlation_id, client_id, position = read_request_header(frame)
-        context = RequestContext(api_key, version, correlation_id, client_id, session, self._authorizer)
+        context = RequestContext(api_key, version, correlation_id, client_id, session, self._authorizer, charge)
         served = self._served.get(api_key)
         if served is None:
             raise CloseConnection(f"API key {api_key} is not served")

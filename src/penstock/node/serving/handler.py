@@ -30,7 +30,7 @@ import importlib
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from types import GeneratorType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from penstock.node.serving.access import ALL_ON, ALLOW_ALL, DESCRIBE_CLUSTER, RIGHTS_ON, Authorizer, Right, bits
 from penstock.node.serving.parts import Names
@@ -40,6 +40,25 @@ from penstock.protocol.acls import CLUSTER_NAME, Resource
 from penstock.protocol.value import Value
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+class Charge(Protocol):
+    """What one request costs by the quotas of its client (`throttle`)."""
+
+    most_fetched: int
+    """The bytes that a fetch may bring."""
+
+    def waits(self, answer: Awaitable[Any]) -> Awaitable[Any]:
+        """The answer comes later, and what is done for it until then is counted as well."""
+
+    def is_of_a_node(self) -> None:
+        """Nodes among themselves have no quotas."""
+
+    def fetch_owed_ms(self) -> int:
+        """For how long this client gets no records; with more than 0 the answer is to say so, and to have none."""
+
+    def add_ms(self, throttle_time_ms: int) -> None:
+        """Another node found that this client has to wait."""
 
 
 @dataclass(slots=True)
@@ -52,6 +71,8 @@ class RequestContext:
     client_id: str | None
     session: Session
     authorizer: Authorizer = ALLOW_ALL
+    charge: Charge | None = None
+    """None where no quota holds for the client."""
 
     def allows(self, right: Right, name: str | None = CLUSTER_NAME) -> bool:
         return self.authorizer.allows(self.session, right, name)

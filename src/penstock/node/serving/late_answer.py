@@ -6,10 +6,16 @@ what is done in it. A caller that does not listen can await it. A `Slot` is wher
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator
-from typing import Generic, TypeVar
+from collections.abc import Callable, Generator, Sequence
+from typing import Final, Generic, TypeVar
 
 from penstock.node.serving.outgoing import ResponsePart
+from penstock.protocol.requests.api import ApiKey
+
+_API_KEY: Final = slice(4, 6)
+"""Its place in a request, behind the length."""
+_FETCH_OR_UNKNOWN: Final = (ApiKey.FETCH.to_bytes(2, "big"), b"\0", b"")
+"""What says of the next request that the one that waits need not hurry; or has not arrived."""
 
 AnswerT = TypeVar("AnswerT")
 
@@ -77,3 +83,15 @@ class Slot:
         """Ends the waiting when the peer has gone, if it may be ended."""
         self.cut_short: Callable[[], object] | None = None
         """Has the request answered soon; None once it was called."""
+
+
+def hasten(waiting: Sequence[Slot] | None, behind: bytes) -> None:
+    """Have the fetch that waits last answered, if the peer asks something else behind it: it hears of that only then.
+
+    Only another fetch waits for its turn, else a client that sends several ahead would poll all the time.
+    """
+    last = waiting[-1] if waiting else None
+    if last is None or last.cut_short is None or behind[_API_KEY] in _FETCH_OR_UNKNOWN:
+        return
+    cut_short, last.cut_short = last.cut_short, None
+    cut_short()

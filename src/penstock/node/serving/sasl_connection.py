@@ -91,14 +91,14 @@ class SaslConnection(Connection):
         self._tell(f"the user {shown(self._login.user or '')} is removed, or has another password", "removed")
         self.abort()
 
-    def _handle(self, frame: memoryview, is_logged: bool) -> bool:
+    def _handle(self, frame: memoryview, is_watched: bool) -> bool:
         try:
             outcome = self._login.take(frame, int(self._connections.clock_s() * 1000))
         except Exception as error:
             self._fail(error)
             return False
         if outcome is None:
-            return super()._handle(frame, is_logged)
+            return super()._handle(frame, is_watched)
         if isinstance(outcome, Refusal):
             self._answer_late(outcome)
             return False

@@ -24,9 +24,12 @@ _SAID: Final = (
     "resource_name",
     "feature",
     "producer_id",
+    "entity_type",
+    "entity_name",
 )
 """They identify a thing; requests and responses share them."""
 _PARTS: Final = {
+    "entity": ("entity",),
     "partitions": ("partitions", "partition_indexes"),
     "partition_result": ("partitions",),
     "topics": ("topics",),
@@ -39,6 +42,7 @@ _NONE: Final = dict.fromkeys(("producer_epoch", "low_watermark", "node_id", "por
 
 
 _BESIDE_EACH: Final[dict[AnyApiKey, tuple[str, Callable[[Any], Iterable[Any]]]]] = {
+    ApiKey.ALTER_CLIENT_QUOTAS: ("entries", lambda request: request.entries),
     ApiKey.ALTER_CONFIGS: ("responses", lambda request: request.resources),
     ApiKey.ALTER_REPLICA_LOG_DIRS: ("results", lambda request: [it for one in request.dirs for it in one.topics]),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ("results", lambda request: [*request.deletions, *request.upsertions]),

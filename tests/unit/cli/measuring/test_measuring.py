@@ -1,14 +1,17 @@
 """What the commands that measure say, without a cluster: figures, dates, settings for librdkafka."""
 
+import time
 from datetime import datetime
 
 import click
 import pytest
 
+from penstock.cli.measuring.consumer_perf_test import Counted, Report
 from penstock.cli.measuring.dates import java_date
 from penstock.cli.measuring.latencies import MEBIBYTE, Latencies, percentiles
 from penstock.cli.measuring.librdkafka import LibrdkafkaSender, consumer_config, producer_config
 from penstock.client.settings import ConsumerSettings, ProducerSettings
+from penstock.client.values import TopicPartition
 from penstock.protocol.compression import Compression
 
 
@@ -32,6 +35,21 @@ def test_silence_and_a_title(capsys: pytest.CaptureFixture[str]) -> None:
     stats.record(5.0, 10, 100.0)
     assert capsys.readouterr().out == ""
     assert stats.total_line(100.0).startswith("1 steady state records sent, 10.000000 records/sec")
+
+
+def test_each_interval_of_reading_has_its_own_figures(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter((0.0, 1.0, 3.0, 7.0))
+    monkeypatch.setattr(time, "time", lambda: next(clock))
+    counted = Counted(Report(reporting_interval=1, show_detailed_stats=True, date_format="SSS"))
+    counted.assigned([TopicPartition("t", 0)])  # after a second
+    counted.add(10, 2 * MEBIBYTE)  # after two more
+    counted.add(40, 8 * MEBIBYTE)  # after four
+    assert capsys.readouterr().out.splitlines() == [
+        "000, 0, 2.0000, 0.6667, 10, 3.3333, 1000, 2000, 1.0000, 5.0000",
+        "000, 0, 10.0000, 2.0000, 50, 10.0000, 0, 4000, 2.0000, 10.0000",
+    ]
 
 
 def test_percentiles_are_samples() -> None:

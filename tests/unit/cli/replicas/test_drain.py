@@ -14,7 +14,7 @@ from penstock.client.admin import Admin
 from penstock.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
 from penstock.client.admin.partitions import Outcome, Reassignment
 from penstock.client.values import TopicPartition
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 
 
 class World:
@@ -29,6 +29,7 @@ class World:
         self.in_groups: set[str] = set()
         self.cordoned: set[int] = set()
         self.said: list[tuple[str, ConfigOperation] | int] = []
+        self.refuses_configs: ErrorCode | None = None
         admin: Any = SimpleNamespace(
             partitions=self,
             topics=self,
@@ -72,6 +73,8 @@ class World:
 
     async def alter(self, kind: ResourceType, name: str, changes: Sequence[ConfigChange]) -> None:
         assert kind is ResourceType.BROKER
+        if self.refuses_configs is not None:
+            raise KafkaError(self.refuses_configs, "no such key")
         (change,) = changes
         assert change.name == "cordoned.log.dirs"
         self.said.append((name, change.operation))
@@ -184,3 +187,19 @@ async def test_nothing_begins_where_all_others_are_cordoned() -> None:
         await world.drain.run()
     assert not world.asked
     assert not world.said, "it is not cordoned either"
+
+
+async def test_a_cluster_that_knows_no_cordons_is_drained_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    world = World([(4, 1)], [1, 2, 4])
+    world.refuses_configs = ErrorCode.INVALID_CONFIG
+    await world.drain.run()
+    assert list(world.replicas.values()) == [[1, 2]]
+    assert "new topics may have replicas on broker 4: no such key" in capsys.readouterr().err.splitlines()
+
+
+async def test_who_may_not_cordon_a_broker_does_not_drain_it() -> None:
+    world = World([(4, 1)], [1, 2, 4])
+    world.refuses_configs = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    with pytest.raises(KafkaError, match="no such key"):
+        await world.drain.run()
+    assert world.asked == []

@@ -51,3 +51,9 @@ async def test_a_partitioner_of_the_applications_decides_alone() -> None:
     producer = Producer("127.0.0.1:1", settings, RoundRobinPartitioner())
     producer.cluster.metadata = CLUSTER
     assert {producer._choose(TOPIC, Record(value=b""), 10) for _ in range(200)} == {0, 1, 2, 3}
+
+
+async def test_a_leader_that_is_no_broker_any_more_is_in_no_rack() -> None:
+    producer = Producer("127.0.0.1:1", ProducerSettings(client_rack="a", partitioner_rack_aware=True, batch_size=1))
+    producer.cluster.metadata = ClusterMetadata(brokers={1: CLUSTER.brokers[1]}, topics={"t": TOPIC})
+    assert {producer._choose(TOPIC, Record(value=b""), 10) for _ in range(200)} == {0}

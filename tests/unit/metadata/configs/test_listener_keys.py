@@ -19,7 +19,8 @@ NO_EFFECT = "has no effect: for a single listener this key is not obeyed yet"
             "listener.name.internal.ssl.provider",
             "listener.name.internal.ssl.provider has no effect: TLS is OpenSSL's, and not Java's",
         ),
-        ("listener.name.internal.max.connections", f"listener.name.internal.max.connections {NO_EFFECT}"),
+        ("listener.name.internal.max.connections", None),
+        ("listener.name.internal.num.network.threads", f"listener.name.internal.num.network.threads {NO_EFFECT}"),
         ("listener.name.internal.scram-sha-256.sasl.jaas.config", None),
         (
             "listener.name.internal.ssl.keystor.location",

@@ -36,6 +36,7 @@ from penstock.protocol.messages import (
     txn_offset_commit,
     write_txn_markers,
 )
+from penstock.protocol.messages import alter_client_quotas as quotas
 from penstock.protocol.messages import alter_user_scram_credentials as scram
 from penstock.protocol.requests.api import AnyApiKey, ApiKey
 from penstock.protocol.schema import Message
@@ -99,6 +100,13 @@ REQUESTS: dict[AnyApiKey, Callable[[int], Message]] = {
     ApiKey.DELETE_ACLS: lambda _: delete_acls.DeleteAclsRequest(filters=[delete_acls.DeleteAclsFilter()]),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda _: scram.AlterUserScramCredentialsRequest(
         deletions=[scram.ScramCredentialDeletion(name="ada", mechanism=1)]
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: lambda _: quotas.AlterClientQuotasRequest(
+        entries=[
+            quotas.AlterClientQuotasRequestEntryData(
+                entity=[quotas.AlterClientQuotasRequestEntityData(entity_type="user", entity_name="ada")]
+            )
+        ]
     ),
     ApiKey.LIST_OFFSETS: lambda _: list_offsets.ListOffsetsRequest(
         topics=[

@@ -109,6 +109,8 @@ KAFKA: dict[AnyApiKey, Effects] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: configs("ALTER_CONFIGS", "CLUSTER_ACTION"),
     ApiKey.LIST_CONFIG_RESOURCES: on_cluster("DESCRIBE_CONFIGS"),
     # the cluster
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: on_cluster("DESCRIBE_CONFIGS"),
+    ApiKey.ALTER_CLIENT_QUOTAS: on_cluster("ALTER_CONFIGS"),
     ApiKey.DESCRIBE_ACLS: on_cluster("DESCRIBE"),
     ApiKey.CREATE_ACLS: on_cluster("ALTER"),
     ApiKey.DELETE_ACLS: on_cluster("ALTER"),

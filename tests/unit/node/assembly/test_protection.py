@@ -23,19 +23,16 @@ from penstock.metadata.resources import ResourceType
 from penstock.metadata.security import SecurityImage
 from penstock.metadata.security_records import (
     AccessControlEntryRecord,
-    ClientQuotaRecord,
     DelegationTokenRecord,
-    EntityData,
     RemoveDelegationTokenRecord,
 )
 from penstock.metadata.snapshot import snapshot_name
-from penstock.node.assembly.protection import ASKS, LIMITS, UnprotectedError, asked_by_metadata
+from penstock.node.assembly.protection import ASKS, UnprotectedError, asked_by_metadata
 from penstock.node.assembly.start import RunningNode, StartError, start_node
 from penstock.testing.thread_node import ThreadNode
 
 IGNORED = {"penstock_security_ignored": "true"}
 TOKEN = DelegationTokenRecord(token_id="alice")
-QUOTA = ClientQuotaRecord(entity=[EntityData(entity_type="user", entity_name="alice")], key="k", value=1.0)
 NOBODY = ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name="super.users", value="")
 ASKING: dict[str, tuple[MetadataRecord, str]] = {
     "a rule": (AccessControlEntryRecord(principal="User:alice"), r"access rules \(ACLs\)"),
@@ -131,15 +128,13 @@ def test_what_is_passed_over_is_said_at_each_start(tmp_path: Path, caplog: pytes
         return [message for message in caplog.messages if "nothing acts on them" in message]
 
     said = "the cluster's metadata have {}, and nothing acts on them yet".format
-    assert asyncio.run(run(QUOTA, QUOTA, NOBODY)) == [said("client quotas")]
-    both = said("delegation tokens, client quotas")
-    assert asyncio.run(run(TOKEN, NOBODY, **IGNORED)) == [said("client quotas"), both]
-    assert asyncio.run(run(**IGNORED)) == [both]
+    assert asyncio.run(run(NOBODY)) == []
+    assert asyncio.run(run(TOKEN, TOKEN, **IGNORED)) == [said("delegation tokens")]
+    assert asyncio.run(run(**IGNORED)) == [said("delegation tokens")]
 
 
-def test_every_field_asks_for_protection_or_for_limits() -> None:
-    assert {*ASKS, *LIMITS} == vars(SecurityImage()).keys() - {"rule_ids", "scram_credentials"}
-    assert not {*ASKS} & {*LIMITS}
+def test_every_field_asks_for_protection_or_is_obeyed() -> None:
+    assert {*ASKS} == vars(SecurityImage()).keys() - {"rule_ids", "scram_credentials", "client_quotas"}
 
 
 def test_configs_of_brokers_count_and_those_of_others_do_not() -> None:

@@ -4,6 +4,7 @@ disk is full what it cannot write."""
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
@@ -128,6 +129,15 @@ def test_it_takes_no_longer_than_it_may(node: Node, monkeypatch: pytest.MonkeyPa
     asked.give_away()
     assert asked.handed == {0: 2, 1: 3}
     assert node.partition("copied", 0).hand_over is None
+
+
+def test_those_that_are_over_are_not_kept(node: Node) -> None:
+    asked = Asked(node)
+    over: Any = SimpleNamespace(is_over=True)
+    asked.hand_overs.open.append(over)
+    asked.give_away()
+    assert asked.handed == {0: 2, 1: 3}
+    assert over not in asked.hand_overs.open
 
 
 def test_without_a_controller_nothing_is_held(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,9 @@ from penstock.metadata.records import (
     PartitionChangeRecord,
     RemoveTopicRecord,
 )
+from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.replicas import OBEYED_AT_ONCE
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 
 OTHER_NODE = 2
 
@@ -29,6 +30,10 @@ OTHER_NODE = 2
 def node(tmp_path: Path) -> Iterator[Node]:
     with node_on(tmp_path) as node:
         yield node
+
+
+def refuse(*_: object) -> None:
+    raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no space left")
 
 
 def config(name: str, value: str | None) -> ConfigRecord:
@@ -99,6 +104,21 @@ def test_a_leader_knows_the_partition_epoch_after_eligible_leaders_were_cleared(
     before = leader.partition_epoch
     node.commit(ClearElrRecord(topic_name=topic))
     assert leader.partition_epoch == before + 1
+
+
+async def test_what_cannot_be_obeyed_is_tried_again_when_there_is_room(
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.commit(*topic_records())
+    node.produce(b"a")
+    with monkeypatch.context() as full:
+        full.setattr(IsrPartition, "obey", refuse)
+        node.commit(change(leader=NODE_ID))
+    assert node.partition().leader is None, "it is nothing until it can be what it shall be"
+    assert caplog.messages[-1] == "orders-0: no space left"
+    node.replicas.obey_late()
+    assert node.partition().leader_epoch == 4
+    assert node.produce(b"b") == (ErrorCode.NONE, 1)
 
 
 def test_configs_change_while_it_runs(node: Node) -> None:

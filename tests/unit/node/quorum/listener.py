@@ -9,7 +9,7 @@ from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.connections import ConnectionLimits, Connections
 from penstock.node.serving.dispatch import Dispatcher, Waiting
-from penstock.node.serving.handler import CONTROLLER_HANDLERS, Handler, RequestContext, load_handlers
+from penstock.node.serving.handler import CONTROLLER_HANDLERS, Charge, Handler, RequestContext, load_handlers
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.rules import NOTHING
 from penstock.node.serving.server import BoundListener, Endpoint, Server
@@ -25,11 +25,13 @@ class WatchedDispatcher(Dispatcher):
         self.asked: list[ApiKey] = []
         self.is_silent = False
 
-    def dispatch(self, frame: memoryview, session: Session) -> list[ResponsePart] | Waiting:
+    def dispatch(
+        self, frame: memoryview, session: Session, charge: Charge | None = None
+    ) -> list[ResponsePart] | Waiting:
         key = ApiKey(int.from_bytes(frame[:2], "big"))
         self.asked.append(key)
         if not self.is_silent:
-            return super().dispatch(frame, session)
+            return super().dispatch(frame, session, charge)
         never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         return Waiting(Handler(key, 0, 99, lambda: None, NOTHING), RequestContext(key, 0, 0, None, session), never)
 

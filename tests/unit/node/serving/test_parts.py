@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.unit.node.served_node import serving
 
-from penstock.node.serving.dispatch import Dispatcher
+from penstock.node.serving.dispatch import Dispatcher, _heard
 from penstock.node.serving.handler import Handler
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.parts import PART_ITEMS, in_parts, let_go, long_arrays
@@ -172,3 +172,18 @@ def test_an_answer_that_is_never_ended_asks_for_no_thread() -> None:
     answering.send(None)
     answering.close()
     assert kept == [[]]
+
+
+async def test_what_went_wrong_for_a_client_that_has_gone_is_nobody_elses_to_hear_of() -> None:
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
+    for is_cancelled in (True, False):
+        whole: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        whole.add_done_callback(_heard)
+        if is_cancelled:
+            whole.cancel()
+        else:
+            whole.set_exception(ValueError("wrong"))
+        await asyncio.sleep(0)
+        del whole
+    assert complaints == []

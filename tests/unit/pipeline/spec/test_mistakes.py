@@ -34,6 +34,7 @@ def said(text: str) -> list[str]:
     [
         ("earliest", "earlist", "4, column 3", "Option startingOffsets=earlist: it must be earliest or latest or "),
         ("earliest", "earlist", "4, column 3", "Did you mean earliest?"),
+        ("startingOffsets: earliest", "startingoffsets: earlist", "4, column 3", "Did you mean earliest?"),
         ("  mode: append", "  name: a/b", "8, column 3", "name: a/b cannot be that of a sink: letters, digits,"),
         (
             "  mode: append",

@@ -24,7 +24,15 @@ from typing import Any, Final
 
 from penstock.node.api.fetching import Answer, FetchReader
 from penstock.node.api.storage_group_rows import fetched_by_replica
-from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Session, Wanted, nobody_waits, wanted_in
+from penstock.node.partitions.fetch_sessions import (
+    FetchPlan,
+    FetchSessions,
+    Key,
+    Session,
+    Wanted,
+    nobody_waits,
+    wanted_in,
+)
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import CLUSTER_ACTION, READ_TOPIC
 from penstock.node.serving.handler import RequestContext, handles
@@ -59,6 +67,8 @@ def fetch(
     if request.cluster_id is not None and context.allows(CLUSTER_ACTION):  # only replicas of the core's logs say that
         answer = fetched_by_replica(broker, context, request, frame, position)
         if answer is not None:
+            if context.charge is not None:
+                context.charge.is_of_a_node()
             return answer
     return _fetch(broker, context, request, None)
 
@@ -84,6 +94,10 @@ def _fetch(
         while sessions.ended:
             ending = _end(broker, sessions.ended.pop())
             sessions.tasks.start(ending, "end of a fetch session")
+    if context.charge is not None:
+        owed_ms = _owed_ms(context, request)
+        if owed_ms:
+            return _throttled(sessions, context, plan, owed_ms)
     reader = FetchReader(broker, context, request, plan)
     if len(plan.wanted) > WIDE:
         return _WideFetch(reader).answer(broker.slices)
@@ -93,6 +107,28 @@ def _fetch(
     if reader.is_enough or request.max_wait_ms <= 0 or not plan.wanted:
         return reader.answer()
     return _WaitingFetch(reader, session, asked)
+
+
+def _owed_ms(context: RequestContext, request: FetchFrame) -> int:
+    """For how long the client gets no records by its quotas; followers have none."""
+    assert context.charge is not None
+    if request.replica_id >= 0 and context.allows(CLUSTER_ACTION):
+        context.charge.is_of_a_node()
+        return 0
+    return context.charge.fetch_owed_ms()
+
+
+def _throttled(sessions: FetchSessions, context: RequestContext, plan: FetchPlan, throttle_time_ms: int) -> list[Any]:
+    """An answer without records (KIP-219). A session goes on; one that would begin does so with a later fetch."""
+    if not plan.is_incremental:
+        sessions.close(plan.session_id)
+    return encode_fetch_response(
+        [],
+        context.api_version,
+        context.correlation_id,
+        throttle_time_ms=throttle_time_ms,
+        session_id=plan.session_id if plan.is_incremental else 0,
+    )
 
 
 def _to_look_at(plan: FetchPlan, session: Session | None) -> Collection[Wanted]:
