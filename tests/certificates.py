@@ -35,6 +35,7 @@ class Holder:
         *,
         hosts: tuple[str, ...] = HERE,
         days: int = 60,
+        begins: int = -100,
         name: str = "holder",
     ) -> None:
         self.key = ec.generate_private_key(ec.SECP256R1())
@@ -47,7 +48,7 @@ class Holder:
             .issuer_name(subject if signed_by is None else signed_by.certificate.subject)
             .public_key(self.key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(NOW - dt.timedelta(days=100))
+            .not_valid_before(NOW + dt.timedelta(days=begins))
             .not_valid_after(NOW + dt.timedelta(days=days, hours=1))
             .add_extension(x509.BasicConstraints(ca=signed_by is None, path_length=None), critical=True)
         )
@@ -95,9 +96,11 @@ class Authority(Holder):
     def __init__(self, folder: Path, name: str = "authority") -> None:
         super().__init__(folder, named(name), hosts=(), name=name, days=3650)
 
-    def signs(self, name: str, *, hosts: tuple[str, ...] = HERE, days: int = 60, file: str | None = None) -> Holder:
-        """For CN=name. With less than 0 days it has expired."""
-        return Holder(self._folder, named(name), self, hosts=hosts, days=days, name=file or name)
+    def signs(
+        self, name: str, *, hosts: tuple[str, ...] = HERE, days: int = 60, begins: int = -100, file: str | None = None
+    ) -> Holder:
+        """For CN=name. With less than 0 days it has expired; it begins so many days from now."""
+        return Holder(self._folder, named(name), self, hosts=hosts, days=days, begins=begins, name=file or name)
 
     def revokes(self, *holders: Holder, days: int = 30) -> str:
         """A list of these as PEM, which holds for so many days."""

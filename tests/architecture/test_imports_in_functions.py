@@ -111,6 +111,7 @@ MEASURED: dict[str, dict[str, str]] = {
     },
     "penstock/node/api/broker/incremental_alter_configs.py": {
         "penstock.metadata.configs.sasl": "3; on most nodes nobody logs in",
+        "penstock.node.api.changed_keys": "4, for OpenSSL comes with it; most nodes speak in the clear",
     },
     "penstock/node/assembly/sasl.py": {
         "penstock.node.assembly.oauth": "PyJWT comes with it, which may not be installed"
@@ -172,6 +173,9 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/tls/stores.py": {"penstock.tls.pkcs12": "cryptography comes with it, which may not be installed"},
     "penstock/testing/__init__.py": {"penstock.testing.cluster": "42; the simulator does without"},
     "penstock/testing/cluster_node.py": {"penstock.testing.thread_node": "257; not where nodes are processes"},
+    "penstock/testing/secured/authorities.py": {
+        "penstock.tls.authority": "cryptography comes with it, which may not be installed"
+    },
     "penstock/testing/pipeline.py": {
         "penstock.pipeline.running.frames": "120, and PySpark may not be installed",
         "penstock.testing.typed_rows": "140, and few pipelines are of Avro or Protobuf",

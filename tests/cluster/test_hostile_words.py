@@ -46,6 +46,7 @@ RULES = (f"authorizer.class.name={STANDARD_AUTHORIZER}", "allow.everyone.if.no.a
 GROUP = ("--group", WORD)
 CALLS: dict[str, list[tuple[str, ...]]] = {
     "transactions": [("list",), ("describe", "--transactional-id", WORD)],
+    "security": [("doctor", "--topic", WORD)],
     "users": [("--set-password", "--user", WORD, "--password-file", "{records}"), ("--list",)],
     "acls": [
         ("--add", "--transactional-id", WORD, "--allow-principal", f"User:{WORD}", "--allow-host", WORD),

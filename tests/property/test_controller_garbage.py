@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from random import Random
 from uuid import UUID
@@ -48,7 +48,7 @@ OTHER = VOTERS[1].key
 class DeafPeers(ScriptedPeers):
     """Peers that never answer; addresses may be learned, and are forgotten."""
 
-    def learn(self, node_id: int, host: str, port: int) -> None:
+    def learn(self, node_id: int, endpoints: Sequence[Endpoint]) -> None:
         assert node_id >= 0
 
 

@@ -43,6 +43,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 @click.option("--nodes", type=click.IntRange(1, MAX_NODES), metavar="N", help="Start a local cluster of N processes.")
 @click.option("--directory", type=click.Path(path_type=Path), help="With --nodes: where their files are.")
 @click.option("--port", type=click.IntRange(0, MAX_PORT), help="With --nodes: the first broker's port; 0 is any.")
+@click.option("--secure", is_flag=True, help="With --nodes: TLS, passwords and access rules (docs/security.md).")
 @click.option("--worker", is_flag=True, help="Run a Connect worker beside the node, for a look (docs/connect.md).")
 @click.option("--worker-port", type=click.IntRange(0, 65_535), default=8083, help="With --worker: where REST listens.")
 @click.option("--until-eof", is_flag=True, hidden=True, help="Stop when the standard input ends: its writer has gone.")
@@ -53,6 +54,7 @@ def command(
     nodes: int | None,
     directory: Path | None,
     port: int | None,
+    secure: bool,
     worker: bool,
     worker_port: int,
     until_eof: bool,
@@ -65,7 +67,8 @@ def command(
 
     --nodes 3 starts three nodes instead, each broker and controller, a process each: brokers on 9092, 9093 and 9094,
     controllers 10000 above. Each has a file node-N.properties and a directory in ./penstock-data, with which it starts
-    again, together with the others or alone.
+    again, together with the others or alone. With --secure a new cluster lets in nobody without a password: the files
+    for clients are in ./penstock-data/clients.
 
     --worker runs a Connect worker in the same process, whose REST interface anybody on this machine may use.
     """
@@ -76,10 +79,12 @@ def command(
             raise click.UsageError("give either --worker, for one node, or --nodes")
         from penstock.cli.nodes.start_nodes import start_nodes
 
-        start_nodes(nodes, directory or Path(NODES_DIRECTORY), port, overrides, log_level)
+        start_nodes(nodes, directory or Path(NODES_DIRECTORY), port, overrides, log_level, secure=secure)
         return
     if directory is not None or port is not None:
         raise click.UsageError("--directory and --port go with --nodes; for one node set log.dirs and listeners")
+    if secure:
+        raise click.UsageError("--secure goes with --nodes; `penstock security init` makes the files of other nodes")
     try:
         loaded = load_config(file, environment=os.environ, overrides=overrides)
     except (ConfigError, PropertiesError) as error:

@@ -35,7 +35,8 @@ def with_properties(settings: Settings, properties: Mapping[str, str]) -> Settin
     for key, text in properties.items():
         name = key.replace(".", "_")
         if name in defaults:
-            changed[name] = _parse(key, name, text.strip(), defaults[name])
+            word = text.strip().upper() if name == "security_protocol" else text.strip()
+            changed[name] = _parse(key, name, word, defaults[name])
         elif key.startswith(PREFIXES):
             of_security[key] = text
         elif has_partitioner and key.startswith(OF_PARTITIONER):

@@ -1,4 +1,4 @@
-"""What an empty cluster begins with: levels of features, what they need, and the first credentials of users."""
+"""What an empty cluster begins with: levels of features, what they need, the first users, and what they may do."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,9 @@ from penstock.metadata.features import (
     default_level,
 )
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
-from penstock.metadata.security_records import UserScramCredentialRecord
+from penstock.metadata.security_records import AccessControlEntryRecord, UserScramCredentialRecord
+
+OF_USERS = (UserScramCredentialRecord, AccessControlEntryRecord)
 
 
 def first_records(state: ControllerState, formatted: Sequence[MetadataRecord]) -> list[MetadataRecord]:
@@ -31,7 +33,7 @@ def first_records(state: ControllerState, formatted: Sequence[MetadataRecord]) -
     groups = _supported(GROUP_VERSION, named.get(GROUP_VERSION, 0))
     if groups:
         records.append(FeatureLevelRecord(name=GROUP_VERSION, feature_level=groups))
-    return records + [record for record in formatted if isinstance(record, UserScramCredentialRecord)]
+    return records + [record for record in formatted if isinstance(record, OF_USERS)]
 
 
 def _supported(feature: str, level: int) -> int:

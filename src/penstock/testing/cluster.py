@@ -14,7 +14,10 @@ from typing import Self
 from penstock.testing.cluster_node import ClusterNode
 from penstock.testing.layout import Layout
 from penstock.testing.network import Network
-from penstock.testing.quorum_view import active_controller, known_brokers, wait_until
+from penstock.testing.quorum_view import IN_THE_CLEAR, Way, active_controller, known_brokers, wait_until
+from penstock.testing.secured.authorities import AuthorityError
+from penstock.testing.secured.embedded import EmbeddedSecurity
+from penstock.testing.secured.users import ADMIN
 
 TEST_DEFAULTS: dict[str, str] = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -52,6 +55,9 @@ class Cluster:
             the configuration names the voters. A single node is its quorum alone either way.
         network: Whether nodes can be cut off (`cut`). All that they and clients say to each other then passes through
             this process. Only on Linux, with several nodes and `process=True`.
+        secure: Whether clients come over TLS and log in, as `client_properties` says, and nodes know each other by
+            certificates. There are the users `admin`, who may do everything, and `app`, who reads and writes topics.
+            Needs the package cryptography: `pip install 'penstock[tls]'`.
     """
 
     def __init__(
@@ -65,11 +71,14 @@ class Cluster:
         controllers: int | None = None,
         dynamic_voters: bool = False,
         network: bool = False,
+        secure: bool = False,
     ) -> None:
-        """Nothing runs yet. Raises ValueError for numbers of nodes that make no cluster."""
+        """Nothing runs yet. Raises ValueError for numbers of nodes that make no cluster, RuntimeError where the package
+        is missing that makes certificates.
+        """
         self._config = dict(config or {})
         layout = None
-        if nodes != 1 or brokers is not None or controllers is not None:
+        if secure or nodes != 1 or brokers is not None or controllers is not None:
             layout = Layout.of(nodes, brokers, controllers, self._config)
         if network and (layout is None or not process):
             raise ValueError("network=True needs several nodes and process=True")
@@ -80,6 +89,7 @@ class Cluster:
             directory = self._temporary.name
         self.directory = Path(directory)
         """Where the data is, unless `config` says otherwise with `log.dirs`."""
+        self._secured = _secured(self.directory, layout) if secure and layout is not None else None
         self.nodes: tuple[ClusterNode, ...]
         """In the order of their ids."""
         if layout is None:
@@ -92,6 +102,7 @@ class Cluster:
                 process=process,
                 dynamic_voters=dynamic_voters,
                 network=self._network,
+                secured=self._secured,
             )
 
     @property
@@ -106,6 +117,14 @@ class Cluster:
     def bootstrap_controllers(self) -> str:
         """The addresses of the controllers; empty for a single node, which has no listener for them."""
         return ",".join(node.controller_address for node in self.nodes if node.controller_address is not None)
+
+    def client_properties(self, user: str = ADMIN) -> dict[str, str]:
+        """What a client needs under Kafka's keys: where the cluster is, and in a secured one as whom to come.
+
+        Raises KeyError for a user that there is not.
+        """
+        keys = {} if self._secured is None else self._secured.client_properties(user)
+        return {"bootstrap.servers": self.bootstrap_servers, **keys}
 
     @property
     def pid(self) -> int | None:
@@ -123,10 +142,16 @@ class Cluster:
     def active_controller(self) -> int | None:
         """The id of the node that leads the metadata quorum now, asked over the wire; None while there is no leader."""
         asked = [node for node in self.nodes if node.is_running and not node.is_paused]
+        if self._secured is not None:  # controllers let nodes in alone, and brokers forward the question
+            return active_controller((node.address for node in asked if node.address is not None), self._way)
         if len(self.nodes) == 1:
             return active_controller(node.address for node in asked if node.address is not None)
         # A broker that is no controller only forwards the question.
         return active_controller(node.controller_address for node in asked if node.controller_address is not None)
+
+    @property
+    def _way(self) -> Way:
+        return IN_THE_CLEAR if self._secured is None else Way.of(self._secured.client_properties(ADMIN))
 
     def wait_for_controller(self, other_than: int | None = None) -> int:
         """Wait until a node leads the metadata quorum, another one than `other_than`; its id. Raises TimeoutError."""
@@ -240,14 +265,21 @@ class Cluster:
     def _wait_until_acquainted(self) -> None:
         if len(self.nodes) == 1:
             return
-        running = {node.id for node in self.nodes if node.address is not None}
+        running, way = {node.id for node in self.nodes if node.address is not None}, self._way
         for node in self.nodes:
             if (address := node.address) is not None:
                 wait_until(
-                    lambda address=address: known_brokers(address) >= running or None,  # type: ignore[misc]
+                    lambda address=address: known_brokers(address, way) >= running or None,  # type: ignore[misc]
                     START_SECONDS,
                     f"node {node.id} knows all brokers",
                 )
+
+
+def _secured(directory: Path, layout: Layout) -> EmbeddedSecurity:
+    try:
+        return EmbeddedSecurity(directory, list(layout.roles))
+    except AuthorityError as error:
+        raise RuntimeError(str(error)) from None
 
 
 def _together(nodes: Sequence[ClusterNode], act: Callable[[ClusterNode], None]) -> None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import SystemRandom
-from typing import Final
+from typing import Final, Protocol
 
 from penstock.log.directories.formatting import format_directories, identities, write_first_snapshot
 from penstock.log.disk import Disk
 from penstock.log.names import partition_directory
 from penstock.metadata.configs.voters import BOOTSTRAP_KEY, VOTERS_KEY, InitialController
-from penstock.node.assembly.first_voters import FIRST_SNAPSHOT_NAME, first_snapshot, read_first_voters
+from penstock.metadata.records import MetadataRecord
+from penstock.node.assembly.first_voters import (
+    FIRST_SNAPSHOT_NAME,
+    NEWEST_LEVEL,
+    first_snapshot,
+    read_first_voters,
+)
 from penstock.protocol.address import parse_address
 from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.uuids import random_uuid, uuid_to_text
@@ -39,6 +45,23 @@ PATIENT_QUORUM: Final[dict[str, str]] = {
 """What nodes that neither die nor hang have instead: on a busy machine one that is slow is not taken for dead."""
 
 MOST_REPLICAS: Final = 3
+
+IN_THE_CLEAR: Final[Mapping[str, Sequence[str]]] = {"broker": ("PLAINTEXT",), "controller": ("CONTROLLER",)}
+"""The listeners of each role; clients come to the first one."""
+
+
+class Secured(Protocol):
+    """What makes the cluster a secured one."""
+
+    @property
+    def listeners(self) -> Mapping[str, Sequence[str]]: ...
+    @property
+    def records(self) -> Sequence[MetadataRecord]: ...
+    @property
+    def common(self) -> Mapping[str, str]: ...
+
+    def settings_of(self, node_id: int) -> Mapping[str, str]: ...
+
 
 OWN_KEYS: Final = (
     "process.roles",
@@ -85,20 +108,25 @@ class Layout(Value):
         process: bool,
         dynamic_voters: bool = False,
         network: Network | None = None,
+        secured: Secured | None = None,
     ) -> tuple[ClusterNode, ...]:
         """Take ports and format directories; `config` goes before `defaults`, `network` before each listener.
 
         Only a process can be killed or paused: what runs in a thread is given time.
         """
+        listeners = IN_THE_CLEAR if secured is None else secured.listeners
         brokers = sum("broker" in roles for roles in self.roles.values())
         quorum = QUICK_QUORUM if process else QUICK_QUORUM | PATIENT_QUORUM
-        common = dict(defaults) | quorum | replica_settings(brokers) | dict(config)
-        ports = {node_id: dict(_ports(roles)) for node_id, roles in self.roles.items()}
+        of_all = dict(secured.common) if secured is not None else {}
+        common = dict(defaults) | quorum | replica_settings(brokers) | of_all | dict(config)
+        ports = {node_id: dict(_ports(roles, listeners)) for node_id, roles in self.roles.items()}
         reached = {node_id: _reached(node_id, own, network) for node_id, own in ports.items()}
         controllers = {node_id: own["CONTROLLER"] for node_id, own in reached.items() if "CONTROLLER" in own}
         directories = {node_id: directory / f"node-{node_id}" for node_id in self.roles}
-        format_as_one_cluster(directories, controllers if dynamic_voters else None)
+        records = NEWEST_LEVEL if secured is None else secured.records
+        format_as_one_cluster(directories, controllers if dynamic_voters else None, records)
         common |= voters_settings(controllers, dynamic=dynamic_voters)
+        of_clients = listeners["broker"][0]
         return tuple(
             ClusterNode(
                 node_id,
@@ -109,11 +137,12 @@ class Layout(Value):
                     "listeners": ",".join(f"{name}://{port.address}" for name, port in ports[node_id].items()),
                     "advertised.listeners": ",".join(f"{name}://{where}" for name, where in reached[node_id].items()),
                     "log.dirs": str(directories[node_id]),
+                    **({} if secured is None else secured.settings_of(node_id)),
                 },
                 directory=directories[node_id],
                 process=process,
                 ports=tuple(ports[node_id].values()),
-                address=reached[node_id].get("PLAINTEXT"),
+                address=reached[node_id].get(of_clients),
                 controller_address=reached[node_id].get("CONTROLLER"),
             )
             for node_id, roles in self.roles.items()
@@ -142,11 +171,10 @@ def voters_settings(controllers: Mapping[int, str], *, dynamic: bool) -> dict[st
     return own | {"controller.listener.names": "CONTROLLER"}
 
 
-def _ports(roles: tuple[str, ...]) -> Iterator[tuple[str, ReservedPort]]:
-    if "broker" in roles:
-        yield "PLAINTEXT", ReservedPort()
-    if "controller" in roles:
-        yield "CONTROLLER", ReservedPort()
+def _ports(roles: tuple[str, ...], listeners: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ReservedPort]]:
+    for role in ("broker", "controller"):
+        if role in roles:
+            yield from ((name, ReservedPort()) for name in listeners[role])
 
 
 def _reached(node_id: int, ports: Mapping[str, ReservedPort], network: Network | None) -> dict[str, str]:
@@ -156,22 +184,28 @@ def _reached(node_id: int, ports: Mapping[str, ReservedPort], network: Network |
     return {name: f"{LOOPBACK}:{network.open(node_id, port.port)}" for name, port in ports.items()}
 
 
-def format_as_one_cluster(directories: Mapping[int, Path], first_voters: Mapping[int, str] | None = None) -> str:
+def format_as_one_cluster(
+    directories: Mapping[int, Path],
+    first_voters: Mapping[int, str] | None = None,
+    records: Sequence[MetadataRecord] = NEWEST_LEVEL,
+) -> str:
     """By node id; directories that are formatted already stay as they are.
 
-    With `first_voters` (addresses by node id) voters may change later (KIP-853), and these are the first ones. Returns
-    the cluster's id. Raises LogDirectoryError where the directories cannot belong together, DecodeError for damage.
+    With `first_voters` (addresses by node id) voters may change later (KIP-853), and these are the first ones.
+    `records` are what the cluster begins with. Returns the cluster's id.
+    Raises LogDirectoryError where the directories cannot belong together, DecodeError for damage.
     """
     disk, random = Disk(), SystemRandom()
     paths = {node_id: str(directory) for node_id, directory in directories.items()}
     known = {path: identity for path, identity in identities(disk, paths.values()).items() if identity is not None}
     cluster_id = next((identity.cluster_id for identity in known.values()), uuid_to_text(random_uuid(random)))
     voters = _voters(disk, random, known, first_voters or {})
-    snapshot = first_snapshot(voters, "CONTROLLER", time.time_ns() // 1_000_000) if voters else None
+    listener, now_ms = "CONTROLLER" if voters else "", time.time_ns() // 1_000_000
+    snapshot = first_snapshot(voters, listener, now_ms, records) if voters or records is not NEWEST_LEVEL else None
     for node_id, path in paths.items():
         if path in known:
             continue
-        if snapshot is not None and node_id in voters:
+        if snapshot is not None and (node_id in voters or not voters):
             write_first_snapshot(disk, path, FIRST_SNAPSHOT_NAME, snapshot)
         ids = {path: voters[node_id].directory_id} if node_id in voters else {}
         for _ in format_directories(

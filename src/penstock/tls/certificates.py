@@ -28,7 +28,7 @@ TEXTS: Final = (12, 19, 20, 22, 27, 30)
 _VERSION, _EXTENSIONS, _SHORT_TIME = 0xA0, 0xA3, 0x17
 """Tags."""
 _HOST, _ADDRESS = 0x82, 0x87
-_VALIDITY, _SUBJECT = 3, 4
+_ISSUER, _VALIDITY, _SUBJECT = 2, 3, 4
 """Places among the fields, behind the version."""
 _OTHER_NAMES: Final = bytes((0x55, 0x1D, 0x11))
 """The number of that extension."""
@@ -45,8 +45,12 @@ class Element(NamedTuple):
 
 def subject_of(certificate: bytes) -> str:
     """Of a certificate as DER. ValueError if it is damaged."""
-    subject = field_of(certificate, _SUBJECT)
-    return ",".join(_part(each) for each in reversed(list(elements(subject.content))))
+    return _name(field_of(certificate, _SUBJECT))
+
+
+def issuer_of(certificate: bytes) -> str:
+    """Who has signed it. ValueError if it is damaged."""
+    return _name(field_of(certificate, _ISSUER))
 
 
 def other_names_of(certificate: bytes) -> frozenset[bytes]:
@@ -66,13 +70,27 @@ def names_in(certificate: bytes) -> list[str]:
     return names + sorted(str(ip_address(one.content)) for one in found if one.tag == _ADDRESS)
 
 
+def begins_s(certificate: bytes) -> int:
+    """Seconds since 1970. ValueError if it is damaged."""
+    begin, _ = elements(field_of(certificate, _VALIDITY).content)
+    return _seconds(begin)
+
+
 def expires_s(certificate: bytes) -> int:
     """Seconds since 1970. ValueError if it is damaged."""
     _, end = elements(field_of(certificate, _VALIDITY).content)
-    text = end.content.decode("ascii", "replace")
-    if end.tag == _SHORT_TIME:
+    return _seconds(end)
+
+
+def _seconds(time: Element) -> int:
+    text = time.content.decode("ascii", "replace")
+    if time.tag == _SHORT_TIME:
         text = f"{'20' if text < '50' else '19'}{text}"
     return timegm(strptime(text, "%Y%m%d%H%M%SZ"))
+
+
+def _name(field: Element) -> str:
+    return ",".join(_part(each) for each in reversed(list(elements(field.content))))
 
 
 def field_of(certificate: bytes, number: int) -> Element:

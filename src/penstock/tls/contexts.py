@@ -16,6 +16,7 @@ from penstock.tls.store import Key
 from penstock.tls.stores import Settings
 
 CLIENTS: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+CERTIFICATE: Final = "-----BEGIN CERTIFICATE-----"
 VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 OF_1_3: Final = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
 """The suites of TLS 1.3 that OpenSSL offers; Python has no way to choose among them."""
@@ -107,18 +108,10 @@ def _items(text: str) -> list[str]:
 
 
 def _load(context: ssl.SSLContext, key: Key | None, trusted: str | None) -> None:
-    try:
-        if key is not None:
-            _load_key(context, key)
-    except (OSError, ValueError) as error:
-        raise TlsConfigError(stores.KEY_STORE, f"the key of ssl.keystore cannot be used: {_words(error)}") from error
-    try:
-        if trusted is not None:
-            context.load_verify_locations(cadata=trusted)
-    except (OSError, ValueError) as error:
-        raise TlsConfigError(
-            stores.TRUST_STORE, f"the certificates of ssl.truststore cannot be used: {_words(error)}"
-        ) from error
+    if key is not None:
+        _load_key(context, key)
+    if trusted is not None:
+        _load_trusted(context, trusted)
 
 
 def _load_crls(context: ssl.SSLContext, settings: Settings) -> None:
@@ -133,19 +126,40 @@ def _load_crls(context: ssl.SSLContext, settings: Settings) -> None:
             file.write_bytes(pem)
             context.load_verify_locations(file)
     except (OSError, ValueError) as error:
-        raise TlsConfigError(stores.CRL, f"the lists of {stores.CRL} cannot be used: {_words(error)}") from error
+        raise TlsConfigError(stores.CRL, f"the lists of {stores.CRL} cannot be used: {error}") from error
     context.verify_flags |= ssl.VERIFY_CRL_CHECK_CHAIN
-
-
-def _words(error: Exception) -> str:
-    """OpenSSL says nothing where the password is wrong, and asks at the terminal where there is none."""
-    text = getattr(error, "strerror", None) or str(error)
-    return "ssl.key.password is wrong, or the key is damaged" if "unknown error" in text else text
 
 
 def _load_key(context: ssl.SSLContext, key: Key) -> None:
     """Python loads keys from files only."""
-    with TemporaryDirectory() as folder:  # other users may not read it
-        file = Path(folder, "key.pem")
-        file.write_text(key.pem, encoding="ascii")
-        context.load_cert_chain(file, password=key.password)
+    try:
+        with TemporaryDirectory() as folder:  # other users may not read it
+            file = Path(folder, "key.pem")
+            file.write_text(key.pem, encoding="ascii")
+            context.load_cert_chain(file, password=key.password)
+    except (OSError, ValueError) as error:
+        text = f"the key of ssl.keystore cannot be used: {_why_not(key, error)}"
+        raise TlsConfigError(stores.KEY_STORE, text) from error
+
+
+def _load_trusted(context: ssl.SSLContext, trusted: str) -> None:
+    try:
+        if CERTIFICATE not in trusted:
+            raise ValueError("there is no certificate in it")
+        context.load_verify_locations(cadata=trusted)
+    except (OSError, ValueError) as error:
+        text = f"the certificates of ssl.truststore cannot be used: {error}"
+        raise TlsConfigError(stores.TRUST_STORE, text) from error
+
+
+def _why_not(key: Key, error: Exception) -> str:
+    """OpenSSL says hardly more than that it cannot; where there is no password it would ask at the terminal."""
+    if "PRIVATE KEY-----" not in key.pem:
+        return "there is no private key in it: put it in front of the certificate"
+    if CERTIFICATE not in key.pem:
+        return "there is no certificate in it: put it behind the key, with those between it and the authority"
+    if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
+        return "the key and the certificate behind it do not belong together"
+    if "ENCRYPTED" in key.pem:
+        return "ssl.key.password is wrong" if key.password else "it is encrypted, and ssl.key.password is missing"
+    return f"it is damaged ({getattr(error, 'strerror', None) or error})"

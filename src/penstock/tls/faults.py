@@ -13,7 +13,8 @@ _WRONG_NAME: Final = (62, 64)
 _ALERTS: Final = {
     "UNEXPECTED_EOF_WHILE_READING": CUT,
     "UNKNOWN_CA": "the peer does not trust who signed our certificate: its ssl.truststore lacks that authority",
-    "BAD_CERTIFICATE": "the peer refuses our certificate",
+    "BAD_CERTIFICATE": "the peer refuses our certificate: it names other hosts or does not hold yet, as the peer's own"
+    " error says",
     "CERTIFICATE_EXPIRED": "the peer says that our certificate has expired (or its clock is wrong)",
     "CERTIFICATE_REVOKED": "the peer says that our certificate is revoked",
     "CERTIFICATE_UNKNOWN": "the peer refuses our certificate: its name, its dates or its authority",
@@ -31,17 +32,18 @@ _ALERTS: Final = {
     "DECRYPTION_FAILED_OR_BAD_RECORD_MAC": "the peer sent a record that was not encrypted with this connection's key",
 }
 """By the end of OpenSSL's reason; what the peer sent as an alert, and what was found here."""
-EXPIRED: Final = "the peer's certificate has expired"
+EXPIRED: Final = "the peer's certificate has expired: renew it, or is a clock wrong?"
 REVOKED: Final = "the peer's certificate is revoked"
+ADD: Final = "add it there, or have the certificate signed by one that is"
 _VERIFIED: Final = {
     3: "penstock.ssl.crl.location has no list of the authority that signed the peer's certificate, or of one above it",
     12: "the list of revoked certificates in penstock.ssl.crl.location has expired: take the authority's new one",
     10: EXPIRED,
     9: "the peer's certificate does not hold yet: is a clock wrong?",
-    18: "the peer's certificate is signed by itself, and is not in our ssl.truststore",
-    19: "the peer's chain ends in an authority that is not in our ssl.truststore",
-    20: "the peer's certificate is signed by an authority that is not in our ssl.truststore",
-    21: "the peer's certificate is signed by an authority that is not in our ssl.truststore",
+    18: f"the peer's certificate is signed by itself, and is not in our ssl.truststore: {ADD}",
+    19: f"the peer's chain ends in an authority that is not in our ssl.truststore: {ADD}",
+    20: f"the peer's certificate is signed by an authority that is not in our ssl.truststore: {ADD}",
+    21: f"the peer's certificate is signed by an authority that is not in our ssl.truststore: {ADD}",
     23: REVOKED,
 }
 """By OpenSSL's number."""

@@ -45,7 +45,9 @@ class PrincipalRules(Value):
             name = rule.name_of(subject)
             if name is not None:
                 return name
-        raise ValueError(f"no rule of {KEY} fits the subject of the client's certificate, {subject}")
+        raise ValueError(
+            f"no rule of {KEY} fits the subject of the client's certificate, {subject}: DEFAULT at their end fits all"
+        )
 
 
 def parse_rules(text: str) -> PrincipalRules:

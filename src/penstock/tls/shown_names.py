@@ -12,13 +12,20 @@ LOOK_S: Final = 2.0
 
 
 def names_shown(host: str, port: int) -> str:
-    """As words to be put behind an error; nothing is sent there, and nothing is trusted."""
+    """As words to be put behind an error."""
+    certificate = certificate_at(host, port)
+    return "" if certificate is None else f"; it names {', '.join(names_in(certificate)) or 'nobody'}"
+
+
+def certificate_at(host: str, port: int) -> bytes | None:
+    """As DER; None where nobody shows one. Nothing is sent there, and nothing is trusted."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    with contextlib.suppress(OSError, ValueError):
-        with socket.create_connection((host, port), LOOK_S) as plain, context.wrap_socket(plain) as secured:
-            certificate = secured.getpeercert(binary_form=True)
-        if certificate is not None:
-            return f"; it names {', '.join(names_in(certificate)) or 'nobody'}"
-    return ""
+    with (
+        contextlib.suppress(OSError, ValueError),
+        socket.create_connection((host, port), LOOK_S) as plain,
+        context.wrap_socket(plain) as secured,
+    ):
+        return secured.getpeercert(binary_form=True)
+    return None

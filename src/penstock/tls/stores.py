@@ -6,7 +6,7 @@ A file's first bytes tell its format, as for Java's own reader. From here on eve
 import re
 import textwrap
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -26,8 +26,13 @@ Settings = Mapping[str, str]
 
 def certificate_of(key: Key) -> bytes | None:
     """Its own certificate, the first one, as DER."""
-    certificates = (body for kind, body in _BLOCK.findall(key.pem) if kind == "CERTIFICATE")
-    return next((b64decode("".join(body.split())) for body in certificates), None)
+    return next(certificates_in(key.pem), None)
+
+
+def certificates_in(pem: str) -> Iterator[bytes]:
+    """As DER."""
+    bodies = (body for kind, body in _BLOCK.findall(pem) if kind == "CERTIFICATE")
+    return (b64decode("".join(body.split())) for body in bodies)
 
 
 def check_types(settings: Settings) -> None:
@@ -126,9 +131,8 @@ def _decoded(settings: Settings, key: str, content: bytes, password: str | None)
     try:
         return read(content, password)
     except ValueError as error:
-        raise _unusable(
-            settings, key, f"it is neither PEM nor PKCS12, or {store}.password is another one: {error}"
-        ) from error
+        fault = f"{store}.password is another one" if password else f"{store}.password is missing"
+        raise _unusable(settings, key, f"it is neither PEM nor PKCS12, or {fault}: {error}") from error
 
 
 def _unusable(settings: Settings, key: str, reason: str) -> TlsConfigError:

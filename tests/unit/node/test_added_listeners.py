@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from tests.certificates import Authority
 from tests.unit.node.test_offline_directories import Running, running
 
 from penstock.client.admin import Admin
@@ -17,9 +18,10 @@ from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
+SET = ConfigOperation.SET
 LISTENERS, MAP = "listeners", "listener.security.protocol.map"
 OWN = "PLAINTEXT://127.0.0.1:0"
-PROTOCOLS = "PLAINTEXT:PLAINTEXT,EXTRA:PLAINTEXT,OTHER:PLAINTEXT,SAFE:SASL_SSL"
+PROTOCOLS = "PLAINTEXT:PLAINTEXT,EXTRA:PLAINTEXT,OTHER:PLAINTEXT,SAFE:SASL_SSL,CERTIFIED:SSL"
 
 
 def free_port() -> int:
@@ -86,6 +88,10 @@ async def test_it_is_there_after_a_restart_and_may_move(tmp_path: Path) -> None:
             f"{OWN},SAFE://127.0.0.1:1",
             "sasl.enabled.mechanisms: 'GSSAPI' is not allowed; expected what can be served on SAFE",
         ),
+        (
+            f"{OWN},CERTIFIED://127.0.0.1:1",
+            "what the listener CERTIFIED can use: ssl.keystore.location is missing: who listens needs a key",
+        ),
         (f"{OWN},UNKNOWN://127.0.0.1:1", "whose name listener.security.protocol.map knows"),
         (f"{OWN},EXTRA://127.0.0.1:1,OTHER://127.0.0.1:1", "a port of its own"),
     ],
@@ -108,6 +114,19 @@ async def test_with_its_log_ins_in_the_same_request_one_may_come(tmp_path: Path)
             ("sasl.enabled.mechanisms", ConfigOperation.SET, "SCRAM-SHA-256"),
             (LISTENERS, ConfigOperation.SET, f"{OWN},SAFE://127.0.0.1:{port}"),
         )
+
+
+async def test_with_its_keys_in_the_same_request_one_with_tls_may_come(tmp_path: Path) -> None:
+    port, holder = free_port(), Authority(tmp_path).signs("node")
+    async with running(tmp_path) as world:
+        key = "listener.name.certified.ssl.keystore.location"
+        listeners = (LISTENERS, ConfigOperation.SET, f"{OWN},CERTIFIED://127.0.0.1:{port}")
+        for location, reason in ((tmp_path / "none.pem", "No such file"), (holder.certificate_file, "cannot be used")):
+            with pytest.raises(KafkaError, match=reason):
+                await alter(world, (MAP, ConfigOperation.SET, PROTOCOLS), listeners, (key, SET, str(location)))
+        await alter(world, (MAP, ConfigOperation.SET, PROTOCOLS), listeners, (key, SET, str(holder.pem)))
+        with pytest.raises(KafkaError, match="what the listener CERTIFIED can use"):
+            await alter(world, (MAP, ConfigOperation.SET, PROTOCOLS), listeners, (key, ConfigOperation.DELETE, None))
 
 
 async def test_an_address_that_is_taken_leaves_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

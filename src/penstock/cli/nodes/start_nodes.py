@@ -23,7 +23,9 @@ from penstock.cli.terminal.lines import say, say_in_place
 from penstock.metadata.configs.pairs import PropertiesError
 from penstock.node.assembly.properties import ENVIRONMENT_PREFIX, parse_override
 from penstock.testing.layout import OWN_KEYS
-from penstock.testing.quorum_view import PAUSE_S, known_brokers
+from penstock.testing.quorum_view import IN_THE_CLEAR, PAUSE_S, known_brokers, way_of
+from penstock.testing.secured.settings import JAVA_FILE
+from penstock.testing.secured.users import ADMIN, APP
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SAID_FOR_ALL: Final = ("Penstock ", "  ", "stopping", "stopped")
@@ -160,11 +162,12 @@ class Nodes:
         """Wait until each node knows all that run, or for a while: a client may ask any of them for any other."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ACQUAINTED_S
+        way = IN_THE_CLEAR if self._cluster.clients is None else way_of(self._cluster.clients / ADMIN / JAVA_FILE)
         for child in self._children:
             address = child.node.bootstrap_server
             while not self._stopping.is_set() and loop.time() < deadline:
                 running = {one.node.node_id for one in self._children if one.is_running}
-                if await asyncio.to_thread(known_brokers, address) >= running:
+                if await asyncio.to_thread(known_brokers, address, way) >= running:
                     break
                 await asyncio.sleep(PAUSE_S)
 
@@ -174,22 +177,26 @@ class Nodes:
         for child in self._children:
             where = ", ".join(child.node.listeners)
             lines.append(f"  {f'node {child.node.node_id}':<11} {where}, pid {child.pid}")
+        lines.append(f"  bootstrap   {','.join(node.bootstrap_server for node in cluster.nodes)}")
+        if cluster.clients is not None:
+            lines.append(f"  clients     {cluster.clients / APP / JAVA_FILE} (for --command-config; or {ADMIN}'s)")
         lines += [
-            f"  bootstrap   {','.join(node.bootstrap_server for node in cluster.nodes)}",
             f"  data in     {cluster.directory}",
             f"  to stop     Ctrl-C, or kill {os.getpid()}",
         ]
         _say(*lines)
 
 
-def start_nodes(count: int, directory: Path, first_port: int | None, overrides: Sequence[str], log_level: str) -> None:
+def start_nodes(
+    count: int, directory: Path, first_port: int | None, overrides: Sequence[str], log_level: str, *, secure: bool
+) -> None:
     """Returns when it is told to stop. `overrides` are those of `--set`, for all nodes."""
     with in_words(PropertiesError):
         given = dict(map(parse_override, overrides))
     for key in OWN_KEYS:
         if key in given:
             raise click.UsageError(f"--set {key}: it differs from node to node; edit node-N.properties instead")
-    cluster = local_cluster(directory, count, first_port)
+    cluster = local_cluster(directory, count, first_port, secure=secure)
     arguments = ["--log-level", log_level]
     for override in overrides:
         arguments += ["--set", override]

@@ -19,6 +19,7 @@ from penstock.cli.terminal.session import (
     parse_pairs,
     read_properties,
     run,
+    servers_from,
     settings_from,
     show_settings,
 )
@@ -105,9 +106,10 @@ def command(
         "isolation.level": isolation_level,
         "auto.offset.reset": "earliest" if wanted.from_beginning else None,
     }
+    of_file = read_properties(consumer_config)
     settings = settings_from(
         ConsumerSettings(client_id="console-consumer"),
-        read_properties(consumer_config),
+        of_file,
         parse_pairs(consumer_properties, "--consumer-property"),
         {key: value for key, value in options.items() if value is not None},
     )
@@ -115,10 +117,10 @@ def command(
         show_settings(settings, ConsumerSettings(), as_json=as_json)
         return
     write = shape.writer(as_json=as_json)
-    counted = [0]
+    counted, servers = [0], servers_from(bootstrap_server, of_file)
 
     async def work() -> None:
-        async with Consumer(bootstrap_server, settings) as consumer:
+        async with Consumer(servers, settings) as consumer:
             await _choose(consumer, wanted, settings)
             await _print(consumer, wanted, write, counted)
 

@@ -16,7 +16,14 @@ from penstock.cli.terminal.failures import wrong_usage
 from penstock.cli.terminal.lines import prompt, say
 from penstock.cli.terminal.options import JSON, declared, option
 from penstock.cli.terminal.output import print_json
-from penstock.cli.terminal.session import BOOTSTRAP_SERVER, parse_pairs, read_properties, run, settings_from
+from penstock.cli.terminal.session import (
+    BOOTSTRAP_SERVER,
+    parse_pairs,
+    read_properties,
+    run,
+    servers_from,
+    settings_from,
+)
 from penstock.client.producer import Producer
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import RecordMetadata
@@ -82,14 +89,16 @@ def command(
     options: dict[str, str | int | None] = {"compression.type": compression, "acks": acks}
     for (key, _, _), number in zip(NUMBERS.values(), numbers.values(), strict=True):
         options[key] = options.get(key) if number is None else number
+    of_file = read_properties(producer_config)
     settings = settings_from(
         ProducerSettings(client_id="console-producer"),
-        read_properties(producer_config),
+        of_file,
         {key: str(value) for key, value in options.items() if value is not None},
         parse_pairs(producer_properties, "--producer-property"),
     )
     line_format = _line_format(reader_config, properties, reader_properties)
-    sent, failed = run(_produce(bootstrap_server, settings, topic, line_format, sync))
+    servers = servers_from(bootstrap_server, of_file)
+    sent, failed = run(_produce(servers, settings, topic, line_format, sync))
     if as_json:
         print_json({"topic": topic, "sent": sent, "failed": failed})
     if failed:

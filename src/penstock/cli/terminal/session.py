@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from penstock.cli.terminal.failures import in_words, wrong_usage
 from penstock.cli.terminal.lines import say
@@ -59,6 +60,8 @@ def _check_servers(context: click.Context, parameter: click.Parameter, value: st
 
 servers = partial(option, metavar="HOST:PORT,...", callback=_check_servers)
 BOOTSTRAP_SERVER: Final = servers("Where to reach the cluster.", default=DEFAULT_BOOTSTRAP_SERVER, show_default=True)
+SERVERS: Final = "bootstrap.servers"
+"""In a client's file: where to reach the cluster, if the command line does not say so."""
 COMMAND_CONFIG: Final = option("A file with properties of the client, such as request.timeout.ms=5000.")
 
 
@@ -68,7 +71,9 @@ class BrokerSession(Value):
 
     def run(self, work: Work[Result], *, patience_ms: int = PATIENCE_MS) -> Result:
         """Connect, work, disconnect; give up after `patience_ms`."""
-        return run_with_admin(self.bootstrap_server, self.command_config, work, patience_ms=patience_ms)
+        properties = read_properties(self.command_config)
+        servers = servers_from(self.bootstrap_server, properties)
+        return run_with_admin(servers, properties, work, patience_ms=patience_ms)
 
 
 class NodeServers(Value):
@@ -97,10 +102,17 @@ class NodeSession(NodeServers):
     def run(self, work: Work[Result], *, patience_ms: int = PATIENCE_MS) -> Result:
         """Connect, work, disconnect; give up after `patience_ms`."""
         named = self._servers
-        addresses = named.bootstrap_controller or named.bootstrap_server or DEFAULT_BOOTSTRAP_SERVER
-        return run_with_admin(
-            addresses, self.command_config, work, of_controllers=self.of_controllers, patience_ms=patience_ms
-        )
+        properties = read_properties(self.command_config)
+        of_file = properties.get(SERVERS) or DEFAULT_BOOTSTRAP_SERVER
+        addresses = named.bootstrap_controller or named.bootstrap_server or of_file
+        return run_with_admin(addresses, properties, work, of_controllers=self.of_controllers, patience_ms=patience_ms)
+
+
+def servers_from(given: str, properties: Mapping[str, str]) -> str:
+    """Those of --bootstrap-server, or of the client's file if that option was not given."""
+    source = click.get_current_context().get_parameter_source("bootstrap_server")
+    of_file = properties.get(SERVERS)
+    return of_file if of_file and source is ParameterSource.DEFAULT else given
 
 
 def read_properties(path: Path | None) -> dict[str, str]:
@@ -125,7 +137,7 @@ def parse_pairs(texts: "list[str] | tuple[str, ...]", option: str) -> dict[str, 
 
 def settings_from(defaults: Settings, *properties: Mapping[str, str]) -> Settings:
     """Later properties go before earlier ones."""
-    merged = {key: value for group in properties for key, value in group.items()}
+    merged = {key: value for group in properties for key, value in group.items() if key != SERVERS}
     with wrong_usage(ValueError):
         return with_properties(defaults, merged)
 
@@ -183,7 +195,7 @@ def complain_of(failures: Mapping[TopicPartition, Exception]) -> None:
 
 def run_with_admin(
     addresses: str,
-    command_config: Path | None,
+    properties: Mapping[str, str],
     work: Work[Result],
     *,
     of_controllers: bool = False,
@@ -196,7 +208,7 @@ def run_with_admin(
         default_api_timeout_ms=patience_ms,
         request_timeout_ms=min(patience_ms, ClientSettings().request_timeout_ms),
     )
-    settings = settings_from(defaults, read_properties(command_config))
+    settings = settings_from(defaults, properties)
 
     async def connected() -> Result:
         async with Admin(addresses, settings, of_controllers=of_controllers) as admin:

@@ -158,7 +158,7 @@ def _missing(spec: PipelineSpec) -> list[str]:
 
 def _topics(servers: str, otherwise: list[str]) -> list[str]:
     try:
-        return run_with_admin(servers, None, lambda admin: admin.topics.names(), patience_ms=PATIENCE_MS)
+        return run_with_admin(servers, {}, lambda admin: admin.topics.names(), patience_ms=PATIENCE_MS)
     except click.ClickException:  # the workers may reach what this machine does not
         return otherwise
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 MAX_RESPONSE_BYTES = 1 << 30
 RECEIVE_BUFFER_BYTES = 4 << 20
 LENGTH = struct.Struct(">i")
+_FIRST_ID = 2
+"""The correlation id of the first request behind ApiVersions."""
 RENEWED_AT = 0.85
 """At which part of a session's life the client logs in again, as Kafka's Java client at the earliest."""
 
@@ -197,10 +199,19 @@ class BlockingConnection:
         while position < length:
             received = self._socket.recv_into(frame[position:])
             if not received:
-                hint = "" if len(self._served) > 1 else ": does it listen for another security.protocol?"
-                raise ConnectionResetError(f"{self.address} closed the connection{hint}")
+                raise ConnectionResetError(f"{self.address} closed the connection{self._hint}")
             position += received
         return frame
+
+    @property
+    def _hint(self) -> str:
+        """A listener with SASL says what it serves, and closes the connection when anything else is asked."""
+        if len(self._served) <= 1:
+            return ": does it listen for another security.protocol?"
+        is_first = self._correlation_id == _FIRST_ID
+        if self._log_in is not None or not is_first:
+            return ""
+        return "; if clients have to log in there, set security.protocol and sasl.mechanism"
 
     def close(self) -> None:
         """Responses that were not read are lost."""

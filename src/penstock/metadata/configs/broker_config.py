@@ -20,8 +20,8 @@ from penstock.metadata.configs.broker_rules import (
     with_both_ids,
 )
 from penstock.metadata.configs.definitions import ConfigValue, parse_value
-from penstock.metadata.configs.effective import ConfigSource, Layers, broker_text
-from penstock.metadata.configs.listener_keys import PREFIX, parse_listener_key, parse_listener_value
+from penstock.metadata.configs.effective import ConfigSource, Layers, broker_text, listener_texts
+from penstock.metadata.configs.listener_keys import parse_listener_key, parse_listener_value
 from penstock.metadata.configs.listeners import WITH_SASL, WITH_TLS
 from penstock.metadata.configs.pairs import ADDRESS_LIMITS_KEY, parse_address_limits
 from penstock.metadata.configs.protection import (
@@ -113,11 +113,7 @@ class BrokerConfig(BrokerSettings, Addresses):
 
     def of_listener(self, listener: str, begin: str) -> dict[str, str]:
         """The keys with this beginning that are set, as text; those of the listener alone go before those of all."""
-        own, every, one = f"{PREFIX}{listener.lower()}.", dict[str, str](), dict[str, str]()
-        for _, values in reversed(self.layers):
-            every |= {name: text for name, text in values.items() if name.startswith(begin)}
-            one |= {name.removeprefix(own): text for name, text in values.items() if name.startswith(own + begin)}
-        return every | one
+        return listener_texts(self.layers, listener, begin)
 
     @property
     def listeners_with_tls(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import Final
 from penstock.metadata.configs.broker import BROKER_CONFIGS
 from penstock.metadata.configs.definitions import ConfigDefinition, ConfigValue, Definitions, parse_value
 from penstock.metadata.configs.group import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, GROUP_SYNONYMS
+from penstock.metadata.configs.listener_keys import PREFIX
 from penstock.metadata.configs.topic import INTERNAL_TOPIC_CONFIGS, TOPIC_CONFIGS, TOPIC_SYNONYMS
 from penstock.protocol.value import Value
 
@@ -62,6 +63,15 @@ _BROKER_SYNONYMS: dict[str, tuple[str, ...]] = {
 
 ALL_TOPIC_CONFIGS: Final[Definitions] = TOPIC_CONFIGS | INTERNAL_TOPIC_CONFIGS
 """With keys that are not shown."""
+
+
+def listener_texts(layers: Layers, listener: str, begin: str) -> dict[str, str]:
+    """The keys with this beginning that are set; those of the listener alone go before those of all."""
+    own, every, one = f"{PREFIX}{listener.lower()}.", dict[str, str](), dict[str, str]()
+    for _, values in reversed(layers):
+        every |= {name: text for name, text in values.items() if name.startswith(begin)}
+        one |= {name.removeprefix(own): text for name, text in values.items() if name.startswith(own + begin)}
+    return every | one
 
 
 def broker_text(layers: Layers, name: str) -> str | None:

@@ -36,7 +36,9 @@ def asked_by_keys(settings: Mapping[str, str]) -> Iterator[str]:
     """`settings` are from a file or from the metadata."""
     for name, text in settings.items():
         if asks(name, text):
-            yield f"{name}={text.strip()}"
+            is_another = name == AUTHORIZER_KEY and text.strip() != STANDARD_AUTHORIZER
+            hint = f", where {STANDARD_AUTHORIZER} is the one that is there" if is_another else ""
+            yield f"{name}={text.strip()}{hint}"
 
 
 def asks(name: str, text: str) -> bool:
@@ -51,6 +53,8 @@ def parse_super_users(text: str) -> tuple[str, ...]:
     for user in users:
         if ":" not in user:
             raise ConfigError(SUPER_USERS_KEY, text, f"a type before each name, as in User:{user}")
+        if ",User:" in user.replace(", ", ","):  # a name may have commas, as that of a certificate has
+            raise ConfigError(SUPER_USERS_KEY, text, "semicolons between principals, as in User:ada;User:bob")
     return users
 
 

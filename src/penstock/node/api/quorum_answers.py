@@ -35,21 +35,29 @@ async def asked(node: QuorumNode, request: Request) -> Any:
         raise CloseConnection(error.message or error.code.name) from error
 
 
+def leader_endpoint(node: QuorumNode, context: RequestContext, leader_id: int) -> Endpoint | None:
+    """By the listener that the asker came by: that may speak another protocol than the one that this node asks by."""
+    return node.quorum.endpoint_of(leader_id, context.session.listener) if leader_id >= 0 else None
+
+
 def with_endpoint(
-    node: QuorumNode, response: RedirectingT, leader_id: int, endpoint_class: Callable[..., Any]
+    node: QuorumNode,
+    context: RequestContext,
+    response: RedirectingT,
+    leader_id: int,
+    endpoint_class: Callable[..., Any],
 ) -> RedirectingT:
     """The response with the address of the leader that it names, if that is known (KIP-853)."""
-    endpoint = node.quorum.endpoint_of(leader_id) if leader_id >= 0 else None
+    endpoint = leader_endpoint(node, context, leader_id)
     if endpoint is not None:
         response.node_endpoints = [endpoint_class(node_id=leader_id, host=endpoint.host, port=endpoint.port)]
     return response
 
 
-def learn_leader(node: QuorumNode, context: RequestContext, leader_id: int, endpoints: Sequence[Any]) -> None:
-    """Remember where the leader listens, as it says: by the listener that the request came by, else by its first."""
-    of_listener = [endpoint for endpoint in endpoints if endpoint.name == context.session.listener] or list(endpoints)
-    if of_listener:
-        node.quorum.learn_endpoint(leader_id, of_listener[0].host, of_listener[0].port)
+def learn_leader(node: QuorumNode, leader_id: int, endpoints: Sequence[Any]) -> None:
+    """Remember where the leader listens, as it says: by the listener that this node asks by, else by its first."""
+    if endpoints:
+        node.quorum.learn_endpoints(leader_id, [Endpoint(it.name, it.host, it.port) for it in endpoints])
 
 
 def check_numbers(*numbers: int, epoch: int = 0) -> None:

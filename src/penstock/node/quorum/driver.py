@@ -18,7 +18,7 @@ voters so; `failure` says why, one error is logged, and the listeners of `on_fai
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from penstock.node.environment.alarm import Alarm
 from penstock.node.environment.event_loop import steady_clock
@@ -155,12 +155,12 @@ class QuorumDriver:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node takes no part in the quorum")
         return self.raft.describe(self._now_ms())
 
-    def endpoint_of(self, node_id: int | None) -> Endpoint | None:
+    def endpoint_of(self, node_id: int | None, listener: str | None = None) -> Endpoint | None:
         """Where a node listens for the quorum; peers, and clients that look for the leader, have to be told."""
-        return None if node_id is None else self._peers.endpoint_of(node_id)
+        return None if node_id is None else self._peers.endpoint_of(node_id, listener)
 
-    def learn_endpoint(self, node_id: int, host: str, port: int) -> None:
-        self._peers.learn(node_id, host, port)
+    def learn_endpoints(self, node_id: int, endpoints: Sequence[Endpoint]) -> None:
+        self._peers.learn(node_id, endpoints)
 
     # Life.
 

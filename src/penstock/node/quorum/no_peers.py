@@ -1,6 +1,6 @@
 """A quorum of one has no peers to ask or to tell."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from penstock.node.quorum.ports import PeerAnswer
 from penstock.raft.requests import PeerRequest
@@ -21,9 +21,9 @@ class NoPeers:
         """A log that names other voters needs a node that has a listener for them."""
         raise AssertionError(f"a quorum of one asks node {to}")
 
-    def learn(self, node_id: int, host: str, port: int) -> None: ...
+    def learn(self, node_id: int, endpoints: Sequence[Endpoint]) -> None: ...
 
-    def endpoint_of(self, node_id: int) -> Endpoint | None:
+    def endpoint_of(self, node_id: int, listener: str | None = None) -> Endpoint | None:
         return None
 
     def hears(self, node_id: int) -> bool:

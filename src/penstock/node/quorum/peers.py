@@ -187,16 +187,21 @@ class Peers:
     ) -> None:
         self._quorum, self._answered, self._failed = quorum, answered, failed
 
-    def learn(self, node_id: int, host: str, port: int) -> None:
+    def learn(self, node_id: int, endpoints: Sequence[Endpoint]) -> None:
         """Of this node itself others may know an old address, and would be told it back."""
-        if node_id < 0 or node_id == self._place.node_id or not host:
+        endpoint = self._choice(endpoints) if endpoints else None
+        if node_id < 0 or node_id == self._place.node_id or endpoint is None or not endpoint.host:
             return
         if node_id not in self._learned and len(self._learned) >= MAX_LEARNED:
             del self._learned[next(iter(self._learned))]
-        self._learned[node_id] = Endpoint(self._place.listener_name, host, port)
+        self._learned[node_id] = Endpoint(self._place.listener_name, endpoint.host, endpoint.port)
 
-    def endpoint_of(self, node_id: int) -> Endpoint | None:
-        return next(iter(self._known(node_id)), None)
+    def endpoint_of(self, node_id: int, listener: str | None = None) -> Endpoint | None:
+        """By another listener than its own this node knows only what the log says."""
+        if listener is None or listener == self._place.listener_name or self._listens_at is not None:
+            return next(iter(self._known(node_id)), None)
+        voter = self._quorum().voter(node_id)
+        return None if voter is None else next((one for one in voter.endpoints if one.name == listener), None)
 
     def hears(self, node_id: int) -> bool:
         link = self._links[Lane.PULL].get(node_id)
@@ -267,7 +272,7 @@ class Peers:
         message = written(request, self._place.cluster_id, self._place.listeners, self._log)
         response = await connection.request(message, answer_class(request))
         for node_id, host, port in endpoints_in(response):
-            self.learn(node_id, host, port)
+            self.learn(node_id, (Endpoint(self._place.listener_name, host, port),))
         return answer_in(response)
 
     # Where to.

@@ -4,7 +4,7 @@ The first three are the consensus core's ports (`raft.ports`) with what else a n
 """
 
 from asyncio import Future
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from penstock.protocol.value import Value
@@ -80,10 +80,10 @@ class PeerLinks(Protocol):
     ) -> None:
         """Peers are looked up in `quorum`; the outcome of a request is told later, never within `send`."""
 
-    def learn(self, node_id: int, host: str, port: int) -> None:
+    def learn(self, node_id: int, endpoints: Sequence[Endpoint]) -> None:
         """A peer said where this node listens for the quorum: the log may not say it, or not yet."""
 
-    def endpoint_of(self, node_id: int) -> Endpoint | None: ...
+    def endpoint_of(self, node_id: int, listener: str | None = None) -> Endpoint | None: ...
 
     def hears(self, node_id: int) -> bool:
         """Whether the last fetch from this node was answered, or is under way; true as well if there was none."""

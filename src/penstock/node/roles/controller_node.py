@@ -1,7 +1,7 @@
 """What a handler of a controller listener sees of the node: the metadata quorum, and the controller that leads it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -62,10 +62,10 @@ class QuorumMember(Protocol):
     def describe(self) -> QuorumDescription:
         """What the leader knows of the others. Raises KafkaError NOT_LEADER_OR_FOLLOWER."""
 
-    def endpoint_of(self, node_id: int) -> Endpoint | None:
-        """Where that node's controller listens, if known."""
+    def endpoint_of(self, node_id: int, listener: str | None = None) -> Endpoint | None:
+        """Where that node's controller listens, if known: by this listener, or by the one that this node asks by."""
 
-    def learn_endpoint(self, node_id: int, host: str, port: int) -> None: ...
+    def learn_endpoints(self, node_id: int, endpoints: Sequence[Endpoint]) -> None: ...
 
 
 class QuorumNode(Protocol):

@@ -189,7 +189,9 @@ class ScramServer:
         assert credential is not None
         found = _match(_CLIENT_FINAL, token, "final message of a client")
         if found["nonce"] != self._nonce:
-            raise SaslError(self._refused, "the nonce of the final message is another one")
+            is_doubled = found["nonce"].endswith(self._nonce)
+            hint = ", as librdkafka before 2.6.1 sends it: it needs a newer one" if is_doubled else ""
+            raise SaslError(self._refused, f"the nonce of the final message is another one{hint}")
         if _decoded(found["channel"]) != self._gs2.encode():
             raise SaslError(self._refused, "the final message repeats another header")
         said = f"{self._said},{found['unproven']}".encode()

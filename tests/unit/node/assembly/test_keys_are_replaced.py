@@ -19,6 +19,7 @@ from penstock.client.properties import with_properties
 from penstock.client.settings import ClientSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.assembly.start import RunningNode, start_node
+from penstock.protocol.errors import KafkaError
 from penstock.tls.certificates import subject_of
 
 LOGGER = "penstock.node.assembly.tls"
@@ -132,3 +133,16 @@ async def test_what_is_set_while_it_runs_holds_for_the_next_connection(authority
                 await stranger.describe_cluster()
         async with Admin(where, with_properties(quick, keys | authority.keys_of(ada))) as admin:
             await admin.describe_cluster()
+
+
+@pytest.mark.parametrize("key", ["ssl.keystore.location", "listener.name.ssl.ssl.truststore.location"])
+async def test_what_cannot_be_used_is_refused_when_it_is_set(key: str, authority: Authority, tmp_path: Path) -> None:
+    async with node(authority, tmp_path, authority.signs("node")) as running:
+        where = f"127.0.0.1:{running.endpoints[0].port}"
+        settings = with_properties(ClientSettings(), {"security.protocol": "SSL", **authority.keys_of()})
+        async with Admin(where, settings) as admin:
+            for text, why in ((str(tmp_path / "none.pem"), "No such file"), (str(tmp_path), "Is a directory")):
+                change = ConfigChange(key, ConfigOperation.SET, text)
+                with pytest.raises(KafkaError, match=f"what the listener SSL can use: .*{why}"):
+                    await admin.configs.alter(ResourceType.BROKER, str(running.node_id), [change])
+        assert running.parts.context.config.dynamic == {}

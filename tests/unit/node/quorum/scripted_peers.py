@@ -1,6 +1,6 @@
 """Peers that say what a test lets them say."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from penstock.node.quorum.ports import PeerAnswer
 from penstock.raft.requests import PeerRequest
@@ -26,13 +26,13 @@ class ScriptedPeers:
     ) -> None:
         self.quorum, self.answered, self.failed = quorum, answered, failed
 
-    def learn(self, node_id: int, host: str, port: int) -> None:
+    def learn(self, node_id: int, endpoints: Sequence[Endpoint]) -> None:
         raise AssertionError("nobody says so")
 
     def hears(self, node_id: int) -> bool:
         return True
 
-    def endpoint_of(self, node_id: int) -> Endpoint | None:
+    def endpoint_of(self, node_id: int, listener: str | None = None) -> Endpoint | None:
         voter = self.quorum().voter(node_id)
         return None if voter is None else voter.endpoints[0]
 

@@ -220,7 +220,7 @@ async def test_bootstrap_servers_are_asked_in_turn_and_tell_where_the_leader_is(
 async def test_what_a_peer_said_is_not_believed_for_ever(told: Told, peers: Peers) -> None:
     async with fake_broker(answering) as broker:
         at(told, broker.address)
-        peers.learn(2, "127.0.0.1", 1)  # nobody listens there any more
+        peers.learn(2, [Endpoint("CONTROLLER", "127.0.0.1", 1)])  # nobody listens there any more
         peers.send(2, VOTE)
         assert await told.next() == (2, VOTE, FAILED)
         peers.send(2, VOTE)
@@ -230,13 +230,24 @@ async def test_what_a_peer_said_is_not_believed_for_ever(told: Told, peers: Peer
 async def test_what_others_remember_of_this_node_is_not_believed(told: Told, peers: Peers) -> None:
     here = Endpoint("CONTROLLER", "me", 9)
     told.quorum = Quorum.of([Voter(ME, (here,)), Voter(PEER)])
-    peers.learn(ME.id, "where-it-was", 8)
+    peers.learn(ME.id, [Endpoint("CONTROLLER", "where-it-was", 8)])
     assert peers.endpoint_of(ME.id) == here, "as leader it would spread the old address"
+
+
+async def test_another_listener_is_told_where_that_one_listens(told: Told, peers: Peers) -> None:
+    """Nodes in the clear, and those that come over TLS already, ask each other while the one replaces the other."""
+    by_both = (Endpoint("CONTROLLER", "clear", 9), Endpoint("SECURED", "safe", 8))
+    told.quorum = Quorum.of([Voter(ME), Voter(PEER, by_both)])
+    assert peers.endpoint_of(PEER.id, "SECURED") == by_both[1]
+    assert peers.endpoint_of(PEER.id, "CONTROLLER") == peers.endpoint_of(PEER.id) == by_both[0]
+    assert peers.endpoint_of(PEER.id, "OTHER") is None, "no address is better than that of another protocol"
+    peers.learn(PEER.id, by_both[::-1])
+    assert peers.endpoint_of(PEER.id) == by_both[0], "the leader's first listener is not the one that this node asks by"
 
 
 async def test_only_so_many_addresses_are_kept(peers: Peers) -> None:
     for node_id in range(10, 11 + MAX_LEARNED):
-        peers.learn(node_id, "h", 1)
+        peers.learn(node_id, [Endpoint("CONTROLLER", "h", 1)])
     assert peers.endpoint_of(10) is None
     assert peers.endpoint_of(11) is not None
     assert peers.endpoint_of(10 + MAX_LEARNED) is not None

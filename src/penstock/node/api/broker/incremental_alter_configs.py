@@ -1,17 +1,18 @@
 """IncrementalAlterConfigs, versions 0 and 1: sets, deletes, appends to and takes from single keys (KIP-339).
 
 The controller decides, but for the levels of this broker's loggers, which concern no other node (KIP-412). What only
-this broker can judge, it refuses before that: cordoned directories that it does not have (KIP-1066), and listeners that
-do not go with those of its file (KIP-226).
+this broker can judge, it refuses before that: cordoned directories that it does not have (KIP-1066), listeners that do
+not go with those of its file (KIP-226), and keys and certificates that a listener with TLS cannot use.
 """
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from penstock.metadata.configs.broker_rules import LISTENERS_KEY, MAP_KEY, added_listeners, check_cordoned
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.metadata.configs.effective import broker_text
-from penstock.metadata.configs.listeners import WITH_SASL
+from penstock.metadata.configs.listeners import WITH_SASL, WITH_TLS
 from penstock.metadata.resources import ResourceType
 from penstock.node.api.broker_loggers import change_loggers
 from penstock.node.api.commands import handed_on
@@ -56,18 +57,18 @@ LOGGERS: Final = Each(
 def incremental_alter_configs(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Awaitable[IncrementalAlterConfigsResponse]:
-    if any(_is_answered_here(broker, resource) for resource in request.resources):
+    if any(_is_logger(resource) or _is_own(broker, resource) for resource in request.resources):
         return _with_own_answers(broker, context, request)
     return handed_on(broker, context, request, IncrementalAlterConfigsResponse)
 
 
-def _is_answered_here(broker: Broker, resource: AlterConfigsResource) -> bool:
-    return _is_logger(resource) or _wrong_here(broker, resource) is not None
+def _is_own(broker: Broker, resource: AlterConfigsResource) -> bool:
+    return resource.resource_type == ResourceType.BROKER and resource.resource_name == str(broker.node_id)
 
 
-def _wrong_here(broker: Broker, resource: AlterConfigsResource) -> KafkaError | None:
+async def _wrong_here(broker: Broker, resource: AlterConfigsResource) -> KafkaError | None:
     """What speaks against a change of this broker's configs that only it can know."""
-    if resource.resource_type != ResourceType.BROKER or resource.resource_name != str(broker.node_id):
+    if not _is_own(broker, resource):
         return None
     try:
         for change in resource.configs:
@@ -77,13 +78,17 @@ def _wrong_here(broker: Broker, resource: AlterConfigsResource) -> KafkaError | 
         return KafkaError(ErrorCode.INVALID_CONFIG, str(error))
     try:
         changes = {it.name: it for it in resource.configs}
-        if LISTENERS_KEY in changes or MAP_KEY in changes:
 
-            def text(key: str) -> str | None:
-                return _text_then(broker, changes[key]) if key in changes else broker.config.text(key)
+        def text(key: str) -> str | None:
+            return _text_then(broker, changes[key]) if key in changes else broker.config.text(key)
 
-            added = added_listeners(broker.config, text)
-            _check_log_ins([one.name for one in added if one.security_protocol in WITH_SASL], text)
+        asks_for_listeners = LISTENERS_KEY in changes or MAP_KEY in changes
+        added = added_listeners(broker.config, text) if asks_for_listeners else ()
+        _check_log_ins([one.name for one in added if one.security_protocol in WITH_SASL], text)
+        with_tls = [one.name for one in added if one.security_protocol in WITH_TLS]
+        if any("ssl." in key for key in changes):
+            with_tls += broker.config.listeners_with_tls
+        await _check_keys(broker, with_tls, {key: _text_then(broker, it) for key, it in changes.items()})
     except ConfigError as error:
         return KafkaError(ErrorCode.INVALID_REQUEST, str(error))
     return None
@@ -96,6 +101,15 @@ def _check_log_ins(listeners: list[str], text: Callable[[str], str | None]) -> N
 
         for listener in listeners:
             sasl_of(listener, text)
+
+
+async def _check_keys(broker: Broker, listeners: list[str], then: Mapping[str, str | None]) -> None:
+    """ConfigError where a listener with TLS could not use its keys; `then` is what settings change to."""
+    if listeners:
+        from penstock.node.api.changed_keys import check_keys
+
+        layers = broker.config.layers
+        await asyncio.get_running_loop().run_in_executor(None, check_keys, layers, listeners, then)
 
 
 def _text_then(broker: Broker, change: AlterableConfig) -> str | None:
@@ -120,24 +134,26 @@ async def _with_own_answers(
     """Let the controller answer for what is not this broker's, then change its loggers; the answers come in that
     order.
     """
-    others = [resource for resource in request.resources if not _is_answered_here(broker, resource)]
+    answers: dict[int, AlterConfigsResourceResponse] = {}
+    for number, resource in enumerate(request.resources):
+        wrong = await _wrong_here(broker, resource)
+        if wrong is not None or _is_logger(resource):
+            answers[number] = _change(broker, resource, wrong, validate_only=request.validate_only)
+    others = [resource for number, resource in enumerate(request.resources) if number not in answers]
     response = IncrementalAlterConfigsResponse()
     if others:
         response = await handed_on(broker, context, request.replace(resources=others), IncrementalAlterConfigsResponse)
-    response.responses += [
-        _change(broker, resource, validate_only=request.validate_only)
-        for resource in request.resources
-        if _is_answered_here(broker, resource)
-    ]
+    response.responses += answers.values()
     return response
 
 
-def _change(broker: Broker, resource: AlterConfigsResource, *, validate_only: bool) -> AlterConfigsResourceResponse:
+def _change(
+    broker: Broker, resource: AlterConfigsResource, wrong: KafkaError | None, *, validate_only: bool
+) -> AlterConfigsResourceResponse:
     answer = AlterConfigsResourceResponse(
         error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
     )
     try:
-        wrong = _wrong_here(broker, resource)
         if wrong is not None:
             raise wrong
         if resource.resource_name != str(broker.node_id):

@@ -20,6 +20,6 @@ async def end_quorum_epoch(
         check_numbers(news.leader_id, epoch=news.epoch)
     except KafkaError as error:
         return EndQuorumEpochResponse(error_code=error.code)
-    learn_leader(node, context, news.leader_id, request.leader_endpoints)
+    learn_leader(node, news.leader_id, request.leader_endpoints)
     response = write_end_epoch_answer(await asked(node, news), node.log)
-    return with_endpoint(node, response, response.topics[0].partitions[0].leader_id, NodeEndpoint)
+    return with_endpoint(node, context, response, response.topics[0].partitions[0].leader_id, NodeEndpoint)

@@ -37,7 +37,8 @@ async def fetch(node: QuorumNode, context: RequestContext, request: FetchRequest
             return _unknown(context, request)
         return FetchResponse(error_code=error.code)
     response = write_fetch_answer(await asked(node, wanted), node.log)
-    return with_endpoint(node, response, response.responses[0].partitions[0].current_leader.leader_id, NodeEndpoint)
+    leader_id = response.responses[0].partitions[0].current_leader.leader_id
+    return with_endpoint(node, context, response, leader_id, NodeEndpoint)
 
 
 def _unknown(context: RequestContext, request: FetchRequest) -> FetchResponse:

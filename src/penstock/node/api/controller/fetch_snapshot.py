@@ -22,4 +22,5 @@ async def fetch_snapshot(
     except KafkaError as error:
         return FetchSnapshotResponse(error_code=error.code)
     response = write_fetch_snapshot_answer(await asked(node, wanted), node.log)
-    return with_endpoint(node, response, response.topics[0].partitions[0].current_leader.leader_id, NodeEndpoint)
+    leader_id = response.topics[0].partitions[0].current_leader.leader_id
+    return with_endpoint(node, context, response, leader_id, NodeEndpoint)

@@ -1,6 +1,6 @@
 """UpdateRaftVoter 0: a voter listens elsewhere now, or runs newer software (KIP-853)."""
 
-from penstock.node.api.quorum_answers import asked, check_endpoints, check_numbers
+from penstock.node.api.quorum_answers import asked, check_endpoints, check_numbers, leader_endpoint
 from penstock.node.roles.controller_node import QuorumNode
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import BETWEEN_NODES
@@ -24,7 +24,7 @@ async def update_raft_voter(
         return UpdateRaftVoterResponse(error_code=error.code)
     response = write_update_voter_answer(await asked(node, news))
     leader = response.current_leader
-    endpoint = node.quorum.endpoint_of(leader.leader_id) if leader.leader_id >= 0 else None
+    endpoint = leader_endpoint(node, context, leader.leader_id)
     if endpoint is not None:
         leader.host, leader.port = endpoint.host, endpoint.port
     return response

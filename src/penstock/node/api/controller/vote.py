@@ -19,4 +19,4 @@ async def vote(node: QuorumNode, context: RequestContext, request: VoteRequest) 
     except KafkaError as error:
         return VoteResponse(error_code=error.code)
     response = write_vote_answer(await asked(node, ballot), node.log)
-    return with_endpoint(node, response, response.topics[0].partitions[0].leader_id, NodeEndpoint)
+    return with_endpoint(node, context, response, response.topics[0].partitions[0].leader_id, NodeEndpoint)

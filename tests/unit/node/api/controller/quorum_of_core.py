@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -109,12 +109,12 @@ class CoreQuorum:
     def hears(self, node_id: int) -> bool:
         return True
 
-    def endpoint_of(self, node_id: int) -> Endpoint | None:
+    def endpoint_of(self, node_id: int, listener: str | None = None) -> Endpoint | None:
         found = self.quorum.voter(node_id)
         return None if found is None else found.endpoints[0]
 
-    def learn_endpoint(self, node_id: int, host: str, port: int) -> None:
-        self.learned[node_id] = (host, port)
+    def learn_endpoints(self, node_id: int, endpoints: Sequence[Endpoint]) -> None:
+        self.learned[node_id] = (endpoints[0].host, endpoints[0].port)
 
     def _carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:

@@ -1,0 +1,1 @@
+"""`penstock security`: a cluster that is secured from its first start, its certificates, and where a client ends."""
