@@ -26,8 +26,10 @@ from penstock.metadata.configs.listeners import WITH_SASL, WITH_TLS
 from penstock.metadata.configs.pairs import ADDRESS_LIMITS_KEY, parse_address_limits
 from penstock.metadata.configs.protection import (
     AUTHORIZED,
+    MODE_KEY,
     STANDARD_AUTHORIZER,
     SUPER_USERS_KEY,
+    WATCH,
     asks,
     check_node_listeners,
     parse_super_users,
@@ -192,6 +194,8 @@ class BrokerConfig(BrokerSettings, Addresses):
         if JAAS_KEY in self.static:
             whole = f"listener.name.clients.plain.{JAAS_KEY}"
             yield f"{JAAS_KEY} has no effect without listener and mechanism, as {whole} has them"
+        if self.has_authorizer and self.penstock_authorizer_mode == WATCH:
+            yield f"{MODE_KEY}={WATCH}: nothing is refused, access rules only say what would be"
         if self.has_authorizer and not self.is_alone:
             ways = (*([self.inter_broker_listener_name] if self.is_broker else ()), *self.controller_listener_names)
             between = [name for name in ways if not self._asks_who_comes(name)]

@@ -15,6 +15,8 @@ PLAINTEXT: Final = "PLAINTEXT"
 AUTHORIZER_KEY: Final = "authorizer.class.name"
 SUPER_USERS_KEY: Final = "super.users"
 NODE_LISTENERS_KEY: Final = "penstock.authorizer.node.listeners"
+MODE_KEY: Final = "penstock.authorizer.mode"
+WATCH: Final = "watch"
 AUTHORIZED: Final = (AUTHORIZER_KEY, SUPER_USERS_KEY)
 """They ask for protection, and get it from the authorizer that is there."""
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

@@ -95,7 +95,7 @@ class QuorumParts:
         self.steady_ms = steady_clock(environment.now_ms)
         self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config), seen.bootstrap)
         self.watch = Watch(self.log, config, self.fail)
-        self.authorizer = _authorizer(config, self.log, self.watch)
+        self.authorizer = _authorizer(self.context, self.log, self.watch)
         self.controller: ControllerDriver | None = None
         self.controller_node: ControllerNode | None = None
         self._policed: PolicedCommands | None = None
@@ -293,12 +293,12 @@ def judges_of(config: BrokerConfig) -> Sequence[Judge]:
     return load_judges(config)
 
 
-def _authorizer(config: BrokerConfig, log: MetadataLog, watch: Watch) -> Authorizer:
-    if not config.has_authorizer:
+def _authorizer(context: NodeContext, log: MetadataLog, watch: Watch) -> Authorizer:
+    if not context.config.has_authorizer:
         return ALLOW_ALL
     from penstock.node.quorum.standard_authorizer import standard_authorizer
 
-    return standard_authorizer(config, log, lambda: watch.has_begun)
+    return standard_authorizer(context.config, log, context.metrics, lambda: watch.has_begun)
 
 
 def _policed(controller: ControllerDriver, judges: Sequence[Judge]) -> PolicedCommands:

@@ -38,6 +38,7 @@ class Group(Enum):
     CONTROLLER_QUEUE = "kafka.controller", "ControllerEventManager"
     CONTROLLER = "kafka.controller", "KafkaController"
     TLS = "penstock", "tls"
+    PLUGINS = "kafka.server", "plugins"
 
     def __init__(self, domain: str, type_name: str) -> None:
         self.domain = domain

@@ -14,7 +14,7 @@ from penstock.metadata.configs.effective import broker_text
 from penstock.metadata.configs.listeners import WITH_SASL
 from penstock.metadata.resources import ResourceType
 from penstock.node.api.broker_loggers import change_loggers
-from penstock.node.api.commands import handed_on
+from penstock.node.api.commands import audited, handed_on
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import ALTER_CLUSTER_CONFIGS
 from penstock.node.serving.handler import RequestContext, handles
@@ -124,11 +124,11 @@ async def _with_own_answers(
     response = IncrementalAlterConfigsResponse()
     if others:
         response = await handed_on(broker, context, request.replace(resources=others), IncrementalAlterConfigsResponse)
-    response.responses += [
-        _change(broker, resource, validate_only=request.validate_only)
-        for resource in request.resources
-        if _is_answered_here(broker, resource)
-    ]
+    ours = [resource for resource in request.resources if _is_answered_here(broker, resource)]
+    changed = [_change(broker, resource, validate_only=request.validate_only) for resource in ours]
+    own = IncrementalAlterConfigsResponse(responses=changed)
+    await audited(broker, context, request.replace(resources=ours), own)
+    response.responses += changed
     return response
 
 
