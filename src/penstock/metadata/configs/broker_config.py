@@ -27,11 +27,13 @@ from penstock.metadata.configs.pairs import ADDRESS_LIMITS_KEY, parse_address_li
 from penstock.metadata.configs.protection import (
     AUTHORIZED,
     MODE_KEY,
+    NODE_LISTENERS_KEY,
     STANDARD_AUTHORIZER,
     SUPER_USERS_KEY,
     WATCH,
     asks,
-    check_node_listeners,
+    check_early_listeners,
+    check_listeners,
     parse_super_users,
     unproven_nodes,
 )
@@ -83,7 +85,8 @@ class BrokerConfig(BrokerSettings, Addresses):
             parse_listener_value(name, text, self.listener_names)
         check_rules(self.value)
         check_cordoned(self.cordoned_log_dirs, self.log_dirs)
-        check_node_listeners(self.node_listeners, self.listener_names)
+        check_listeners(NODE_LISTENERS_KEY, self.node_listeners, self.listener_names)
+        check_early_listeners(self.early_listeners, self.listener_names, self.controller_listener_names)
         parse_super_users(self.super_users)
 
     @classmethod
@@ -166,6 +169,14 @@ class BrokerConfig(BrokerSettings, Addresses):
     def node_listeners(self) -> tuple[str, ...]:
         """They are reached by nodes alone."""
         return tuple(name.strip().upper() for name in self.penstock_authorizer_node_listeners)
+
+    @property
+    def early_listeners(self) -> tuple[str, ...]:
+        """Those of a controller that open before the access rules have been read."""
+        text = self.text("early.start.listeners")
+        if text is None:
+            return self.controller_listener_names
+        return tuple(name.strip().upper() for name in text.split(",") if name.strip())
 
     @property
     def asking(self) -> Mapping[str, str]:

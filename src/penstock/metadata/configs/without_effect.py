@@ -21,7 +21,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "delete.records.purgatory.purge.interval.requests",
         "share.fetch.purgatory.purge.interval.requests",
     ),
-    "all listeners begin together, when the node is ready": ("early.start.listeners",),
     "request.timeout.ms holds between nodes": (
         "controller.socket.timeout.ms",
         "socket.connection.setup.timeout.ms",
