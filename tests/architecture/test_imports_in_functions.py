@@ -99,6 +99,7 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/api/broker/incremental_alter_configs.py": {
         "penstock.metadata.configs.sasl": "3; on most nodes nobody logs in",
     },
+    "penstock/node/assembly/properties.py": {"penstock.client.providers": "1; few nodes have such"},
     "penstock/node/assembly/protection.py": {
         "penstock.node.assembly.tls": "35, with what reaches other nodes; most nodes speak in the clear",
         "penstock.node.assembly.sasl": "6; on most nodes nobody logs in",

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Final, Self, TypeVar, dataclass_transform
 
-from penstock.protocol.secret import HIDDEN
+from penstock.protocol.value import HIDDEN
 
 T = TypeVar("T")
 

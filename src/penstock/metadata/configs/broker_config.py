@@ -52,6 +52,7 @@ EMBEDDED_DEFAULTS: dict[str, str] = {
 }
 """They replace a file: one node, on this machine only."""
 
+NO_REFERENCES: Final[Mapping[str, str]] = {}
 CLIENTS_KEY: Final = "ssl.client.auth"
 JAAS_KEY: Final = "sasl.jaas.config"
 REFUSE: Final = "refuse"
@@ -71,9 +72,10 @@ class BrokerConfig(BrokerSettings, Addresses):
 
     max_connections_per_ip_overrides: dict[str, int]
 
-    def __init__(self, static: Mapping[str, str]) -> None:
-        """`static` is the text of the keys, as a file has them."""
+    def __init__(self, static: Mapping[str, str], references: Mapping[str, str] = NO_REFERENCES) -> None:
+        """`static` is the text of the keys, as a file has them; `references` what stands there for those looked up."""
         self.static = with_both_ids(static)
+        self._references = references
         self.dynamic: dict[str, str] = {}
         self.dynamic_default: dict[str, str] = {}
         for name, text in self.static.items():
@@ -102,6 +104,12 @@ class BrokerConfig(BrokerSettings, Addresses):
             (ConfigSource.DYNAMIC_DEFAULT_BROKER, self.dynamic_default),
             (ConfigSource.STATIC_BROKER, self.static),
         )
+
+    @property
+    def shown(self) -> Layers:
+        """The layers as they are told: with references in place of what they stand for."""
+        *dynamic, (source, static) = self.layers
+        return (*dynamic, (source, {**static, **self._references}))
 
     def text(self, name: str) -> str | None:
         """None if the key has neither value nor default."""

@@ -11,8 +11,8 @@ from penstock.metadata.configs.definitions import ConfigError, ConfigValue, pars
 from penstock.metadata.configs.listener_keys import PREFIX
 from penstock.protocol.sasl.jaas import MODULES, JaasError, LoginModule, credentials_of, parse_jaas
 from penstock.protocol.sasl.mechanism import PLAIN, SERVED, why_not_served
-from penstock.protocol.secret import HIDDEN, Secret
-from penstock.protocol.value import Value
+from penstock.protocol.secret import Secret
+from penstock.protocol.value import HIDDEN, Value
 
 JAAS = "sasl.jaas.config"
 ENABLED = "sasl.enabled.mechanisms"

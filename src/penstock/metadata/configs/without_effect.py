@@ -54,7 +54,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "metric.reporters",
         "kafka.metrics.reporters",
     ),
-    "configuration providers are not there yet: values are taken as they stand": ("config.providers",),
     "metrics are asked for when somebody wants them, and are not sampled": (
         "metrics.num.samples",
         "metrics.recording.level",

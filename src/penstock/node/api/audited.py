@@ -19,7 +19,7 @@ from penstock.protocol.requests.api import AnyApiKey, ApiKey, api_of
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.sasl.scram import BY_NUMBER
 from penstock.protocol.schema import Message
-from penstock.protocol.secret import HIDDEN
+from penstock.protocol.value import HIDDEN
 
 LINES_A_STEP: Final = 32
 _OPERATIONS: Final = ("set", "removed", "appended to", "took from")
