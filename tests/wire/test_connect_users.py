@@ -1,4 +1,4 @@
-"""Workers with users hear nobody else; what one hands on to another has the user with it. The command line can be one."""
+"""Workers with users hear nobody else; what one hands on has its user with it. The command line can be one."""
 
 from __future__ import annotations
 
