@@ -114,6 +114,9 @@ def test_rules_are_kept_in_a_file_suggested_and_explained(node: Cluster, tmp_pat
         asked = ("--principal", "User:eve", "--operation", "Describe", "--topic", "gates")
         return penstock(node, "--explain", *asked, *arguments).stdout.splitlines()
 
+    file.write_text('[[rule]]\nallow = "User:ANONYMOUS"\ncluster = true\n')
+    penstock(node, "--apply", str(file), "--force")
+    assert rules(node) == ["CLUSTER kafka-cluster LITERAL User:ANONYMOUS * ALL ALLOW"], "and none of other tests"
     penstock(node, "--add", "--topic", "gates", "--allow-principal", "User:dan", "--operation", "Write")
     assert explained() == [
         "User:eve may not DESCRIBE topic gates",
