@@ -116,6 +116,7 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/assembly/sasl.py": {
         "penstock.node.assembly.oauth": "PyJWT comes with it, which may not be installed"
     },
+    "penstock/node/assembly/properties.py": {"penstock.client.providers": "1; few nodes have such"},
     "penstock/node/assembly/protection.py": {
         "penstock.node.assembly.tls": "35, with what reaches other nodes; most nodes speak in the clear",
         "penstock.node.assembly.sasl": "6; on most nodes nobody logs in",

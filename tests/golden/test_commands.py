@@ -1,7 +1,7 @@
 """The transcript of commands: what each asks of a cluster, and what it prints of the answers.
 
-The fake broker of the admin client's transcript answers. A word that is an object of JSON goes to the command as a
-file.
+The fake broker of the admin client's transcript answers. A word that is an object of JSON, begins as a file of access
+rules does or as a line of the audit log, goes to the command as a file.
 """
 
 import shlex
@@ -15,6 +15,9 @@ from tests.unit.client.admin.test_refusals import OF_THE_CLUSTER
 from tests.unit.client.fake_cluster import FakeCluster, served_in_a_thread
 
 from penstock.cli.main import main
+
+FILES = {"{": "json", "[[rule]]": "toml", "Principal = ": "log"}
+"""By the beginning of a word, what kind of file it is; semicolons end the lines of those that are not JSON."""
 
 
 class CommandLecture:
@@ -34,10 +37,11 @@ class CommandLecture:
             yield f"exit {result.exit_code}"
 
     def _word(self, number: int, word: str) -> str:
-        if not word.startswith("{"):
+        kind = next((name for begin, name in FILES.items() if word.startswith(begin)), None)
+        if kind is None:
             return word
-        path = self._path / f"{number}.json"
-        path.write_text(word)
+        path = self._path / f"{number}.{kind}"
+        path.write_text(word.replace("; ", "\n"))
         return str(path)
 
 

@@ -5,12 +5,14 @@ The reference looks at every rule for every question, and compares hosts as thei
 
 from collections.abc import Iterable
 from ipaddress import ip_address, ip_network
+from random import Random, SystemRandom
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.metadata.access_rules import AccessRules
+from penstock.metadata.access_rules import DEFAULT_ALLOW, DEFAULT_DENY, AccessRules
 from penstock.protocol.acls import AclBinding, Operation, PatternType, Permission, Resource
 
 IMPLY_DESCRIBE = {Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
@@ -112,6 +114,20 @@ def verdict_on_any(there: list[AclBinding], question: Question, *, by_default: b
     return False
 
 
+def check_reason(decided: AccessRules, there: list[AclBinding], question: Question) -> None:
+    """What is said to decide is a rule that is there and says so, but for how its host is written."""
+    reason, is_allowed = decided.reason(*question), decided.allows(*question)
+    if isinstance(reason, str):
+        assert reason == (DEFAULT_ALLOW if is_allowed else DEFAULT_DENY)
+        return
+    assert reason.permission_type == (Permission.ALLOW if is_allowed else Permission.DENY)
+    principal, host, operation, _, name = question
+    assert is_about(reason, name)
+    assert is_for(reason, principal, host)
+    assert speaks_of(reason, operation)
+    assert any(rule._replace(host=reason.host) == reason and is_from(rule, host) for rule in there)
+
+
 @settings(max_examples=150)
 @given(
     st.lists(rules, max_size=14),
@@ -130,6 +146,7 @@ def test_verdicts_are_kafkas(
         left = list(by_id.values())
         for question in asked:
             assert decided.allows(*question) is verdict(left, question, by_default=default), question
+            check_reason(decided, left, question)
             assert decided.allows_any(*question[:4]) is verdict_on_any(left, question, by_default=default), question
             assert decided.allows("User:root", *question[1:])
         if not by_id:
@@ -137,3 +154,38 @@ def test_verdicts_are_kafkas(
         for rule_id in data.draw(st.lists(st.sampled_from(sorted(by_id)), min_size=1, unique=True)):
             decided.remove(rule_id)
             del by_id[rule_id]
+
+
+@pytest.mark.soak
+def test_verdicts_on_a_hundred_thousand_rules_and_questions_are_kafkas() -> None:
+    """Names that are longer, and more of them, than the examples above have."""
+    chance = Random(SystemRandom().randrange(1 << 32))
+    state = chance.getstate()
+    names = ["*", *("".join(chance.choices("ab-", k=chance.randrange(1, 6))) for _ in range(60))]
+    for _ in range(QUESTIONS // EACH):
+        there = [drawn_rule(chance, names) for _ in range(chance.randrange(EACH))]
+        default = chance.random() < 0.3
+        decided = AccessRules(allows_without_rules=default)
+        decided.replace({UUID(int=number): rule for number, rule in enumerate(there)})
+        for _ in range(EACH):
+            kind = chance.choice([Resource.TOPIC, Resource.GROUP])
+            question = chance.choice(USERS), chance.choice(HOSTS), chance.choice(ASKED), kind, chance.choice(names)
+            assert decided.allows(*question) is verdict(there, question, by_default=default), (state, question)
+            check_reason(decided, there, question)
+            any_one = verdict_on_any(there, question, by_default=default)
+            assert decided.allows_any(*question[:4]) is any_one, (state, question)
+
+
+QUESTIONS, EACH = 100_000, 50
+
+
+def drawn_rule(chance: Random, names: list[str]) -> AclBinding:
+    return AclBinding(
+        chance.choice([Resource.TOPIC, Resource.GROUP]),
+        chance.choice(names),
+        chance.choice([PatternType.LITERAL, PatternType.PREFIXED]),
+        chance.choice([*USERS, "User:*"]),
+        chance.choice(RULE_HOSTS),
+        chance.choice([Operation.ALL, *ASKED]),
+        chance.choice([Permission.ALLOW, Permission.ALLOW, Permission.DENY]),
+    )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +14,12 @@ from click.testing import CliRunner, Result
 from confluent_kafka import KafkaException, Producer, admin
 
 from penstock.cli.main import main
+from penstock.metadata.access_rules import AccessRules
 from penstock.metadata.configs.protection import STANDARD_AUTHORIZER
+from penstock.node.serving.access import READ_TOPIC, audit_log
+from penstock.node.serving.audit import Audit
+from penstock.node.serving.session import Principal, Session
+from penstock.protocol.requests.api import ApiKey
 from penstock.testing import Cluster
 
 KAFKA: Any = admin
@@ -45,7 +53,7 @@ def test_rules_are_made_shown_and_removed(node: Cluster) -> None:
     penstock(node, "--add", "--consumer", "--topic", "fl", "--group", "readers", *ADA, *every)
     penstock(node, "--add", "--producer", "--topic", "*", "--transactional-id", "pay", "--idempotent", *ADA)
     denied = ("--deny-principal", "User:bob", "--deny-host", "10.0.0.1", "--operation", "read")
-    penstock(node, "--add", "--topic", "flights", "--cluster", "--topic", "flights", "--group", "g", *denied)
+    penstock(node, "--add", "--topic", "flights", "--topic", "flights", "--group", "g", *denied)
     about_flights = rules(node, "--topic", "flights", "--resource-pattern-type", "match")
     assert about_flights == [
         *(f"TOPIC * LITERAL User:ada * {it} ALLOW" for it in ("WRITE", "CREATE", "DESCRIBE")),
@@ -56,7 +64,6 @@ def test_rules_are_made_shown_and_removed(node: Cluster) -> None:
     assert rules(node, "--cluster") == [
         "CLUSTER kafka-cluster LITERAL User:ANONYMOUS * ALL ALLOW",
         "CLUSTER kafka-cluster LITERAL User:ada * IDEMPOTENT_WRITE ALLOW",
-        "CLUSTER kafka-cluster LITERAL User:bob 10.0.0.1 READ DENY",
     ]
     assert rules(node, "--transactional-id", "pay") == [
         f"TRANSACTIONAL_ID pay LITERAL User:ada * {it} ALLOW" for it in ("WRITE", "DESCRIBE")
@@ -85,13 +92,59 @@ def test_rules_are_made_shown_and_removed(node: Cluster) -> None:
         (["--add", "--producer", "--topic", "t", "--operation", "Read", *ADA], "say the operations"),
         (["--add", "--consumer", "--topic", "t", *ADA], "--consumer needs a --topic and a --group"),
         (["--add", "--consumer", "--topic", "t", "--group", "g", "--cluster", *ADA], "not about --cluster"),
-        (["--add", "--topic", "t", *ADA, "--principal", "User:ada"], "--principal is for --list"),
+        (["--add", "--topic", "t", *ADA, "--principal", "User:ada"], "--principal is for --list and --explain"),
         (["--list", *ADA], "--list takes no principals"),
         (["--remove", "--topic", "t", "--json"], "give --force as well"),
     ],
 )
 def test_what_does_not_go_together_is_told(node: Cluster, arguments: list[str], words: str) -> None:
     assert words in penstock(node, *arguments, exit_code=2).stderr
+
+
+def test_rules_are_kept_in_a_file_suggested_and_explained(node: Cluster, tmp_path: Path) -> None:
+    log, file = tmp_path / "audit.log", tmp_path / "rules.toml"
+    session = Session("10.0.0.1", 1, "PLAINTEXT", 1, Principal("User", "eve"))
+    lines = logging.StreamHandler(io.StringIO())
+    audit_log.addHandler(lines)
+    Audit(AccessRules(), lambda: 0.0, lambda *_: None).denied(session, READ_TOPIC, "gates", ApiKey.FETCH)
+    audit_log.removeHandler(lines)
+    log.write_text(lines.stream.getvalue())
+
+    def explained(*arguments: str) -> list[str]:
+        asked = ("--principal", "User:eve", "--operation", "Describe", "--topic", "gates")
+        return penstock(node, "--explain", *asked, *arguments).stdout.splitlines()
+
+    file.write_text('[[rule]]\nallow = "User:ANONYMOUS"\ncluster = true\n')
+    penstock(node, "--apply", str(file), "--force")
+    assert rules(node) == ["CLUSTER kafka-cluster LITERAL User:ANONYMOUS * ALL ALLOW"], "and none of other tests"
+    penstock(node, "--add", "--topic", "gates", "--allow-principal", "User:dan", "--operation", "Write")
+    assert explained() == [
+        "User:eve may not DESCRIBE topic gates",
+        "  no rule allows it",
+        "  the nearest that allow something:",
+        "  User:dan may WRITE TOPIC gates (LITERAL) from *",
+        "    but it is for User:dan",
+    ]
+    before = rules(node)
+    suggested = penstock(node, "--suggest", str(log))
+    assert suggested.stderr == "rules that are missing: 1\n"
+    file.write_text(suggested.stdout)
+    assert penstock(node, "--plan", str(file)).stdout.splitlines() == [
+        "+ User:eve may READ TOPIC gates (LITERAL) from *",
+        "to make: 1, to remove: 0",
+    ]
+    assert rules(node) == before
+    penstock(node, "--apply", str(file), answer="n\n", exit_code=1)
+    assert rules(node) == before
+    assert "made: 1, removed: 0" in penstock(node, "--apply", str(file), answer="y\n").stdout
+    assert penstock(node, "--apply", str(file)).stdout == "the cluster has these rules, and no others\n"
+    assert explained("--host", "10.9.9.9") == [
+        "User:eve may DESCRIBE topic gates from 10.9.9.9",
+        "  a rule allows it: User:eve may READ TOPIC gates (LITERAL) from *",
+    ]
+    assert "rules that are missing: 0" in penstock(node, "--suggest", str(log)).stderr
+    penstock(node, "--add", "--topic", "other", "--allow-principal", "User:eve")
+    assert "made: 0, removed: 1" in penstock(node, "--apply", str(file), "--force").stdout
 
 
 def test_other_clients_see_rules_and_feel_them(node: Cluster) -> None:

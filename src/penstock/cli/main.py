@@ -11,7 +11,7 @@ import click
 from penstock import __version__
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
-    "acls": ("cluster.acls", "show, make and remove access rules (ACLs)"),
+    "acls": ("acls.acls", "show, make, explain and plan access rules (ACLs)"),
     "balance": ("replicas.balance", "spread replicas over the brokers by disk and traffic"),
     "broker-api-versions": ("cluster.api_versions", "show which APIs each broker serves in which versions"),
     "cluster": ("cluster.cluster", "describe the cluster: its id, brokers and quorum"),

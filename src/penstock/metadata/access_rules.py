@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 from uuid import UUID
 
-from penstock.metadata.acl_hosts import Address, Network, address_of, network_of
+from penstock.metadata.acl_hosts import Address, Network, address_of, host_key, network_text
 from penstock.protocol.acls import (
     EVERY_USER,
     WILDCARD,
@@ -47,8 +47,13 @@ _ALLOWS: Final[dict[Operation, int]] = {
 }
 _SAYS: Final[dict[Operation, int]] = {operation: 1 << Operation.ALL | 1 << operation for operation in _ALLOWS}
 """By an operation, the bits of rules about it: what allows, and what names it."""
-_HARDCODED: Final = "hardcode"
+HARDCODED: Final = "hardcode"
 """Kafka asks for the resource of this name before it looks for any of a kind."""
+
+SUPER_USER: Final = "SuperUser"
+DEFAULT_ALLOW: Final = "DefaultAllow"
+DEFAULT_DENY: Final = "DefaultDeny"
+"""What decides where no rule does, in Kafka's words."""
 
 Masks = dict[str | Network, int]
 """By the host of rules: a bit for each operation that is allowed, and one for each that is denied."""
@@ -66,15 +71,15 @@ class _Names:
     def at(self, pattern_type: int) -> defaultdict[str, Masks]:
         return self.prefixed if pattern_type == PatternType.PREFIXED else self.literal
 
-    def matching(self, name: str) -> Iterator[Masks]:
+    def matching(self, name: str) -> Iterator[tuple[PatternType, str, Masks]]:
         literal, prefixed = self.literal, self.prefixed
         if name in literal:
-            yield literal[name]
+            yield PatternType.LITERAL, name, literal[name]
         if WILDCARD in literal and name != WILDCARD:
-            yield literal[WILDCARD]
+            yield PatternType.LITERAL, WILDCARD, literal[WILDCARD]
         for length in self.lengths:
             if (prefix := name[:length]) in prefixed and length <= len(name):
-                yield prefixed[prefix]
+                yield PatternType.PREFIXED, prefix, prefixed[prefix]
 
 
 class AccessRules:
@@ -105,7 +110,7 @@ class AccessRules:
         self._copies[rule] += 1
         if self._copies[rule] > 1:
             return
-        host, bit = _host_of(rule), _bit_of(rule)
+        host, bit = host_key(rule.host), _bit_of(rule)
         if isinstance(host, tuple):
             self._lengths[host[0]][host[1]] += 1
         of_principal = self._names.setdefault((rule.resource_type, rule.principal), _Names())
@@ -123,7 +128,7 @@ class AccessRules:
         if self._copies[rule]:
             return
         del self._copies[rule]
-        host, owner = _host_of(rule), (rule.resource_type, rule.principal)
+        host, owner = host_key(rule.host), (rule.resource_type, rule.principal)
         if isinstance(host, tuple):
             _drop(self._lengths[host[0]], host[1])
         masks = self._names[owner].at(rule.pattern_type)[rule.resource_name]
@@ -137,6 +142,9 @@ class AccessRules:
             del counts[WILDCARD]
         _tidy(self._everybodys, rule.resource_type, rule)
 
+    def __len__(self) -> int:
+        return len(self._rules)
+
     def is_super(self, principal: str) -> bool:
         return principal in self._super_users
 
@@ -146,7 +154,7 @@ class AccessRules:
         address = address_of(host)
         said = 0
         for names in self._of(principal, resource):
-            for masks in names.matching(name):
+            for _, _, masks in names.matching(name):
                 said |= self._said(masks, address)
         if said >> _DENY_SHIFT & _SAYS[operation]:
             return False
@@ -154,9 +162,42 @@ class AccessRules:
             return True
         return self._allows_without_rules and not self._has_rules(resource, name)
 
+    def reason(
+        self, principal: str, host: str, operation: Operation, resource: Resource, name: str
+    ) -> AclBinding | str:
+        """What decides: a rule, or one of the words above. A rule's network is told without bits that do not matter."""
+        if principal in self._super_users:
+            return SUPER_USER
+        allowing: AclBinding | None = None
+        for rule in self._matching(principal, address_of(host), operation, resource, name):
+            if rule.permission_type == Permission.DENY:
+                return rule
+            allowing = allowing or rule
+        if allowing is not None:
+            return allowing
+        return DEFAULT_ALLOW if self._allows_without_rules and not self._has_rules(resource, name) else DEFAULT_DENY
+
+    def _matching(
+        self, principal: str, address: Address, operation: Operation, resource: Resource, name: str
+    ) -> Iterator[AclBinding]:
+        """The rules that deny or allow, put together again from masks."""
+        for owner in dict.fromkeys((principal, EVERY_USER)):
+            names = self._names.get((resource, owner), _Names())
+            for pattern, pattern_name, masks in names.matching(name):
+                for host, mask in masks.items():
+                    if not _is_from(host, address):
+                        continue
+                    for permission, said in (
+                        (Permission.DENY, mask >> _DENY_SHIFT & _SAYS[operation]),
+                        (Permission.ALLOW, mask & _ALLOWS[operation]),
+                    ):
+                        text = network_text(host) if isinstance(host, tuple) else host
+                        about = AclBinding(resource, pattern_name, pattern, owner, text, 0, permission)
+                        yield from (about._replace(operation=each) for each in Operation if said >> each & 1)
+
     def allows_any(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
         """Whether that may be done with any one resource of a type; nothing is implied here, as in Kafka."""
-        if self.allows(principal, host, operation, resource, _HARDCODED):
+        if self.allows(principal, host, operation, resource, HARDCODED):
             return True
         address, asked = address_of(host), _SAYS[operation]
         owned = list(self._of(principal, resource))
@@ -202,8 +243,10 @@ class _Said:
     denied: set[str]
 
 
-def _host_of(rule: AclBinding) -> str | Network:
-    return network_of(rule.host) or address_of(rule.host).text
+def _is_from(host: str | Network, address: Address) -> bool:
+    if isinstance(host, str):
+        return host in (WILDCARD, address.text)
+    return host[0] == address.version and host == address.in_network(host[1])
 
 
 def _bit_of(rule: AclBinding) -> int:

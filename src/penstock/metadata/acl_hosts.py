@@ -54,6 +54,18 @@ def network_of(host: str) -> Network | None:
     return address.version, length, int(address) >> (address.max_prefixlen - length)
 
 
+def host_key(text: str) -> str | Network:
+    """Of a rule's host: equal where they mean the same, however they are written."""
+    return network_of(text) or address_of(text).text
+
+
+def network_text(network: Network) -> str:
+    """In CIDR notation, without the bits that do not matter."""
+    version, length, number = network
+    kind, bits = (IPv4Address, 32) if version == 4 else (IPv6Address, 128)
+    return f"{kind(number << (bits - length))}/{length}"
+
+
 def _parsed(text: str) -> IPv4Address | IPv6Address | None:
     try:
         address = ip_address(text)

@@ -11,6 +11,8 @@ Versions are written as Kafka writes them: "2+", "1-4", "3". Structures inside a
 out `versions` and take those of the message that they stand in. Classes are cheap to create, because a broker imports
 hundreds at its start: what costs time (`__init__`, readers, writers) is compiled when it is first used.
 
+The text of a message tells no secrets: bytes are counted, and values of configs are hidden.
+
 Kinds: bool, int8, int16, uint16, int32, uint32, int64, float64, string, bytes, records, uuid, or a message class; and
 `slice`: bytes that are not copied but stay in the buffer that was read, as a memoryview of it.
 """
@@ -20,8 +22,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Final, Self, TypeVar, dataclass_transform
 
+from penstock.protocol.value import HIDDEN
+
 T = TypeVar("T")
 
+BYTES: Final = ("bytes", "records", "slice")
+"""Kinds that may hold a password, what proves one, a whole request, or what users have written."""
 ALL_VERSIONS: Final = range(1 << 15)
 NO_VERSIONS: Final = range(0)
 
@@ -64,6 +70,12 @@ class Field:
 
     def is_tagged_in(self, version: int) -> bool:
         return self.tag is not None and version in parse_versions(self.tagged or self.versions)
+
+    def shown(self, value: Any) -> str:
+        """In the text of a message, which may get into a log: bytes are counted."""
+        if self.kind not in BYTES or value is None:
+            return repr(value)
+        return f"<{len(value)} {'items' if self.is_array else 'bytes'}>"
 
     def holds(self, value: Any, version: int) -> bool:
         """Whether a value survives being written and read in this version."""
@@ -159,8 +171,14 @@ class Message(metaclass=MessageMeta):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__fields__)
-        return f"{type(self).__name__}({values})"
+        kind = type(self).__name__
+        hidden = "value" if "Config" in kind else ""
+        values = (
+            f"{name}={HIDDEN if value and name == hidden else item.shown(value)}"
+            for name, item in self.__fields__.items()
+            for value in (getattr(self, name),)
+        )
+        return f"{kind}({', '.join(values)})"
 
     def replace(self, **changes: object) -> Self:
         return type(self)(**{name: getattr(self, name) for name in self.__fields__} | changes)

@@ -1,8 +1,6 @@
 """A password that no log, repr, traceback or plan shows: who needs the text asks for it by name."""
 
-from penstock.protocol.value import Value
-
-HIDDEN = "[hidden]"
+from penstock.protocol.value import HIDDEN, Value
 
 
 class Secret(Value):

@@ -16,9 +16,11 @@ imports it at its start.
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, ClassVar, NoReturn, Self, TypeVar, cast, dataclass_transform
+from typing import Any, ClassVar, Final, NoReturn, Self, TypeVar, cast, dataclass_transform
 
 T = TypeVar("T")
+HIDDEN: Final = "[hidden]"
+"""Stands in the place of what no text of a value or message tells."""
 
 
 class _Fresh:

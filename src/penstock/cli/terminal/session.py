@@ -24,6 +24,7 @@ from penstock.client.admin import Admin
 from penstock.client.connection import UNANSWERED
 from penstock.client.errors import ClientError, ClusterUnreachableError
 from penstock.client.properties import as_properties, with_properties
+from penstock.client.providers import resolved
 from penstock.client.settings import ClientSettings
 from penstock.client.values import TopicPartition
 from penstock.metadata.configs.pairs import PropertiesError, parse_properties
@@ -136,10 +137,22 @@ def parse_pairs(texts: "list[str] | tuple[str, ...]", option: str) -> dict[str, 
 
 
 def settings_from(defaults: Settings, *properties: Mapping[str, str]) -> Settings:
-    """Later properties go before earlier ones."""
+    """Later properties go before earlier ones. Values may stand elsewhere (`config.providers`)."""
     merged = {key: value for group in properties for key, value in group.items() if key != SERVERS}
     with wrong_usage(ValueError):
-        return with_properties(defaults, merged)
+        found = resolved(merged)
+    try:
+        return with_properties(defaults, found)
+    except ValueError as error:
+        raise click.UsageError(_with_references(str(error), found, merged)) from None
+
+
+def _with_references(text: str, found: Mapping[str, str], given: Mapping[str, str]) -> str:
+    """What was looked up is not told."""
+    for key, value in found.items():
+        if value and value != given[key]:
+            text = text.replace(value, given[key]).replace(value.strip() or value, given[key])
+    return text
 
 
 def show_settings(settings: ClientSettings, defaults: ClientSettings, *, as_json: bool) -> None:

@@ -14,9 +14,11 @@ import click
 from penstock.cli.terminal.failures import in_words
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import argument, declared, option
+from penstock.client.providers import ProviderError, resolved
 from penstock.node.assembly.properties import read_properties
 from penstock.protocol.value import Value
 from penstock.work.connect.config import ConfigError
+from penstock.work.connect.rest.basic import HEADER, header_of
 from penstock.work.connect.rest.tls import asking_of
 
 DEFAULT_URL: Final = "http://127.0.0.1:8083"
@@ -24,21 +26,28 @@ PATIENCE_S: Final = 100.0
 """A worker itself gives up after 90 s."""
 
 
+USER_INFO_KEY: Final = "basic.auth.user.info"
+
+
 class ConnectClient:
     """Any worker will do. What it refuses is a ClickException in its own words."""
 
-    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None, user_info: str | None = None) -> None:
         self._url = (url if "://" in url else f"http://{url}").rstrip("/")
         self._opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls)
         )
+
+        self._headers = {"Content-Type": "application/json"}
+        if user_info is not None:
+            self._headers[HEADER] = header_of(user_info)
 
     def ask(self, verb: str, *path: str, body: object = None, query: Sequence[tuple[str, str]] = ()) -> Any:
         """Returns the JSON of the answer, None for no body. Each part of the path is quoted."""
         target = "".join(f"/{quote(part, safe='')}" for part in path) or "/"
         url = f"{self._url}{target}{'?' + urlencode(query) if query else ''}"
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=verb)
+        request = urllib.request.Request(url, data, self._headers, method=verb)
         try:
             with self._opener.open(request, timeout=PATIENCE_S) as answer:
                 text = answer.read()
@@ -64,7 +73,8 @@ class WorkerAt(Value):
 
     worker: str | None = option(f"Where a worker is, any of them. [default: {DEFAULT_URL}]", metavar="URL")
     command_config: Path | None = option(
-        "A file with ssl. keys, for https: whom to trust, and the key to show. The worker's own file will do."
+        "A file with ssl. keys, for https: whom to trust, and the key to show; and with basic.auth.user.info,"
+        " user:password, where workers have users."
     )
 
     @property
@@ -73,12 +83,11 @@ class WorkerAt(Value):
         places = [self] if outer is None else [self, outer]
         url = next((at.worker for at in places if at.worker is not None), DEFAULT_URL)
         file = next((at.command_config for at in places if at.command_config is not None), None)
-        return ConnectClient(url, _tls(file) if file is not None else None)
-
-
-def _tls(file: Path) -> ssl.SSLContext:
-    with in_words(ConfigError, before=f"{file}: "):
-        return asking_of(read_properties(file))
+        if file is None:
+            return ConnectClient(url)
+        with in_words(ConfigError, ProviderError, before=f"{file}: "):
+            properties = resolved(read_properties(file))
+            return ConnectClient(url, asking_of(properties), properties.get(USER_INFO_KEY))
 
 
 class Listed(NamedTuple):

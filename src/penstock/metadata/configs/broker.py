@@ -35,6 +35,7 @@ _REMOVED = (
 )
 _REMOVED_PREFIXES = ("zookeeper.", "password.encoder.")
 
+OF_PROVIDERS = "config.providers."
 _FREE_PREFIXES = (PREFIX, "rsm.config.", "rlmm.config.", "confluent.")
 """Keys of listeners or of classes of the user's: there is no end of their names."""
 _FREE_KEY = "keys of classes of the user's are not read yet"
@@ -43,7 +44,7 @@ _OF_ONE_LISTENER = "for a single listener this key is not obeyed yet"
 
 def is_free_key(name: str) -> bool:
     """No definition has these keys."""
-    return name.startswith(_FREE_PREFIXES)
+    return name.startswith((*_FREE_PREFIXES, OF_PROVIDERS))
 
 
 def key_warning(name: str, value: str, listeners: Collection[str] = ()) -> str | None:
@@ -64,6 +65,8 @@ def key_warning(name: str, value: str, listeners: Collection[str] = ()) -> str |
     if definition is not None:
         reason = why_value_has_no_effect(name, value)
         return None if reason is None else f"{name} has no effect: {reason}"
+    if name.startswith(OF_PROVIDERS):
+        return None
     if is_free_key(name):
         return f"{name} has no effect: {_FREE_KEY}"
     nearest = nearest_key(name, BROKER_CONFIGS)

@@ -26,10 +26,14 @@ from penstock.metadata.configs.listeners import WITH_SASL, WITH_TLS
 from penstock.metadata.configs.pairs import ADDRESS_LIMITS_KEY, parse_address_limits
 from penstock.metadata.configs.protection import (
     AUTHORIZED,
+    MODE_KEY,
+    NODE_LISTENERS_KEY,
     STANDARD_AUTHORIZER,
     SUPER_USERS_KEY,
+    WATCH,
     asks,
-    check_node_listeners,
+    check_early_listeners,
+    check_listeners,
     parse_super_users,
     unproven_nodes,
 )
@@ -48,6 +52,7 @@ EMBEDDED_DEFAULTS: dict[str, str] = {
 }
 """They replace a file: one node, on this machine only."""
 
+NO_REFERENCES: Final[Mapping[str, str]] = {}
 CLIENTS_KEY: Final = "ssl.client.auth"
 JAAS_KEY: Final = "sasl.jaas.config"
 REFUSE: Final = "refuse"
@@ -67,9 +72,10 @@ class BrokerConfig(BrokerSettings, Addresses):
 
     max_connections_per_ip_overrides: dict[str, int]
 
-    def __init__(self, static: Mapping[str, str]) -> None:
-        """`static` is the text of the keys, as a file has them."""
+    def __init__(self, static: Mapping[str, str], references: Mapping[str, str] = NO_REFERENCES) -> None:
+        """`static` is the text of the keys, as a file has them; `references` what stands there for those looked up."""
         self.static = with_both_ids(static)
+        self._references = references
         self.dynamic: dict[str, str] = {}
         self.dynamic_default: dict[str, str] = {}
         for name, text in self.static.items():
@@ -81,7 +87,8 @@ class BrokerConfig(BrokerSettings, Addresses):
             parse_listener_value(name, text, self.listener_names)
         check_rules(self.value)
         check_cordoned(self.cordoned_log_dirs, self.log_dirs)
-        check_node_listeners(self.node_listeners, self.listener_names)
+        check_listeners(NODE_LISTENERS_KEY, self.node_listeners, self.listener_names)
+        check_early_listeners(self.early_listeners, self.listener_names, self.controller_listener_names)
         parse_super_users(self.super_users)
 
     @classmethod
@@ -97,6 +104,12 @@ class BrokerConfig(BrokerSettings, Addresses):
             (ConfigSource.DYNAMIC_DEFAULT_BROKER, self.dynamic_default),
             (ConfigSource.STATIC_BROKER, self.static),
         )
+
+    @property
+    def shown(self) -> Layers:
+        """The layers as they are told: with references in place of what they stand for."""
+        *dynamic, (source, static) = self.layers
+        return (*dynamic, (source, {**static, **self._references}))
 
     def text(self, name: str) -> str | None:
         """None if the key has neither value nor default."""
@@ -162,6 +175,14 @@ class BrokerConfig(BrokerSettings, Addresses):
         return tuple(name.strip().upper() for name in self.penstock_authorizer_node_listeners)
 
     @property
+    def early_listeners(self) -> tuple[str, ...]:
+        """Those of a controller that open before the access rules have been read."""
+        text = self.text("early.start.listeners")
+        if text is None:
+            return self.controller_listener_names
+        return tuple(name.strip().upper() for name in text.split(",") if name.strip())
+
+    @property
     def asking(self) -> Mapping[str, str]:
         """What the file sets, without what the authorizer sees to."""
         return {name: text for name, text in self.static.items() if not (self.has_authorizer and name in AUTHORIZED)}
@@ -188,6 +209,8 @@ class BrokerConfig(BrokerSettings, Addresses):
         if JAAS_KEY in self.static:
             whole = f"listener.name.clients.plain.{JAAS_KEY}"
             yield f"{JAAS_KEY} has no effect without listener and mechanism, as {whole} has them"
+        if self.has_authorizer and self.penstock_authorizer_mode == WATCH:
+            yield f"{MODE_KEY}={WATCH}: nothing is refused, access rules only say what would be"
         if self.has_authorizer and not self.is_alone:
             ways = (*([self.inter_broker_listener_name] if self.is_broker else ()), *self.controller_listener_names)
             between = [name for name in ways if not self._asks_who_comes(name)]

@@ -17,7 +17,9 @@ inter.broker.listener.name string null * fixed medium | The listener through whi
 security.inter.broker.protocol string PLAINTEXT PLAINTEXT/SSL/SASL_PLAINTEXT/SASL_SSL fixed medium
     | Names the listener between brokers by its protocol, when inter.broker.listener.name is not set.
 controller.listener.names list null * fixed high | The listeners that belong to the controller.
-early.start.listeners string null * fixed low | Listeners that open before the node has caught up with the metadata.
+early.start.listeners string null * fixed low
+    | Listeners of a controller that open before it has read the access rules, when only super users, and nodes by
+    | listeners of theirs, are let in: all of them if nothing is said. Those of a broker open when it has caught up.
 num.network.threads int 3 1.. cluster high | Threads that read requests. Accepted; one event loop does their work.
 num.io.threads int 8 1.. cluster high | Threads that handle requests. Accepted; one event loop does their work.
 background.threads int 10 1.. cluster high | Threads for work in the background.
@@ -146,5 +148,7 @@ metrics.sample.window.ms long 30000 1.. fixed low | Length of a metric's sample.
 kafka.metrics.polling.interval.secs int 10 1.. fixed low | How often Kafka's own reporters run.
 kafka.metrics.reporters list "" * fixed low | Reporters of Kafka's older metrics.
 telemetry.max.bytes int 1048576 1.. fixed low | Largest push of client metrics.
-config.providers list "" * fixed low | Names of providers that fill in values from elsewhere.
+config.providers list "" * fixed low
+    | Names of providers, by which values stand elsewhere; config.providers.<name>.class says of which kind each is, and
+    | config.providers.<name>.param.… what it may read.
 """)

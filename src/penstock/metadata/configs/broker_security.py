@@ -13,6 +13,13 @@ authorizer.class.name string "" * fixed low
 penstock.authorizer.node.listeners list "" * fixed medium
     | Names of listeners that only nodes can reach: without authentication, a connection there is taken for a node's.
     | A key of Penstock's own.
+penstock.authorizer.mode string enforce enforce/watch fixed high
+    | Whether what no rule allows is refused, or only written to the audit log, while rules are being made: with watch
+    | nothing is protected.
+    | A key of Penstock's own.
+penstock.authorizer.audit.format string kafka kafka/json fixed low
+    | How lines of the audit log (kafka.authorizer.logger) are written: in Kafka's words, or each as a JSON object.
+    | A key of Penstock's own.
 principal.builder.class class org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder \
     * broker medium
     | The class that names the user of a connection.

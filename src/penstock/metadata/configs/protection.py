@@ -14,7 +14,11 @@ IGNORED_KEY: Final = "penstock.security.ignored"
 PLAINTEXT: Final = "PLAINTEXT"
 AUTHORIZER_KEY: Final = "authorizer.class.name"
 SUPER_USERS_KEY: Final = "super.users"
+EVERYBODY_KEY: Final = "allow.everyone.if.no.acl.found"
+EARLY_KEY: Final = "early.start.listeners"
 NODE_LISTENERS_KEY: Final = "penstock.authorizer.node.listeners"
+MODE_KEY: Final = "penstock.authorizer.mode"
+WATCH: Final = "watch"
 AUTHORIZED: Final = (AUTHORIZER_KEY, SUPER_USERS_KEY)
 """They ask for protection, and get it from the authorizer that is there."""
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -58,11 +62,19 @@ def parse_super_users(text: str) -> tuple[str, ...]:
     return users
 
 
-def check_node_listeners(wanted: Sequence[str], known: Sequence[str]) -> None:
-    """Raises ConfigError for a listener that is none of this node's."""
+def check_listeners(key: str, wanted: Sequence[str], known: Sequence[str]) -> None:
+    """Raises ConfigError for a listener that is not known."""
     for name in wanted:
         if name not in known:
-            raise ConfigError(NODE_LISTENERS_KEY, name, f"names of listeners: {', '.join(known)}")
+            raise ConfigError(key, name, f"names of listeners: {', '.join(known)}")
+
+
+def check_early_listeners(wanted: Sequence[str], known: Sequence[str], controllers: Sequence[str]) -> None:
+    """Raises ConfigError for a listener that is not known, or if controllers could elect nobody."""
+    check_listeners(EARLY_KEY, wanted, (*known, *controllers))
+    if controllers and controllers[0] not in wanted:
+        expected = f"names with {controllers[0]} among them, by which controllers elect a leader, who knows the rules"
+        raise ConfigError(EARLY_KEY, ",".join(wanted), expected)
 
 
 def unproven_nodes(between_nodes: Sequence[str], super_users: Sequence[str], trusted: Sequence[str]) -> Iterator[str]:

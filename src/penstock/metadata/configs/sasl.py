@@ -12,8 +12,8 @@ from penstock.metadata.configs.oauth import ListenerOAuth, check_classes, oauth_
 from penstock.metadata.configs.sasl_keys import Text, key_name, value_of
 from penstock.protocol.sasl.jaas import MODULES, JaasError, LoginModule, credentials_of, parse_jaas
 from penstock.protocol.sasl.mechanism import OAUTHBEARER, PLAIN, SERVED, why_not_served
-from penstock.protocol.secret import HIDDEN, Secret
-from penstock.protocol.value import Value
+from penstock.protocol.secret import Secret
+from penstock.protocol.value import HIDDEN, Value
 
 JAAS = "sasl.jaas.config"
 ENABLED = "sasl.enabled.mechanisms"

@@ -21,7 +21,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "delete.records.purgatory.purge.interval.requests",
         "share.fetch.purgatory.purge.interval.requests",
     ),
-    "all listeners begin together, when the node is ready": ("early.start.listeners",),
     "request.timeout.ms holds between nodes": (
         "controller.socket.timeout.ms",
         "socket.connection.setup.timeout.ms",
@@ -43,7 +42,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "metric.reporters",
         "kafka.metrics.reporters",
     ),
-    "configuration providers are not there yet: values are taken as they stand": ("config.providers",),
     "metrics are asked for when somebody wants them, and are not sampled": (
         "metrics.num.samples",
         "metrics.recording.level",

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from penstock.metadata.configs.definitions import ConfigDefinition, ConfigType, UpdateMode
 from penstock.metadata.configs.effective import ConfigEntry, ConfigSource
+from penstock.node.serving.access import audit_log
 from penstock.node.serving.dispatch import request_log
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.incremental_alter_configs import AlterableConfig
@@ -58,7 +59,8 @@ def _loggers() -> dict[str, logging.Logger]:
         for name, logger in sorted(known.items())
         if isinstance(logger, logging.Logger) and name.partition(".")[0] == OURS
     }
-    return {ROOT: logging.root, OURS: logging.getLogger(OURS), request_log.name: request_log, **ours}
+    of_kafkas_names = {logger.name: logger for logger in (audit_log, request_log)}
+    return {ROOT: logging.root, OURS: logging.getLogger(OURS), **of_kafkas_names, **ours}
 
 
 def _logger(loggers: dict[str, logging.Logger], name: str) -> logging.Logger:

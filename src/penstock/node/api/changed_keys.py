@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.metadata.configs.effective import Layers, listener_texts
-from penstock.protocol.secret import HIDDEN
+from penstock.protocol.value import HIDDEN
 from penstock.tls.contexts import serving_context
 from penstock.tls.errors import TlsConfigError
 from penstock.tls.stores import key_of

@@ -284,10 +284,38 @@ async def handed_on(broker: Broker, context: RequestContext, request: Message, a
     return reply
 
 
+AUDITED: Final = frozenset(
+    {
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+    }
+)
+"""What they change is written to the audit log."""
+
+
+async def decided(node: ControllerNode, context: RequestContext | None, request: Message, deadline_s: float) -> Any:
+    """The controller's answer. Without a context the node itself asks. Raises KafkaError."""
+    reply = await submitting(node, context, deadline_s)(request)
+    if context is None or api_of_request(request).key not in AUDITED:
+        return reply
+    return await audited(node, context, request, reply)
+
+
+async def audited(node: Broker | ControllerNode, context: RequestContext, request: Message, reply: Any) -> Any:
+    """The reply, when the audit log says what has changed."""
+    as_json = node.config.penstock_authorizer_audit_format == "json"
+    told = resolve_name("penstock.node.api.audited:audited")(context, request, reply, as_json=as_json)
+    answer = node.slices.answer(told)
+    return await answer if hasattr(answer, "__await__") else answer
+
+
 async def _decide(node: ControllerNode, context: RequestContext, request: Message) -> Any:
     try:
-        deadline_s = deadline_of(request, node.config.request_timeout_ms)
-        return await submitting(node, context, deadline_s)(request)
+        return await decided(node, context, request, deadline_of(request, node.config.request_timeout_ms))
     except KafkaError as error:
         return refusal(request, error)
 

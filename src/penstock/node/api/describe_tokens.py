@@ -41,7 +41,7 @@ def describe_tokens(
 
 
 def _may(context: RequestContext, token: DelegationTokenRecord) -> bool:
-    return context.allows(DESCRIBE_TOKEN, token.token_id) or context.allows(DESCRIBE_TOKENS, token.owner)
+    return context.shows(DESCRIBE_TOKEN, token.token_id) or context.shows(DESCRIBE_TOKENS, token.owner)
 
 
 def _described(token: DelegationTokenRecord, secret: Secret) -> DescribedDelegationToken:

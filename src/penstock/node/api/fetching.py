@@ -370,6 +370,8 @@ class FetchReader:
             return partition.check_follower(self._replica_id, current_leader_epoch)
         if self._is_late:
             self.broker.check_lease(partition)
+            if self._is_judged and partition.leader is None:  # what a follower has is good, its rules may be of before
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the lease of this broker is over: rules may differ")
         if self._replica_id == DEBUGGING_CONSUMER:
             return partition.check_any(current_leader_epoch)
         if self.context.api_version >= RACKS_FROM:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from penstock.controller.decisions import is_command
-from penstock.node.api.commands import RULES, submitting
+from penstock.node.api.commands import RULES, decided
 from penstock.node.controlling.commands import check_active, version_for
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import ALLOW_ALL
@@ -30,7 +30,7 @@ async def answered_here(
     """
     key = api_of_request(request).key
     if is_command(request):
-        return await _judged(RULES[key], submitting(node, context, deadline_s), node, context, request)
+        return await _judged(RULES[key], partial(decided, node, context, deadline_s=deadline_s), node, context, request)
     if not node.handlers:  # a node without listeners for controllers needs them only here
         node.handlers = load_handlers(CONTROLLER_HANDLERS)
     asked_by = RequestContext(key, version_for(request), 0, None, ITSELF) if context is None else context

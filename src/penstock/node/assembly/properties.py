@@ -3,7 +3,7 @@
 A later one goes before an earlier one: file, then environment, then `--set`. Without a file the embedded single node's
 settings stand in for it. In the environment a key is written in capitals with underscores for dots behind `PENSTOCK_`:
 `PENSTOCK_NUM_PARTITIONS=3` is `num.partitions=3`. A variable that is no key is ignored; one that looks like a misspelt
-key is a warning.
+key is a warning. A value may stand elsewhere (`config.providers`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from penstock.metadata.configs.broker import BROKER_CONFIGS, is_free_key
 from penstock.metadata.configs.broker_config import BrokerConfig, embedded_settings
-from penstock.metadata.configs.definitions import nearest_key
+from penstock.metadata.configs.definitions import ConfigError, nearest_key
 from penstock.metadata.configs.pairs import PropertiesError, decode_properties
 from penstock.protocol.value import Value
 
@@ -34,14 +34,31 @@ def load_config(
     """Put a configuration together from a file (or none), the environment's variables and `key=value` overrides.
 
     Raises:
-        PropertiesError: The file cannot be read, or an override is not `key=value`.
+        PropertiesError: The file, or a value that stands elsewhere, cannot be read; an override is not `key=value`.
         ConfigError: A value that is not allowed.
     """
     in_file = None if file is None else read_properties(file)
     from_environment, warnings = environment_settings(environment or {})
     given = from_environment | dict(parse_override(override) for override in overrides)
-    config = BrokerConfig(embedded_settings(given) if in_file is None else in_file | given)
+    config = _configured(embedded_settings(given) if in_file is None else in_file | given)
     return LoadedConfig(config, (*warnings, *config.warnings()))
+
+
+def _configured(settings: Mapping[str, str]) -> BrokerConfig:
+    """Values that stand elsewhere are looked up, and told nowhere."""
+    if not settings.get("config.providers"):
+        return BrokerConfig(settings)
+    from penstock.client.providers import ProviderError, Providers
+
+    try:
+        found = Providers(settings).resolved(settings)
+    except ProviderError as error:
+        raise PropertiesError(str(error)) from None
+    references = {key: settings[key] for key, value in found.items() if value != settings[key]}
+    try:
+        return BrokerConfig(found, references)
+    except ConfigError as error:
+        raise ConfigError(error.key, references.get(error.key, error.value), error.allowed) from None
 
 
 def read_properties(file: Path) -> dict[str, str]:

@@ -93,6 +93,7 @@ class Watch:
         self._said = ""
         self.has_begun = False
         """Whether this node has all metadata."""
+        self._beginning: list[Callable[[], None]] = []
         self._has_namesake = False
         """Whether there is a topic of the metadata log's name."""
         log.add_listener(self._on_records, self._look)
@@ -103,6 +104,15 @@ class Watch:
         """This node leads the quorum, or has caught up with a leader: it knows what held a moment ago."""
         self.has_begun = True
         self._look()
+        beginning, self._beginning = self._beginning, []
+        for begin in beginning:
+            begin()
+
+    def when_begun(self, begin: Callable[[], None]) -> None:
+        """To be called once: now, or when this node has all metadata."""
+        self._beginning.append(begin)
+        if self.has_begun:
+            self.begin()
 
     def _on_leader(self, leader_id: int | None, epoch: int) -> None:
         if leader_id == self._config.node_id:

@@ -100,7 +100,7 @@ class QuorumParts:
         self.steady_ms = steady_clock(environment.now_ms)
         self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config), seen.bootstrap)
         self.watch = Watch(self.log, config, self.fail)
-        self.authorizer = _authorizer(config, self.log, self.watch)
+        self.authorizer = _authorizer(self.context, self.log, self.watch)
         self.throttling = _throttling(self.context, self.log, self.authorizer)
         self.controller: ControllerDriver | None = None
         self.controller_node: ControllerNode | None = None
@@ -111,6 +111,7 @@ class QuorumParts:
             config.advertised_controller_listeners, [listener.endpoint for listener in listeners]
         )
         self._server: Server | None = None
+        self._opening: asyncio.Task[None] | None = None
         if config.is_controller:
             self.controller = ControllerDriver(
                 self.log,
@@ -210,9 +211,23 @@ class QuorumParts:
             limits = connection_limits(self.context.config)
             connections = Connections(Dispatcher(self.controller_node), limits, asyncio.get_running_loop())
             self._server = Server(connections, self.secured(connections))
-            await self._server.listen(self._listeners)
+            config = self.context.config
+            early = config.early_listeners if config.has_authorizer else config.controller_listener_names
+            await self._server.listen([it for it in self._listeners if it.endpoint.listener in early])
+            late = [it for it in self._listeners if it.endpoint.listener not in early]
+            if late:
+                self.watch.when_begun(partial(self._open, self._server, late))
         if self._registration is not None:
             self._registration.start()
+
+    def _open(self, server: Server, listeners: Sequence[BoundListener]) -> None:
+        """The access rules are here."""
+        self._opening = asyncio.get_running_loop().create_task(server.listen(listeners))
+        self._opening.add_done_callback(self._opened)
+
+    def _opened(self, opening: asyncio.Task[None]) -> None:
+        if not opening.cancelled() and (error := opening.exception()) is not None:
+            self.fail(error if isinstance(error, Exception) else RuntimeError(str(error)))
 
     @property
     def _ignores_voters(self) -> bool:
@@ -234,6 +249,8 @@ class QuorumParts:
                 parts.push_async_callback(self._policed.close)
             if self._server is not None:
                 parts.push_async_callback(self._server.stop)
+            if self._opening is not None:
+                self._opening.cancel()
             parts.push_async_callback(self.quorum.stop)
             parts.push_async_callback(self.channel.stop)
             if self._probes is not None:
@@ -302,12 +319,12 @@ def judges_of(config: BrokerConfig) -> Sequence[Judge]:
     return load_judges(config)
 
 
-def _authorizer(config: BrokerConfig, log: MetadataLog, watch: Watch) -> Authorizer:
-    if not config.has_authorizer:
+def _authorizer(context: NodeContext, log: MetadataLog, watch: Watch) -> Authorizer:
+    if not context.config.has_authorizer:
         return ALLOW_ALL
     from penstock.node.quorum.standard_authorizer import standard_authorizer
 
-    return standard_authorizer(config, log, lambda: watch.has_begun)
+    return standard_authorizer(context.config, log, context.metrics, lambda: watch.has_begun)
 
 
 def _throttling(context: NodeContext, log: MetadataLog, authorizer: Authorizer) -> Throttling[ClientThrottle]:

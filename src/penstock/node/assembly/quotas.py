@@ -57,7 +57,7 @@ class Nodes:
             return False
         if session.principal == ANONYMOUS or session.principal.name == self._user:
             return True
-        return self._authorizer is not ALLOW_ALL and self._authorizer.allows(session, CLUSTER_ACTION, CLUSTER_NAME)
+        return self._authorizer is not ALLOW_ALL and self._authorizer.has(session, CLUSTER_ACTION, CLUSTER_NAME)
 
 
 def client_throttle(context: NodeContext, authorizer: Authorizer) -> ClientThrottle:

@@ -43,6 +43,7 @@ class Group(Enum):
     REQUEST_QUOTAS = "kafka.server", "Request"
     MUTATION_QUOTAS = "kafka.server", "ControllerMutation"
     TRANSACTION_COORDINATOR = "kafka.server", "transaction-coordinator-metrics"
+    PLUGINS = "kafka.server", "plugins"
 
     def __init__(self, domain: str, type_name: str) -> None:
         self.domain = domain

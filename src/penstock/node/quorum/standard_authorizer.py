@@ -5,20 +5,26 @@ others are told that this is not the active controller, so that they try again.
 
 A node is known by the listener that it comes by, where the configuration says that only nodes reach that; a node that
 asks for itself in an envelope is known by `NODE`. Nothing else is a node without the right to CLUSTER_ACTION.
+
+What is refused goes to the audit log. In watch mode it goes there, and is not refused.
 """
 
+import asyncio
+import logging
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from penstock.metadata.access_rules import AccessRules
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.metadata.configs.protection import parse_super_users
+from penstock.metadata.configs.protection import WATCH, parse_super_users
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord
 from penstock.metadata.security import binding_of
 from penstock.metadata.security_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from penstock.node.metrics.registry import Counter, Gauge, Group, Registry
 from penstock.node.quorum.metadata_log import MetadataLog
-from penstock.node.serving.access import Right
+from penstock.node.serving.access import Authorizer, Right, audit_log
+from penstock.node.serving.audit import Audit
 from penstock.node.serving.session import NODE, Session
 from penstock.protocol.acls import Operation
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -27,16 +33,23 @@ VERDICTS_KEPT: Final = 50_000
 Question = tuple[str, str, str, int, int, str | None]
 
 
-class StandardAuthorizer:
-    """`node_listeners` are those that only nodes can reach; `has_begun` says whether this node has all metadata."""
+class StandardAuthorizer(Authorizer):
+    """`node_listeners` are those that only nodes can reach; `has_begun` says whether this node has all metadata.
+
+    In watch mode nothing is refused.
+    """
 
     def __init__(
         self,
         image: ClusterImage,
         rules: AccessRules,
+        audit: Audit,
         node_listeners: Collection[str] = (),
         has_begun: Callable[[], bool] = lambda: True,
     ) -> None:
+        self.allowed = self.denied = 0
+        """How often."""
+        self._audit = audit
         self._image = image
         self._rules = rules
         self._node_listeners = frozenset(node_listeners)
@@ -59,7 +72,35 @@ class StandardAuthorizer:
                 self._rules.remove(record.id)
                 self._verdicts.clear()
 
-    def allows(self, session: Session, right: Right, name: str | None) -> bool:
+    def allows(self, session: Session, right: Right, name: str | None, api_key: int) -> bool:
+        if self._audit.watches and not self._has_begun():
+            return True
+        if self.has(session, right, name):
+            self.allowed += 1
+            if audit_log.isEnabledFor(logging.DEBUG):
+                self._audit.allowed(session, right, name, api_key)
+            return True
+        self.denied += 1
+        self._audit.denied(session, right, name, api_key)
+        return self._audit.watches
+
+    def shows(self, session: Session, right: Right, name: str | None) -> bool:
+        return self._audit.watches or self.has(session, right, name)
+
+    def register(self, metrics: Registry) -> None:
+        metrics.add(
+            Gauge(Group.PLUGINS, "acls-total-count", "Access rules", lambda: len(self._rules)),
+            Counter(
+                Group.PLUGINS,
+                "authorization-request-total",
+                "Rights that requests needed",
+                lambda: self.allowed + self.denied,
+            ),
+            Counter(Group.PLUGINS, "authorization-allowed-total", "Those that were there", lambda: self.allowed),
+            Counter(Group.PLUGINS, "authorization-denied-total", "Those that were not", lambda: self.denied),
+        )
+
+    def has(self, session: Session, right: Right, name: str | None) -> bool:
         principal = session.principal
         question = principal.kind, principal.name, session.client_host, right.operation, right.resource, name
         verdict = self._verdicts.get(question)
@@ -74,6 +115,8 @@ class StandardAuthorizer:
             return True
         principal, host = str(session.principal), session.client_host
         if not self._has_begun() and not self._rules.is_super(principal):
+            if self._audit.watches:
+                return False
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "the access rules have not been read yet")
         if name is None:
             verdict = self._rules.allows_any(principal, host, right.operation, right.resource)
@@ -85,10 +128,15 @@ class StandardAuthorizer:
         return verdict
 
 
-def standard_authorizer(config: BrokerConfig, log: MetadataLog, has_begun: Callable[[], bool]) -> StandardAuthorizer:
+def standard_authorizer(
+    config: BrokerConfig, log: MetadataLog, metrics: Registry, has_begun: Callable[[], bool]
+) -> StandardAuthorizer:
     """It follows the committed rules."""
-    super_users = parse_super_users(config.super_users)
+    super_users, watches = parse_super_users(config.super_users), config.penstock_authorizer_mode == WATCH
     rules = AccessRules(super_users, allows_without_rules=config.allow_everyone_if_no_acl_found)
-    authorizer = StandardAuthorizer(log.image, rules, config.node_listeners, has_begun)
+    loop, as_json = asyncio.get_running_loop(), config.penstock_authorizer_audit_format == "json"
+    audit = Audit(rules, loop.time, loop.call_later, as_json=as_json, watches=watches)
+    authorizer = StandardAuthorizer(log.image, rules, audit, config.node_listeners, has_begun)
+    authorizer.register(metrics)
     log.add_listener(authorizer.on_records, authorizer.reload)
     return authorizer

@@ -1,45 +1,31 @@
 """Rights, in the words of Kafka's authorisation: who may do what, on what.
 
-An `Authorizer` says it; `RequestContext.allows` is the only place that asks one. Without `authorizer.class.name` it is
+An `Authorizer` says it; `RequestContext` is the only place that asks one. Without `authorizer.class.name` it is
 one that allows everything; the other one is in `standard_authorizer`.
+
+| question | asked for                                                          | if the client has not the right |
+| -------- | ------------------------------------------------------------------ | ------------------------------- |
+| `allows` | what the client wants                                              | refused, and in the audit log   |
+| `has`    | another right that will do as well, or what the client is told of  | something else is asked         |
+| `shows`  | what would be in an answer about everything                        | left out                        |
 """
 
+import logging
 from collections.abc import Iterable
 from typing import Final, Protocol
 
 from penstock.node.serving.session import Session
-from penstock.protocol.acls import Operation, Resource
+from penstock.protocol.acls import OPERATIONS_ON, Operation, Resource
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
 
 _O, _R = Operation, Resource
 
-OPERATIONS_ON: Final[dict[Resource, tuple[Operation, ...]]] = {
-    _R.TOPIC: (
-        _O.READ,
-        _O.WRITE,
-        _O.CREATE,
-        _O.DELETE,
-        _O.ALTER,
-        _O.DESCRIBE,
-        _O.DESCRIBE_CONFIGS,
-        _O.ALTER_CONFIGS,
-    ),
-    _R.GROUP: (_O.READ, _O.DELETE, _O.DESCRIBE, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS),
-    _R.CLUSTER: (
-        _O.CREATE,
-        _O.ALTER,
-        _O.DESCRIBE,
-        _O.CLUSTER_ACTION,
-        _O.DESCRIBE_CONFIGS,
-        _O.ALTER_CONFIGS,
-        _O.IDEMPOTENT_WRITE,
-    ),
-    _R.TRANSACTIONAL_ID: (_O.WRITE, _O.DESCRIBE, _O.TWO_PHASE_COMMIT),
-    _R.DELEGATION_TOKEN: (_O.DESCRIBE,),
-    _R.USER: (_O.CREATE_TOKENS, _O.DESCRIBE_TOKENS),
-}
-"""The operations that rules are made of, by the resource they are about."""
+audit_log: Final = logging.getLogger("kafka.authorizer.logger")
+"""Has Kafka's name. At INFO it says what was refused, and who changed configs, users and rules; at DEBUG also what was
+allowed.
+"""
+audit_log.setLevel(logging.INFO)
 NOT_ASKED: Final = -(2**31)
 """Stands in the place of operations that a client did not ask for."""
 
@@ -109,14 +95,22 @@ TWO_PHASE_COMMIT: Final = Right(_O.TWO_PHASE_COMMIT, _R.TRANSACTIONAL_ID)
 
 
 class Authorizer(Protocol):
-    def allows(self, session: Session, right: Right, name: str | None) -> bool:
+    def has(self, session: Session, right: Right, name: str | None) -> bool:
         """Whether the client has that right on the resource of that name; None: on any one of its kind."""
 
+    def allows(self, session: Session, right: Right, name: str | None, api_key: int) -> bool:
+        """Whether a request of that API, which needs the right, is not refused."""
+        return self.has(session, right, name)
 
-class AllowAll:
+    def shows(self, session: Session, right: Right, name: str | None) -> bool:
+        """Whether what the right is about is not left out of an answer."""
+        return self.has(session, right, name)
+
+
+class AllowAll(Authorizer):
     """The authorizer of a cluster without rules: every client may do everything."""
 
-    def allows(self, session: Session, right: Right, name: str | None) -> bool:
+    def has(self, session: Session, right: Right, name: str | None) -> bool:
         return True
 
 

@@ -75,18 +75,25 @@ class RequestContext:
     """None where no quota holds for the client."""
 
     def allows(self, right: Right, name: str | None = CLUSTER_NAME) -> bool:
-        return self.authorizer.allows(self.session, right, name)
+        """Whether the client may have what it wants; see `access` for the three questions."""
+        return self.authorizer.allows(self.session, right, name, self.api_key)
+
+    def has(self, right: Right, name: str | None = CLUSTER_NAME) -> bool:
+        return self.authorizer.has(self.session, right, name)
+
+    def shows(self, right: Right, name: str) -> bool:
+        return self.authorizer.shows(self.session, right, name)
 
     def operations_on(self, resource: Resource, name: str) -> int:
         """What the client may do with the resource of that name, in bits (KIP-430)."""
         if self.authorizer is ALLOW_ALL:
             return ALL_ON[resource]
-        return bits(right.operation for right in RIGHTS_ON[resource] if self.allows(right, name))
+        return bits(right.operation for right in RIGHTS_ON[resource] if self.has(right, name))
 
     @property
     def cluster_operations(self) -> int:
         """What the client may do with the cluster: nothing, if it may not even describe it."""
-        return self.operations_on(Resource.CLUSTER, CLUSTER_NAME) if self.allows(DESCRIBE_CLUSTER) else 0
+        return self.operations_on(Resource.CLUSTER, CLUSTER_NAME) if self.has(DESCRIBE_CLUSTER) else 0
 
 
 class Handler(Value):

@@ -7,6 +7,9 @@ between. Causes are forgotten, the oldest first, when there are `MAX_CAUSES`.
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+CauseT = TypeVar("CauseT", bound=Hashable)
 
 logger = logging.getLogger(__name__)
 
@@ -30,23 +33,49 @@ def no_length(size: int, most: int, key: str) -> str:
     return f"a frame of {size} bytes; {key} is {most}"
 
 
+class Repeats(Generic[CauseT]):
+    """How often each cause came since it was last told, in the order in which they were told.
+
+    `forgotten` hears of one that makes room for another.
+    """
+
+    def __init__(self, forgotten: Callable[[CauseT, int], None] = lambda cause, untold: None) -> None:
+        self._causes: OrderedDict[CauseT, tuple[float, int]] = OrderedDict()
+        self._forgotten = forgotten
+
+    def __len__(self) -> int:
+        return len(self._causes)
+
+    def take(self, cause: CauseT, now_s: float) -> int | None:
+        """How often it came untold, if it is to be told now; None: it is counted."""
+        told_s, untold = self._causes.get(cause, (now_s - QUIET_S, 0))
+        if now_s - told_s < QUIET_S:
+            self._causes[cause] = told_s, untold + 1
+            return None
+        self._causes[cause] = now_s, 0
+        self._causes.move_to_end(cause)
+        if len(self._causes) > MAX_CAUSES:
+            oldest, (_, lost) = self._causes.popitem(last=False)
+            self._forgotten(oldest, lost)
+        return untold
+
+    def forget_old(self, now_s: float) -> None:
+        """Those whose next coming would be told anyhow."""
+        while self._causes and now_s - next(iter(self._causes.values()))[0] >= QUIET_S:
+            cause, (_, untold) = self._causes.popitem(last=False)
+            self._forgotten(cause, untold)
+
+
 class Refusals:
     """What the connections of one node were refused for; `clock_s` counts seconds."""
 
     def __init__(self, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s
-        self._causes: OrderedDict[Hashable, tuple[float, int]] = OrderedDict()
+        self._repeats = Repeats[Hashable]()
 
     def tell(self, cause: Hashable, who: object, reason: str) -> None:
         """Connections with the same `cause` are told of together."""
-        now_s = self._clock_s()
-        told_s, untold = self._causes.get(cause, (now_s - QUIET_S, 0))
-        if now_s - told_s < QUIET_S:
-            self._causes[cause] = told_s, untold + 1
-            return
-        more = f" (and {untold} more for the same cause since it was last told)" if untold else ""
-        logger.warning("%s: closed: %s%s", who, reason, more)
-        self._causes[cause] = now_s, 0
-        self._causes.move_to_end(cause)
-        if len(self._causes) > MAX_CAUSES:
-            self._causes.popitem(last=False)
+        untold = self._repeats.take(cause, self._clock_s())
+        if untold is not None:
+            more = f" (and {untold} more for the same cause since it was last told)" if untold else ""
+            logger.warning("%s: closed: %s%s", who, reason, more)

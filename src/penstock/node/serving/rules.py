@@ -7,7 +7,7 @@
 | `Told`   | a thing is left out of the answer, or told without what needs the right                          |
 | `Within` | what the handler says: it asks itself, since only it knows what a request is about, or for speed |
 
-A clause only asks `RequestContext.allows`. `judged` is what stands between a decoded request and its handler; where a
+A clause only asks the `RequestContext`. `judged` is what stands between a decoded request and its handler; where a
 request or its answer is about many things, they are judged in slices.
 """
 
@@ -36,6 +36,10 @@ class Asker(Protocol):
 
     def allows(self, right: Right, name: str | None = CLUSTER_NAME) -> bool: ...
 
+    def has(self, right: Right, name: str | None = CLUSTER_NAME) -> bool: ...
+
+    def shows(self, right: Right, name: str) -> bool: ...
+
 
 @dataclass(slots=True)
 class Asking:
@@ -51,6 +55,12 @@ class Asking:
 
     def allows(self, right: Right, name: str | None = CLUSTER_NAME) -> bool:
         return self.context.allows(right, name)
+
+    def has(self, right: Right, name: str | None = CLUSTER_NAME) -> bool:
+        return self.context.has(right, name)
+
+    def shows(self, right: Right, name: str) -> bool:
+        return self.context.shows(right, name)
 
 
 class Clause(Value):
@@ -118,13 +128,18 @@ class Whole(Clause):
 
     def before(self, asking: Asking) -> Iterable[None]:
         for name in self.names(asking.request):
-            if not (
-                asking.allows(self.right, name)
-                or (self.or_any is not None and asking.allows(self.or_any, None))
-                or (self.or_else is not None and asking.allows(self.or_else, name))
-            ):
+            if not (self._has_another(asking, name) or asking.allows(self.right, name)):
                 raise self.right.refused()
         return ()
+
+    def _has_another(self, asking: Asking, name: str) -> bool:
+        """Without the right itself."""
+        if self.or_any is None and self.or_else is None:
+            return False
+        return not asking.has(self.right, name) and (
+            (self.or_any is not None and asking.has(self.or_any, None))
+            or (self.or_else is not None and asking.has(self.or_else, name))
+        )
 
     def __str__(self) -> str:
         rights = f"{self.right}" if self.or_any is None else f"{self.right}, or {self.or_any} for any one"
@@ -172,7 +187,7 @@ class Each(Clause):
     words: str = ""
 
     def before(self, asking: Asking) -> Iterable[None]:
-        if self.unless is not None and asking.allows(self.unless):
+        if self.unless is not None and asking.has(self.unless):
             return
         verdicts: dict[tuple[Right, str | None], bool] = {}
         was_refused = len(asking.refused)
@@ -224,13 +239,13 @@ class Told(Clause):
     words: str = "is left out"
 
     def after(self, asking: Asking, response: Any) -> Iterable[None]:
-        if self.unless is not None and asking.allows(self.unless):
+        if self.unless is not None and asking.has(self.unless):
             return
         left, pace = [], Pace(THINGS_A_STEP)
         for thing in getattr(response, self.field):
             if pace.is_due():
                 yield None
-            if asking.allows(self.right, self.name(thing)):
+            if asking.shows(self.right, self.name(thing)):
                 left.append(thing)
             elif self.hide is not None:
                 self.hide(thing)

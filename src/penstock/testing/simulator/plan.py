@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from penstock.client.security import Security
+from penstock.metadata.configs.protection import STANDARD_AUTHORIZER
 from penstock.protocol.value import Value
 
 FAULTS = (
@@ -38,7 +39,9 @@ FIRST_WITH_TRANSACTIONS = 1 << 32
 MOST_BALANCE_S = 5
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
-_USERS = 'username="node" password="between" user_node="between" user_client="hush"'
+OTHERS = tuple(f"other-{number}" for number in range(100))
+_OF_OTHERS = " ".join(f'user_{name}="psst"' for name in OTHERS)
+_USERS = f'username="node" password="between" user_node="between" user_client="hush" {_OF_OTHERS}'
 _JAAS = f"org.apache.kafka.common.security.plain.PlainLoginModule required {_USERS};"
 LOG_INS = {
     "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
@@ -50,6 +53,13 @@ LOG_INS = {
     "listener.name.controller.plain.sasl.jaas.config": _JAAS,
 }
 """Settings of nodes at which everybody has to log in, and again every two seconds."""
+RIGHTS = LOG_INS | {
+    "authorizer.class.name": STANDARD_AUTHORIZER,
+    "super.users": "User:node",
+    "allow.everyone.if.no.acl.found": "true",
+    "leader.lease.on.quorum.loss": "refuse",
+}
+"""Of nodes that obey access rules as well, and lead within their leases alone."""
 
 
 class NodePlan(Value):
@@ -95,6 +105,8 @@ class Plan(Value, kw_only=True):
     topics: int
     tables: int = 0
     """Compacted topics with small segments, each with a client that writes and reads it."""
+    revokes: bool = False
+    """Users lose their rights one after the other, and must be refused then; the nodes have `RIGHTS`."""
     transacting: int = 0
     """Clients that write transactions, each to a topic of its own."""
     admin_pause_s: float = 1.0
@@ -111,6 +123,7 @@ class Plan(Value, kw_only=True):
             f"{', '.join(f'{node.name} ({node.roles})' for node in self.nodes)}"
             f"{', voters may change' if self.voters_may_change else ''}{', moves' if self.moves else ''}"
             f"{', storage groups' if self.by_consensus else ''}{', asks' if self.asks else ''}"
+            f"{', revokes' if self.revokes else ''}"
             f"{f', clocks {self.clocks}' if self.clocks else ''}; {self.replicas} replicas, "
             f"{self.producers} producers, {self.consumers} consumers in {self.groups} groups, {self.topics} topics, "
             f"{f'{self.tables} tables, ' if self.tables else ''}"

@@ -29,6 +29,7 @@ from penstock.testing.simulator.operator import OperatingClient
 from penstock.testing.simulator.plan import CONTROLLER_PORT, FIRST_WITH_TRANSACTIONS, Plan, draw
 from penstock.testing.simulator.progress import look_for_progress, until_committed
 from penstock.testing.simulator.reader import ReadingClient
+from penstock.testing.simulator.revoker import RevokingClient
 from penstock.testing.simulator.tables import TableClient
 from penstock.testing.simulator.trace import Trace
 from penstock.testing.simulator.transactions import CommittedReader, TransactingClient
@@ -192,6 +193,8 @@ class _Simulation:
         ]
         for one in self._transacting:
             self._clients += [one, CommittedReader(self._world, one, Random(f"{random.getstate()}{one.name} read"))]
+        if plan.revokes:
+            self._clients.append(RevokingClient(self._world, "revoker", Random(f"{random.getstate()}revoker")))
         if plan.by_consensus or plan.asks:
             self._clients.append(ReadingClient(self._world, "asker", Random(f"{random.getstate()}asker")))
 

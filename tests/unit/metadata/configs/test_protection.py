@@ -11,9 +11,9 @@ from penstock.metadata.configs.protection import ASKS, IGNORED_KEY, STANDARD_AUT
 SAYS_HOW = """
     allow.everyone.if.no.acl.found connections.max.reauth.ms delegation.token.expiry.check.interval.ms
     delegation.token.expiry.time.ms delegation.token.max.lifetime.ms delegation.token.secret.key
-    penstock.authorizer.node.listeners
-    penstock.security.ignored
-    penstock.ssl.crl.location principal.builder.class sasl.client.callback.handler.class sasl.enabled.mechanisms
+    penstock.authorizer.audit.format penstock.authorizer.mode penstock.authorizer.node.listeners
+    penstock.security.ignored penstock.ssl.crl.location principal.builder.class
+    sasl.client.callback.handler.class sasl.enabled.mechanisms
     sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
     sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
     sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class

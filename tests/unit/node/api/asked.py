@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from penstock.metadata.resources import ResourceType
-from penstock.node.serving.access import Right
+from penstock.node.serving.access import Authorizer, Right
 from penstock.node.serving.session import Session
 from penstock.protocol.messages import (
     add_offsets_to_txn,
@@ -205,7 +205,7 @@ ANSWERS: dict[AnyApiKey, Callable[[Any], Message]] = {
 }
 
 
-class Recording:
+class Recording(Authorizer):
     """Notes what is asked, and refuses what it is told to, or everything."""
 
     def __init__(self, *refuses: str, everything: bool = False) -> None:
@@ -213,7 +213,7 @@ class Recording:
         self._refuses = refuses
         self._everything = everything
 
-    def allows(self, session: Session, right: Right, name: str | None) -> bool:
+    def has(self, session: Session, right: Right, name: str | None) -> bool:
         assert session.listener == "PLAINTEXT"
         question = f"{right} {'any' if name is None else name}"
         self.asked.append(question)

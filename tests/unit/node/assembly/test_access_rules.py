@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from uuid import UUID
 
+import pytest
 from tests.unit.node.stopped_node import running
 
 from penstock.client.connection import Connection
 from penstock.metadata.configs.protection import STANDARD_AUTHORIZER
 from penstock.metadata.security_records import AccessControlEntryRecord
 from penstock.node.assembly.start import RunningNode
-from penstock.node.serving.access import OPERATIONS_ON, bits
-from penstock.protocol.acls import CLUSTER_NAME, Operation, PatternType, Permission, Resource
+from penstock.node.serving.access import bits
+from penstock.protocol.acls import CLUSTER_NAME, OPERATIONS_ON, Operation, PatternType, Permission, Resource
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
@@ -111,3 +113,46 @@ async def test_without_an_authorizer_there_are_neither_rules_nor_limits(tmp_path
         assert (await client.request(ANY, DescribeAclsResponse)).error_code == ErrorCode.SECURITY_DISABLED
         assert await created(client) == ErrorCode.NONE
         assert await topic(client) == (ErrorCode.NONE, {*OPERATIONS_ON[Resource.TOPIC]})
+
+
+def audit(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the audit log has got, without who and from where."""
+    lines = [record.getMessage() for record in caplog.records if record.name == "kafka.authorizer.logger"]
+    caplog.clear()
+    assert all(line.startswith("Principal = User:ANONYMOUS ") and " from host = 127.0.0.1 " in line for line in lines)
+    return [re.sub(r"^Principal = \S+ | from host = 127.0.0.1", "", line) for line in lines]
+
+
+async def test_refusals_and_changes_are_in_the_audit_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    settings = {"authorizer_class_name": STANDARD_AUTHORIZER, "super_users": "User:root"}
+    async with running(tmp_path, **settings) as (node, client):
+        everything = MetadataRequest(topics=None, include_topic_authorized_operations=True)
+        await client.request(everything, MetadataResponse)
+        assert audit(caplog) == [], "what is left out of an answer was not refused"
+        assert await created(client) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert await created(client) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert audit(caplog) == [
+            "is Denied operation = CREATE on resource = Topic:LITERAL:flights for request = CreateTopics with"
+            " resourceRefCount = 1 based on rule DefaultDeny"
+        ], "told once"
+        await commit(node, allowed(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME))
+        assert await create(client, allowed(Operation.READ, Resource.TOPIC, "flights")) == [0]
+        assert audit(caplog) == [
+            "changed for request = CreateAcls: made StandardAcl[resourceType=TOPIC, resourceName=flights,"
+            " patternType=LITERAL, principal=User:ANONYMOUS, host=*, operation=READ, permissionType=ALLOW]"
+        ]
+
+
+async def test_a_node_that_watches_refuses_nothing_and_says_what_it_would(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"authorizer_class_name": STANDARD_AUTHORIZER, "penstock_authorizer_mode": "watch"}
+    async with running(tmp_path, **settings) as (_, client):
+        assert await created(client) == ErrorCode.NONE
+        assert (await topic(client))[0] == ErrorCode.NONE
+        everything = await client.request(MetadataRequest(topics=None), MetadataResponse)
+        assert [it.name for it in everything.topics] == ["flights"]
+        assert [line.split(" on ")[0] for line in audit(caplog)] == [
+            "is Denied operation = CREATE",
+            "is Denied operation = DESCRIBE",
+        ]

@@ -24,11 +24,11 @@ SASL = {
 NODE, CLIENT = "penstock-3", "penstock"
 
 
-class ActionFor:
+class ActionFor(Authorizer):
     def __init__(self, user: str) -> None:
         self.user = user
 
-    def allows(self, session: Session, right: Right, name: str | None) -> bool:
+    def has(self, session: Session, right: Right, name: str | None) -> bool:
         return session.principal.name == self.user and right.operation is Operation.CLUSTER_ACTION
 
 

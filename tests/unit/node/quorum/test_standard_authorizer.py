@@ -10,11 +10,14 @@ from penstock.metadata.access_rules import AccessRules
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord
 from penstock.metadata.security_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from penstock.node.metrics.registry import Registry
 from penstock.node.quorum.standard_authorizer import StandardAuthorizer
 from penstock.node.serving.access import CLUSTER_ACTION, DESCRIBE_CLUSTER, READ_TOPIC, WRITE_TOPIC
+from penstock.node.serving.audit import Audit
 from penstock.node.serving.session import NODE, Principal, Session
 from penstock.protocol.acls import CLUSTER_NAME, Operation, PatternType, Permission, Resource
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.requests.api import ApiKey
 
 ADA = Session("10.0.0.1", 1, "PLAINTEXT", 1, Principal("User", "ada"))
 ROOT = ADA.replace(principal=Principal("User", "root"))
@@ -34,11 +37,12 @@ DENIED = ALLOWED.replace(id=UUID(int=2), host="10.0.0.0/8", permission_type=Perm
 class Followed:
     """An authorizer, and the image that it follows."""
 
-    def __init__(self, *node_listeners: str, has_begun: bool = True) -> None:
+    def __init__(self, *node_listeners: str, has_begun: bool = True, watches: bool = False) -> None:
         self.image = ClusterImage()
         self.has_begun = has_begun
         rules = AccessRules({"User:root"})
-        self.authorizer = StandardAuthorizer(self.image, rules, node_listeners, lambda: self.has_begun)
+        audit = Audit(rules, lambda: 0.0, lambda *_: None, watches=watches)
+        self.authorizer = StandardAuthorizer(self.image, rules, audit, node_listeners, lambda: self.has_begun)
 
     def commit(self, *records: MetadataRecord) -> None:
         for record in records:
@@ -46,7 +50,7 @@ class Followed:
         self.authorizer.on_records(records)
 
     def may_read(self, session: Session = ADA, name: str | None = "flights") -> bool:
-        return self.authorizer.allows(session, READ_TOPIC, name)
+        return self.authorizer.allows(session, READ_TOPIC, name, ApiKey.FETCH)
 
 
 def test_a_verdict_lasts_until_a_rule_changes() -> None:
@@ -72,7 +76,7 @@ def test_any_one_of_a_kind_will_do() -> None:
     assert not node.may_read(name=None)
     node.commit(ALLOWED)
     assert node.may_read(name=None)
-    assert not node.authorizer.allows(ADA, WRITE_TOPIC, None)
+    assert not node.authorizer.has(ADA, WRITE_TOPIC, None)
 
 
 def test_before_the_rules_are_here_only_super_users_are_let_in() -> None:
@@ -88,11 +92,11 @@ def test_before_the_rules_are_here_only_super_users_are_let_in() -> None:
 def test_a_node_is_known_by_a_listener_that_only_nodes_reach() -> None:
     node = Followed("NODES", has_begun=False)
     from_a_node = ADA.replace(listener="NODES")
-    assert node.authorizer.allows(from_a_node, CLUSTER_ACTION, CLUSTER_NAME)
+    assert node.authorizer.has(from_a_node, CLUSTER_ACTION, CLUSTER_NAME)
     node.has_begun = True
-    assert not node.authorizer.allows(ADA, CLUSTER_ACTION, CLUSTER_NAME), "what the node may is not the client's"
-    assert not node.authorizer.allows(from_a_node, DESCRIBE_CLUSTER, CLUSTER_NAME), "nor is it all"
-    assert node.authorizer.allows(from_a_node.replace(principal=NODE), DESCRIBE_CLUSTER, CLUSTER_NAME)
+    assert not node.authorizer.has(ADA, CLUSTER_ACTION, CLUSTER_NAME), "what the node may is not the client's"
+    assert not node.authorizer.has(from_a_node, DESCRIBE_CLUSTER, CLUSTER_NAME), "nor is it all"
+    assert node.authorizer.has(from_a_node.replace(principal=NODE), DESCRIBE_CLUSTER, CLUSTER_NAME)
 
 
 def test_no_more_verdicts_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,3 +105,36 @@ def test_no_more_verdicts_are_kept_than_there_is_room_for(monkeypatch: pytest.Mo
     node.commit(ALLOWED)
     assert [node.may_read(name=f"t{number}") for number in range(9)] == [False] * 9
     assert node.may_read()
+
+
+def audited(caplog: pytest.LogCaptureFixture) -> int:
+    return sum(record.name == "kafka.authorizer.logger" for record in caplog.records)
+
+
+def test_what_is_refused_is_audited_and_counted_and_what_is_allowed_on_demand(caplog: pytest.LogCaptureFixture) -> None:
+    node = Followed()
+    metrics = Registry()
+    node.authorizer.register(metrics)
+    node.commit(ALLOWED)
+    assert [node.may_read(), node.may_read(name="gates"), node.may_read()] == [True, False, True]
+    assert audited(caplog) == 1
+    caplog.set_level("DEBUG", "kafka.authorizer.logger")
+    assert node.may_read()
+    assert audited(caplog) == 2
+    assert not node.authorizer.has(ADA, WRITE_TOPIC, "flights")
+    assert not node.authorizer.shows(ADA, WRITE_TOPIC, "flights")
+    assert audited(caplog) == 2, "what is left out, or something else makes up for, was not refused"
+    assert [metric.read() for metric in metrics] == [1, 4, 3, 1]
+
+
+def test_in_watch_mode_nothing_is_refused_and_all_is_decided(caplog: pytest.LogCaptureFixture) -> None:
+    node = Followed(watches=True)
+    node.commit(DENIED)
+    assert node.may_read()
+    assert node.authorizer.shows(ADA, READ_TOPIC, "flights")
+    assert not node.authorizer.has(ADA, READ_TOPIC, "flights")
+    assert audited(caplog) == 1
+    early = Followed(watches=True, has_begun=False)
+    assert early.may_read()
+    assert not early.authorizer.has(ADA, READ_TOPIC, "flights")
+    assert audited(caplog) == 1, "nothing is known of what would be refused"

@@ -39,6 +39,11 @@ class Allowing:
         self.asked.append((right, name))
         return (right, name) in self.allowed
 
+    has = allows
+
+    def shows(self, right: Right, name: str) -> bool:
+        return self.allows(right, name)
+
 
 def asking(request: Any, *allowed: tuple[Right, str | None]) -> tuple[Asking, Allowing]:
     client = Allowing(*allowed)

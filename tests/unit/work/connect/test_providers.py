@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.client.providers import ShortLived, with_references
 from penstock.work.connect.config import ConfigError
-from penstock.work.connect.providers import Providers, ShortLived, with_references
+from penstock.work.connect.providers import Providers
 
 
 def providers(**classes: str) -> Providers:

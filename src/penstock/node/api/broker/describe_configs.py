@@ -141,14 +141,15 @@ _ALL_BROKERS = Kind(
 )
 
 _KINDS: dict[int, Kind] = {
-    ResourceType.TOPIC: Kind(_topic_settings, lambda broker, settings: topic_entries(settings, broker.config.layers)),
-    ResourceType.BROKER: Kind(_own_settings, lambda broker, settings: broker_entries(broker.config.layers)),
+    ResourceType.TOPIC: Kind(_topic_settings, lambda broker, settings: topic_entries(settings, broker.config.shown)),
+    ResourceType.BROKER: Kind(_own_settings, lambda broker, settings: broker_entries(broker.config.shown)),
     ResourceType.BROKER_LOGGER: Kind(_own_settings, lambda broker, settings: logger_entries()),
     ResourceType.CLIENT_METRICS: Kind(
         _named_settings(ResourceType.CLIENT_METRICS), lambda broker, settings: client_metrics_entries(settings)
     ),
     ResourceType.GROUP: Kind(
-        _named_settings(ResourceType.GROUP), lambda broker, settings: group_entries(settings, broker.config.layers)
+        _named_settings(ResourceType.GROUP),
+        lambda broker, settings: group_entries(settings, broker.config.shown),
     ),
 }
 

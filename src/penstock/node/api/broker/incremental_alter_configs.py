@@ -15,7 +15,7 @@ from penstock.metadata.configs.effective import broker_text
 from penstock.metadata.configs.listeners import WITH_SASL, WITH_TLS
 from penstock.metadata.resources import ResourceType
 from penstock.node.api.broker_loggers import change_loggers
-from penstock.node.api.commands import handed_on
+from penstock.node.api.commands import audited, handed_on
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import ALTER_CLUSTER_CONFIGS
 from penstock.node.serving.handler import RequestContext, handles
@@ -143,7 +143,10 @@ async def _with_own_answers(
     response = IncrementalAlterConfigsResponse()
     if others:
         response = await handed_on(broker, context, request.replace(resources=others), IncrementalAlterConfigsResponse)
-    response.responses += answers.values()
+    ours = [resource for number, resource in enumerate(request.resources) if number in answers]
+    own = IncrementalAlterConfigsResponse(responses=list(answers.values()))
+    await audited(broker, context, request.replace(resources=ours), own)
+    response.responses += own.responses
     return response
 
 

@@ -8,7 +8,7 @@ and the topics asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from penstock.metadata.topic_names import topic_name_error
 from penstock.node.api.partition_views import ListenerView
 from penstock.node.controlling.topic_creation import create_missing
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import CREATE_IN_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC, NOT_ASKED
+from penstock.node.serving.access import CREATE_IN_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC, NOT_ASKED, Right
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import OPERATIONS, Within
 from penstock.node.serving.slices import Pace, Steps
@@ -67,7 +67,7 @@ def metadata(broker: Broker, context: RequestContext, request: MetadataRequest) 
     if request.topics and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
         missing = yield from _missing_names(context, broker.image, request.topics)
         failures = {n: refusal.code for n in missing if (refusal := refusal_of(n, Act.AUTO_CREATE)) is not None}
-        if missing and not context.allows(CREATE_IN_CLUSTER):
+        if missing and not context.has(CREATE_IN_CLUSTER):
             may_not = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             failures |= {name: may_not for name in missing if not context.allows(CREATE_TOPIC, name)}
         creatable = [name for name in missing if name not in failures]
@@ -90,7 +90,7 @@ def _missing_names(
         name = topic.name
         if name is None or name in image.topics or topic.topic_id != ZERO_UUID:
             continue
-        if topic_name_error(name) is None and context.allows(DESCRIBE_TOPIC, name):
+        if topic_name_error(name) is None and context.shows(DESCRIBE_TOPIC, name):
             missing[name] = None
     return list(missing)
 
@@ -102,11 +102,13 @@ def _answer(
     view = ListenerView(image, context.session.listener)
     topics: list[MetadataResponseTopic] = []
     asked: Iterable[MetadataRequestTopic] = request.topics or ()
+    may: Callable[[Right, str], bool] = context.allows
     if request.topics is None:
+        may = context.shows
         asked = (MetadataRequestTopic(name=name) for name in sorted(image.topics))
     pace = Pace(PARTITIONS_A_STEP)
     for topic in asked:
-        described, known = _asked(context, image, topic, failures)
+        described, known = _asked(context.api_version, image, topic, failures, may)
         if request.topics is not None or described.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             topics.append(described)
         for index, partition in list(known.partitions.items()) if known is not None else ():
@@ -141,10 +143,13 @@ def _tell_operations(context: RequestContext, topics: list[MetadataResponseTopic
 
 
 def _asked(
-    context: RequestContext, image: ClusterImage, asked: MetadataRequestTopic, failures: Failures
+    version: int,
+    image: ClusterImage,
+    asked: MetadataRequestTopic,
+    failures: Failures,
+    may: Callable[[Right, str], bool],
 ) -> tuple[MetadataResponseTopic, TopicImage | None]:
     """What is told of a topic but for its partitions, and where those are."""
-    version = context.api_version
     if asked.topic_id != ZERO_UUID:
         if version < FIRST_WITH_IDS:
             return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=asked.name or ""), None
@@ -153,14 +158,14 @@ def _asked(
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
             ), None
-        if not context.allows(DESCRIBE_TOPIC, topic.name):
+        if not may(DESCRIBE_TOPIC, topic.name):
             return _refused(None, asked.topic_id), None
         return _described(topic), topic
     if asked.name is None:
         return MetadataResponseTopic(
             error_code=ErrorCode.INVALID_REQUEST, name="" if version < FIRST_WITH_IDS else None
         ), None
-    if not context.allows(DESCRIBE_TOPIC, asked.name):
+    if not may(DESCRIBE_TOPIC, asked.name):
         return _refused(asked.name, ZERO_UUID), None
     topic = image.topics.get(asked.name)
     if topic is not None:

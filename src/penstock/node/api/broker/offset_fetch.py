@@ -121,7 +121,7 @@ def _all_topics(broker: Broker, context: RequestContext, offsets: TopicOffsets) 
         OffsetFetchRequestTopics(name=name, topic_id=_topic_id(broker, name), partition_indexes=list(partitions))
         for name, partitions in offsets.items()
         if (context.api_version < TOPIC_IDS_SINCE or name in broker.image.topics)
-        and context.allows(DESCRIBE_TOPIC, name)
+        and context.shows(DESCRIBE_TOPIC, name)
     ]
 
 

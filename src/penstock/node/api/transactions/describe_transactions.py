@@ -63,6 +63,6 @@ def _state(context: RequestContext, transactional_id: str, known: Found) -> Tran
         topics=[
             TopicData(topic=topic, partitions=indexes)
             for topic, indexes in topics.items()
-            if context.allows(DESCRIBE_TOPIC, topic)
+            if context.shows(DESCRIBE_TOPIC, topic)
         ],
     )

@@ -1,4 +1,5 @@
-"""Whose requests are heard: who names this worker by one of its names, and no page of a browser that nobody allowed.
+"""Whose requests are heard: who names this worker by one of its names, and no page of a browser that nobody allowed;
+where there are users, one of them.
 
 A page whose own name is made to lead here (DNS rebinding) sends that name as `Host`, and no `Origin` with a GET. It
 cannot send an address, so addresses are heard.
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from penstock.work.connect.rest.basic import users_of
 from penstock.work.connect.rest.errors import RestError
 
 SIMPLE_METHODS: Final = ("GET", "POST", "HEAD")
@@ -22,13 +24,14 @@ _HOST: Final = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:@\[\]]*))(?::\d*)?
 
 
 class Guard:
-    """`settings` are the worker's; the names of its listeners come besides those that they have."""
+    """`settings` are the worker's; the names of its listeners come besides those that they have. ConfigError."""
 
     def __init__(self, settings: Mapping[str, Any], listeners: Iterable[str]) -> None:
         advertised = settings["rest.advertised.host.name"]
         own = {"localhost", socket.gethostname(), *listeners, *([advertised] if advertised else [])}
         self._hosts = _patterns([*own, *settings["rest.allowed.hosts"]])
         self._origins = _patterns(settings["access.control.allow.origin"])
+        self._users = users_of(settings)
         self._methods = ",".join(settings["access.control.allow.methods"] or SIMPLE_METHODS)
 
     def know(self, host: str) -> None:
@@ -43,6 +46,8 @@ class Guard:
         origin = request.headers.get("Origin")
         if origin is not None and not _any(self._origins, origin):
             raise RestError(HTTPStatus.FORBIDDEN, f"access.control.allow.origin does not name {origin}")
+        if self._users is not None:
+            self._users.check(request.headers)
 
     async def allow_origin(self, request: web.Request, response: web.StreamResponse) -> None:
         origin = request.headers.get("Origin")

@@ -19,6 +19,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector, web
 from penstock.client.errors import ClientError as KafkaClientError
 from penstock.protocol.errors import KafkaError
 from penstock.work.connect.config import ConfigError
+from penstock.work.connect.rest.basic import ASKS, HEADER
 from penstock.work.connect.rest.errors import ElsewhereError, RestError, bad_request
 from penstock.work.connect.rest.guard import Guard
 from penstock.work.connect.rest.herder import LIMIT_S
@@ -173,6 +174,7 @@ class RestServer:
         target = request.url.update_query({"forward": "true" if hops is None else "false"})
         body = await _read(request)
         headers = {"Content-Type": "application/json"} if body else {}
+        headers |= {HEADER: request.headers[HEADER]} if HEADER in request.headers else {}
         assert self._session is not None
         try:
             async with self._session.request(
@@ -247,7 +249,8 @@ def _response(answer: RestAnswer) -> web.Response:
 
 
 def _error(status: HTTPStatus, message: str) -> web.Response:
-    return web.json_response({"error_code": status.value, "message": message}, status=status)
+    headers = ASKS if status is HTTPStatus.UNAUTHORIZED else None
+    return web.json_response({"error_code": status.value, "message": message}, status=status, headers=headers)
 
 
 def _matches(path: str, asked: str) -> bool:

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Protocol
 
+from penstock.client.providers import Resolved
 from penstock.work.connect.config import parse
 from penstock.work.connect.plugins import version_of
-from penstock.work.connect.providers import Resolved
 from penstock.work.connect.runtime.kinds import KEYS, checked, checked_task_configs
 from penstock.work.connect.runtime.records import Target
 from penstock.work.connect.runtime.supervisor import Attempt, Goal, RunState, Supervisor

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from penstock.work.connect.providers import Resolved, with_references
+from penstock.client.providers import Resolved, with_references
 from penstock.work.connect.runtime.config_state import Config, ConfigState
 from penstock.work.connect.runtime.connectors import ConnectorSupervisor, TaskConfigs
 from penstock.work.connect.runtime.kinds import is_source, kind_of

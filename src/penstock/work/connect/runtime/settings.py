@@ -36,6 +36,8 @@ KEYS: Final = (
     ),
     ConfigKey("access.control.allow.origin", "list", (), "Whose web pages may ask, * for any and in parts of names."),
     ConfigKey("access.control.allow.methods", "list", (), "What these may do; GET,POST,HEAD, if nothing is named."),
+    ConfigKey("rest.extension.classes", "list", (), "Kafka's class of basic authentication, and no other."),
+    ConfigKey("penstock.rest.basic.auth.file", documentation="Its users: a file with lines of user=password."),
     ConfigKey(
         "connector.client.config.override.policy",
         "string",

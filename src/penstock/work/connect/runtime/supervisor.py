@@ -20,9 +20,9 @@ from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
 from penstock.client.errors import ConnectionFailedError
+from penstock.client.providers import Resolved
 from penstock.protocol.value import Value
 from penstock.work.connect.calls import LONG_S, Calls
-from penstock.work.connect.providers import Resolved
 from penstock.work.connect.runtime.kinds import RELOAD, RESTARTS
 from penstock.work.connect.runtime.records import Target
 

@@ -6,12 +6,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
+from penstock.client.providers import Resolved
 from penstock.work.connect.api import Position, SinkTask, SourceTask
 from penstock.work.connect.config import parse
 from penstock.work.connect.conversion import steps_of
 from penstock.work.connect.metrics import Metric
 from penstock.work.connect.plugins import PluginError, version_of
-from penstock.work.connect.providers import Resolved
 from penstock.work.connect.runtime.config_state import ConfigState
 from penstock.work.connect.runtime.generations import FencedError
 from penstock.work.connect.runtime.kinds import KEYS, SHUTDOWN, kind_of

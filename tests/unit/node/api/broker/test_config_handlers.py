@@ -127,7 +127,11 @@ def test_the_loggers_of_this_broker_have_levels(broker: Broker) -> None:
     entries = {entry.name: entry for entry in describe(broker, ResourceType.BROKER_LOGGER, "1").configs}
     assert (entries["penstock.tests.noisy"].value, entries["penstock.tests.noisy"].config_source) == ("DEBUG", 6)
     assert {"root", "penstock", "kafka.request.logger"} <= entries.keys()
-    assert {name for name in entries if not name.startswith("penstock")} == {"root", "kafka.request.logger"}
+    assert {name for name in entries if not name.startswith("penstock")} == {
+        "root",
+        "kafka.authorizer.logger",
+        "kafka.request.logger",
+    }
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.unit.node.api.asked import Recording
 from tests.unit.node.api.broker.fetches import fetch_of, told, told_of
 from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, batch, node_on
 
 from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, TopicRecord
-from penstock.node.serving.dispatch import Waiting
+from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from penstock.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -90,6 +91,17 @@ def test_a_follower_answers_consumers_without_a_lease(node: Node) -> None:
     node.commit(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=OTHER))
     node.broker.lease.ends()
     assert told_of(told(node, fetch_of(0))).error_code == ErrorCode.NONE
+
+
+def test_a_follower_with_access_rules_does_not(node: Node) -> None:
+    """It may have them from before a right was taken away."""
+    node.broker.authorizer = Recording()
+    node.dispatcher = Dispatcher(node.broker)
+    assert told_of(told(node, fetch_of(0))).error_code == ErrorCode.NONE
+    node.commit(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=OTHER))
+    assert told_of(told(node, fetch_of(0))).error_code == ErrorCode.NONE
+    node.broker.lease.ends()
+    assert told_of(told(node, fetch_of(0))).error_code == REFUSED
 
 
 def test_nothing_new_is_not_said_either(node: Node) -> None:

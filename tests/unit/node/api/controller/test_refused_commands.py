@@ -17,6 +17,7 @@ from penstock.node.controlling.envelope import unwrap, wrap
 from penstock.node.quorum.standard_authorizer import StandardAuthorizer
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import Authorizer
+from penstock.node.serving.audit import Audit
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, RequestContext, load_handlers
 from penstock.node.serving.rules import judged
 from penstock.node.serving.session import Principal, Session
@@ -68,7 +69,7 @@ def asking(authorizer: Authorizer, key: ApiKey, version: int, who: str = "ada") 
     return RequestContext(key, version, 1, "test", session, authorizer)
 
 
-class ByName:
+class ByName(Authorizer):
     """Refuses one user some rights, and others nothing."""
 
     def __init__(self, user: str, *refuses: str) -> None:
@@ -76,7 +77,7 @@ class ByName:
         self._refuses = refuses
         self.asked: list[tuple[str, str]] = []
 
-    def allows(self, session: Session, right: Any, name: str | None) -> bool:
+    def has(self, session: Session, right: Any, name: str | None) -> bool:
         self.asked.append((session.principal.name, f"{right} {name}"))
         return session.principal.name != self._user or f"{right} {name}" not in self._refuses
 
@@ -135,7 +136,9 @@ async def test_what_is_handed_on_is_judged_by_who_asked() -> None:
 
 async def test_nor_is_one_that_asks_for_itself_in_an_envelope_which_no_client_can() -> None:
     node, decided = controller()
-    authorizer = StandardAuthorizer(node.image, AccessRules(), ["NODES"])
+    authorizer = StandardAuthorizer(
+        node.image, AccessRules(), Audit(AccessRules(), lambda: 0.0, lambda *_: None), ["NODES"]
+    )
     node.authorizer = authorizer
     wrapped = wrap(CREATE, 7)
     sent = asking(authorizer, ApiKey.ENVELOPE, 0)

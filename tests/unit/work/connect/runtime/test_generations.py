@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.client.errors import ConnectionFailedError
-from penstock.work.connect.providers import Resolved
+from penstock.client.providers import Resolved
 from penstock.work.connect.runtime import fencing
 from penstock.work.connect.runtime.config_state import ConfigState
 from penstock.work.connect.runtime.fencing import Fencing

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from penstock.work.connect.providers import Resolved
+from penstock.client.providers import Resolved
 from penstock.work.connect.runtime.config_state import ConfigState
 from penstock.work.connect.runtime.leading import Leading
 from penstock.work.connect.runtime.logs import NotLeadingError

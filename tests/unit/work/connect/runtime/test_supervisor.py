@@ -3,7 +3,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from penstock.work.connect.providers import Resolved
+from penstock.client.providers import Resolved
 from penstock.work.connect.runtime import supervisor as module
 from penstock.work.connect.runtime.records import Target
 from penstock.work.connect.runtime.supervisor import Attempt, RunState, Supervisor

@@ -1,4 +1,4 @@
-"""`penstock acls`: access rules, with the options of kafka-acls.sh."""
+"""What `penstock acls` is asked about, in the options of kafka-acls.sh, and the rules and filters made of that."""
 
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
@@ -7,13 +7,11 @@ from typing import Final, TypeVar
 
 import click
 
-from penstock.cli.terminal.lines import confirm, say
-from penstock.cli.terminal.options import JSON, actions, declared, option
-from penstock.cli.terminal.output import print_lines, print_rows
-from penstock.cli.terminal.session import NodeSession
+from penstock.cli.terminal.options import option
 from penstock.client.admin import Admin
 from penstock.protocol.acls import (
     CLUSTER_NAME,
+    OPERATIONS_ON,
     WILDCARD,
     AclBinding,
     AclFilter,
@@ -124,80 +122,29 @@ class Roles(Value):
         return {named: tuple(dict.fromkeys(operations)) for named, operations in found.items() if operations}
 
 
-@click.command(short_help="show, make and remove access rules (ACLs)")
-@declared
-def command(
-    session: NodeSession,
-    about: About,
-    who: Who,
-    roles: Roles,
-    action: str = actions(add="Make rules.", remove="Remove rules.", list_="Show rules."),
-    principal: tuple[str, ...] = option("Only rules of this user, for --list."),
-    force: bool = option("Remove without asking."),
-    as_json: bool = JSON,
-) -> None:
-    """Show, make and remove access rules: who may do what, on what, from where.
-
-    They hold where nodes have an authorizer (authorizer.class.name). What no rule allows is denied then.
-    """
-    _check(action, about, who, roles, principal)
-    if action == "list":
-        _list(session, about, principal, as_json=as_json)
-        return
-    resources = _resources(about, who, roles)
-    entries = list(who.entries())
-    if action == "add":
-        if about.pattern not in (PatternType.LITERAL, PatternType.PREFIXED):
-            raise click.UsageError("--resource-pattern-type: rules are made with literal or prefixed")
-        if not entries:
-            raise click.UsageError("give --allow-principal or --deny-principal: a rule is about somebody")
-        made = list(_rules(resources, entries, about.pattern))
-        session.run(lambda admin: admin.acls.create(made))
-        _show(made, "made", as_json=as_json)
-        return
-    filters = _filters(resources, entries, about.pattern)
-    if not force and as_json:
-        raise click.UsageError("--json does not ask: give --force as well")
-    if not force:
-        found = session.run(lambda admin: _matching(admin, filters))
-        if not found:
-            print_lines(["no such rule"], {"removed": []}, as_json=as_json)
-            return
-        print_rows(COLUMNS, [_row(rule) for rule in found], as_json=False)
-        confirm("Remove these rules?")
-    _show(session.run(lambda admin: admin.acls.delete(filters)), "removed", as_json=as_json)
-
-
-def _check(action: str, about: About, who: Who, roles: Roles, principal: Sequence[str]) -> None:
-    problems = {
-        "--principal is for --list; rules are made for --allow-principal": principal and action != "list",
-        "--list takes no principals, hosts, operations or roles but --principal": action == "list"
-        and (who.is_said or roles.is_given),
-        "--producer and --consumer say the operations, and deny nothing": roles.is_given
-        and (who.operation or who.deny_principal or who.deny_host),
-        "--producer needs a --topic": roles.producer and not about.topic,
-        "--idempotent is for --producer": roles.idempotent and not roles.producer,
-        "--consumer needs a --topic and a --group": roles.consumer and not (about.topic and about.group),
-        "--consumer is not about --cluster or --transactional-id": roles.consumer
-        and not roles.producer
-        and (about.cluster or about.transactional_id),
-    }
-    for problem, is_there in problems.items():
-        if is_there:
-            raise click.UsageError(problem)
-
-
-def _resources(about: About, who: Who, roles: Roles) -> Resources:
+def resources_of(about: About, who: Who, roles: Roles) -> Resources:
     if roles.is_given:
         return roles.resources(about)
-    operations = tuple(OPERATIONS[name] for name in who.operation) or (Operation.ALL,)
+    operations = tuple(map(operation_of, who.operation)) or (Operation.ALL,)
     found = dict.fromkeys(about.named(cluster=about.cluster), operations)
     if not found:
         raise click.UsageError("say what the rules are about: --topic, --group, --cluster, --transactional-id, …")
+    for resource, _ in found:
+        for operation in operations:
+            check_goes(operation, resource)
     return found
 
 
-def _rules(
+def check_goes(operation: Operation, resource: Resource) -> None:
+    """Raises click.UsageError for an operation that is never asked for on such a resource."""
+    if operation is not Operation.ALL and operation not in OPERATIONS_ON[resource]:
+        known = ", ".join(name for name, it in OPERATIONS.items() if it in (*OPERATIONS_ON[resource], Operation.ALL))
+        raise click.UsageError(
+            f"{word(Operation, operation)} is nothing that is done with a {resource.name}: {known} are"
+        )
+
+
+def rules_of(
     resources: Resources, entries: Sequence[tuple[str, str, Permission]], pattern: PatternType
 ) -> Iterator[AclBinding]:
     for (resource, name), operations in resources.items():
@@ -206,44 +153,36 @@ def _rules(
             yield AclBinding(resource, name, kind, user, host, operation, permission)
 
 
-def _filters(
+def filters_of(
     resources: Resources, entries: Sequence[tuple[str, str, Permission]], pattern: PatternType
 ) -> list[AclFilter]:
     """Without anybody named, all rules about the resources are meant."""
     if entries:
-        return [AclFilter(*rule) for rule in _rules(resources, entries, pattern)]
+        return [AclFilter(*rule) for rule in rules_of(resources, entries, pattern)]
     return [AclFilter(resource, name, pattern) for resource, name in resources]
 
 
-async def _matching(admin: Admin, filters: Sequence[AclFilter]) -> list[AclBinding]:
+def operation_of(text: str) -> Operation:
+    return next(it for name, it in OPERATIONS.items() if name.lower() == text.lower())
+
+
+async def matching(admin: Admin, filters: Sequence[AclFilter]) -> list[AclBinding]:
+    """Sorted, each once."""
     return sorted({rule for wanted in filters for rule in await admin.acls.describe(wanted)})
 
 
-def _list(session: NodeSession, about: About, principals: Sequence[str], *, as_json: bool) -> None:
-    filters = [AclFilter(*named, about.pattern) for named in about.named(cluster=about.cluster)]
-    found = session.run(lambda admin: _matching(admin, filters or [AclFilter()]))
-    shown = [rule for rule in found if not principals or rule.principal in principals]
-    print_rows(COLUMNS, [_row(rule) for rule in shown], as_json=as_json, empty="no access rules")
-
-
-def _show(rules: Sequence[AclBinding], done: str, *, as_json: bool) -> None:
-    if not as_json:
-        say(f"{done}: {len(rules)}")
-    print_rows(COLUMNS, [_row(rule) for rule in rules], as_json=as_json, empty="no such rule")
-
-
-def _row(rule: AclBinding) -> tuple[str, ...]:
+def row(rule: AclBinding) -> tuple[str, ...]:
     return (
-        _word(Resource, rule.resource_type),
+        word(Resource, rule.resource_type),
         rule.resource_name,
-        _word(PatternType, rule.pattern_type),
+        word(PatternType, rule.pattern_type),
         rule.principal,
         rule.host,
-        _word(Operation, rule.operation),
-        _word(Permission, rule.permission_type),
+        word(Operation, rule.operation),
+        word(Permission, rule.permission_type),
     )
 
 
-def _word(kind: type[Word], code: int) -> str:
+def word(kind: type[Word], code: int) -> str:
     """A later release may have more of them."""
     return next((it.name for it in kind if it == code), str(code))

@@ -1,0 +1,1 @@
+"""`penstock acls`: access rules are shown, made and removed, explained, suggested and kept in a file."""

@@ -1,0 +1,108 @@
+"""What clients have changed of configs, users, quotas and access rules, for the audit log: a line each, no secrets.
+
+Only what the controller has done is told. The values of sensitive configs, and of those that are unknown here, are
+hidden, and of a user's password nothing is said.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from penstock.metadata.configs.resources import is_sensitive
+from penstock.metadata.resources import ResourceType
+from penstock.node.serving.access import audit_log
+from penstock.node.serving.audit import rule_text
+from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.slices import Pace, Steps
+from penstock.protocol.acls import AclBinding
+from penstock.protocol.requests.api import AnyApiKey, ApiKey, api_of
+from penstock.protocol.requests.framing import api_of_request
+from penstock.protocol.sasl.scram import BY_NUMBER
+from penstock.protocol.schema import Message
+from penstock.protocol.value import HIDDEN
+
+LINES_A_STEP: Final = 32
+_OPERATIONS: Final = ("set", "removed", "appended to", "took from")
+
+
+def audited(context: RequestContext, request: Any, reply: Message, *, as_json: bool) -> Steps[Message]:
+    """The reply, when all is written that it says was changed."""
+    pace = Pace(LINES_A_STEP)
+    key = api_of_request(request).key
+    if not getattr(request, "validate_only", False):
+        for change in CHANGES[key](request, reply):
+            audit_log.info("%s", change_line(context, change, as_json=as_json))
+            if pace.is_due():
+                yield None
+    return reply
+
+
+def change_line(context: RequestContext, change: str, *, as_json: bool) -> str:
+    session, request = context.session, api_of(context.api_key).name
+    if not as_json:
+        who = f"Principal = {session.principal} changed from host = {session.client_host}"
+        return f"{who} for request = {request}: {change}"
+    told = {"principal": str(session.principal), "host": session.client_host, "request": request, "change": change}
+    return json.dumps({"event": "change"} | told)
+
+
+def _rules_made(request: Any, reply: Any) -> Iterator[str]:
+    for rule, result in zip(request.creations, reply.results, strict=False):
+        if not result.error_code:
+            kind = rule.resource_pattern_type
+            binding = AclBinding(
+                *(rule.resource_type, rule.resource_name, kind, rule.principal, rule.host),
+                *(rule.operation, rule.permission_type),
+            )
+            yield f"made {rule_text(binding)}"
+
+
+def _rules_removed(request: Any, reply: Any) -> Iterator[str]:
+    for found in reply.filter_results:
+        for rule in found.matching_acls:
+            if not rule.error_code:
+                yield f"removed {rule_text(AclBinding(*(getattr(rule, name) for name in AclBinding._fields)))}"
+
+
+def _users(request: Any, reply: Any) -> Iterator[str]:
+    done = {result.user for result in reply.results if not result.error_code}
+    for word, changes in (("removed", request.deletions), ("set", request.upsertions)):
+        yield from (f"{word} {BY_NUMBER[one.mechanism].name} of user {one.name}" for one in changes if one.name in done)
+
+
+def _configs(request: Any, reply: Any) -> Iterator[str]:
+    done = {(it.resource_type, it.resource_name) for it in reply.responses if not it.error_code}
+    for resource in request.resources:
+        kind, name = resource.resource_type, resource.resource_name
+        if (kind, name) not in done:
+            continue
+        of = f"of {ResourceType(kind).name} {name or '(all)'}"
+        if "config_operation" not in (resource.configs[0].__fields__ if resource.configs else ()):
+            yield f"set all configs {of}"
+        for config in resource.configs:
+            word = _OPERATIONS[getattr(config, "config_operation", 0)]
+            is_hidden = kind != ResourceType.BROKER_LOGGER and is_sensitive(kind, config.name)
+            value = f"={HIDDEN if is_hidden else config.value}" if word != "removed" else ""
+            yield f"{word} {config.name}{value} {of}"
+
+
+def _quotas(request: Any, reply: Any) -> Iterator[str]:
+    for entry, answer in zip(request.entries, reply.entries, strict=False):
+        of = ", ".join(
+            f"{part.entity_type} {'(default)' if part.entity_name is None else part.entity_name}"
+            for part in entry.entity
+        )
+        if not answer.error_code:
+            yield from (
+                f"removed {op.key} of {of}" if op.remove else f"set {op.key}={op.value:g} of {of}" for op in entry.ops
+            )
+
+
+CHANGES: Final[dict[AnyApiKey, Callable[[Any, Any], Iterator[str]]]] = {
+    ApiKey.CREATE_ACLS: _rules_made,
+    ApiKey.DELETE_ACLS: _rules_removed,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _users,
+    ApiKey.ALTER_CONFIGS: _configs,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs,
+    ApiKey.ALTER_CLIENT_QUOTAS: _quotas,
+}
