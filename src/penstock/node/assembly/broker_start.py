@@ -72,7 +72,7 @@ class BrokerParts:
         self._parts, self._listeners, loop = parts, listeners, asyncio.get_running_loop()
         self.ended: asyncio.Future[Exception] = loop.create_future()
         self.upkeep = Upkeep(node.directories, _intervals(config), environment.now_ms)
-        table, groups, neighbours = PartitionTable(), StorageGroups(), _Neighbours(self, parts)
+        table, groups, neighbours = PartitionTable(node.counts.topics), StorageGroups(), _Neighbours(self, parts)
         self.fetchers = ReplicaFetchers(config, partial(self._fetcher, context.lease))
         self.replicas = LocalReplicas(context, table, groups, settings, self.upkeep, self.fetchers)
         self.in_sync, throttles = self.replicas.in_sync, self.replicas.throttles
@@ -105,7 +105,7 @@ class BrokerParts:
         self.dynamic_configs.on_change(parts.reload_sasl)
         self.dynamic_configs.on_change(parts.refresh_tls)
         self.dynamic_configs.on_change(lambda: node.directories.roots.cordon(config.cordoned_log_dirs))
-        self.connections = Connections(Dispatcher(self.broker), connection_limits(config), loop)
+        self.connections = Connections(Dispatcher(self.broker, node.counts), connection_limits(config), loop)
         self._server = Server(self.connections, parts.secured(self.connections))
         self._added_listeners = AddedListeners(config, environment, self._server)
         self.lifecycle = BrokerLifecycle(

@@ -35,6 +35,7 @@ from penstock.node.controlling.driver import ControllerDriver
 from penstock.node.environment.context import NodeContext
 from penstock.node.environment.environment import Environment
 from penstock.node.environment.event_loop import steady_clock
+from penstock.node.metrics.counted import register_counts
 from penstock.node.metrics.registry import Gauge, Group, Registry
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.looking import Seen
@@ -91,6 +92,7 @@ class QuorumParts:
         image = ClusterImage(directories.cluster_id)
         self.context = NodeContext(config, environment, directories, image, Registry())
         self.context.metrics.add(_offline_directories(directories), self._ignored_voters())
+        register_counts(self.context.metrics, self.context.counts)
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self.steady_ms = steady_clock(environment.now_ms)
         self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config), seen.bootstrap)
@@ -201,7 +203,8 @@ class QuorumParts:
             logger.info("the metadata log names the voters, and controller.quorum.voters counts for nothing any more")
         if self.controller_node is not None and self._listeners:
             limits = connection_limits(self.context.config)
-            connections = Connections(Dispatcher(self.controller_node), limits, asyncio.get_running_loop())
+            dispatcher = Dispatcher(self.controller_node, self.context.counts)
+            connections = Connections(dispatcher, limits, asyncio.get_running_loop())
             self._server = Server(connections, self.secured(connections))
             await self._server.listen(self._listeners)
         if self._registration is not None:

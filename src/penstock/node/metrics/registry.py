@@ -21,7 +21,7 @@ from penstock.protocol.value import Value
 T = TypeVar("T")
 
 Labels = tuple[str | int, ...]
-"""Values of a metric's labels, in their order."""
+"""Values of a metric's labels, in their order; none: that is the sum of all."""
 
 Unit = Literal["", "milliseconds", "seconds", "bytes", "percent"]
 
@@ -29,6 +29,11 @@ Unit = Literal["", "milliseconds", "seconds", "bytes", "percent"]
 class Group(Enum):
     """The domain and the type of Kafka's MBeans, in the order in which they are shown. What is ours is `penstock`'s."""
 
+    TOPICS = "kafka.server", "BrokerTopicMetrics"
+    REPLICAS = "kafka.server", "ReplicaManager"
+    REQUESTS = "kafka.network", "RequestMetrics"
+    WAITING = "kafka.server", "DelayedOperationPurgatory"
+    SOCKETS = "kafka.server", "socket-server-metrics"
     QUORUM = "kafka.server", "raft-metrics"
     LOGS = "kafka.log", "LogManager"
     CLEANER = "kafka.log", "LogCleaner"

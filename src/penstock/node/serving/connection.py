@@ -158,8 +158,7 @@ class Connection(asyncio.BufferedProtocol):
         self._memory.give(self)
         self._memory.give(self._out)
         for slot in self._waiting or ():
-            if slot.call_off is not None:
-                slot.call_off()
+            slot.client_has_gone()
         self._waiting = None
         if self.session is not None:
             self._connections.remove(self, self.session)
@@ -358,7 +357,7 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def _wait(self, waiting: Waiting, on_answer: OnAnswer | None) -> None:
-        slot = Slot(on_answer)
+        slot = Slot(on_answer, context=waiting.context, began_ns=waiting.began_ns)
         if self._waiting is None:
             self._waiting = deque()
         self._waiting.append(slot)
@@ -396,9 +395,7 @@ class Connection(asyncio.BufferedProtocol):
         """
         if self._closed:
             return
-        slot.parts = parts
-        if slot.on_answer is not None:
-            slot.on_answer(parts)
+        slot.answered(parts, self._connections.dispatcher.clock_ns)
         waiting = self._waiting
         while waiting and waiting[0].parts is not None:
             self._out.add(waiting.popleft().parts or [])

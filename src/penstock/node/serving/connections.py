@@ -55,6 +55,7 @@ class Connections:
         self.dispatcher = dispatcher
         self.buffers = FrameBuffers(limits.max_frame_bytes)
         self.memory = dispatcher.memory
+        self.counts = dispatcher.counts
         self.active: OrderedDict[Admitted, float] = OrderedDict()
         self.clock_s = loop.time
         self.refusals = Refusals(loop.time)
@@ -80,13 +81,17 @@ class Connections:
         host, port = address[0], address[1]
         of_host = self._by_host.get(host, 0)
         limits = self._limits
+        counts = self.counts.listener(listener)
         if len(self.active) >= limits.max_connections:
+            counts.refused += 1
             logger.warning("%s:%s: refused: max.connections is %s", host, port, limits.max_connections)
             return None
         allowed = limits.max_connections_per_ip_overrides.get(host, limits.max_connections_per_ip)
         if of_host >= allowed:
+            counts.refused += 1
             logger.warning("%s:%s: refused: max.connections.per.ip is %s", host, port, allowed)
             return None
+        counts.created += 1
         self._by_host[host] = of_host + 1
         self.active[connection] = self.clock_s()
         if self._idle_timer is None and limits.max_idle_ms >= 0:
@@ -95,6 +100,7 @@ class Connections:
 
     def remove(self, connection: Admitted, session: Session) -> None:
         del self.active[connection]
+        self.counts.listener(session.listener).closed += 1
         left = self._by_host[session.client_host] - 1
         if left:
             self._by_host[session.client_host] = left

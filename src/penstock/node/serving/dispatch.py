@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from inspect import isgeneratorfunction, unwrap
 from mmap import mmap
-from typing import Any, Final, Protocol
+from time import perf_counter_ns
+from typing import Any, Final, Protocol, cast
 
+from penstock.node.metrics.counts import NodeCounts
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.frames import RequestMemory
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
@@ -81,6 +83,7 @@ class Waiting:
     handler: Handler
     context: RequestContext
     answer: Awaitable[Any]
+    began_ns: int = 0
 
 
 class _Served:
@@ -89,8 +92,9 @@ class _Served:
     `answer` is its function, behind the judgement of its rule, if that is passed here and not always the same.
     """
 
-    def __init__(self, handler: Handler, api: Api, authorizer: Authorizer) -> None:
+    def __init__(self, handler: Handler, api: Api, authorizer: Authorizer, counts: NodeCounts) -> None:
         self.handler = handler
+        self.counts = counts.api(handler.api_key, splits=handler.api_key == ApiKey.FETCH)
         self.api = api
         self.apart = handler.replace(raw=True)
         """As it answers where that takes long: in bytes that a thread has made."""
@@ -133,10 +137,16 @@ def _heard(whole: asyncio.Future[Any]) -> None:
 class Dispatcher:
     """Calls the handlers of one node in one of its roles."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(
+        self, node: Node, counts: NodeCounts | None = None, clock_ns: Callable[[], int] = perf_counter_ns
+    ) -> None:
         self._node = node
         self._authorizer = node.authorizer
-        self._served = {key: _Served(handler, api_of(key), self._authorizer) for key, handler in node.handlers.items()}
+        self.counts = counts or NodeCounts()
+        self.clock_ns = clock_ns
+        self._served = {
+            key: _Served(handler, api_of(key), self._authorizer, self.counts) for key, handler in node.handlers.items()
+        }
 
     @property
     def memory(self) -> RequestMemory:
@@ -152,14 +162,28 @@ class Dispatcher:
 
         The frame's memory is used again after the call: a handler keeps no slice of it.
         """
+        began_ns = self.clock_ns()
         api_key, version, correlation_id, client_id, position = read_request_header(frame)
-        context = RequestContext(api_key, version, correlation_id, client_id, session, self._authorizer)
         served = self._served.get(api_key)
         if served is None:
             raise CloseConnection(f"API key {api_key} is not served")
-        handler, is_large = served.handler, False
-        if not handler.lowest <= version <= handler.newest:
+        counts = served.counts
+        context = RequestContext(api_key, version, correlation_id, client_id, session, self._authorizer, counts)
+        if not served.handler.lowest <= version <= served.handler.newest:
             return self._wrong_version(context, served.api)
+        reply = self._ask(served, context, frame, position)
+        counts = context.counts
+        if type(reply) is list:
+            counts.done(version, len(frame), self.clock_ns() - began_ns)
+        else:
+            counts.waits(version, len(frame))
+            cast("Waiting", reply).began_ns = began_ns
+        return reply
+
+    def _ask(
+        self, served: _Served, context: RequestContext, frame: memoryview, position: int
+    ) -> list[ResponsePart] | Waiting:
+        handler, version, is_large = served.handler, context.api_version, False
         if handler.raw:
             reply = handler.function(self._node, context, frame, position)
             if type(reply) is list:
@@ -250,6 +274,9 @@ class Dispatcher:
         if handler.raw:
             parts: list[ResponsePart] = reply
             return parts
+        code = getattr(reply, "error_code", 0)
+        if code:
+            context.counts.failed(code)
         if type(reply) is bytes:
             return [frame_response(reply, context.api_key, context.api_version, context.correlation_id)]
         return [encode_response(reply, context.api_key, context.api_version, context.correlation_id)]

@@ -28,10 +28,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import GeneratorType
 from typing import Any, Final, TypeVar
 
+from penstock.node.metrics.counts import ApiCounts
 from penstock.node.serving.access import ALL_ON, ALLOW_ALL, DESCRIBE_CLUSTER, RIGHTS_ON, Authorizer, Right, bits
 from penstock.node.serving.parts import Names
 from penstock.node.serving.rules import Rule
@@ -52,6 +53,8 @@ class RequestContext:
     client_id: str | None
     session: Session
     authorizer: Authorizer = ALLOW_ALL
+    counts: ApiCounts = field(default_factory=ApiCounts)
+    """What this request counts with."""
 
     def allows(self, right: Right, name: str | None = CLUSTER_NAME) -> bool:
         return self.authorizer.allows(self.session, right, name)
