@@ -28,7 +28,8 @@ COUNTED = {
     " MessagesInPerSec ReplicationBytesInPerSec ReplicationBytesOutPerSec TotalFetchRequestsPerSec"
     " TotalProduceRequestsPerSec",
     "ReplicaManager": "FailedIsrUpdatesPerSec IsrExpandsPerSec IsrShrinksPerSec",
-    "RequestMetrics": "RequestBytesPerSec RequestsPerSec TotalTimeMs",
+    "RequestMetrics": "RequestsPerSec TotalTimeMs",
+    "node": "RequestBytes",
     "DelayedOperationPurgatory": "PurgatorySize",
     "socket-server-metrics": "connection-close-total connection-count connection-creation-total"
     " connection-refused-total failed-authentication-total successful-authentication-total",

@@ -23,6 +23,7 @@ from penstock.metadata.configs.definitions import ConfigValue, parse_value
 from penstock.metadata.configs.effective import ConfigSource, Layers, broker_text
 from penstock.metadata.configs.listener_keys import PREFIX, parse_listener_key, parse_listener_value
 from penstock.metadata.configs.listeners import WITH_SASL, WITH_TLS
+from penstock.metadata.configs.metrics_listener import parse_metrics_listener
 from penstock.metadata.configs.pairs import ADDRESS_LIMITS_KEY, parse_address_limits
 from penstock.metadata.configs.protection import (
     AUTHORIZED,
@@ -82,6 +83,7 @@ class BrokerConfig(BrokerSettings, Addresses):
         check_rules(self.value)
         check_cordoned(self.cordoned_log_dirs, self.log_dirs)
         check_node_listeners(self.node_listeners, self.listener_names)
+        self.metrics_address = parse_metrics_listener(self.penstock_metrics_listener)
         parse_super_users(self.super_users)
 
     @classmethod

@@ -15,6 +15,9 @@ class BrokerSettings:
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
     request_timeout_ms: int
+    penstock_metrics_level: str
+    penstock_metrics_listener: str | None
+    penstock_metrics_max_topics: int
     queued_max_request_bytes: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int

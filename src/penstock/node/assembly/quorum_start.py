@@ -36,6 +36,7 @@ from penstock.node.environment.context import NodeContext
 from penstock.node.environment.environment import Environment
 from penstock.node.environment.event_loop import steady_clock
 from penstock.node.metrics.counted import register_counts
+from penstock.node.metrics.counts import NodeCounts
 from penstock.node.metrics.registry import Gauge, Group, Registry
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.looking import Seen
@@ -90,9 +91,10 @@ class QuorumParts:
         seen: Seen,
     ) -> None:
         image = ClusterImage(directories.cluster_id)
-        self.context = NodeContext(config, environment, directories, image, Registry())
+        counts = NodeCounts(config.penstock_metrics_max_topics)
+        self.context = NodeContext(config, environment, directories, image, Registry(), counts)
         self.context.metrics.add(_offline_directories(directories), self._ignored_voters())
-        register_counts(self.context.metrics, self.context.counts)
+        register_counts(self.context.metrics, counts)
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self.steady_ms = steady_clock(environment.now_ms)
         self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config), seen.bootstrap)

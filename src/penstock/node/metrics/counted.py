@@ -67,7 +67,7 @@ def _register_requests(registry: Registry, counts: NodeCounts) -> None:
     registry.add(
         Counter(group, "RequestsPerSec", "Requests that came", versions, labels=("request", "version")),
         Counter(group, "ErrorsPerSec", "Errors in answers", errors, labels=("request", "error")),
-        Counter(group, "RequestBytesPerSec", "Bytes of requests", sizes, "bytes", labels=("request",)),
+        Counter(Group.NODE, "RequestBytes", "Bytes of requests", sizes, "bytes", labels=("request",)),
         Histogram(group, "TotalTimeMs", "Until the answer was made", times, "milliseconds", labels=("request",)),
         Gauge(Group.WAITING, "PurgatorySize", "Requests that wait", waiting, labels=("delayedOperation",)),
     )

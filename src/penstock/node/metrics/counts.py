@@ -152,9 +152,9 @@ class NodeCounts:
 
     __slots__ = ("apis", "isr_expands", "isr_failures", "isr_shrinks", "listeners", "topics")
 
-    def __init__(self) -> None:
+    def __init__(self, most_topics: int = NAMED_TOPICS) -> None:
         self.apis: dict[int, ApiCounts] = {}
-        self.topics = TopicCounts()
+        self.topics = TopicCounts(most_topics)
         self.listeners: dict[str, ListenerCounts] = {}
         self.isr_shrinks = self.isr_expands = self.isr_failures = 0
 

@@ -43,6 +43,14 @@ class Group(Enum):
     CONTROLLER_QUEUE = "kafka.controller", "ControllerEventManager"
     CONTROLLER = "kafka.controller", "KafkaController"
     TLS = "penstock", "tls"
+    PARTITIONS = "kafka.cluster", "Partition"
+    LOG = "kafka.log", "Log"
+    HANDLERS = "kafka.server", "KafkaRequestHandlerPool"
+    PROCESSORS = "kafka.network", "SocketServer"
+    GROUPS = "kafka.coordinator.group", "GroupMetadataManager"
+    GROUP_COORDINATOR = "kafka.server", "group-coordinator-metrics"
+    NODE = "penstock", "node"
+    PLAIN = "", ""
 
     def __init__(self, domain: str, type_name: str) -> None:
         self.domain = domain
@@ -55,13 +63,15 @@ class Metric(Value, Generic[T]):
     group: Group
     name: str
     help: str
-    read: Callable[[], T | Mapping[Labels, T]]
+    read: Callable[[], T | Mapping[Labels, T] | Iterator[tuple[Labels, T]]]
     unit: Unit = ""
     labels: tuple[str, ...] = ()
 
     def samples(self) -> Iterable[tuple[Labels, T]]:
         """Its values now, one for each combination of labels that there is."""
         found = self.read()
+        if isinstance(found, Iterator):
+            return found
         return found.items() if isinstance(found, Mapping) else [((), found)]
 
 

@@ -42,6 +42,10 @@ class PartitionTable:
     def untouched(self) -> list[tuple[UUID, PartitionLog]]:
         return [(topic_id, log) for topic_id, logs in self._untouched.items() for log in logs.values()]
 
+    def untouched_counts(self) -> list[tuple[UUID, int]]:
+        """How many of each topic."""
+        return [(topic_id, len(logs)) for topic_id, logs in self._untouched.items()]
+
     def untouched_of(self, topic_id: UUID) -> list[PartitionLog]:
         return list(self._untouched.get(topic_id, {}).values())
 
