@@ -152,6 +152,7 @@ metrics.recording.level string INFO * fixed low | Which metrics are kept.
 metrics.sample.window.ms long 30000 1.. fixed low | Length of a metric's sample.
 kafka.metrics.polling.interval.secs int 10 1.. fixed low | How often Kafka's own reporters run.
 kafka.metrics.reporters list "" * fixed low | Reporters of Kafka's older metrics.
-telemetry.max.bytes int 1048576 1.. fixed low | Largest push of client metrics.
+telemetry.max.bytes int 1048576 1.. fixed low
+    | Largest push of client metrics, as it comes and unpacked.
 config.providers list "" * fixed low | Names of providers that fill in values from elsewhere.
 """)

@@ -23,6 +23,7 @@ class BrokerSettings:
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
+    telemetry_max_bytes: int
 
     # access rules
     allow_everyone_if_no_acl_found: bool

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.node.api.telemetry import HANDLERS as OF_TELEMETRY
 from penstock.node.assembly.dynamic_configs import AddedListeners, DynamicConfigs
 from penstock.node.assembly.quorum_start import QuorumParts, connection_limits
 from penstock.node.controlling.broker_context import BrokerContext
@@ -41,7 +42,7 @@ from penstock.node.roles.broker import Broker, HeldLogs
 from penstock.node.serving.advertise import advertised_endpoints
 from penstock.node.serving.connections import Connections
 from penstock.node.serving.dispatch import Dispatcher
-from penstock.node.serving.handler import load_handlers
+from penstock.node.serving.handler import Handler, load_handlers
 from penstock.node.serving.server import BoundListener, Server
 from penstock.node.storage_groups.keeper import GroupKeeper
 from penstock.node.storage_groups.storage_groups import StorageGroups
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from penstock.node.partitions.partition import Partition
     from penstock.node.storage_groups.group import StorageGroup
     from penstock.node.storage_groups.links import GroupLinks
+    from penstock.node.telemetry.receiver import TelemetryReceiver
 
 
 class BrokerParts:
@@ -68,7 +70,7 @@ class BrokerParts:
         self, parts: QuorumParts, settings: TopicSettingsTable, listeners: Sequence[BoundListener], *, was_clean: bool
     ) -> None:
         node, config, environment = parts.context, parts.context.config, parts.context.environment
-        context = BrokerContext(node, parts.channel, _lease(node))
+        context = BrokerContext(node, parts.channel, _lease(node), telemetry=_telemetry(node))
         self._parts, self._listeners, loop = parts, listeners, asyncio.get_running_loop()
         self.ended: asyncio.Future[Exception] = loop.create_future()
         self.upkeep = Upkeep(node.directories, _intervals(config), environment.now_ms)
@@ -93,7 +95,7 @@ class BrokerParts:
                 storage_groups=groups,
             ),
             GroupCoordinator(config, self._host_context(table), environment.random),
-            handlers=load_handlers(),
+            handlers=_handlers(context),
             quorum=parts.quorum,
             authorizer=parts.authorizer,
         )
@@ -250,6 +252,21 @@ class _Neighbours:
 
     def on_group(self, topic_id: UUID, index: int) -> None:
         self._parts.replicas.on_group(topic_id, index)
+
+
+def _telemetry(node: NodeContext) -> TelemetryReceiver | None:
+    """Where the node tells its figures, it tells those of clients as well."""
+    if node.config.metrics_address is None:
+        return None
+    from penstock.node.telemetry.receiver import TelemetryReceiver
+
+    return TelemetryReceiver(node.image, node.config.telemetry_max_bytes)
+
+
+def _handlers(context: BrokerContext) -> dict[int, Handler]:
+    """Clients are told of the APIs for their metrics only where somebody takes them, as in Kafka."""
+    left_out = OF_TELEMETRY if context.telemetry is None else {}
+    return {key: handler for key, handler in load_handlers().items() if key not in left_out}
 
 
 def _lease(node: NodeContext) -> BrokerLease:

@@ -10,13 +10,14 @@ import logging
 import time
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock import __version__
 from penstock.metadata.configs.metrics_listener import PARTITIONS_LEVEL
 from penstock.node.metrics.counts import NodeCounts
 from penstock.node.metrics.distribution import Distribution
 from penstock.node.metrics.registry import Gauge, Group, Histogram, Labels, Metric, Registry
+from penstock.node.monitoring.clients import ClientSurvey
 from penstock.node.monitoring.groups import GroupSurvey
 from penstock.node.monitoring.health import Check, Health
 from penstock.node.monitoring.http import LOOPBACK, Asked, HttpServer, Told
@@ -37,6 +38,14 @@ PACKED: Final = "gzip"
 logger = logging.getLogger(__name__)
 
 
+class Survey(Protocol):
+    """Looks at something for each page, in steps, and has metrics that tell what was found."""
+
+    def steps(self) -> Steps[None]: ...
+
+    def register(self, registry: Registry) -> None: ...
+
+
 class Monitoring:
     """Making it starts nothing. A node that becomes a broker says so with `serves`."""
 
@@ -47,7 +56,8 @@ class Monitoring:
         self._registry = Registry()
         self._slices = Slices()
         process = ProcessSurvey(context.directories, context.now_ms() / 1000)
-        self._surveys: list[ProcessSurvey | PartitionSurvey | GroupSurvey] = [process]
+        self._surveys: list[Survey] = [process]
+        self._clients: ClientSurvey | None = None
         process.register(self._registry)
         self._registry.add(_request_times(context.counts), _up())
         self._health = Health(Check("takes part", lambda: not parts.failed.done()))
@@ -72,10 +82,13 @@ class Monitoring:
         partitions = PartitionSurvey(
             broker, named.__contains__, tells_each=config.penstock_metrics_level == PARTITIONS_LEVEL
         )
-        groups = GroupSurvey(broker)
-        self._surveys += [partitions, groups]
-        partitions.register(self._registry)
-        groups.register(self._registry)
+        surveys: list[Survey] = [partitions, GroupSurvey(broker)]
+        if broker.telemetry is not None:
+            self._clients = ClientSurvey(broker.telemetry, broker.now_ms)
+            surveys.append(self._clients)
+        for survey in surveys:
+            survey.register(self._registry)
+        self._surveys += surveys
         lifecycle, lease = serving.lifecycle, broker.lease
         self._health.add(
             Check("is registered", lambda: lifecycle.is_registered),
@@ -112,7 +125,8 @@ class Monitoring:
         return (yield from page_steps(self._all(), is_open=is_open))
 
     def _all(self) -> Iterator[Metric[Any]]:
-        return chain(list(self._parts.context.metrics), list(self._registry))
+        of_clients = () if self._clients is None else self._clients.metrics()
+        return chain(list(self._parts.context.metrics), list(self._registry), of_clients)
 
     def _has_caught_up(self) -> bool:
         quorum = self._parts.quorum

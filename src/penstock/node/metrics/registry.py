@@ -47,6 +47,7 @@ class Group(Enum):
     LOG = "kafka.log", "Log"
     HANDLERS = "kafka.server", "KafkaRequestHandlerPool"
     PROCESSORS = "kafka.network", "SocketServer"
+    CLIENT_METRICS = "kafka.server", "client-metrics"
     GROUPS = "kafka.coordinator.group", "GroupMetadataManager"
     GROUP_COORDINATOR = "kafka.server", "group-coordinator-metrics"
     NODE = "penstock", "node"
@@ -91,6 +92,10 @@ class StateSet(Metric[str]):
     """Which of some states something is in."""
 
     states: tuple[str, ...] = ()
+
+
+class Unknown(Metric[float]):
+    """A number of which nobody has said what it is."""
 
 
 class Registry:

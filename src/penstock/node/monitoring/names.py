@@ -14,7 +14,7 @@ What Kafka has no name for begins with `penstock_`, has words in small letters, 
 import re
 from typing import Any, Final
 
-from penstock.node.metrics.registry import Counter, Group, Histogram, Metric
+from penstock.node.metrics.registry import Counter, Group, Histogram, Metric, Unknown
 from penstock.protocol.value import Value
 
 OURS: Final = "penstock"
@@ -24,7 +24,7 @@ _NO_NAME: Final = re.compile(r"[^a-zA-Z0-9_]")
 
 
 class Family(Value):
-    """The name of samples, without what a distribution adds; and `counter`, `gauge`, `summary` or `histogram`."""
+    """The name of samples, without what a distribution adds; `kind` is one of OpenMetrics."""
 
     name: str
     kind: str
@@ -40,6 +40,8 @@ def family_of(metric: Metric[Any]) -> Family:
         if isinstance(metric, Counter):
             name, kind = name.removesuffix("_count") + "_total", "counter"
         return Family(name, kind)
+    if isinstance(metric, Unknown):
+        return Family(metric.name, "unknown")
     if domain == "":
         return Family(metric.name, "counter" if metric.name.endswith("_total") else "gauge")
     prefix = f"{domain.replace('.', '_')}_{_type(type_name)}_"

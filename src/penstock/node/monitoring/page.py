@@ -63,6 +63,7 @@ def _families(family: Family) -> tuple[Family, ...]:
 
 def _head(family: Family, help_text: str, *, is_open: bool) -> list[str]:
     kind = "gauge" if family.kind in ("avg", "max") else family.kind
+    kind = "untyped" if kind == "unknown" and not is_open else kind
     name = family.name.removesuffix("_total") if is_open and kind == "counter" else family.name
     return [f"# HELP {name} {help_text.translate(_HELP_ESCAPES)}\n", f"# TYPE {name} {kind}\n"]
 
