@@ -22,8 +22,7 @@ from penstock.metadata.configs.broker_rules import (
 from penstock.metadata.configs.definitions import ConfigValue, parse_value
 from penstock.metadata.configs.effective import ConfigSource, Layers, broker_text
 from penstock.metadata.configs.listener_keys import PREFIX, parse_listener_key, parse_listener_value
-from penstock.metadata.configs.listeners import WITH_SASL, WITH_TLS
-from penstock.metadata.configs.metrics_listener import parse_metrics_listener
+from penstock.metadata.configs.listeners import WITH_SASL, WITH_TLS, parse_metrics_listener
 from penstock.metadata.configs.pairs import ADDRESS_LIMITS_KEY, parse_address_limits
 from penstock.metadata.configs.protection import (
     AUTHORIZED,

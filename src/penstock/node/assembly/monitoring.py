@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock import __version__
-from penstock.metadata.configs.metrics_listener import PARTITIONS_LEVEL
+from penstock.metadata.configs.listeners import PARTITIONS_LEVEL
 from penstock.node.metrics.counts import NodeCounts
 from penstock.node.metrics.distribution import Distribution
 from penstock.node.metrics.registry import Gauge, Group, Histogram, Labels, Metric, Registry

@@ -33,8 +33,7 @@ from penstock.log.directories.errors import LogDirectoryError
 from penstock.log.directories.formatting import any_formatted
 from penstock.log.names import partition_directory
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.metadata.configs.listeners import Listener
-from penstock.metadata.configs.metrics_listener import METRICS_KEY, METRICS_LISTENER
+from penstock.metadata.configs.listeners import METRICS_KEY, METRICS_LISTENER, Listener
 from penstock.node.assembly.broker_start import BrokerParts
 from penstock.node.assembly.protection import UnprotectedError, check_keys, check_metadata
 from penstock.node.assembly.quorum_start import QuorumParts, bind_listener, judges_of, metadata_log_config

@@ -20,6 +20,8 @@ from penstock.protocol.value import Value
 OURS: Final = "penstock"
 _DASHLESS: Final = frozenset({"raft-metrics", "raft-channel-metrics", "broker-metadata-metrics"})
 _WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_COUNT: Final = re.compile("_count$")
+"""Prometheus takes it for a part of a distribution."""
 _NO_NAME: Final = re.compile(r"[^a-zA-Z0-9_]")
 
 
@@ -34,12 +36,12 @@ def family_of(metric: Metric[Any]) -> Family:
     domain, type_name = metric.group.domain, metric.group.type_name
     if domain == OURS:
         whole_node = metric.group is Group.NODE
-        name, kind = "_".join((OURS, *([] if whole_node else [_words(type_name)]), _words(metric.name))), "gauge"
+        name = "_".join((OURS, *([] if whole_node else [_words(type_name)]), _words(metric.name)))
         if isinstance(metric, Histogram):
             return Family(name, "histogram")
         if isinstance(metric, Counter):
-            name, kind = name.removesuffix("_count") + "_total", "counter"
-        return Family(name, kind)
+            return Family(name.removesuffix("_count") + "_total", "counter")
+        return Family(_COUNT.sub("_number", name), "gauge")
     if isinstance(metric, Unknown):
         return Family(metric.name, "unknown")
     if domain == "":
