@@ -29,7 +29,6 @@ COUNTED = {
     " TotalProduceRequestsPerSec",
     "ReplicaManager": "FailedIsrUpdatesPerSec IsrExpandsPerSec IsrShrinksPerSec",
     "RequestMetrics": "RequestsPerSec TotalTimeMs",
-    "node": "RequestBytes",
     "DelayedOperationPurgatory": "PurgatorySize",
     "socket-server-metrics": "connection-close-total connection-count connection-creation-total"
     " connection-refused-total failed-authentication-total successful-authentication-total",

@@ -222,26 +222,34 @@ class FetchReader:
                 told_of = key[0]
                 told = topics.setdefault(told_of, [])
             told.append(result)
-            self._count(wanted, result)
         if session is not None and with_records:
             session.to_the_back(with_records)
+        self._count(results)
         if self._quota is not None:
             self._quota.record(self._throttled_bytes, self.broker.now_ms())
             self._quota = None
 
-    def _count(self, wanted: Wanted, result: FetchPartitionResult) -> None:
-        if result.error_code:
-            self.context.counts.failed(result.error_code)
-        partition = wanted.partition or self.broker.partitions.get(*wanted.key)
-        if partition is None:
-            return
-        traffic = partition.traffic
-        traffic.fetches += 1
-        traffic.failed_fetches += bool(result.error_code)
-        if self._replica_id >= 0:
-            traffic.replication_bytes_out += len(result.records)
-        else:
-            traffic.bytes_out += len(result.records)
+    def _count(self, results: Iterable[tuple[Wanted, FetchPartitionResult]]) -> None:
+        of_node = self._replica_id >= 0
+        for wanted, result in results:
+            if result.error_code:
+                self._count_refused(wanted, result.error_code)
+                continue
+            partition, records = wanted.partition, result.records
+            if partition is not None and isinstance(records, LogSlice):
+                traffic = partition.traffic
+                traffic.fetches += 1
+                if of_node:
+                    traffic.replication_bytes_out += records.length
+                else:
+                    traffic.bytes_out += records.length
+
+    def _count_refused(self, wanted: Wanted, code: int) -> None:
+        self.context.counts.failed(code)
+        partition = self.broker.partitions.get(*wanted.key)
+        if partition is not None:
+            partition.traffic.fetches += 1
+            partition.traffic.failed_fetches += 1
 
     def endpoints(self) -> Sequence[NodeEndpoint]:
         if not self.is_urgent:

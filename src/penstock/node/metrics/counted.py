@@ -57,9 +57,6 @@ def _register_requests(registry: Registry, counts: NodeCounts) -> None:
     def times() -> dict[Labels, Distribution]:
         return {(name,): api.times for name, api in _apis(counts) if api.count}
 
-    def sizes() -> dict[Labels, int]:
-        return {(name,): api.bytes_in for name, api in _apis(counts) if api.count}
-
     def waiting() -> dict[Labels, int]:
         found = {key: api for key, api in sorted(counts.apis.items()) if api.count or api.of_nodes.count}
         return {(api_of(key).name,): api.all_waiting for key, api in found.items()}
@@ -67,7 +64,6 @@ def _register_requests(registry: Registry, counts: NodeCounts) -> None:
     registry.add(
         Counter(group, "RequestsPerSec", "Requests that came", versions, labels=("request", "version")),
         Counter(group, "ErrorsPerSec", "Errors in answers", errors, labels=("request", "error")),
-        Counter(Group.NODE, "RequestBytes", "Bytes of requests", sizes, "bytes", labels=("request",)),
         Histogram(group, "TotalTimeMs", "Until the answer was made", times, "milliseconds", labels=("request",)),
         Gauge(Group.WAITING, "PurgatorySize", "Requests that wait", waiting, labels=("delayedOperation",)),
     )

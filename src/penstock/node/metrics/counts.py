@@ -19,13 +19,12 @@ NANOSECONDS_PER_MS: Final = 1_000_000
 class ApiCounts:
     """Requests of one API. What waits is begun, and not answered."""
 
-    __slots__ = ("bytes_in", "errors", "of_nodes", "times", "versions", "waiting")
+    __slots__ = ("errors", "of_nodes", "times", "versions", "waiting")
 
     def __init__(self, *, splits: bool = False) -> None:
         """`splits`: those of other nodes are counted apart."""
         self.versions = [0] * VERSIONS
         """How many came, by version."""
-        self.bytes_in = 0
         self.errors: dict[int, int] = {}
         """By error code, how often an answer had it; of Produce and Fetch for each partition."""
         self.times = Distribution(per_unit=NANOSECONDS_PER_MS)
@@ -33,9 +32,8 @@ class ApiCounts:
         self.waiting = 0
         self.of_nodes: ApiCounts = ApiCounts() if splits else self
 
-    def done(self, version: int, size: int, took_ns: int) -> None:
+    def done(self, version: int, took_ns: int) -> None:
         """A request was answered at once: the most frequent case, so it is one call (decision 0603)."""
-        self.bytes_in += size
         self.versions[version] += 1
         times = self.times
         times.total += took_ns
@@ -43,9 +41,8 @@ class ApiCounts:
             times.largest = took_ns
         times.buckets[took_ns.bit_length()] += 1
 
-    def waits(self, version: int, size: int) -> None:
+    def waits(self, version: int) -> None:
         """A request came, and waits for its answer."""
-        self.bytes_in += size
         self.versions[version] += 1
         self.waiting += 1
 

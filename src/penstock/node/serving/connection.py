@@ -60,6 +60,7 @@ _unpack_length = struct.Struct(">i").unpack_from
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_backlog",
+        "_began_ns",
         "_buffers",
         "_closed",
         "_connections",
@@ -95,7 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog = b""
         self._frame: memoryview | None = None
         self._frame_size = 0
-        self._filled = self._room = 0
+        self._filled = self._room = self._began_ns = 0
         self._out = Outgoing()
         self._waiting: deque[Slot] | None = None
         self._held_by_request = self._lacks_memory = self._reading_paused = False
@@ -202,7 +203,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take(self, received: memoryview, end: int, now_s: float) -> None:
         """Handle the whole frames in `received[:end]` as far as this turn goes, keep the rest."""
-        position, turn_ends_s = 0, now_s + TURN_S
+        position, turn_ends_s, self._began_ns = 0, now_s + TURN_S, self._connections.dispatcher.clock_ns()
         clock_s, out = self._connections.clock_s, self._out
         is_logged = request_log.isEnabledFor(logging.DEBUG)
         while end - position >= 4:
@@ -302,6 +303,7 @@ class Connection(asyncio.BufferedProtocol):
             elif self._filled < self._frame_size or (self._waiting and not self._may_come(self._frame)):
                 break
             else:
+                self._began_ns = self._connections.dispatcher.clock_ns()
                 self._handle(self._frame[: self._frame_size], request_log.isEnabledFor(logging.DEBUG))
                 self._give_back_frame()
                 self._end_turn()
@@ -338,15 +340,19 @@ class Connection(asyncio.BufferedProtocol):
     def _handle(self, frame: memoryview, is_logged: bool) -> bool:
         """Answer a request or let it wait; returns whether it is clear that nothing holds the connection."""
         assert self.session is not None
+        dispatcher = self._connections.dispatcher
         try:
             on_answer = log_request(frame, self.session, self._connections.clock_s) if is_logged else None
-            reply = self._connections.dispatcher.dispatch(frame, self.session)
+            reply = dispatcher.dispatch(frame, self.session)
         except Exception as error:
             self._fail(error)
             return False
+        began_ns, self._began_ns = self._began_ns, dispatcher.clock_ns()
         if type(reply) is not list:
-            self._wait(cast("Waiting", reply), on_answer)
+            self._wait(cast("Waiting", reply), on_answer, began_ns)
             return False
+        counting = dispatcher.counting
+        counting.counts.done(counting.api_version, self._began_ns - began_ns)
         if on_answer is not None:
             on_answer(reply)
         if not self._waiting:
@@ -356,8 +362,8 @@ class Connection(asyncio.BufferedProtocol):
             self._waiting.append(Slot(parts=reply))
         return False
 
-    def _wait(self, waiting: Waiting, on_answer: OnAnswer | None) -> None:
-        slot = Slot(on_answer, context=waiting.context, began_ns=waiting.began_ns)
+    def _wait(self, waiting: Waiting, on_answer: OnAnswer | None, began_ns: int) -> None:
+        slot = Slot(on_answer, context=waiting.context, began_ns=began_ns)
         if self._waiting is None:
             self._waiting = deque()
         self._waiting.append(slot)
@@ -426,10 +432,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _fail(self, error: Exception) -> None:
         """A request cannot be answered: that is the end of the connection."""
-        if isinstance(error, CloseConnection):
-            self._refuse(str(error), error.cause)
-        elif isinstance(error, DecodeError):
-            self._refuse(str(error))
+        if isinstance(error, CloseConnection | DecodeError):
+            self._refuse(str(error), getattr(error, "cause", None))
         else:
             logger.error("%s: closed: a request failed", self.session, exc_info=error)
             self._end()

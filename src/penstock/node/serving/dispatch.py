@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache, partial
 from inspect import isgeneratorfunction, unwrap
 from mmap import mmap
 from time import perf_counter_ns
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from penstock.node.metrics.counts import NodeCounts
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
@@ -83,7 +83,6 @@ class Waiting:
     handler: Handler
     context: RequestContext
     answer: Awaitable[Any]
-    began_ns: int = 0
 
 
 class _Served:
@@ -128,6 +127,10 @@ class Node(Protocol):
     def slices(self) -> Slices: ...
 
 
+REFUSED: Final = RequestContext(-1, 0, 0, None, Session("", 0, "", 0))
+"""Stands for requests that belong to no handler; nobody is told what is counted of them."""
+
+
 def _heard(whole: asyncio.Future[Any]) -> None:
     """An error is the client's to hear of, who may have gone."""
     if not whole.cancelled():
@@ -144,6 +147,8 @@ class Dispatcher:
         self._authorizer = node.authorizer
         self.counts = counts or NodeCounts()
         self.clock_ns = clock_ns
+        self.counting = REFUSED
+        """The request that was dispatched last."""
         self._served = {
             key: _Served(handler, api_of(key), self._authorizer, self.counts) for key, handler in node.handlers.items()
         }
@@ -162,28 +167,16 @@ class Dispatcher:
 
         The frame's memory is used again after the call: a handler keeps no slice of it.
         """
-        began_ns = self.clock_ns()
         api_key, version, correlation_id, client_id, position = read_request_header(frame)
         served = self._served.get(api_key)
         if served is None:
             raise CloseConnection(f"API key {api_key} is not served")
-        counts = served.counts
-        context = RequestContext(api_key, version, correlation_id, client_id, session, self._authorizer, counts)
-        if not served.handler.lowest <= version <= served.handler.newest:
+        self.counting = context = RequestContext(
+            api_key, version, correlation_id, client_id, session, self._authorizer, served.counts
+        )
+        handler, is_large = served.handler, False
+        if not handler.lowest <= version <= handler.newest:
             return self._wrong_version(context, served.api)
-        reply = self._ask(served, context, frame, position)
-        counts = context.counts
-        if type(reply) is list:
-            counts.done(version, len(frame), self.clock_ns() - began_ns)
-        else:
-            counts.waits(version, len(frame))
-            cast("Waiting", reply).began_ns = began_ns
-        return reply
-
-    def _ask(
-        self, served: _Served, context: RequestContext, frame: memoryview, position: int
-    ) -> list[ResponsePart] | Waiting:
-        handler, version, is_large = served.handler, context.api_version, False
         if handler.raw:
             reply = handler.function(self._node, context, frame, position)
             if type(reply) is list:
@@ -282,6 +275,7 @@ class Dispatcher:
         return [encode_response(reply, context.api_key, context.api_version, context.correlation_id)]
 
     def _wrong_version(self, context: RequestContext, api: Api) -> list[ResponsePart]:
+        self.counting = REFUSED
         if context.api_key != ApiKey.API_VERSIONS:
             raise CloseConnection(
                 f"version {context.api_version} of {api.name} is not served (client {context.client_id})",

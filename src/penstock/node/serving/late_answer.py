@@ -78,6 +78,8 @@ class Slot:
         self.parts = parts
         self.context = context
         self.began_ns = began_ns
+        if context is not None:
+            context.counts.waits(context.api_version)
         self.call_off: Callable[[], object] | None = None
         """Ends the waiting when the peer has gone, if it may be ended."""
         self.cut_short: Callable[[], object] | None = None
