@@ -48,8 +48,8 @@ def _register_requests(registry: Registry, counts: NodeCounts) -> None:
     group = Group.REQUESTS
 
     def versions() -> dict[Labels, int]:
-        found = ((name, api) for name, api in _apis(counts) if api.count)
-        return {(name, version): count for name, api in found for version, count in enumerate(api.versions) if count}
+        found = ((name, version, count) for name, api in _apis(counts) for version, count in api.by_version().items())
+        return {(name, version): count for name, version, count in found}
 
     def errors() -> dict[Labels, int]:
         return {(name, _error(code)): count for name, api in _apis(counts) for code, count in api.errors.items()}

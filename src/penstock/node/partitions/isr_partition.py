@@ -82,11 +82,13 @@ class IsrPartition(Partition):
             if is_full and leader.followers and self.in_sync is not None:
                 self.in_sync.refused(self)
             raise
-        if not result.is_duplicate:
+        base_offset, last_offset, _, _, is_duplicate = result
+        if not is_duplicate:
+            end_offset = last_offset + 1
             traffic.bytes_in += len(batches)
-            traffic.records_in += result.last_offset - result.base_offset + 1
+            traffic.records_in += end_offset - base_offset
             self.dirty[self] = None
-            due = leader.on_appended(result.last_offset + 1)
+            due = leader.on_appended(end_offset)
             if due:
                 call(due)
         return result

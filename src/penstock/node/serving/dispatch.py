@@ -93,7 +93,7 @@ class _Served:
 
     def __init__(self, handler: Handler, api: Api, authorizer: Authorizer, counts: NodeCounts) -> None:
         self.handler = handler
-        self.counts = counts.api(handler.api_key, splits=handler.api_key == ApiKey.FETCH)
+        self.counts = counts.api(handler.api_key, api.versions[-1] + 1, splits=handler.api_key == ApiKey.FETCH)
         self.api = api
         self.apart = handler.replace(raw=True)
         """As it answers where that takes long: in bytes that a thread has made."""

@@ -79,7 +79,7 @@ class Slot:
         self.context = context
         self.began_ns = began_ns
         if context is not None:
-            context.counts.waits(context.api_version)
+            context.counts.waiting += 1
         self.call_off: Callable[[], object] | None = None
         """Ends the waiting when the peer has gone, if it may be ended."""
         self.cut_short: Callable[[], object] | None = None
@@ -88,7 +88,7 @@ class Slot:
     def answered(self, parts: list[ResponsePart], clock_ns: Callable[[], int]) -> None:
         self.parts = parts
         if self.context is not None:
-            self.context.counts.answered(clock_ns() - self.began_ns)
+            self.context.counts.answered(self.context.api_version, clock_ns() - self.began_ns)
         if self.on_answer is not None:
             self.on_answer(parts)
 

@@ -73,9 +73,10 @@ def test_a_name_is_what_strimzis_rules_make_of_kafkas(metric: Metric[Any], name:
 def test_what_a_node_counts_can_be_read_and_keeps_its_last_digit(is_open: bool) -> None:
     counts, registry = NodeCounts(), Registry()
     register_counts(registry, counts)
-    fetch = counts.api(ApiKey.FETCH, splits=True)
+    fetch = counts.api(ApiKey.FETCH, 19, splits=True)
     fetch.done(17, 1_000_000)
-    fetch.of_nodes.waits(18)
+    fetch.of_nodes.done(18, 5)
+    fetch.of_nodes.waiting += 1
     fetch.failed(6)
     counts.topics.enter("orders").bytes_in = (1 << 53) - 1
     counts.listener("PLAINTEXT").created = 3
