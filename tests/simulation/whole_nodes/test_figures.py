@@ -25,7 +25,7 @@ class Truth:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.lives: list[NodeCounts] = []
         self.led = self.led_bytes = self.followed_bytes = 0
-        self._watch(monkeypatch, NodeCounts, "__init__", lambda counts, made: self.lives.append(counts))
+        self._watch(monkeypatch, NodeCounts, "__init__", lambda counts, *_: self.lives.append(counts))
         self._watch(monkeypatch, PartitionLog, "append_as_leader", self._led)
         self._watch(monkeypatch, PartitionLog, "append_as_follower", self._followed)
 
