@@ -99,3 +99,17 @@ async def test_each_partition_is_told_where_that_is_asked_for(tmp_path: Path) ->
         assert of(figures, "kafka_server_brokertopicmetrics_messagesin_total") == 110
         assert of(figures, "kafka_topic_partition_current_offset", topic="payments", partition="0") == 10
         assert of(figures, "kafka_cluster_partition_underreplicated", topic="orders", partition="1") == 0
+
+
+async def test_fifty_scrapes_at_once_and_one_after_the_other_are_answered_while_clients_are_served(
+    tmp_path: Path,
+) -> None:
+    async with scraped(tmp_path) as it:
+        await asyncio.to_thread(create, it.bootstrap, "orders", 1)
+        producing = asyncio.ensure_future(asyncio.to_thread(produce, it.bootstrap, "orders", RECORDS))
+        for _ in range(4):
+            pages = await asyncio.gather(*(it.get("/metrics", "Accept-Encoding: gzip") for _ in range(50)))
+            assert {status for status, _, _ in pages} == {200}
+            assert len({body for _, _, body in pages}) <= 3, "those who ask together are told the same"
+        await producing
+        await it.until("kafka_server_brokertopicmetrics_messagesin_total", RECORDS, topic="orders")
