@@ -126,7 +126,8 @@ class Monitoring:
 
     def _all(self) -> Iterator[Metric[Any]]:
         of_clients = () if self._clients is None else self._clients.metrics()
-        return chain(list(self._parts.context.metrics), list(self._registry), of_clients)
+        of_parts = list(self._parts.context.metrics) if self._parts.quorum.is_running else []
+        return chain(of_parts, list(self._registry), of_clients)
 
     def _has_caught_up(self) -> bool:
         quorum = self._parts.quorum

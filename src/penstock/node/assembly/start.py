@@ -128,8 +128,8 @@ class RunningNode:
         """Answer what is being asked, write everything down, and leave the directories marked as clean."""
         try:
             async with AsyncExitStack() as parts:  # Each is stopped, the last one first, even if another cannot be.
-                parts.push_async_callback(self.monitoring.stop)
                 parts.push_async_callback(self.parts.stop)
+                parts.push_async_callback(self.monitoring.stop)
                 if self._serving is not None:
                     await self._serving.stop()
             if self.parts.quorum.failure is None:
