@@ -16,7 +16,8 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.assembly.monitoring import Monitoring
 from penstock.node.assembly.quorum_start import QuorumParts
 from penstock.node.assembly.start import start_node
-from penstock.node.monitoring.http import Asked
+from penstock.node.monitoring.http import Asked, Told
+from penstock.node.monitoring.names import family_of
 from penstock.node.serving.server import BoundListener, Endpoint
 
 WAIT_S = 30
@@ -124,19 +125,17 @@ async def test_fifty_scrapes_at_once_and_one_after_the_other_are_answered_while_
 
 async def test_a_node_that_begins_has_a_page_and_is_not_ready(tmp_path: Path) -> None:
     config = BrokerConfig.embedded({"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)})
-    asked: list[asyncio.Task[tuple[str, int]]] = []
-
-    async def ask(monitoring: Monitoring) -> tuple[str, int]:
-        ready = await monitoring._health.ready(Asked("/health/ready", {}))
-        return (await monitoring._page(is_open=False)).decode(), ready.status
+    names: list[str] = []
+    asked: list[asyncio.Task[Told]] = []
 
     def on_parts(parts: QuorumParts) -> None:
         listener = BoundListener(Endpoint("METRICS", "127.0.0.1", 0))
         listener.close()
-        asked.append(asyncio.create_task(ask(Monitoring(parts, listener))))
+        monitoring = Monitoring(parts, listener)
+        names.extend(family_of(metric).name for metric in monitoring._all() for _ in metric.samples())
+        asked.append(asyncio.create_task(monitoring._health.ready(Asked("/health/ready", {}))))
 
     node = await start_node(config, on_parts=on_parts)
     await node.stop()
-    page, status = await asked[0]
-    assert "process_open_fds" in page
-    assert status == 503
+    assert "process_start_time_seconds" in names
+    assert (await asked[0]).status == 503
