@@ -135,6 +135,12 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/serving/connections.py": {
         "penstock.node.serving.creation_rates": "1; few nodes limit the rate of connections"
     },
+    "penstock/node/assembly/broker_start.py": {
+        "penstock.node.telemetry.receiver": "2; most nodes take no metrics of clients",
+    },
+    "penstock/node/assembly/start.py": {
+        "penstock.node.assembly.monitoring": "9; most nodes tell nothing over HTTP",
+    },
     "penstock/node/storage_groups/keeper.py": dict.fromkeys(
         (
             "penstock.node.storage_groups.copying",

@@ -54,6 +54,7 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
     ],
     "balance": [("plan",)],
     "broker-api-versions": [()],
+    "client-metrics": [("--alter", "--name", WORD, "--metrics", WORD), ("--list",), ("--describe",)],
     "cluster": [("describe",), ("list-endpoints",), ("api-versions",)],
     "configs": [("--describe", "--broker", "1", "--all"), ("--describe", "--entity-type", "client-metrics")],
     "connect": [("list",), ("status", WORD), ("tasks", EVIL), ("offsets", EVIL), ("plugins",)],

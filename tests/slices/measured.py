@@ -26,6 +26,7 @@ DESTROYS: Final = (ApiKey.DELETE_TOPICS,)
 """What comes last."""
 LIMIT_S: Final = 120
 SETTINGS: Final = {
+    "penstock.metrics.listener": ":0",
     "controller.listener.names": "CONTROLLER",
     "offsets.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",

@@ -180,3 +180,22 @@ def test_members_that_are_left_are_put_out_where_that_is_asked_for(bootstrap: st
         assert penstock(*reset, *to, "--force").stdout.startswith("Force deleting all active members in the group")
     assert ask(bootstrap, "groups", "--describe", "--group", topic, "--members") == []
     assert positions(bootstrap, topic) == {topic: 0}
+
+
+def test_subscriptions_of_client_metrics(bootstrap: str) -> None:
+    verb = "client-metrics"
+    made = ("--metrics", "org.apache.kafka.consumer.", "--interval", "1000", "--match", "client_id=a.*")
+    assert ask(bootstrap, verb, "--alter", "--name", "readers", *made) == {"name": "readers", "done": "changed"}
+    drawn = ask(bootstrap, verb, "--alter", "--generate-name", "--metrics", "*")["name"]
+    assert ask(bootstrap, verb, "--list") == sorted(["readers", drawn])
+    (row,) = ask(bootstrap, verb, "--describe", "--name", "readers")
+    assert list(row.values()) == ["readers", "1000", "client_id=a.*", "org.apache.kafka.consumer."]
+    ask(bootstrap, verb, "--alter", "--name", "readers", "--interval", "")
+    assert ask(bootstrap, verb, "--describe", "--name", "readers")[0]["interval_ms"] == "300000"
+    for name in ("readers", drawn):
+        assert ask(bootstrap, verb, "--delete", "--name", name)["done"] == "deleted"
+    assert ask(bootstrap, verb, "--describe") == []
+    where = ("--bootstrap-server", bootstrap)
+    assert "INVALID_CONFIG" in penstock(verb, "--alter", "--name", "a", "--interval", "99", *where, exit_code=1).stderr
+    assert "there is no subscription a" in penstock(verb, "--delete", "--name", "a", *where, exit_code=1).stderr
+    assert "--alter needs" in penstock(verb, "--alter", "--name", "a", *where, exit_code=2).stderr

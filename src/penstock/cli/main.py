@@ -14,6 +14,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "acls": ("acls.acls", "show, make, explain and plan access rules (ACLs)"),
     "balance": ("replicas.balance", "spread replicas over the brokers by disk and traffic"),
     "broker-api-versions": ("cluster.api_versions", "show which APIs each broker serves in which versions"),
+    "client-metrics": ("cluster.client_metrics", "show and change which metrics clients push"),
     "cluster": ("cluster.cluster", "describe the cluster: its id, brokers and quorum"),
     "completion": ("completion", "print what a shell needs to complete commands"),
     "configs": ("cluster.configs", "show and change configs of topics, brokers and groups"),

@@ -145,6 +145,11 @@ class PartitionLeader:
         """acks=all needs so many in sync: no more than there are, whatever the topic says."""
         return min(self.min_insync_replicas, len(self.replicas))
 
+    @property
+    def is_preferred(self) -> bool:
+        """Whether it is the first of the replicas, which is to lead if it can."""
+        return self.replicas[:1] == (self.node_id,)
+
     def waits_for(self, replica: int) -> bool:
         """Whether the high watermark does: such a replica is never held back."""
         return replica in self.isr or replica in self.joining or replica in (self.proposed_isr or ())

@@ -23,6 +23,17 @@ STORAGE_GROUP = [
     "taken-over whole",
     "taken-over-proposals whole",
 ]
+COUNTED = {
+    "BrokerTopicMetrics": "BytesInPerSec BytesOutPerSec FailedFetchRequestsPerSec FailedProduceRequestsPerSec"
+    " MessagesInPerSec ReplicationBytesInPerSec ReplicationBytesOutPerSec TotalFetchRequestsPerSec"
+    " TotalProduceRequestsPerSec",
+    "ReplicaManager": "FailedIsrUpdatesPerSec IsrExpandsPerSec IsrShrinksPerSec",
+    "RequestMetrics": "RequestsPerSec TotalTimeMs",
+    "DelayedOperationPurgatory": "PurgatorySize",
+    "socket-server-metrics": "connection-close-total connection-count connection-creation-total"
+    " connection-refused-total failed-authentication-total successful-authentication-total",
+}
+"""What is counted as it comes: by topic, request and listener."""
 ROWS = {
     "raft-metrics": [
         "ignored-static-voters whole",
@@ -94,6 +105,12 @@ def form(value: str) -> str:
     return "decimal" if point else "whole"
 
 
+def _name(metric: Metric) -> str:
+    """Without labels, and what is told of a distribution."""
+    name = metric.name.removesuffix(".count").removesuffix(".mean").removesuffix(".max")
+    return name.rpartition(".")[2]
+
+
 async def test_a_node_with_all_that_it_can_have_says_all_of_it(tmp_path: Path) -> None:
     config = BrokerConfig.embedded({"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)})
     node = await start_node(config, Environment())
@@ -108,5 +125,7 @@ async def test_a_node_with_all_that_it_can_have_says_all_of_it(tmp_path: Path) -
                     told = await admin.quorum.metrics_of(config.node_id)
     finally:
         await node.stop()
-    rows = [(one.group, f"{one.name} {form(one.value)}") for one in told]
+    names = {group: " ".join(sorted({_name(one) for one in told if one.group == group})) for group in COUNTED}
+    assert names == COUNTED
+    rows = [(one.group, f"{one.name} {form(one.value)}") for one in told if one.group not in COUNTED]
     assert rows == [(group, row) for group, its in ROWS.items() for row in its]

@@ -133,6 +133,10 @@ class GroupShard(PartitionMachine[AnyRecord]):
     def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
         return describe_group(find_classic(self._table.groups, group_id), group_id, api_version)
 
+    def member_count(self, group_id: str) -> int:
+        group = find_classic(self._table.groups, group_id)
+        return 0 if group is None else len(group.members)
+
     def history(self, group_id: str) -> list[Rebalance]:
         """The oldest comes first, the one under way is included."""
         group = find_classic(self._table.groups, group_id)

@@ -141,13 +141,21 @@ controller.quota.window.size.seconds int 1 1.. fixed low | Length of a sample fo
 quota.window.num int 11 1.. fixed low | Samples kept for client quotas.
 quota.window.size.seconds int 1 1.. fixed low | Length of a sample for client quotas.
 client.quota.callback.class class null * fixed low | Decides which quota counts for a client.
+penstock.metrics.listener string null * fixed medium
+    | Where this node tells its figures over HTTP, and whether it is ready: host:port, or :port for this machine alone;
+    | off without it. A key of Penstock's own.
+penstock.metrics.level string topics topics/partitions fixed medium
+    | What is told of partitions: those that are not well and the rest by topic, or each. A key of Penstock's own.
+penstock.metrics.max.topics int 1000 1.. fixed medium
+    | So many topics are counted each by itself; those that come later share the name other. A key of Penstock's own.
 metric.reporters list org.apache.kafka.common.metrics.JmxReporter * cluster low | Classes that report metrics.
 metrics.num.samples int 2 1.. fixed low | Samples kept for a metric.
 metrics.recording.level string INFO * fixed low | Which metrics are kept.
 metrics.sample.window.ms long 30000 1.. fixed low | Length of a metric's sample.
 kafka.metrics.polling.interval.secs int 10 1.. fixed low | How often Kafka's own reporters run.
 kafka.metrics.reporters list "" * fixed low | Reporters of Kafka's older metrics.
-telemetry.max.bytes int 1048576 1.. fixed low | Largest push of client metrics.
+telemetry.max.bytes int 1048576 1.. fixed low
+    | Largest push of client metrics, as it comes and unpacked.
 config.providers list "" * fixed low
     | Names of providers, by which values stand elsewhere; config.providers.<name>.class says of which kind each is, and
     | config.providers.<name>.param.… what it may read.

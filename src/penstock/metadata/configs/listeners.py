@@ -1,6 +1,7 @@
 """Listeners as configuration files write them: `name://host:port` with commas between, and what Kafka asks of them."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.protocol.address import Address, listening_address
@@ -10,6 +11,13 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 WITH_TLS = ("SSL", "SASL_SSL")
 WITH_SASL = ("SASL_PLAINTEXT", "SASL_SSL")
 FORM = "name://host:port, with commas between several"
+
+METRICS_KEY: Final = "penstock.metrics.listener"
+METRICS_LISTENER: Final = "METRICS"
+"""Its name among the listeners that a node binds; clients never hear it."""
+LOOPBACK: Final = "127.0.0.1"
+PARTITIONS_LEVEL: Final = "partitions"
+"""The value of `penstock.metrics.level` for rows of each partition."""
 
 
 class Listener(Value):
@@ -67,3 +75,13 @@ def _parse_listener(key: str, item: str, protocols: Mapping[str, str]) -> Listen
 
 def _words(words: tuple[str, ...]) -> str:
     return ", ".join(words)
+
+
+def parse_metrics_listener(text: str | None) -> Address | None:
+    """None for none. Without a host it is this machine alone. Raises ConfigError."""
+    if not text or not text.strip():
+        return None
+    address = listening_address(text.strip())
+    if address is None:
+        raise ConfigError(METRICS_KEY, text, "host:port, or :port for this machine alone")
+    return Address(address.host or LOOPBACK, address.port)

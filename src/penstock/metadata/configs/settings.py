@@ -16,12 +16,16 @@ class BrokerSettings:
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
     request_timeout_ms: int
+    penstock_metrics_level: str
+    penstock_metrics_listener: str | None
+    penstock_metrics_max_topics: int
     queued_max_request_bytes: int
     quota_window_size_seconds: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
+    telemetry_max_bytes: int
 
     # access rules
     allow_everyone_if_no_acl_found: bool

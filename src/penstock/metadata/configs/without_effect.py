@@ -48,7 +48,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "metrics.sample.window.ms",
         "kafka.metrics.polling.interval.secs",
     ),
-    "clients push no metrics to this broker yet": ("telemetry.max.bytes", "interval.ms", "match", "metrics"),
     "what is decided in one turn is written together, without a pause": (
         "controller.quorum.append.linger.ms",
         "group.coordinator.append.linger.ms",

@@ -14,6 +14,7 @@ from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import DESCRIBE_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import Whole
+from penstock.node.serving.slices import Steps
 from penstock.protocol.requests.api import OwnApiKey
 from penstock.protocol.requests.own_apis import DescribeMetricsRequest, DescribeMetricsResponse, Metric
 
@@ -21,20 +22,34 @@ from penstock.protocol.requests.own_apis import DescribeMetricsRequest, Describe
 @handles(OwnApiKey.DESCRIBE_METRICS, versions=(0, 0), rule=(Whole(DESCRIBE_CLUSTER),))
 def describe_metrics(
     node: Broker | ControllerNode, context: RequestContext, request: DescribeMetricsRequest
-) -> DescribeMetricsResponse:
-    return DescribeMetricsResponse(node_id=node.node_id, metrics=metric_rows(node.metrics))
+) -> Steps[DescribeMetricsResponse]:
+    return DescribeMetricsResponse(node_id=node.node_id, metrics=(yield from metric_steps(node.metrics)))
 
 
 def metric_rows(registry: Registry) -> list[Metric]:
+    """All rows at once."""
+    steps = metric_steps(registry)
+    try:
+        while True:
+            next(steps)
+    except StopIteration as stop:
+        rows: list[Metric] = stop.value
+        return rows
+
+
+def metric_steps(registry: Registry) -> Steps[list[Metric]]:
     """Group by group, and within a group what stands for itself before what has labels.
 
     It costs as much as there are topics and partitions, so ask every few seconds at most.
     """
     found: dict[Group, dict[Labels, list[Metric]]] = {group: {(): []} for group in Group}
-    for metric in registry:
+    for metric in list(registry):
+        yield None
         group = metric.group
         for labels, value in metric.samples():
-            name = "".join(f"{label}-{of}." for label, of in zip(metric.labels, labels, strict=True)) + metric.name
+            name = (
+                "".join(f"{label}-{of}." for label, of in zip(metric.labels, labels, strict=bool(labels))) + metric.name
+            )
             rows = found[group].setdefault(labels, [])
             rows += (Metric(group=group.type_name, name=row, value=text) for row, text in _texts(group, name, value))
     return [row for of_group in found.values() for rows in of_group.values() for row in rows]

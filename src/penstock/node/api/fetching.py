@@ -226,9 +226,32 @@ class FetchReader:
             told.append(result)
         if session is not None and with_records:
             session.to_the_back(with_records)
+        self._count(results)
         if self._quota is not None:
             self._quota.record(self._throttled_bytes, self.broker.now_ms())
             self._quota = None
+
+    def _count(self, results: Iterable[tuple[Wanted, FetchPartitionResult]]) -> None:
+        of_node = self._replica_id >= 0
+        for wanted, result in results:
+            if result.error_code:
+                self._count_refused(wanted, result.error_code)
+                continue
+            partition, records = wanted.partition, result.records
+            if partition is not None and isinstance(records, LogSlice):
+                traffic = partition.traffic
+                traffic.fetches += 1
+                if of_node:
+                    traffic.replication_bytes_out += records.length
+                else:
+                    traffic.bytes_out += records.length
+
+    def _count_refused(self, wanted: Wanted, code: int) -> None:
+        self.context.counts.failed(code)
+        partition = self.broker.partitions.get(*wanted.key)
+        if partition is not None:
+            partition.traffic.fetches += 1
+            partition.traffic.failed_fetches += 1
 
     def endpoints(self) -> Sequence[NodeEndpoint]:
         if not self.is_urgent:

@@ -19,6 +19,7 @@ from uuid import UUID
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.api.broker.init_producer_id import TWO_PHASES_SINCE
+from penstock.node.api.telemetry import HANDLERS as OF_TELEMETRY
 from penstock.node.assembly.dynamic_configs import AddedListeners, DynamicConfigs
 from penstock.node.assembly.quorum_start import QuorumParts, connection_limits
 from penstock.node.controlling.broker_context import BrokerContext
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from penstock.node.partitions.partition import Partition
     from penstock.node.storage_groups.group import StorageGroup
     from penstock.node.storage_groups.links import GroupLinks
+    from penstock.node.telemetry.receiver import TelemetryReceiver
 
 
 class BrokerParts:
@@ -70,11 +72,11 @@ class BrokerParts:
         self, parts: QuorumParts, settings: TopicSettingsTable, listeners: Sequence[BoundListener], *, was_clean: bool
     ) -> None:
         node, config, environment = parts.context, parts.context.config, parts.context.environment
-        context = BrokerContext(node, parts.channel, _lease(node))
+        context = BrokerContext(node, parts.channel, _lease(node), telemetry=_telemetry(node))
         self._parts, self._listeners, loop = parts, listeners, asyncio.get_running_loop()
         self.ended: asyncio.Future[Exception] = loop.create_future()
         self.upkeep = Upkeep(node.directories, _intervals(config), environment.now_ms)
-        table, groups, neighbours = PartitionTable(), StorageGroups(), _Neighbours(self, parts)
+        table, groups, neighbours = PartitionTable(node.counts.topics), StorageGroups(), _Neighbours(self, parts)
         self.fetchers = ReplicaFetchers(config, partial(self._fetcher, context.lease))
         self.replicas = LocalReplicas(context, table, groups, settings, self.upkeep, self.fetchers)
         self.in_sync, throttles = self.replicas.in_sync, self.replicas.throttles
@@ -95,7 +97,7 @@ class BrokerParts:
                 storage_groups=groups,
             ),
             GroupCoordinator(config, self._host_context(table), environment.random),
-            handlers=_handlers(config),
+            handlers=_handlers(context),
             quorum=parts.quorum,
             authorizer=parts.authorizer,
         )
@@ -107,7 +109,8 @@ class BrokerParts:
         self.dynamic_configs.on_change(parts.reload_sasl)
         self.dynamic_configs.on_change(parts.refresh_tls)
         self.dynamic_configs.on_change(lambda: node.directories.roots.cordon(config.cordoned_log_dirs))
-        self.connections = Connections(Dispatcher(self.broker), connection_limits(config), loop, parts.throttling)
+        dispatcher = Dispatcher(self.broker, node.counts)
+        self.connections = Connections(dispatcher, connection_limits(config), loop, parts.throttling)
         self._server = Server(self.connections, parts.secured(self.connections))
         self._added_listeners = AddedListeners(config, environment, self._server)
         self.lifecycle = BrokerLifecycle(
@@ -254,9 +257,20 @@ class _Neighbours:
         self._parts.replicas.on_group(topic_id, index)
 
 
-def _handlers(config: BrokerConfig) -> dict[int, Handler]:
-    handlers = load_handlers()
-    if config.transaction_two_phase_commit_enable:
+def _telemetry(node: NodeContext) -> TelemetryReceiver | None:
+    """Where the node tells its figures, it tells those of clients as well."""
+    if node.config.metrics_address is None:
+        return None
+    from penstock.node.telemetry.receiver import TelemetryReceiver
+
+    return TelemetryReceiver(node.image, node.config.telemetry_max_bytes)
+
+
+def _handlers(context: BrokerContext) -> dict[int, Handler]:
+    """Clients are told of the APIs for their metrics only where somebody takes them, as in Kafka."""
+    left_out = OF_TELEMETRY if context.telemetry is None else {}
+    handlers = {key: handler for key, handler in load_handlers().items() if key not in left_out}
+    if context.node.config.transaction_two_phase_commit_enable:
         init = handlers[ApiKey.INIT_PRODUCER_ID]
         handlers[ApiKey.INIT_PRODUCER_ID] = init.replace(newest=TWO_PHASES_SINCE)
     return handlers

@@ -39,6 +39,8 @@ from penstock.node.controlling.driver import ControllerDriver
 from penstock.node.environment.context import NodeContext
 from penstock.node.environment.environment import Environment
 from penstock.node.environment.event_loop import steady_clock
+from penstock.node.metrics.counted import register_counts
+from penstock.node.metrics.counts import NodeCounts
 from penstock.node.metrics.registry import Gauge, Group, Registry
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.looking import Seen
@@ -94,8 +96,10 @@ class QuorumParts:
         seen: Seen,
     ) -> None:
         image = ClusterImage(directories.cluster_id)
-        self.context = NodeContext(config, environment, directories, image, Registry())
+        counts = NodeCounts(config.penstock_metrics_max_topics)
+        self.context = NodeContext(config, environment, directories, image, Registry(), counts)
         self.context.metrics.add(_offline_directories(directories), self._ignored_voters())
+        register_counts(self.context.metrics, counts)
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self.steady_ms = steady_clock(environment.now_ms)
         self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config), seen.bootstrap)
@@ -209,7 +213,8 @@ class QuorumParts:
             logger.info("the metadata log names the voters, and controller.quorum.voters counts for nothing any more")
         if self.controller_node is not None and self._listeners:
             limits = connection_limits(self.context.config)
-            connections = Connections(Dispatcher(self.controller_node), limits, asyncio.get_running_loop())
+            dispatcher = Dispatcher(self.controller_node, self.context.counts)
+            connections = Connections(dispatcher, limits, asyncio.get_running_loop())
             self._server = Server(connections, self.secured(connections))
             config = self.context.config
             early = config.early_listeners if config.has_authorizer else config.controller_listener_names

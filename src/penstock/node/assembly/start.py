@@ -33,6 +33,7 @@ from penstock.log.directories.errors import LogDirectoryError
 from penstock.log.directories.formatting import any_formatted
 from penstock.log.names import partition_directory
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.configs.listeners import METRICS_KEY, METRICS_LISTENER, Listener
 from penstock.node.assembly.broker_start import BrokerParts
 from penstock.node.assembly.protection import UnprotectedError, check_keys, check_metadata
 from penstock.node.assembly.quorum_start import QuorumParts, bind_listener, judges_of, metadata_log_config
@@ -48,6 +49,7 @@ from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.raft.replica import InconsistentLogError
 
 if TYPE_CHECKING:
+    from penstock.node.assembly.monitoring import Monitoring
     from penstock.node.partitions.hand_over import PartitionHandOver
 
 logger = logging.getLogger(__name__)
@@ -76,8 +78,10 @@ class RunningNode:
         serving: BrokerParts | None,
         listeners: Sequence[BoundListener],
         directories: LogDirectories,
+        monitoring: Monitoring | NoMonitoring,
     ) -> None:
         self.parts = parts
+        self.monitoring = monitoring
         self.endpoints: tuple[Endpoint, ...] = tuple(listener.endpoint for listener in listeners)
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self._serving = serving
@@ -125,6 +129,7 @@ class RunningNode:
         try:
             async with AsyncExitStack() as parts:  # Each is stopped, the last one first, even if another cannot be.
                 parts.push_async_callback(self.parts.stop)
+                parts.push_async_callback(self.monitoring.stop)
                 if self._serving is not None:
                     await self._serving.stop()
             if self.parts.quorum.failure is None:
@@ -157,7 +162,9 @@ async def start_node(
             max_open_segments=environment.max_open_segments,
             recovery_threads=config.num_recovery_threads_per_data_dir,
         )
-        return await _start(config, environment, listeners, directories, on_parts)
+        metrics = listeners[-1] if config.metrics_address is not None else None
+        for_nodes = [listener for listener in listeners if listener is not metrics]
+        return await _start(config, environment, for_nodes, directories, on_parts, metrics)
     except BaseException as error:
         for listener in listeners:
             listener.close()
@@ -183,13 +190,16 @@ def _reason(error: BaseException) -> str | None:
 
 
 def _bind(config: BrokerConfig, environment: Environment, bound: list[BoundListener]) -> None:
-    """Bind each listener and enter it in `bound`, those for clients first."""
-    for wanted in (*config.broker_listeners, *config.controller_listeners):
+    """Bind each listener and enter it in `bound`, those for clients first, and last the one for metrics."""
+    metrics = config.metrics_address
+    last = () if metrics is None else (Listener(METRICS_LISTENER, *metrics),)
+    for wanted in (*config.broker_listeners, *config.controller_listeners, *last):
         try:
             bound.append(bind_listener(config, environment, wanted))
         except OSError as error:
             raise StartError(
-                f"cannot listen on {wanted} ({error.strerror or error}): stop what uses the address, or set listeners"
+                f"cannot listen on {wanted} ({error.strerror or error}): stop what uses the address, or set"
+                f" {METRICS_KEY if wanted in last else 'listeners'}"
             ) from error
 
 
@@ -210,6 +220,7 @@ async def _start(
     listeners: Sequence[BoundListener],
     directories: LogDirectories,
     on_parts: OnParts | None,
+    metrics: BoundListener | None,
 ) -> RunningNode:
     settings = TopicSettingsTable(config)
     was_clean = directories.roots.was_clean
@@ -232,6 +243,7 @@ async def _start(
     )
     if on_parts is not None:
         on_parts(parts)
+    monitoring = _monitoring(parts, metrics)
     serving: BrokerParts | None = None
 
     def on_failure(path: str) -> None:
@@ -248,15 +260,38 @@ async def _start(
 
     directories.roots.on_failure(in_the_loop)
     try:
+        await monitoring.start()
         await parts.start()
         if config.is_broker:
             for_clients = [listener for listener in listeners if listener.endpoint.listener not in ours]
             serving = BrokerParts(parts, settings, for_clients, was_clean=was_clean)
+            monitoring.serves(serving)
             await _unless_it_fails(serving.start(), parts)
     except STOPPED:
+        await monitoring.stop()
         await parts.stop()
         raise
-    return RunningNode(parts, serving, listeners, directories)
+    return RunningNode(parts, serving, listeners, directories, monitoring)
+
+
+class NoMonitoring:
+    """Nobody looks at this node over HTTP."""
+
+    port = -1
+
+    async def start(self) -> None: ...
+
+    def serves(self, serving: BrokerParts) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+def _monitoring(parts: QuorumParts, listener: BoundListener | None) -> Monitoring | NoMonitoring:
+    if listener is None:
+        return NoMonitoring()
+    from penstock.node.assembly.monitoring import Monitoring
+
+    return Monitoring(parts, listener)
 
 
 async def _unless_it_fails(starting: Coroutine[Any, Any, None], parts: QuorumParts) -> None:

@@ -1,6 +1,9 @@
 """What all parts of a broker have in common: the node, the way to the controller, its life in the cluster."""
 
+from __future__ import annotations
+
 import asyncio
+from typing import TYPE_CHECKING
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
@@ -11,6 +14,9 @@ from penstock.node.environment.context import NodeContext
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from penstock.protocol.value import Value, fresh
 
+if TYPE_CHECKING:
+    from penstock.node.telemetry.receiver import TelemetryReceiver
+
 
 class BrokerContext(Value):
     """Made once for each life of a broker; what it holds changes, it does not."""
@@ -19,6 +25,8 @@ class BrokerContext(Value):
     controller: ActiveController
     lease: BrokerLease
     producer_ids: ProducerIds = fresh(ProducerIds)
+    telemetry: TelemetryReceiver | None = None
+    """Takes metrics of clients, where they are wanted."""
 
     @property
     def node_id(self) -> int:

@@ -219,6 +219,15 @@ class BrokerLifecycle:
         known = self._image.brokers.get(self._identity.node_id)
         return known if known is not None and known.incarnation_id == self._identity.incarnation_id else None
 
+    @property
+    def is_registered(self) -> bool:
+        """Whether the cluster knows this run of the broker."""
+        return self._registered is not None
+
+    @property
+    def is_unfenced(self) -> bool:
+        return (own := self._registered) is not None and not own.fenced
+
     async def _applied(self, is_so: Callable[[], bool]) -> None:
         while not is_so():
             self._metadata_changed.clear()

@@ -4,8 +4,9 @@ from penstock.log.directories.directory import LogDirectories
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.environment.environment import Environment
+from penstock.node.metrics.counts import NodeCounts
 from penstock.node.metrics.registry import Registry
-from penstock.protocol.value import Value
+from penstock.protocol.value import Value, fresh
 
 
 class NodeContext(Value):
@@ -17,6 +18,7 @@ class NodeContext(Value):
     image: ClusterImage
     """The committed metadata."""
     metrics: Registry
+    counts: NodeCounts = fresh(NodeCounts)
 
     @property
     def node_id(self) -> int:

@@ -21,7 +21,7 @@ from penstock.protocol.value import Value
 T = TypeVar("T")
 
 Labels = tuple[str | int, ...]
-"""Values of a metric's labels, in their order."""
+"""Values of a metric's labels, in their order; none: that is the sum of all."""
 
 Unit = Literal["", "milliseconds", "seconds", "bytes", "percent"]
 
@@ -29,6 +29,11 @@ Unit = Literal["", "milliseconds", "seconds", "bytes", "percent"]
 class Group(Enum):
     """The domain and the type of Kafka's MBeans, in the order in which they are shown. What is ours is `penstock`'s."""
 
+    TOPICS = "kafka.server", "BrokerTopicMetrics"
+    REPLICAS = "kafka.server", "ReplicaManager"
+    REQUESTS = "kafka.network", "RequestMetrics"
+    WAITING = "kafka.server", "DelayedOperationPurgatory"
+    SOCKETS = "kafka.server", "socket-server-metrics"
     QUORUM = "kafka.server", "raft-metrics"
     LOGS = "kafka.log", "LogManager"
     CLEANER = "kafka.log", "LogCleaner"
@@ -44,6 +49,15 @@ class Group(Enum):
     MUTATION_QUOTAS = "kafka.server", "ControllerMutation"
     TRANSACTION_COORDINATOR = "kafka.server", "transaction-coordinator-metrics"
     PLUGINS = "kafka.server", "plugins"
+    PARTITIONS = "kafka.cluster", "Partition"
+    LOG = "kafka.log", "Log"
+    HANDLERS = "kafka.server", "KafkaRequestHandlerPool"
+    PROCESSORS = "kafka.network", "SocketServer"
+    CLIENT_METRICS = "kafka.server", "client-metrics"
+    GROUPS = "kafka.coordinator.group", "GroupMetadataManager"
+    GROUP_COORDINATOR = "kafka.server", "group-coordinator-metrics"
+    NODE = "penstock", "node"
+    PLAIN = "", ""
 
     def __init__(self, domain: str, type_name: str) -> None:
         self.domain = domain
@@ -56,13 +70,15 @@ class Metric(Value, Generic[T]):
     group: Group
     name: str
     help: str
-    read: Callable[[], T | Mapping[Labels, T]]
+    read: Callable[[], T | Mapping[Labels, T] | Iterator[tuple[Labels, T]]]
     unit: Unit = ""
     labels: tuple[str, ...] = ()
 
     def samples(self) -> Iterable[tuple[Labels, T]]:
         """Its values now, one for each combination of labels that there is."""
         found = self.read()
+        if isinstance(found, Iterator):
+            return found
         return found.items() if isinstance(found, Mapping) else [((), found)]
 
 
@@ -82,6 +98,10 @@ class StateSet(Metric[str]):
     """Which of some states something is in."""
 
     states: tuple[str, ...] = ()
+
+
+class Unknown(Metric[float]):
+    """A number of which nobody has said what it is."""
 
 
 class Registry:

@@ -67,8 +67,12 @@ class ConsensusPartition(Partition):
         """Let the group append it. Waiters are also called when the group loses its lead."""
         if self.leader is None or self.group.proposer.gives_way:
             raise NotAppendingError(self)
+        log, traffic = self.log, self.traffic
+        traffic.produces += 1
         place = self.group.append(self.member.id, batches, leader_epoch=self.leader_epoch, origin=origin)
-        log = self.log
+        if not place.is_duplicate:
+            traffic.bytes_in += len(batches)
+            traffic.records_in += place.last_offset - place.first_offset + 1
         time_ms = place.timestamp_ms if log.config.uses_log_append_time else -1
         return AppendResult(place.first_offset, place.last_offset, time_ms, log.log_start_offset, place.is_duplicate)
 

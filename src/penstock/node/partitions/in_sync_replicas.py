@@ -55,6 +55,7 @@ class InSyncReplicas:
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
         self._image = context.image
+        self._counts = context.node.counts
         self._now_ms = context.now_ms
         self._watched: dict[IsrPartition, Watch] = {}
         self._joining: dict[IsrPartition, None] = {}
@@ -77,6 +78,12 @@ class InSyncReplicas:
     def watch(self, partition: IsrPartition) -> None:
         if partition not in self._watched and partition.leader is not None:
             self._watched[partition] = Watch(partition.leader, self._now_ms())
+
+    def has_changed(self, more: int) -> None:
+        if more > 0:
+            self._counts.isr_expands += 1
+        else:
+            self._counts.isr_shrinks += 1
 
     def fetched(self, partition: IsrPartition, replica: int) -> None:
         leader = partition.leader
@@ -196,6 +203,7 @@ class InSyncReplicas:
             return True  # the metadata have told more meanwhile
         is_as_it_was = code == ErrorCode.NONE and partition_epoch == wanted.partition_epoch
         if is_as_it_was or code == ErrorCode.INELIGIBLE_REPLICA:
+            self._counts.isr_failures += 1
             partition.on_isr_refused()
             return True
         if code in SETTLED:

@@ -25,6 +25,9 @@ class InSync(Protocol):
     def watch(self, partition: IsrPartition) -> None:
         """The leader of a partition with followers begins, or is about to append."""
 
+    def has_changed(self, more: int) -> None:
+        """What a leader proposed holds: so many more are in sync, or fewer where it is negative."""
+
     def fetched(self, partition: IsrPartition, replica: int) -> None: ...
 
     def refused(self, partition: IsrPartition) -> None:
@@ -61,9 +64,10 @@ class IsrPartition(Partition):
         return self.leader or self.follower
 
     def append(self, batches: memoryview, *, acks: int, now_ms: int, origin: AppendOrigin = CLIENT) -> AppendResult:
-        leader = self.appender
+        leader, traffic = self.appender, self.traffic
         if leader is None:
             raise NotAppendingError(self)
+        traffic.produces += 1
         if acks == ALL_REPLICAS and len(leader.isr) < leader.needed_replicas:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -78,9 +82,13 @@ class IsrPartition(Partition):
             if is_full and leader.followers and self.in_sync is not None:
                 self.in_sync.refused(self)
             raise
-        if not result.is_duplicate:
+        base_offset, last_offset, _, _, is_duplicate = result
+        if not is_duplicate:
+            end_offset = last_offset + 1
+            traffic.bytes_in += len(batches)
+            traffic.records_in += end_offset - base_offset
             self.dirty[self] = None
-            due = leader.on_appended(result.last_offset + 1)
+            due = leader.on_appended(end_offset)
             if due:
                 call(due)
         return result
@@ -120,6 +128,7 @@ class IsrPartition(Partition):
         assert follower is not None
         if batches:
             log.append_as_follower(memoryview(batches))
+            self.traffic.replication_bytes_in += len(batches)
             self.dirty[self] = None
         before = self.high_watermark
         call(follower.on_appended(log.log_end_offset, leader_high_watermark))
@@ -144,8 +153,14 @@ class IsrPartition(Partition):
     # roles
 
     def obey(self, node_id: int, image: PartitionImage, now_ms: int) -> None:
+        former, isr = self.leader, () if self.leader is None else self.leader.isr
         super().obey(node_id, image, now_ms)
-        if self.leader is not None and self.leader.followers and self.in_sync is not None:
+        leader = self.leader
+        if leader is None or self.in_sync is None:
+            return
+        if leader is former and len(leader.isr) != len(isr):
+            self.in_sync.has_changed(len(leader.isr) - len(isr))
+        if leader.followers:
             self.in_sync.watch(self)
 
     def _become(

@@ -16,6 +16,7 @@ from penstock.log.log_slice import LogSlice
 from penstock.log.partition_log import PartitionLog
 from penstock.log.validation import CLIENT, AppendOrigin, AppendResult
 from penstock.metadata.topics import PartitionImage
+from penstock.node.metrics.counts import Traffic
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import is_internal
@@ -66,6 +67,7 @@ class Partition(ABC):
         "log",
         "topic",
         "topic_id",
+        "traffic",
     )
 
     owns_log: ClassVar[bool]
@@ -86,6 +88,8 @@ class Partition(ABC):
         """
         self.follower_quota: ReplicationQuota | None = None
         """The same for what this replica takes."""
+        self.traffic = Traffic()
+        """What is counted of it, together with other partitions of the topic."""
         self._min_insync_replicas = 1
 
     def __repr__(self) -> str:

@@ -104,7 +104,7 @@ class LocalReplicas:
         """Replicas that the image expects in another directory, and the id of the one they lie in."""
         self._late: dict[tuple[UUID, int], None] = {}
         """Replicas whose log could not be made or read when the metadata wanted something of them."""
-        self._offline: dict[tuple[UUID, int], None] = {}
+        self.offline: dict[tuple[UUID, int], None] = {}
         """Replicas that lie, or may lie, in directories that are offline."""
 
     async def open_all(self) -> None:
@@ -119,7 +119,7 @@ class LocalReplicas:
             if self._node_id in partition.replicas
         ]
         if self._directories.roots.offline:
-            self._offline.update(dict.fromkeys(ours))
+            self.offline.update(dict.fromkeys(ours))
         for start in range(0, len(ours), FOUND_AT_ONCE):
             if start:
                 await asyncio.sleep(0)
@@ -128,8 +128,8 @@ class LocalReplicas:
         self._todo.work()
         await self.settled()
         self._high_watermarks.clear()  # a topic of that name that comes later is another one
-        if self._offline:
-            logger.error("%d replicas may lie in log directories that are offline", len(self._offline))
+        if self.offline:
+            logger.error("%d replicas may lie in log directories that are offline", len(self.offline))
         await set_aside_strays(self._directories, self._image, self._node_id, self._groups.is_member)
 
     def _begin_with(self, topic_id: UUID, indexes: Iterable[int]) -> None:
@@ -146,8 +146,8 @@ class LocalReplicas:
                 continue
             log.config = config
             self._table.add_untouched(topic_id, log)
-            if self._offline:
-                self._offline.pop((topic_id, index), None)
+            if self.offline:
+                self.offline.pop((topic_id, index), None)
 
     def holds(self, topic: TopicImage, index: int) -> bool:
         return (
@@ -225,7 +225,7 @@ class LocalReplicas:
         """A log directory is offline from now on: what lies in it is not held any more."""
         failed = [partition for partition in self._table if partition.log.parent == path]
         for partition in failed:
-            self._offline[partition.topic_id, partition.index] = None
+            self.offline[partition.topic_id, partition.index] = None
             self._table.remove(partition)
             self._upkeep.forget(partition)
             self.fetchers.leave(partition)
@@ -233,7 +233,7 @@ class LocalReplicas:
             partition.resign()
         untouched = [(topic_id, log.partition) for topic_id, log in self._table.untouched() if log.parent == path]
         for key in untouched:
-            self._offline[key] = None
+            self.offline[key] = None
             self._table.forget_untouched(*key)
         logger.error("%d replicas are offline with %s", len(failed) + len(untouched), path)
         self.has_settled()
@@ -254,7 +254,7 @@ class LocalReplicas:
         image = topic.partitions[index]
         partition = self._table.get(topic_id, index)
         if self._node_id not in image.replicas:
-            self._offline.pop((topic_id, index), None)
+            self.offline.pop((topic_id, index), None)
             if partition is not None:
                 self._drop(partition)
             else:
@@ -290,14 +290,14 @@ class LocalReplicas:
     def _hold(self, topic: str, index: int, topic_id: UUID, image: PartitionImage) -> None:
         log = self._directories.logs.get((topic, index))
         if log is not None and self._may_wait(log, image):
-            self._offline.pop((topic_id, index), None)
+            self.offline.pop((topic_id, index), None)
             log.config = self.config_of(topic)
             self._table.add_untouched(topic_id, log)
             return
         try:
             self._make(topic, index, topic_id, image)
         except KafkaError as error:
-            if (topic_id, index) not in self._offline:
+            if (topic_id, index) not in self.offline:
                 self._put_off(topic, index, topic_id, error)
 
     def _may_wait(self, log: PartitionLog, image: PartitionImage) -> bool:
@@ -320,7 +320,7 @@ class LocalReplicas:
                 return
         else:
             partition = self._by_isr(topic, index, topic_id, image, settings.log)
-        self._offline.pop((topic_id, index), None)
+        self.offline.pop((topic_id, index), None)
         partition.log.config = settings.log
         partition.min_insync_replicas = settings.min_insync_replicas
         self.throttles.apply(partition, settings)
@@ -336,7 +336,7 @@ class LocalReplicas:
             topic_id,
             config,
             assigned=image.directory_of(self._node_id),
-            is_new=(topic_id, index) not in self._offline,
+            is_new=(topic_id, index) not in self.offline,
         )
         known, dirty = self._high_watermarks.pop((topic, index), 0), self._upkeep.dirty
         return IsrPartition(log, topic_id, high_watermark=known, dirty=dirty, in_sync=self.in_sync)
@@ -349,7 +349,7 @@ class LocalReplicas:
             from penstock.node.partitions.consensus_partition import ConsensusPartition  # few nodes have a group
 
             return ConsensusPartition(topic, index, topic_id, group, member)
-        if (topic_id, index) in self._offline:
+        if (topic_id, index) in self.offline:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} may lie in a log directory that is offline"
             )
@@ -408,8 +408,8 @@ class LocalReplicas:
             self._drop(partition)
         self._todo.extend((topic_id, partition.index) for partition in held[room:])
         self._todo.extend((topic_id, log.partition) for log in self._table.untouched_of(topic_id))
-        for key in [key for key in self._offline if key[0] == topic_id]:
-            del self._offline[key]
+        for key in [key for key in self.offline if key[0] == topic_id]:
+            del self.offline[key]
         return min(room, len(held))
 
     def _drop(self, partition: Partition) -> None:

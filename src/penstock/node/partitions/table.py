@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from penstock.log.partition_log import PartitionLog
+from penstock.node.metrics.counts import TopicCounts
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.uuids import uuid_of
 
@@ -17,7 +18,9 @@ from penstock.protocol.uuids import uuid_of
 class PartitionTable:
     """`LocalReplicas` keeps it in step with the committed metadata."""
 
-    def __init__(self) -> None:
+    def __init__(self, counts: TopicCounts | None = None) -> None:
+        """`counts` are of the topics of which something is held."""
+        self._counts = counts or TopicCounts()
         self._topics: dict[str | UUID, dict[int, Partition]] = {}
         self._untouched: dict[UUID, dict[int, PartitionLog]] = {}
 
@@ -39,6 +42,10 @@ class PartitionTable:
     def untouched(self) -> list[tuple[UUID, PartitionLog]]:
         return [(topic_id, log) for topic_id, logs in self._untouched.items() for log in logs.values()]
 
+    def untouched_counts(self) -> list[tuple[UUID, int]]:
+        """How many of each topic."""
+        return [(topic_id, len(logs)) for topic_id, logs in self._untouched.items()]
+
     def untouched_of(self, topic_id: UUID) -> list[PartitionLog]:
         return list(self._untouched.get(topic_id, {}).values())
 
@@ -57,10 +64,12 @@ class PartitionTable:
         self.forget_untouched(partition.topic_id, partition.index)
         partitions = self._topics.setdefault(partition.topic, {})
         partitions[partition.index] = partition
+        partition.traffic = self._counts.enter(partition.topic)
         self._topics[uuid_of(partition.topic_id.bytes)] = partitions  # the object that is looked up is found sooner
 
     def remove(self, partition: Partition) -> None:
         partitions = self._topics[partition.topic]
         del partitions[partition.index]
+        self._counts.leave(partition.topic, partition.traffic)
         if not partitions:
             del self._topics[partition.topic], self._topics[partition.topic_id]

@@ -88,6 +88,7 @@ class Broker:
         self.now_ms = node.environment.now_ms
         self.controller = context.controller
         self.lease = context.lease
+        self.telemetry = context.telemetry
         self.partitions = held.partitions
         self.replicas = held.replicas
         self.moves = held.moves

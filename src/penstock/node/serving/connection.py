@@ -53,6 +53,7 @@ _unpack_length = struct.Struct(">i").unpack_from
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_backlog",
+        "_began_ns",
         "_buffers",
         "_closed",
         "_connections",
@@ -89,7 +90,7 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog = b""
         self._frame: memoryview | None = None
         self._frame_size = 0
-        self._filled = self._room = 0
+        self._filled = self._room = self._began_ns = 0
         self._out = Outgoing()
         self._waiting: deque[Slot] | None = None
         self._held_by_request = self._lacks_memory = self._reading_paused = False
@@ -153,8 +154,7 @@ class Connection(asyncio.BufferedProtocol):
         self._memory.give(self)
         self._memory.give(self._out)
         for slot in self._waiting or ():
-            if slot.call_off is not None:
-                slot.call_off()
+            slot.client_has_gone()
         self._waiting = None
         if self.session is not None:
             self._connections.remove(self, self.session)
@@ -210,7 +210,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take(self, received: memoryview, end: int, now_s: float) -> None:
         """Handle the whole frames in `received[:end]` as far as this turn goes, keep the rest."""
-        position, turn_ends_s = 0, now_s + TURN_S
+        position, turn_ends_s, self._began_ns = 0, now_s + TURN_S, self._connections.dispatcher.clock_ns()
         clock_s, out = self._connections.clock_s, self._out
         is_watched = self._connections.throttling.active is not None or request_log.isEnabledFor(logging.DEBUG)
         while end - position >= 4:
@@ -310,6 +310,7 @@ class Connection(asyncio.BufferedProtocol):
             elif self._filled < self._frame_size or (self._waiting and not self._may_come(self._frame)):
                 break
             else:
+                self._began_ns = self._connections.dispatcher.clock_ns()
                 self._handle(self._frame[: self._frame_size], is_watched=True)
                 self._give_back_frame()
                 self._end_turn()
@@ -338,15 +339,18 @@ class Connection(asyncio.BufferedProtocol):
     def _handle(self, frame: memoryview, is_watched: bool) -> bool:
         """Answer a request or let it wait; returns whether it is clear that nothing holds the connection."""
         assert self.session is not None
+        dispatcher = self._connections.dispatcher
         try:
             on_answer, charge = self._connections.watch(frame, self, self.session) if is_watched else (None, None)
-            reply = self._connections.dispatcher.dispatch(frame, self.session, charge)
+            reply = dispatcher.dispatch(frame, self.session, charge)
         except Exception as error:
             self._fail(error)
             return False
+        began_ns, self._began_ns = self._began_ns, dispatcher.clock_ns()
         if type(reply) is not list:
-            self._wait(cast("Waiting", reply), on_answer)
+            self._wait(cast("Waiting", reply), on_answer, began_ns)
             return False
+        (asked := dispatcher.counting).counts.done(asked.api_version, self._began_ns - began_ns)
         if on_answer is not None:
             on_answer(reply)
         if not self._waiting:
@@ -356,8 +360,8 @@ class Connection(asyncio.BufferedProtocol):
             self._waiting.append(Slot(parts=reply))
         return False
 
-    def _wait(self, waiting: Waiting, on_answer: OnAnswer | None) -> None:
-        slot = Slot(on_answer)
+    def _wait(self, waiting: Waiting, on_answer: OnAnswer | None, began_ns: int) -> None:
+        slot = Slot(on_answer, context=waiting.context, began_ns=began_ns)
         if self._waiting is None:
             self._waiting = deque()
         self._waiting.append(slot)
@@ -397,9 +401,7 @@ class Connection(asyncio.BufferedProtocol):
         """
         if self._closed:
             return
-        slot.parts = parts
-        if slot.on_answer is not None:
-            slot.on_answer(parts)
+        slot.answered(parts, self._connections.dispatcher.clock_ns)
         waiting = self._waiting
         while waiting and waiting[0].parts is not None:
             self._out.add(waiting.popleft().parts or [])
@@ -430,10 +432,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _fail(self, error: Exception) -> None:
         """A request cannot be answered: that is the end of the connection."""
-        if isinstance(error, CloseConnection):
-            self._refuse(str(error), error.cause)
-        elif isinstance(error, DecodeError):
-            self._refuse(str(error))
+        if isinstance(error, CloseConnection | DecodeError):
+            self._refuse(str(error), getattr(error, "cause", None))
         else:
             logger.error("%s: closed: a request failed", self.session, exc_info=error)
             self._end()

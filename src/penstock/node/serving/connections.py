@@ -118,6 +118,7 @@ class Connections:
         self.throttling = throttling or Throttling()
         self.buffers = FrameBuffers(limits.max_frame_bytes)
         self.memory = dispatcher.memory
+        self.counts = dispatcher.counts
         self.active: OrderedDict[Admitted, float] = OrderedDict()
         self.clock_s = loop.time
         self.refusals = Refusals(loop.time)
@@ -164,19 +165,24 @@ class Connections:
         host, port = address[0], address[1]
         of_host = self._by_host.get(host, 0)
         limits = self._limits
+        counts = self.counts.listener(listener)
         throttle = self.throttling.active
         if throttle is not None and throttle.refuses(host):
+            counts.refused += 1
             self.refusals.tell(("rate", host), f"{host}:{port}", f"connection_creation_rate of {host} is exceeded")
             return None
         if len(self.active) >= limits.max_connections:
+            counts.refused += 1
             logger.warning("%s:%s: refused: max.connections is %s", host, port, limits.max_connections)
             return None
         allowed = limits.max_connections_per_ip_overrides.get(host, limits.max_connections_per_ip)
         if of_host >= allowed:
+            counts.refused += 1
             logger.warning("%s:%s: refused: max.connections.per.ip is %s", host, port, allowed)
             return None
         of_listener = self._by_listener.get(listener, 0)
         if of_listener >= limits.max_connections_of.get(listener, UNLIMITED):
+            counts.refused += 1
             name = f"listener.name.{listener.lower()}.max.connections"
             logger.warning("%s:%s: refused: %s is %s", host, port, name, limits.max_connections_of[listener])
             return None
@@ -185,6 +191,7 @@ class Connections:
             if delay_ms:
                 connection.mute(delay_ms / 1000)
         self._by_listener[listener] = of_listener + 1
+        counts.created += 1
         self._by_host[host] = of_host + 1
         self.active[connection] = self.clock_s()
         if self._idle_timer is None and limits.max_idle_ms >= 0:
@@ -193,6 +200,7 @@ class Connections:
 
     def remove(self, connection: Admitted, session: Session) -> None:
         del self.active[connection]
+        self.counts.listener(session.listener).closed += 1
         left = self._by_host[session.client_host] - 1
         self._by_listener[session.listener] -= 1
         if left:

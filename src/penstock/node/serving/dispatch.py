@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from inspect import isgeneratorfunction, unwrap
 from mmap import mmap
+from time import perf_counter_ns
 from typing import Any, Final, Protocol
 
+from penstock.node.metrics.counts import NodeCounts
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.frames import RequestMemory
 from penstock.node.serving.handler import Charge, CloseConnection, Handler, RequestContext
@@ -89,8 +91,9 @@ class _Served:
     `answer` is its function, behind the judgement of its rule, if that is passed here and not always the same.
     """
 
-    def __init__(self, handler: Handler, api: Api, authorizer: Authorizer) -> None:
+    def __init__(self, handler: Handler, api: Api, authorizer: Authorizer, counts: NodeCounts) -> None:
         self.handler = handler
+        self.counts = counts.api(handler.api_key, api.versions[-1] + 1, splits=handler.api_key == ApiKey.FETCH)
         self.api = api
         self.apart = handler.replace(raw=True)
         """As it answers where that takes long: in bytes that a thread has made."""
@@ -124,6 +127,10 @@ class Node(Protocol):
     def slices(self) -> Slices: ...
 
 
+REFUSED: Final = RequestContext(-1, 0, 0, None, Session("", 0, "", 0))
+"""Stands for requests that belong to no handler; nobody is told what is counted of them."""
+
+
 def _heard(whole: asyncio.Future[Any]) -> None:
     """An error is the client's to hear of, who may have gone."""
     if not whole.cancelled():
@@ -133,10 +140,18 @@ def _heard(whole: asyncio.Future[Any]) -> None:
 class Dispatcher:
     """Calls the handlers of one node in one of its roles."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(
+        self, node: Node, counts: NodeCounts | None = None, clock_ns: Callable[[], int] = perf_counter_ns
+    ) -> None:
         self._node = node
         self._authorizer = node.authorizer
-        self._served = {key: _Served(handler, api_of(key), self._authorizer) for key, handler in node.handlers.items()}
+        self.counts = counts or NodeCounts()
+        self.clock_ns = clock_ns
+        self.counting = REFUSED
+        """The request that was dispatched last."""
+        self._served = {
+            key: _Served(handler, api_of(key), self._authorizer, self.counts) for key, handler in node.handlers.items()
+        }
 
     @property
     def memory(self) -> RequestMemory:
@@ -155,10 +170,12 @@ class Dispatcher:
         The frame's memory is used again after the call: a handler keeps no slice of it.
         """
         api_key, version, correlation_id, client_id, position = read_request_header(frame)
-        context = RequestContext(api_key, version, correlation_id, client_id, session, self._authorizer, charge)
         served = self._served.get(api_key)
         if served is None:
             raise CloseConnection(f"API key {api_key} is not served")
+        self.counting = context = RequestContext(
+            api_key, version, correlation_id, client_id, session, self._authorizer, charge, served.counts
+        )
         handler, is_large = served.handler, False
         if not handler.lowest <= version <= handler.newest:
             return self._wrong_version(context, served.api)
@@ -252,11 +269,15 @@ class Dispatcher:
         if handler.raw:
             parts: list[ResponsePart] = reply
             return parts
+        code = getattr(reply, "error_code", 0)
+        if code:
+            context.counts.failed(code)
         if type(reply) is bytes:
             return [frame_response(reply, context.api_key, context.api_version, context.correlation_id)]
         return [encode_response(reply, context.api_key, context.api_version, context.correlation_id)]
 
     def _wrong_version(self, context: RequestContext, api: Api) -> list[ResponsePart]:
+        self.counting = REFUSED
         if context.api_key != ApiKey.API_VERSIONS:
             raise CloseConnection(
                 f"version {context.api_version} of {api.name} is not served (client {context.client_id})",

@@ -28,10 +28,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import GeneratorType
 from typing import Any, Final, Protocol, TypeVar
 
+from penstock.node.metrics.counts import ApiCounts
 from penstock.node.serving.access import ALL_ON, ALLOW_ALL, DESCRIBE_CLUSTER, RIGHTS_ON, Authorizer, Right, bits
 from penstock.node.serving.parts import Names
 from penstock.node.serving.rules import Rule
@@ -73,6 +74,8 @@ class RequestContext:
     authorizer: Authorizer = ALLOW_ALL
     charge: Charge | None = None
     """None where no quota holds for the client."""
+    counts: ApiCounts = field(default_factory=ApiCounts)
+    """What this request counts with."""
 
     def allows(self, right: Right, name: str | None = CLUSTER_NAME) -> bool:
         """Whether the client may have what it wants; see `access` for the three questions."""

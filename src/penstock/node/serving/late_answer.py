@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from typing import Final, Generic, TypeVar
 
+from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.protocol.requests.api import ApiKey
 
@@ -70,19 +71,38 @@ class LateAnswer(ABC, Generic[AnswerT]):
 class Slot:
     """The place of a waiting request in the order of responses."""
 
-    __slots__ = ("call_off", "cut_short", "on_answer", "parts")
+    __slots__ = ("began_ns", "call_off", "context", "cut_short", "on_answer", "parts")
 
     def __init__(
         self,
         on_answer: Callable[[list[ResponsePart]], None] | None = None,
         parts: list[ResponsePart] | None = None,
+        context: RequestContext | None = None,
+        began_ns: int = 0,
     ) -> None:
         self.on_answer = on_answer
         self.parts = parts
+        self.context = context
+        self.began_ns = began_ns
+        if context is not None:
+            context.counts.waiting += 1
         self.call_off: Callable[[], object] | None = None
         """Ends the waiting when the peer has gone, if it may be ended."""
         self.cut_short: Callable[[], object] | None = None
         """Has the request answered soon; None once it was called."""
+
+    def answered(self, parts: list[ResponsePart], clock_ns: Callable[[], int]) -> None:
+        self.parts = parts
+        if self.context is not None:
+            self.context.counts.answered(self.context.api_version, clock_ns() - self.began_ns)
+        if self.on_answer is not None:
+            self.on_answer(parts)
+
+    def client_has_gone(self) -> None:
+        if self.parts is None and self.context is not None:
+            self.context.counts.waiting -= 1
+        if self.call_off is not None:
+            self.call_off()
 
 
 def hasten(waiting: Sequence[Slot] | None, behind: bytes) -> None:

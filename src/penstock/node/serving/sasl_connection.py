@@ -133,6 +133,7 @@ class SaslConnection(Connection):
         if self._limit is not None:
             self._limit.cancel()
             self._limit = None
+            self._connections.counts.listener(self._of.name).logins += 1
         self._max_frame_bytes, self._frame_limit = self._buffers.max_frame_bytes, Connection._frame_limit
         self.session = self.session.replace(
             principal=Principal("User", user, self._login.token_id is not None), mechanism=self._login.mechanism
@@ -141,6 +142,7 @@ class SaslConnection(Connection):
     def _answer_late(self, refusal: Refusal) -> None:
         """It waits like a request that nothing may overtake."""
         self._tell(refusal.cause, "refused")
+        self._connections.counts.listener(self._of.name).failed_logins += 1
         slot = Slot()
         delay_s = self._of.limits.failure_delay_ms / 1000
         slot.call_off = asyncio.get_running_loop().call_later(delay_s, self._answer_and_end, refusal).cancel

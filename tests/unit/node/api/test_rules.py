@@ -76,6 +76,8 @@ THE_GROUP = {"READ GROUP readers": "whole"}
 
 KAFKA: dict[AnyApiKey, Effects] = {
     ApiKey.API_VERSIONS: {},
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: {},
+    ApiKey.PUSH_TELEMETRY: {},
     ApiKey.SASL_HANDSHAKE: {},
     ApiKey.SASL_AUTHENTICATE: {},
     # records and offsets

@@ -25,6 +25,9 @@ class Noting:
     def watch(self, partition: IsrPartition) -> None:
         self.told.append(("watch", 0))
 
+    def has_changed(self, more: int) -> None:
+        self.told.append(("changed", more))
+
     def fetched(self, partition: IsrPartition, replica: int) -> None:
         self.told.append(("fetched", replica))
 

@@ -3,9 +3,10 @@
 from penstock.node.api.commands import BROKERS, passed_by
 from penstock.node.api.consumer_groups import HANDLERS as OF_CONSUMER_GROUPS
 from penstock.node.api.storage_group_rows import HANDLERS
+from penstock.node.api.telemetry import HANDLERS as OF_TELEMETRY
 from penstock.node.api.transactions import HANDLERS as OF_TRANSACTIONS
 
-PASSED_ON = {**passed_by(BROKERS), **HANDLERS, **OF_TRANSACTIONS, **OF_CONSUMER_GROUPS}
+PASSED_ON = {**passed_by(BROKERS), **HANDLERS, **OF_TRANSACTIONS, **OF_CONSUMER_GROUPS, **OF_TELEMETRY}
 
 MODULES: tuple[str, ...] = (
     # in alphabetical order, one per line

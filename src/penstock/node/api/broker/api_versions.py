@@ -13,6 +13,9 @@ from penstock.protocol.requests.api import ApiKey
 
 @handles(ApiKey.API_VERSIONS, versions=(0, 5), rule=NOTHING)
 def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    if broker.telemetry is not None and request.client_software_name:
+        software = request.client_software_name, request.client_software_version
+        broker.telemetry.named_software(context.session, *software)
     registration = broker.image.brokers.get(broker.node_id)
     supported = {} if registration is None else registration.features
     finalized = finalized_levels(broker.image, broker.quorum.quorum.kraft_version)

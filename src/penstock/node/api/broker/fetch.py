@@ -86,6 +86,8 @@ def _fetch(
     broker: Broker, context: RequestContext, request: FetchFrame, wanted: dict[Key, Wanted] | None
 ) -> list[Any] | Awaitable[list[Any]]:
     sessions, uses_topic_ids = broker.fetch_sessions, context.api_version >= TOPIC_IDS_FROM
+    if request.replica_id >= 0:
+        context.counts = context.counts.of_nodes
     try:
         plan = sessions.plan(request, wanted, uses_topic_ids=uses_topic_ids, now_ms=broker.now_ms())
     except KafkaError as error:

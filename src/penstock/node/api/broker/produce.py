@@ -209,6 +209,10 @@ class _Request:
 
     def _refuse(self, topic: str | UUID, index: int, error: KafkaError, answers: list[bytes]) -> None:
         self._failure = self._failure or _failure(topic, index, error)
+        self._context.counts.failed(error.code)
+        partition = self._broker.partitions.get(topic, index)
+        if partition is not None:
+            partition.traffic.failed_produces += 1
         answers.append(self.refusals.encode(topic, index, error))
 
     def answer(self) -> list[bytes] | LateAnswer[list[bytes]] | None:

@@ -1,0 +1,173 @@
+"""The partitions that a broker holds, as a page tells them: looked at once for each page, in steps.
+
+Kafka has ten gauges for each partition. Here those that are not well are told, and the rest by topic, unless
+`penstock.metrics.level` is `partitions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from operator import add
+from typing import Final
+from uuid import UUID
+
+from penstock.node.metrics.counts import OTHER
+from penstock.node.metrics.registry import Gauge, Group, Labels, Registry
+from penstock.node.partitions.partition import Partition
+from penstock.node.roles.broker import Broker
+from penstock.node.serving.slices import Pace, Steps
+from penstock.replication.partition_leader import PartitionLeader
+
+LOOKED_AT: Final = 300
+"""Partitions in one step: half a millisecond."""
+MOST_UNWELL: Final = 1000
+"""So many partitions are named of each trouble; the gauges of the broker count all."""
+
+Where = tuple[str | int, ...]
+OF_A_PARTITION: Final = ("topic", "partition")
+OF_LED: Final = (
+    ("kafka_topic_partitions", "partitions"),
+    ("kafka_topic_partition_current_offset", "the high watermark"),
+    ("kafka_topic_partition_oldest_offset", "the log start offset"),
+    ("kafka_topic_partition_replicas", "replicas"),
+    ("kafka_topic_partition_in_sync_replica", "replicas in sync"),
+    ("kafka_topic_partition_leader_is_preferred", "whether the first of the replicas leads"),
+    ("kafka_topic_partition_under_replicated_partition", "whether replicas are not in sync"),
+)
+"""As kafka_exporter calls it; sums over a topic, unless each partition is told."""
+
+
+class PartitionSurvey:
+    """What the last look has found. `names` are the topics that are told by their names."""
+
+    def __init__(self, broker: Broker, names: Callable[[str], bool], *, tells_each: bool) -> None:
+        self._broker = broker
+        self._names = names
+        self._tells_each = tells_each
+        self._partitions: list[Partition] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._untouched = self.led = self.moving = self.under_min = self.at_min = self.under_replicated = 0
+        self.unwell: dict[str, list[Where]] = {"UnderReplicated": [], "UnderMinIsr": [], "AtMinIsr": []}
+        self.sizes: dict[Labels, int] = {}
+        self.sums: dict[Labels, list[int]] = {}
+        """Of what is led here, the numbers of `OF_LED`."""
+
+    def steps(self) -> Steps[None]:
+        self._begin()
+        self._partitions = partitions = list(self._broker.partitions)
+        pace = Pace(LOOKED_AT)
+        for partition in partitions:
+            self._look_at(partition)
+            if pace.is_due():
+                yield None
+        for topic_id, count in self._broker.partitions.untouched_counts():
+            self._count_untouched(topic_id, count)
+            if pace.is_due():
+                yield None
+
+    def _count_untouched(self, topic_id: UUID, count: int) -> None:
+        """Of one replica each, and without a record."""
+        self.led += count
+        self._untouched += count
+        known = self._broker.image.topics_by_id.get(topic_id)
+        if known is not None and not self._tells_each:
+            place = (known.name if self._names(known.name) else OTHER,)
+            self._add(place, (count, 0, 0, count, count, count, 0))
+
+    def _add(self, place: Labels, numbers: Sequence[int]) -> None:
+        sums = self.sums.get(place)
+        self.sums[place] = list(numbers) if sums is None else list(map(add, sums, numbers))
+
+    def _look_at(self, partition: Partition) -> None:
+        leader, log, where = partition.leader, partition.log, (partition.topic, partition.index)
+        topic = (partition.topic if self._names(partition.topic) else OTHER,)
+        place: Labels = where if self._tells_each else topic
+        if log.is_loaded:
+            self.sizes[place] = self.sizes.get(place, 0) + log.size_bytes
+        if leader is None:
+            return
+        self.led += 1
+        in_sync, needed, replicas = len(leader.isr), leader.needed_replicas, len(leader.replicas)
+        first, is_preferred = partition.log_start_offset if log.has_known_ends else 0, leader.is_preferred
+        self._add(place, (1, partition.high_watermark, first, replicas, in_sync, is_preferred, in_sync < replicas))
+        if in_sync < replicas:
+            self.under_replicated += 1
+            self._note("UnderReplicated", where)
+        if in_sync < needed:
+            self.under_min += 1
+            self._note("UnderMinIsr", where)
+        elif in_sync == needed:
+            self.at_min += 1
+            if replicas > 1:
+                self._note("AtMinIsr", where)
+        known = self._broker.image.topics_by_id.get(partition.topic_id)
+        image = None if known is None else known.partitions.get(partition.index)
+        self.moving += image is not None and bool(image.adding_replicas or image.removing_replicas)
+
+    def _note(self, trouble: str, where: Where) -> None:
+        found = self.unwell[trouble]
+        if len(found) < MOST_UNWELL:
+            found.append(where)
+
+    @property
+    def held(self) -> int:
+        return len(self._partitions) + self._untouched
+
+    def register(self, registry: Registry) -> None:
+        gauge, broker = partial(Gauge, Group.REPLICAS), self._broker
+        registry.add(
+            gauge("LeaderCount", "Partitions that are led here", lambda: self.led),
+            gauge("PartitionCount", "Partitions that are held here", lambda: self.held),
+            gauge("OfflineReplicaCount", "Replicas in directories offline", lambda: len(broker.replicas.offline)),
+            gauge("UnderReplicatedPartitions", "Led here, replicas not in sync", lambda: self.under_replicated),
+            gauge("UnderMinIsrPartitionCount", "Led here, too few in sync for acks=all", lambda: self.under_min),
+            gauge("AtMinIsrPartitionCount", "Led here, just enough in sync for acks=all", lambda: self.at_min),
+            gauge("ReassigningPartitions", "Led here, replicas on the move", lambda: self.moving),
+        )
+        for trouble, found in (
+            ("UnderReplicated", _is_under),
+            ("UnderMinIsr", _is_under_min),
+            ("AtMinIsr", _is_at_min),
+        ):
+            read = partial(self._each, found) if self._tells_each else partial(self._unwell, trouble)
+            registry.add(Gauge(Group.PARTITIONS, trouble, "1 where that is so", read, labels=OF_A_PARTITION))
+        self._register_logs(registry)
+
+    def _register_logs(self, registry: Registry) -> None:
+        labels = OF_A_PARTITION if self._tells_each else ("topic",)
+        registry.add(
+            Gauge(
+                Group.LOG, "Size", "Bytes of logs that were read in", lambda: iter(self.sizes.items()), labels=labels
+            ),
+            *(
+                Gauge(Group.PLAIN, name, f"Of what is led here: {what}", partial(self._sums, which), labels=labels)
+                for which, (name, what) in enumerate(OF_LED)
+            ),
+        )
+
+    def _sums(self, which: int) -> Iterator[tuple[Labels, int]]:
+        return ((place, sums[which]) for place, sums in self.sums.items())
+
+    def _unwell(self, trouble: str) -> Iterator[tuple[Labels, int]]:
+        return ((where, 1) for where in self.unwell[trouble])
+
+    def _each(self, is_so: Callable[[PartitionLeader], bool]) -> Iterator[tuple[Labels, int]]:
+        for partition in self._partitions:
+            leader = partition.leader
+            if leader is not None:
+                yield (partition.topic, partition.index), int(is_so(leader))
+
+
+def _is_under(leader: PartitionLeader) -> bool:
+    return len(leader.isr) < len(leader.replicas)
+
+
+def _is_under_min(leader: PartitionLeader) -> bool:
+    return len(leader.isr) < leader.needed_replicas
+
+
+def _is_at_min(leader: PartitionLeader) -> bool:
+    return len(leader.isr) == leader.needed_replicas

@@ -1,0 +1,109 @@
+"""The newest of what clients have pushed, for the page of figures: bounded in clients and in figures.
+
+A client's figures go when it was silent for `PUSHES_MISSED` of its intervals, or when others need the room and it was
+silent for the longest time.
+"""
+
+import math
+import re
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from penstock.node.telemetry.otlp import Point
+from penstock.node.telemetry.subscriptions import Attributes
+from penstock.protocol.uuids import uuid_to_text
+
+MOST_FIGURES: Final = 20_000
+MOST_OF_A_CLIENT: Final = 500
+PUSHES_MISSED: Final = 3
+SHORTEST_MS: Final = 60_000
+PREFIX: Final = "kafka_client_"
+_OF_KAFKA: Final = "org.apache.kafka."
+_NO_NAME: Final = re.compile(r"[^a-zA-Z0-9_]")
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Figure(NamedTuple):
+    name: str
+    labels: Labels
+    value: float
+
+
+@dataclass(slots=True)
+class _Client:
+    labels: Labels
+    until_ms: int = 0
+    figures: dict[tuple[str, Labels], float] = field(default_factory=dict)
+
+
+class Received:
+    """By client, the newest first to stay."""
+
+    def __init__(self, most: int = MOST_FIGURES) -> None:
+        self._most = most
+        self._clients: OrderedDict[UUID, _Client] = OrderedDict()
+        self.count = 0
+        """Figures that are kept."""
+
+    def take(self, attributes: Attributes, points: Iterable[Point], interval_ms: int, now_ms: int) -> None:
+        client = self._clients.get(attributes.client_instance_id)
+        if client is None:
+            client = self._clients[attributes.client_instance_id] = _Client(_labels(attributes))
+        self._clients.move_to_end(attributes.client_instance_id)
+        client.until_ms = now_ms + max(PUSHES_MISSED * interval_ms, SHORTEST_MS)
+        before = len(client.figures)
+        for point in points:
+            key = name_of(point.name), _apart(point.labels)
+            if key not in client.figures and len(client.figures) >= MOST_OF_A_CLIENT:
+                continue
+            if math.isfinite(point.value):
+                client.figures[key] = point.value + (client.figures.get(key, 0.0) if point.is_delta else 0.0)
+        self.count += len(client.figures) - before
+        while self.count > self._most:
+            self._drop()
+
+    def _drop(self) -> None:
+        _, client = self._clients.popitem(last=False)
+        self.count -= len(client.figures)
+
+    def forget_silent(self, now_ms: int) -> None:
+        """One look at each client."""
+        for key in [key for key, client in self._clients.items() if client.until_ms < now_ms]:
+            self.count -= len(self._clients.pop(key).figures)
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def clients(self) -> list[UUID]:
+        return list(self._clients)
+
+    def figures_of(self, client_instance_id: UUID) -> list[Figure]:
+        """Nothing of a client that has gone meanwhile."""
+        client = self._clients.get(client_instance_id)
+        if client is None:
+            return []
+        return [Figure(name, client.labels + labels, value) for (name, labels), value in client.figures.items()]
+
+
+def name_of(metric: str) -> str:
+    """`org.apache.kafka.producer.connection.creation.rate` is `kafka_client_producer_connection_creation_rate`."""
+    return PREFIX + _NO_NAME.sub("_", metric.removeprefix(_OF_KAFKA))
+
+
+def _labels(client: Attributes) -> Labels:
+    return (
+        ("client_instance_id", uuid_to_text(client.client_instance_id)),
+        ("client_id", client.client_id),
+        ("client_software_name", client.client_software_name),
+        ("client_software_version", client.client_software_version),
+    )
+
+
+def _apart(labels: Labels) -> Labels:
+    """Names that a page may have, none twice, and none of the client's own."""
+    named = {f"metric_{_NO_NAME.sub('_', name)}": value for name, value in labels}
+    return tuple(named.items())

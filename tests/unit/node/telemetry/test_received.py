@@ -1,0 +1,60 @@
+"""What clients pushed is kept within bounds: the newest, of clients that are not silent."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from penstock.node.telemetry.otlp import Point
+from penstock.node.telemetry.received import MOST_OF_A_CLIENT, Received
+from penstock.node.telemetry.subscriptions import Attributes
+
+NOW_MS = 1_700_000_000_000
+
+
+def client(number: int) -> Attributes:
+    return Attributes(client_instance_id=UUID(int=number), client_id=f"client {number}")
+
+
+def values(received: Received, number: int) -> dict[str, float]:
+    return {figure.name: figure.value for figure in received.figures_of(UUID(int=number))}
+
+
+def test_totals_replace_and_deltas_add_up() -> None:
+    received = Received()
+    for _ in range(2):
+        points = [Point("org.apache.kafka.a.total", (), 5.0, False), Point("b", (), 5.0, True)]
+        received.take(client(1), points, 1000, NOW_MS)
+    assert values(received, 1) == {"kafka_client_a_total": 5.0, "kafka_client_b": 10.0}
+    assert dict(received.figures_of(UUID(int=1))[0].labels)["client_id"] == "client 1"
+
+
+def test_names_and_labels_are_such_that_a_page_may_have() -> None:
+    received = Received()
+    labels = (("a.b", "1"), ("a-b", "2"), ("client_id", "forged"))
+    received.take(
+        client(1), [Point('x{y="z"} 1\n', labels, 1.0, False), Point("n", (), float("nan"), False)], 1000, NOW_MS
+    )
+    (figure,) = received.figures_of(UUID(int=1))
+    assert figure.name == "kafka_client_x_y__z___1_"
+    assert figure.labels[-2:] == (("metric_a_b", "2"), ("metric_client_id", "forged"))
+
+
+def test_a_silent_client_is_forgotten() -> None:
+    received = Received()
+    received.take(client(1), [Point("a", (), 1.0, False)], 100_000, NOW_MS)
+    received.forget_silent(NOW_MS + 300_000)
+    assert received.count == 1
+    received.forget_silent(NOW_MS + 300_001)
+    assert (received.count, len(received)) == (0, 0)
+
+
+def test_figures_are_bounded_of_one_client_and_of_all() -> None:
+    received = Received(most=1_000)
+    many = [Point(f"a{number}", (), 1.0, False) for number in range(10_000)]
+    for number in range(5):
+        received.take(client(number), many, 1000, NOW_MS)
+        assert len(received.figures_of(UUID(int=number))) == MOST_OF_A_CLIENT
+    assert (received.count, len(received)) == (1_000, 2)
+    for number in range(20_000):
+        received.take(client(number), many[:1], 1000, NOW_MS)
+    assert received.count <= 1_000

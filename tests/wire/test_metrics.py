@@ -1,0 +1,141 @@
+"""The figures of a node that confluent-kafka writes to and reads from agree with what it sent, to the last byte."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from tests.wire.scraped import Figures, scraped
+
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.node.assembly.monitoring import Monitoring
+from penstock.node.assembly.quorum_start import QuorumParts
+from penstock.node.assembly.start import start_node
+from penstock.node.monitoring.http import Asked, Told
+from penstock.node.monitoring.names import family_of
+from penstock.node.serving.server import BoundListener, Endpoint
+
+WAIT_S = 30
+RECORDS = 1_234
+LEFT = 34
+
+
+def create(bootstrap: str, topic: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+        future.result(WAIT_S)
+
+
+def produce(bootstrap: str, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "compression.type": "lz4"})
+    for number in range(count):
+        producer.produce(topic, key=str(number), value=b"v" * (number % 200))
+    assert producer.flush(WAIT_S) == 0
+
+
+def consume(bootstrap: str, topic: str, partitions: int, count: int) -> None:
+    """All records, and commit all but `LEFT` of the first partition."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
+    seen = 0
+    ends: dict[int, int] = {}
+    while seen < count:
+        message = consumer.poll(WAIT_S)
+        assert message is not None
+        assert message.error() is None
+        ends[message.partition() or 0] = (message.offset() or 0) + 1
+        seen += 1
+    ends[0] -= LEFT
+    consumer.commit(offsets=[TopicPartition(topic, index, end) for index, end in ends.items()], asynchronous=False)
+    consumer.close()
+
+
+def of(figures: Figures, name: str, **labels: str) -> float:
+    return figures[name, frozenset(labels.items())]
+
+
+async def test_figures_agree_with_what_clients_did(tmp_path: Path) -> None:
+    async with scraped(tmp_path) as it:
+        await asyncio.to_thread(create, it.bootstrap, "orders", 3)
+        await asyncio.to_thread(produce, it.bootstrap, "orders", RECORDS)
+        await asyncio.to_thread(consume, it.bootstrap, "orders", 3, RECORDS)
+        logs = [it.node.broker.partition("orders", index).log for index in range(3)]
+        size = sum(log.size_bytes for log in logs)
+        topic = "kafka_server_brokertopicmetrics"
+        figures = await it.until("kafka_consumergroup_lag_sum", LEFT, consumergroup="readers", topic="orders")
+        assert of(figures, f"{topic}_messagesin_total", topic="orders") == RECORDS
+        assert of(figures, f"{topic}_bytesin_total", topic="orders") == size
+        assert of(figures, f"{topic}_bytesout_total", topic="orders") == size
+        assert of(figures, "kafka_log_log_size", topic="orders") == size
+        assert of(figures, "kafka_topic_partition_current_offset", topic="orders") == RECORDS
+        lag = {"consumergroup": "readers", "topic": "orders"}
+        assert of(figures, "kafka_consumergroup_lag", **lag, partition="0") == LEFT
+        assert of(figures, "kafka_consumergroup_lag", **lag, partition="1") == 0
+        assert of(figures, "kafka_coordinator_group_groupmetadatamanager_numoffsets") == 3
+        assert of(figures, "kafka_server_group_coordinator_metrics_offset_count") == 3
+        assert of(figures, "penstock_request_seconds_count", request="Produce") >= 3
+        assert of(figures, "kafka_server_replicamanager_leadercount") == 3 + 50
+
+
+async def test_the_page_may_be_packed_and_the_node_says_that_it_is_ready(tmp_path: Path) -> None:
+    async with scraped(tmp_path) as it:
+        status, head, body = await it.get("/metrics", "Accept-Encoding: gzip")
+        assert (status, "Content-Encoding: gzip" in head) == (200, True)
+        assert b"kafka_server_raftmetrics_current_leader 1\n" in gzip.decompress(body)
+        status, _, body = await it.get("/health/ready")
+        assert (status, set(json.loads(body).values())) == (200, {True})
+        assert len(json.loads(body)) == 6
+        it.node.broker.lease.ends()
+        status, _, body = await it.get("/health/ready")
+        assert (status, [name for name, holds in json.loads(body).items() if not holds]) == (503, ["holds its lease"])
+        assert (await it.get("/health/live"))[0] == 200
+
+
+async def test_each_partition_is_told_where_that_is_asked_for(tmp_path: Path) -> None:
+    async with scraped(tmp_path, penstock_metrics_level="partitions", penstock_metrics_max_topics="1") as it:
+        await asyncio.to_thread(create, it.bootstrap, "orders", 2)
+        await asyncio.to_thread(produce, it.bootstrap, "orders", 100)
+        await asyncio.to_thread(create, it.bootstrap, "payments", 1)
+        await asyncio.to_thread(produce, it.bootstrap, "payments", 10)
+        figures = await it.until("kafka_server_brokertopicmetrics_messagesin_total", 10, topic="other")
+        assert of(figures, "kafka_server_brokertopicmetrics_messagesin_total", topic="orders") == 100
+        assert of(figures, "kafka_server_brokertopicmetrics_messagesin_total") == 110
+        assert of(figures, "kafka_topic_partition_current_offset", topic="payments", partition="0") == 10
+        assert of(figures, "kafka_cluster_partition_underreplicated", topic="orders", partition="1") == 0
+
+
+async def test_fifty_scrapes_at_once_and_one_after_the_other_are_answered_while_clients_are_served(
+    tmp_path: Path,
+) -> None:
+    async with scraped(tmp_path) as it:
+        await asyncio.to_thread(create, it.bootstrap, "orders", 1)
+        producing = asyncio.ensure_future(asyncio.to_thread(produce, it.bootstrap, "orders", RECORDS))
+        for _ in range(4):
+            pages = await asyncio.gather(*(it.get("/metrics", "Accept-Encoding: gzip") for _ in range(50)))
+            assert {status for status, _, _ in pages} == {200}
+            assert len({body for _, _, body in pages}) <= 3, "those who ask together are told the same"
+        await producing
+        await it.until("kafka_server_brokertopicmetrics_messagesin_total", RECORDS, topic="orders")
+
+
+async def test_a_node_that_begins_has_a_page_and_is_not_ready(tmp_path: Path) -> None:
+    config = BrokerConfig.embedded({"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)})
+    names: list[str] = []
+    asked: list[asyncio.Task[Told]] = []
+
+    def on_parts(parts: QuorumParts) -> None:
+        listener = BoundListener(Endpoint("METRICS", "127.0.0.1", 0))
+        listener.close()
+        monitoring = Monitoring(parts, listener)
+        names.extend(family_of(metric).name for metric in monitoring._all() for _ in metric.samples())
+        asked.append(asyncio.create_task(monitoring._health.ready(Asked("/health/ready", {}))))
+
+    node = await start_node(config, on_parts=on_parts)
+    await node.stop()
+    assert "process_start_time_seconds" in names
+    assert (await asked[0]).status == 503
