@@ -120,17 +120,17 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/assembly/protection.py": {
         "penstock.node.assembly.tls": "35, with what reaches other nodes; most nodes speak in the clear",
         "penstock.node.assembly.sasl": "6; on most nodes nobody logs in",
+        "penstock.node.quorum.standard_authorizer": "4; most nodes have no authorizer",
+        "penstock.node.assembly.quotas": "7; most clusters have no quotas",
     },
     "penstock/node/assembly/quotas.py": {"penstock.node.assembly.sasl": "6; on most nodes nobody logs in"},
     "penstock/node/assembly/quorum_start.py": {
         "penstock.node.assembly.tls": "35; most nodes speak in the clear",
         "penstock.node.assembly.sasl": "6; on most nodes nobody logs in",
         "penstock.node.controlling.policies": "15; most controllers have no policy",
-        "penstock.node.quorum.standard_authorizer": "4; most nodes have no authorizer",
         "penstock.node.controlling.transfer": "1; a single node has no successor",
         "penstock.protocol.secret": "0.2; each module of a single node counts, and few have tokens",
         "penstock.node.assembly.links": "30; a single node has no peers",
-        "penstock.node.assembly.quotas": "7; most clusters have no quotas",
     },
     "penstock/node/serving/connections.py": {
         "penstock.node.serving.creation_rates": "1; few nodes limit the rate of connections"

@@ -9,11 +9,16 @@
 
 `penstock.security.ignored` lets it serve all the same; each start says then what it passes over. A topic of the name of
 the metadata log, which an earlier version let clients create, is passed over as well, and complained of.
+
+What is there is made here: the authorizer, and the quotas.
 """
+
+from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from operator import methodcaller
+from typing import TYPE_CHECKING, Final
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.protection import IGNORED_KEY, asked_by_keys
@@ -21,8 +26,15 @@ from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import ConfigRecord, MetadataRecord, RegisterBrokerRecord, TopicRecord
 from penstock.metadata.resources import ResourceType
 from penstock.metadata.security import SECURITY_RECORDS
+from penstock.metadata.security_records import ClientQuotaRecord
+from penstock.node.environment.context import NodeContext
 from penstock.node.quorum.metadata_log import MetadataLog
+from penstock.node.serving.access import ALLOW_ALL, Authorizer
+from penstock.node.serving.connections import Throttling
 from penstock.protocol.internal_topics import CLUSTER_METADATA
+
+if TYPE_CHECKING:
+    from penstock.node.serving.throttle import ClientThrottle
 
 logger = logging.getLogger(__name__)
 
@@ -153,3 +165,36 @@ def _may_ask(record: MetadataRecord) -> bool:
     if isinstance(record, ConfigRecord):
         return record.resource_type == ResourceType.BROKER
     return not isinstance(record, TopicRecord) or record.name == CLUSTER_METADATA
+
+
+def authorizer_of(context: NodeContext, log: MetadataLog, watch: Watch) -> Authorizer:
+    """Who may do what: everybody everything where the keys name no authorizer."""
+    if not context.config.has_authorizer:
+        return ALLOW_ALL
+    from penstock.node.quorum.standard_authorizer import standard_authorizer
+
+    return standard_authorizer(context.config, log, context.metrics, lambda: watch.has_begun)
+
+
+def throttling_of(context: NodeContext, log: MetadataLog, authorizer: Authorizer) -> Throttling[ClientThrottle]:
+    """Who may take how much: it follows the committed quotas; most clusters have none."""
+
+    def load() -> ClientThrottle:
+        from penstock.node.assembly.quotas import client_throttle
+
+        return client_throttle(context, authorizer)
+
+    throttling = Throttling(load)
+
+    def on_records(records: Sequence[MetadataRecord]) -> None:
+        for record in records:
+            if type(record) is ClientQuotaRecord:
+                throttling.change(methodcaller("apply", record))
+
+    def reload() -> None:
+        quotas = log.image.security.client_quotas
+        if quotas or throttling.is_loaded:
+            throttling.change(methodcaller("replace", quotas.values()))
+
+    log.add_listener(on_records, reload)
+    return throttling

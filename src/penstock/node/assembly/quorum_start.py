@@ -16,7 +16,6 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property, partial
-from operator import methodcaller
 from typing import TYPE_CHECKING
 
 from penstock.controller.config_rules import DefinedConfigs
@@ -29,10 +28,8 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.listener_keys import PREFIX
 from penstock.metadata.configs.listeners import WITH_SASL, WITH_TLS, Listener
 from penstock.metadata.image import ClusterImage
-from penstock.metadata.records import MetadataRecord
-from penstock.metadata.security_records import ClientQuotaRecord
 from penstock.node.api.local_controller import answered_here
-from penstock.node.assembly.protection import UnprotectedError, Watch
+from penstock.node.assembly.protection import UnprotectedError, Watch, authorizer_of, throttling_of
 from penstock.node.controlling.channel import ControllerChannel
 from penstock.node.controlling.controller_registration import ControllerRegistration
 from penstock.node.controlling.driver import ControllerDriver
@@ -52,10 +49,9 @@ from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
 from penstock.node.roles.controller_node import ControllerNode
-from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.advertise import advertised_endpoints
 from penstock.node.serving.connection import Connection
-from penstock.node.serving.connections import ConnectionLimits, Connections, Throttling
+from penstock.node.serving.connections import ConnectionLimits, Connections
 from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
 from penstock.node.serving.server import BACKLOG, Accept, BoundListener, Server
@@ -71,7 +67,6 @@ if TYPE_CHECKING:
     from penstock.node.assembly.tls import NodeTls
     from penstock.node.controlling.policies import Judge, PolicedCommands
     from penstock.node.controlling.probes import Probes
-    from penstock.node.serving.throttle import ClientThrottle
 
 logger = logging.getLogger(__name__)
 
@@ -104,8 +99,8 @@ class QuorumParts:
         self.steady_ms = steady_clock(environment.now_ms)
         self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config), seen.bootstrap)
         self.watch = Watch(self.log, config, self.fail)
-        self.authorizer = _authorizer(self.context, self.log, self.watch)
-        self.throttling = _throttling(self.context, self.log, self.authorizer)
+        self.authorizer = authorizer_of(self.context, self.log, self.watch)
+        self.throttling = throttling_of(self.context, self.log, self.authorizer)
         self.controller: ControllerDriver | None = None
         self.controller_node: ControllerNode | None = None
         self._policed: PolicedCommands | None = None
@@ -322,38 +317,6 @@ def judges_of(config: BrokerConfig) -> Sequence[Judge]:
     from penstock.node.controlling.policies import load_judges
 
     return load_judges(config)
-
-
-def _authorizer(context: NodeContext, log: MetadataLog, watch: Watch) -> Authorizer:
-    if not context.config.has_authorizer:
-        return ALLOW_ALL
-    from penstock.node.quorum.standard_authorizer import standard_authorizer
-
-    return standard_authorizer(context.config, log, context.metrics, lambda: watch.has_begun)
-
-
-def _throttling(context: NodeContext, log: MetadataLog, authorizer: Authorizer) -> Throttling[ClientThrottle]:
-    """It follows the committed quotas; most clusters have none."""
-
-    def load() -> ClientThrottle:
-        from penstock.node.assembly.quotas import client_throttle
-
-        return client_throttle(context, authorizer)
-
-    throttling = Throttling(load)
-
-    def on_records(records: Sequence[MetadataRecord]) -> None:
-        for record in records:
-            if type(record) is ClientQuotaRecord:
-                throttling.change(methodcaller("apply", record))
-
-    def reload() -> None:
-        quotas = log.image.security.client_quotas
-        if quotas or throttling.is_loaded:
-            throttling.change(methodcaller("replace", quotas.values()))
-
-    log.add_listener(on_records, reload)
-    return throttling
 
 
 def _policed(controller: ControllerDriver, judges: Sequence[Judge]) -> PolicedCommands:

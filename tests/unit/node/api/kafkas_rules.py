@@ -1,0 +1,158 @@
+"""What each API asks for, on what, and what comes of a refusal: from KafkaApis, ControllerApis and ConfigHelper."""
+
+from __future__ import annotations
+
+from tests.unit.node.api.asked import GROUPS, TOPICS, TRANSACTIONS
+
+from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey
+
+Effects = dict[str, str]
+
+
+def on_cluster(operation: str) -> Effects:
+    return {f"{operation} CLUSTER kafka-cluster": "whole"}
+
+
+def on_topics(operation: str) -> Effects:
+    return {f"{operation} TOPIC {name}": "item" for name in TOPICS}
+
+
+def on_groups(operation: str) -> Effects:
+    return {f"{operation} GROUP {name}": "item" for name in GROUPS}
+
+
+def instead(operation: str) -> Effects:
+    return {f"{operation} CLUSTER kafka-cluster": "or"}
+
+
+def configs(operation: str, loggers: str | None) -> Effects:
+    asked = {
+        f"{operation} TOPIC flights": "item",
+        f"{operation} GROUP readers": "item",
+        f"{operation} CLUSTER kafka-cluster": "item",
+    }
+    return asked if loggers in (None, operation) else {**asked, f"{loggers} CLUSTER kafka-cluster": "item"}
+
+
+NODES = on_cluster("CLUSTER_ACTION")
+THE_GROUP = {"READ GROUP readers": "whole"}
+
+KAFKA: dict[AnyApiKey, Effects] = {
+    ApiKey.API_VERSIONS: {},
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: {},
+    ApiKey.PUSH_TELEMETRY: {},
+    ApiKey.SASL_HANDSHAKE: {},
+    ApiKey.SASL_AUTHENTICATE: {},
+    # records and offsets
+    ApiKey.LIST_OFFSETS: on_topics("DESCRIBE"),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: instead("CLUSTER_ACTION") | on_topics("DESCRIBE"),
+    ApiKey.DELETE_RECORDS: on_topics("DELETE"),
+    ApiKey.DESCRIBE_PRODUCERS: on_topics("READ"),
+    ApiKey.INIT_PRODUCER_ID: {"WRITE TRANSACTIONAL_ID payments": "whole"},
+    # transactions
+    ApiKey.ADD_OFFSETS_TO_TXN: {"WRITE TRANSACTIONAL_ID payments": "whole", "READ GROUP readers": "whole"},
+    ApiKey.END_TXN: {"WRITE TRANSACTIONAL_ID payments": "whole"},
+    ApiKey.DESCRIBE_TRANSACTIONS: {f"DESCRIBE TRANSACTIONAL_ID {name}": "item" for name in TRANSACTIONS},
+    ApiKey.LIST_TRANSACTIONS: {f"DESCRIBE TRANSACTIONAL_ID {name}": "told" for name in TRANSACTIONS},
+    ApiKey.WRITE_TXN_MARKERS: {"ALTER CLUSTER kafka-cluster": "or", "CLUSTER_ACTION CLUSTER kafka-cluster": "whole"},
+    # groups
+    ApiKey.JOIN_GROUP: THE_GROUP,
+    ApiKey.SYNC_GROUP: THE_GROUP,
+    ApiKey.HEARTBEAT: THE_GROUP,
+    ApiKey.LEAVE_GROUP: THE_GROUP,
+    ApiKey.OFFSET_COMMIT: THE_GROUP | on_topics("READ"),
+    ApiKey.TXN_OFFSET_COMMIT: {"WRITE TRANSACTIONAL_ID payments": "whole"} | THE_GROUP | on_topics("READ"),
+    ApiKey.OFFSET_DELETE: {"DELETE GROUP readers": "whole"} | on_topics("READ"),
+    ApiKey.DELETE_GROUPS: on_groups("DELETE"),
+    ApiKey.DESCRIBE_GROUPS: on_groups("DESCRIBE"),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: THE_GROUP | {f"DESCRIBE TOPIC {name}": "whole" for name in TOPICS},
+    ApiKey.CONSUMER_GROUP_DESCRIBE: on_groups("DESCRIBE"),
+    ApiKey.LIST_GROUPS: instead("DESCRIBE") | {f"DESCRIBE GROUP {name}": "told" for name in GROUPS},
+    # topics
+    ApiKey.CREATE_TOPICS: instead("CREATE")
+    | on_topics("CREATE")
+    | {f"DESCRIBE_CONFIGS TOPIC {name}": "told" for name in TOPICS},
+    ApiKey.DELETE_TOPICS: instead("DELETE") | on_topics("DESCRIBE") | on_topics("DELETE"),
+    ApiKey.CREATE_PARTITIONS: on_topics("ALTER"),
+    # configs
+    ApiKey.DESCRIBE_CONFIGS: configs("DESCRIBE_CONFIGS", "DESCRIBE_CONFIGS"),
+    ApiKey.ALTER_CONFIGS: configs("ALTER_CONFIGS", None),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: configs("ALTER_CONFIGS", "CLUSTER_ACTION"),
+    ApiKey.LIST_CONFIG_RESOURCES: on_cluster("DESCRIBE_CONFIGS"),
+    # the cluster
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: on_cluster("DESCRIBE_CONFIGS"),
+    ApiKey.ALTER_CLIENT_QUOTAS: on_cluster("ALTER_CONFIGS"),
+    ApiKey.DESCRIBE_ACLS: on_cluster("DESCRIBE"),
+    ApiKey.CREATE_ACLS: on_cluster("ALTER"),
+    ApiKey.DELETE_ACLS: on_cluster("ALTER"),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: on_cluster("DESCRIBE"),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: on_cluster("ALTER"),
+    ApiKey.CREATE_DELEGATION_TOKEN: {},
+    ApiKey.RENEW_DELEGATION_TOKEN: {},
+    ApiKey.EXPIRE_DELEGATION_TOKEN: {},
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: {},
+    ApiKey.ALTER_REPLICA_LOG_DIRS: on_cluster("ALTER"),
+    ApiKey.DESCRIBE_LOG_DIRS: on_cluster("DESCRIBE"),
+    ApiKey.ELECT_LEADERS: on_cluster("ALTER"),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: on_cluster("ALTER"),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: on_cluster("DESCRIBE"),
+    ApiKey.DESCRIBE_QUORUM: on_cluster("DESCRIBE"),
+    ApiKey.UPDATE_FEATURES: on_cluster("ALTER"),
+    ApiKey.DESCRIBE_CLUSTER: on_cluster("ALTER"),
+    ApiKey.UNREGISTER_BROKER: on_cluster("ALTER"),
+    ApiKey.UNREGISTER_CONTROLLER: on_cluster("ALTER"),
+    ApiKey.ADD_RAFT_VOTER: on_cluster("ALTER"),
+    ApiKey.REMOVE_RAFT_VOTER: on_cluster("ALTER"),
+    # between nodes
+    ApiKey.FETCH: NODES,
+    ApiKey.VOTE: NODES,
+    ApiKey.BEGIN_QUORUM_EPOCH: NODES,
+    ApiKey.END_QUORUM_EPOCH: NODES,
+    ApiKey.ALTER_PARTITION: NODES,
+    ApiKey.ENVELOPE: NODES,
+    ApiKey.FETCH_SNAPSHOT: NODES,
+    ApiKey.BROKER_REGISTRATION: NODES,
+    ApiKey.BROKER_HEARTBEAT: NODES,
+    ApiKey.ALLOCATE_PRODUCER_IDS: NODES,
+    ApiKey.CONTROLLER_REGISTRATION: NODES,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: NODES,
+    ApiKey.UPDATE_RAFT_VOTER: NODES,
+    # our own, as their kin
+    OwnApiKey.RESIGN_CONTROLLER: on_cluster("ALTER"),
+    OwnApiKey.DESCRIBE_METADATA: on_cluster("DESCRIBE"),
+    OwnApiKey.DESCRIBE_METRICS: on_cluster("DESCRIBE"),
+    OwnApiKey.DESCRIBE_COMPACTION: on_cluster("DESCRIBE"),
+    OwnApiKey.BALANCE_LEADERS: on_cluster("ALTER"),
+    OwnApiKey.HAND_OVER_LEADER: NODES,
+    OwnApiKey.CLAIM_STORAGE_GROUP: NODES,
+    OwnApiKey.CREATE_STORAGE_GROUP: on_cluster("ALTER"),
+    OwnApiKey.FORWARD_TO_COORDINATOR: NODES,
+}
+
+ON_BROKERS: dict[AnyApiKey, Effects] = {
+    ApiKey.PRODUCE: {},
+    ApiKey.FETCH: {},
+    ApiKey.METADATA: {},
+    ApiKey.OFFSET_FETCH: {},
+    ApiKey.FIND_COORDINATOR: {},
+    ApiKey.DESCRIBE_CLUSTER: {},
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: {},
+    ApiKey.ADD_PARTITIONS_TO_TXN: {},
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: {"ALTER_CONFIGS CLUSTER kafka-cluster": "item"},
+}
+"""Where brokers ask otherwise than controllers; of most of these the handler does: see `test_refused.py`."""
+
+WITHIN = {
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.METADATA,
+    ApiKey.OFFSET_FETCH,
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+}
