@@ -114,10 +114,7 @@ class SaslConnection(Connection):
     def _wait_for(self, later: NotYet, frame: bytes) -> None:
         """Nothing may overtake the log-in, which then takes the same request once more."""
         slot = Slot()
-        if self._waiting is None:
-            self._waiting = deque()
-        self._waiting.append(slot)
-        self._held_by_request = True
+        self._hold_behind(slot)
         later.listen(partial(self._take_again, slot, frame))
 
     def _take_again(self, slot: Slot, frame: bytes) -> None:
@@ -140,12 +137,15 @@ class SaslConnection(Connection):
         )
 
     def _answer_late(self, refusal: Refusal) -> None:
-        """It waits like a request that nothing may overtake."""
         self._tell(refusal.cause, "refused")
         self._connections.counts.listener(self._of.name).failed_logins += 1
         slot = Slot()
         delay_s = self._of.limits.failure_delay_ms / 1000
         slot.call_off = asyncio.get_running_loop().call_later(delay_s, self._answer_and_end, refusal).cancel
+        self._hold_behind(slot)
+
+    def _hold_behind(self, slot: Slot) -> None:
+        """As behind a request that nothing may overtake."""
         if self._waiting is None:
             self._waiting = deque()
         self._waiting.append(slot)
