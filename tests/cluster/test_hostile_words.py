@@ -61,6 +61,7 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
     "consume": [("--topic", "t", "--from-beginning", "--max-messages", "1")],
     "consumer-perf-test": [("--topic", WORD, "--num-records", "1")],
     "controller": [()],
+    "delegation-tokens": [("--describe", "--owner-principal", f"User:{WORD}")],
     "delete-records": [("--offset-json-file", "{records}")],
     "dump-log": [
         ("--files", "{data}/t-0/00000000000000000000.log", "--print-data-log"),

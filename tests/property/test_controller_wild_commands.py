@@ -37,6 +37,7 @@ from penstock.protocol.messages.alter_partition_reassignments import (
 from penstock.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.create_acls import CreateAclsRequest
+from penstock.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -45,6 +46,8 @@ from penstock.protocol.messages.create_partitions import (
 from penstock.protocol.messages.delete_acls import DeleteAclsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from penstock.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from penstock.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from penstock.protocol.messages.unregister_controller import UnregisterControllerRequest
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -75,6 +78,9 @@ def commands(controller: Controller) -> Iterator[Message]:
     quotas = {"producer_byte_rate": 5.0, "request_percentage": 0.5, "consumer_byte_rate": None}
     both: dict[str, str | None] = {"user": "ada", "client-id": None}
     yield AlterClientQuotasRequest(entries=[entry(both, quotas), entry({"user": "bob"}, quotas)])
+    yield CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name="ada", max_lifetime_ms=5)
+    yield RenewDelegationTokenRequest(hmac=b"mac", renew_period_ms=5)
+    yield ExpireDelegationTokenRequest(hmac=b"mac", expiry_time_period_ms=5)
     yield AlterUserScramCredentialsRequest(deletions=[GONE], upsertions=[ADA.replace(name="bob"), ADA])
     yield from of_partitions(epoch, TOPIC_ID if known is None else known.topic_id)
 

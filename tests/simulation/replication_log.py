@@ -1,20 +1,14 @@
 """A log in memory, as far as a `Partition` looks at one: records that outlive the process of their host."""
 
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
+from penstock.log.validation import AppendResult
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 Record = tuple[int, str]
 """The leader epoch and the value; the offset is the place in the list."""
 UNDEFINED = -1
-
-
-class Appended(NamedTuple):
-    """What an append returns."""
-
-    last_offset: int
-    is_duplicate: bool = False
 
 
 class MemoryLog:
@@ -43,10 +37,11 @@ class MemoryLog:
             end -= 1
         return (self.records[end - 1][0] if end else epoch), end
 
-    def append_as_leader(self, batches: Any, *, leader_epoch: int, now_ms: int, origin: object) -> Appended:
+    def append_as_leader(self, batches: Any, *, leader_epoch: int, now_ms: int, origin: object) -> AppendResult:
         assert leader_epoch >= self.latest, "an older leader appends"
         self.records.append((leader_epoch, str(batches, "utf-8")))
-        return Appended(len(self.records) - 1)
+        offset = len(self.records) - 1
+        return AppendResult(offset, offset, -1, self.log_start_offset, False)
 
     def append_as_follower(self, batches: memoryview) -> None:
         offset, records = json.loads(bytes(batches))

@@ -233,7 +233,13 @@ def test_the_health(reach: tuple[str, str]) -> None:
 
 def test_the_features(reach: tuple[str, str]) -> None:
     lines = penstock("features", *reach, "describe").stdout.splitlines()
-    names = ["eligible.leader.replicas.version", "kraft.version", "metadata.version", "transaction.version"]
+    names = [
+        "eligible.leader.replicas.version",
+        "group.version",
+        "kraft.version",
+        "metadata.version",
+        "transaction.version",
+    ]
     assert [line.split("\t")[0] for line in lines] == [f"Feature: {name}" for name in names]
     assert lines[2].split("\t")[1:4] == [
         "SupportedMinVersion: 3.3-IV3", "SupportedMaxVersion: 4.4-IV2", "FinalizedVersionLevel: 4.4-IV2",

@@ -172,7 +172,7 @@ async def test_the_coordinator_says_how_many_ids_and_transactions_it_has(bootstr
         told = await admin.quorum.metrics_of(node_id)
         rows = {one.name: one.value for one in told if one.group == "transaction-coordinator-metrics"}
         assert int(rows["prepared-count"]) >= 0
-        assert float(rows["partition-load-time-max"]) > 0
+        assert float(rows["partition-load-time-max"]) >= 0
         return int(rows["id-count"]), int(rows["open-count"])
 
     async with Admin(bootstrap) as admin, Producer(bootstrap, ProducerSettings(transactional_id=topic)) as producer:

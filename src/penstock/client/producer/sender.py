@@ -55,11 +55,13 @@ class Sender:
         await self._landed.wait()
 
     async def run(self) -> None:
-        while self._accumulator or not self.stopped:
+        while True:
             self._news.clear()
             for batch in self._accumulator.drop_expired(self._now_ms()):
                 self._give_up(batch, self._timed_out(batch))
             await self._send_ready()
+            if self.stopped and not self._accumulator:  # what was left may have failed just now
+                break
             next_ms = self._accumulator.next_ready_ms()
             try:
                 async with asyncio.timeout(self._pause_s(next_ms)):

@@ -11,7 +11,7 @@ from penstock.coordinator.transaction.records import TransactionRecord
 from penstock.coordinator.transaction.transaction import State, Transaction
 from penstock.protocol.records import Record, encode_batch
 
-ONGOING = Transaction(7, 3, 60_000, 1_000, State.ONGOING, {("t", 1): None}, 900, 6, 9, 2, 2)
+ONGOING = Transaction(7, 3, 60_000, 1_000, State.ONGOING, {("t", 1): None}, 900, 6, 9, last_epoch=2, client_version=2)
 
 
 def dumped(path: Path, *records: tuple[bytes | None, bytes | None]) -> list[dict[str, object]]:

@@ -58,6 +58,10 @@ CALLS: dict[str, Callable[[Admin], Awaitable[object]]] = {
     ),
     "quotas.describe": lambda admin: admin.quotas.describe(),
     "quotas.alter": lambda admin: admin.quotas.alter({"user": "ada"}, {"producer_byte_rate": 1.0}),
+    "delegation_tokens.create": lambda admin: admin.delegation_tokens.create(),
+    "delegation_tokens.renew": lambda admin: admin.delegation_tokens.renew(b"hmac"),
+    "delegation_tokens.expire": lambda admin: admin.delegation_tokens.expire(b"hmac"),
+    "delegation_tokens.describe": lambda admin: admin.delegation_tokens.describe(),
     "configs.resources": lambda admin: admin.configs.resources(ResourceType.GROUP),
     "groups.listings": lambda admin: admin.groups.listings(),
     "groups.describe": lambda admin: admin.groups.describe("g"),
@@ -168,7 +172,7 @@ def methods(part: object) -> Iterator[str]:
 def test_every_method_is_here() -> None:
     admin = Admin("127.0.0.1:1")
     parts = {name: part for name, part in vars(admin).items() if type(part).__name__.endswith("Admin")}
-    assert len(parts) == 11
+    assert len(parts) == 12
     known = {*methods(admin), *(f"{part}.{name}" for part, it in parts.items() for name in methods(it))}
     assert known == CALLS.keys() | FROM_METADATA
 

@@ -219,6 +219,18 @@ async def test_closing_in_time_gives_up_what_is_left() -> None:
             await delivery
 
 
+async def test_closing_ends_when_the_last_records_fail_meanwhile() -> None:
+    async with producing(linger_ms=60_000) as (cluster, producer):
+        cluster.scripts[ApiKey.INIT_PRODUCER_ID] = [
+            lambda _: InitProducerIdResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        ]
+        delivery = await producer.send(TOPIC, b"v")
+        async with asyncio.timeout(10):
+            await producer.close()
+        with pytest.raises(KafkaError, match="CLUSTER_AUTHORIZATION_FAILED"):
+            await delivery
+
+
 async def test_what_is_abandoned_while_leaders_are_looked_up_is_not_sent_and_what_follows_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
