@@ -425,3 +425,16 @@ def test_an_empty_group_can_be_deleted_and_leaves_nothing() -> None:
         last.update(append.records)
     assert set(last.values()) == {None}
     assert bench.shard.list_groups() == []
+
+
+@pytest.mark.parametrize(
+    ("member_id", "fields"), [("m" * 32_768, {}), ("m2", {"subscribed_topic_regex": "[" + "a" * 32_768 + "]"})]
+)
+def test_a_name_that_no_record_holds_is_refused_and_the_others_are_served(
+    member_id: str, fields: dict[str, Any]
+) -> None:
+    bench = Bench(AT_ONCE, a=2)
+    bench.join("m1", "a")
+    bench.join(member_id, "a", **fields)
+    assert bench.replies[member_id, 0].error_code == ErrorCode.INVALID_REQUEST
+    assert (list(bench.group.sessions), bench.beat("m1", 2).error_code) == (["m1"], 0)
