@@ -69,12 +69,11 @@ class PendingOffsets:
     def places(self, group_id: str | None = None) -> list[Place]:
         """Where an offset may come, of one group or of all."""
         groups = self._producers.values() if group_id is None else [self._producers.get(group_id, {})]
-        return [
-            place
-            for places in groups
-            for place, producers in places.items()
-            if any(self._of[producer_id][place] is not None for producer_id in producers)
-        ]
+        return [place for places in groups for place in places if self.may_come(place)]
+
+    def may_come(self, place: Place) -> bool:
+        producers = self._producers.get(place[0], {}).get(place, ())
+        return any(self._of[producer_id][place] is not None for producer_id in producers)
 
 
 class DecidedAhead(ABC):
@@ -169,6 +168,11 @@ class GroupImage(LogImage[AnyRecord]):
         """The groups that have offsets there, or may get them."""
         pending = (group_id for group_id, name, _ in self.pending.places() if name == topic)
         return list(dict.fromkeys([*self._readers.get(topic, {}), *pending]))
+
+    def may_have(self, place: Place) -> bool:
+        """Whether there is an offset, or may be one when a transaction ends."""
+        group_id, topic, partition = place
+        return partition in self.offsets(group_id).get(topic, ()) or self.pending.may_come(place)
 
     def tombstones(self, group_id: str, topic: str | None = None) -> list[OffsetRecord]:
         """Also for what is pending, which comes to nothing by that."""
