@@ -134,8 +134,8 @@ class GroupShard(PartitionMachine[AnyRecord]):
         return describe_group(find_classic(self._table.groups, group_id), group_id, api_version)
 
     def member_count(self, group_id: str) -> int:
-        group = find_classic(self._table.groups, group_id)
-        return 0 if group is None else len(group.members)
+        group = self._table.groups.get(group_id)
+        return 0 if group is None else group.member_count
 
     def history(self, group_id: str) -> list[Rebalance]:
         """The oldest comes first, the one under way is included."""

@@ -438,3 +438,12 @@ def test_a_name_that_no_record_holds_is_refused_and_the_others_are_served(
     bench.join(member_id, "a", **fields)
     assert bench.replies[member_id, 0].error_code == ErrorCode.INVALID_REQUEST
     assert (list(bench.group.sessions), bench.beat("m1", 2).error_code) == (["m1"], 0)
+
+
+def test_members_are_counted_for_metrics_as_far_as_they_are_committed() -> None:
+    bench = two()
+    bench.holds = True
+    bench.join("m3", "a")
+    assert bench.shard.member_count(GROUP) == 2
+    bench.commit()
+    assert bench.shard.member_count(GROUP) == 3
