@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 KINDLESS_OR_CLASSIC: Final = (0, 1, 2)
 """Versions of keys: committed offsets, and groups of the classic protocol."""
 
-PENDING_VERSION = 0
-"""The version of OffsetCommit whose errors commits in transactions have."""
+PENDING_VERSION = 9
+"""The version of OffsetCommit whose errors commits in transactions have: older producers are told of others."""
 
 
 class GroupShard(PartitionMachine[AnyRecord]):
