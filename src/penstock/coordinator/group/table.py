@@ -82,7 +82,7 @@ class GroupTable(Agenda[AnyRecord]):
         if value is not None:
             kind = next(kind for kind in self._kinds if isinstance(value, kind.persisted))
             kind.restore(self, group_id, value, now_ms)
-        elif self.image.is_known(group_id):
+        elif self._has_offsets(group_id):
             self.create_group(group_id, now_ms)
 
     def unsettled(self, group: Group, now_ms: int) -> AnyRecord | None:
@@ -132,10 +132,12 @@ class GroupTable(Agenda[AnyRecord]):
     def drop_unfounded(self, group_id: str, now_ms: int) -> None:
         """Forget a group without records and members."""
         group = self.groups.get(group_id)
-        if group is None or not group.may_expire or self.image.is_known(group_id):
-            return
-        if not any(name == group_id for name, _, _ in self.coming()):
+        if group is not None and group.may_expire and not self._has_offsets(group_id):
             self.drop_group(group, now_ms)
+
+    def _has_offsets(self, group_id: str) -> bool:
+        """Or records, or may get offsets when a transaction ends."""
+        return self.image.is_known(group_id) or any(name == group_id for name, _, _ in self.coming())
 
     def new_member_id(self, prefix: str) -> str:
         """Like Kafka's: client id or instance id, a dash, a random UUID (version 4)."""

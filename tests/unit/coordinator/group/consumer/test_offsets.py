@@ -192,3 +192,17 @@ def test_a_tombstone_of_one_kind_leaves_a_group_of_the_other() -> None:
     before = image.groups[GROUP]
     image.apply(GroupRecord(GROUP, None))
     assert image.groups[GROUP] is before
+
+
+def test_a_group_with_an_offset_about_to_be_pending_is_there_after_a_join_that_failed() -> None:
+    bench = Bench(a=1)
+    bench.holds = True
+    partitions = [OffsetCommitRequestPartition(partition_index=0, committed_offset=7)]
+    request = OffsetCommitRequest(group_id=GROUP, topics=[OffsetCommitRequestTopic(name="a", partitions=partitions)])
+    bench.take(bench.shard.commit_pending("pending", request, 8, 3, bench.now_ms))
+    bench.join("m1", "a")
+    pending, join = bench.under_way
+    bench.under_way = [pending]
+    bench.take(bench.shard.appended(join.write_id, ErrorCode.NOT_ENOUGH_REPLICAS, bench.now_ms))
+    bench.commit()
+    assert [group.group_id for group in bench.shard.list_groups()] == [GROUP]
