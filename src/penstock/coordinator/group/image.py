@@ -84,6 +84,11 @@ class DecidedAhead(ABC):
     @abstractmethod
     def all_is_committed(self) -> None: ...
 
+    @property
+    @abstractmethod
+    def is_gone(self) -> bool:
+        """Whether nothing is left of it, decided or committed."""
+
 
 class GroupImage(LogImage[AnyRecord]):
     """`pending` holds what is committed; all else is as it was decided."""
@@ -132,6 +137,8 @@ class GroupImage(LogImage[AnyRecord]):
             del self._readers[record.topic]
 
     def undoing(self, record: AnyRecord, before: Any) -> AnyRecord:
+        if isinstance(record, KindRecord):
+            return record.undoing(before)
         return record if type(record) is PendingRecord else record.replace(value=before)
 
     def committed(self, records: list[AnyRecord]) -> None:
@@ -145,9 +152,11 @@ class GroupImage(LogImage[AnyRecord]):
 
     def all_is_committed(self) -> None:
         """What was read is in the log for good."""
-        for value in self.groups.values():
+        for group_id, value in list(self.groups.items()):
             if isinstance(value, DecidedAhead):
                 value.all_is_committed()
+                if value.is_gone:
+                    del self.groups[group_id]
 
     def offsets(self, group_id: str) -> TopicOffsets:
         """Decided offsets, committed or not. Read only."""

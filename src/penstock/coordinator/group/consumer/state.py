@@ -39,6 +39,8 @@ class ConsumerRecord(KindRecord):
 
     key: int
     name: str = _ONE
+    takes_back: bool = False
+    """Puts what was there before one that failed."""
 
     def encode(self) -> KeyValue:
         return records.encoded(self.key, self.group_id, self.name, self.value)
@@ -51,14 +53,19 @@ class ConsumerRecord(KindRecord):
                 return None
             state = groups[self.group_id] = ConsumerState()
         before = state.put(self.key, self.name, self.value)
+        state.ahead += -1 if self.takes_back else 1
         if state.is_gone:
             del groups[self.group_id]
         return before
+
+    def undoing(self, before: Any) -> "ConsumerRecord":
+        return self.replace(value=before, takes_back=True)
 
     def count_in(self, groups: dict[str, Any]) -> None:
         state = groups.get(self.group_id)
         if isinstance(state, ConsumerState):
             state.committed.put(self.key, self.name, self.value)
+            state.ahead -= 1
             if state.is_gone:
                 del groups[self.group_id]
 
@@ -164,11 +171,13 @@ class GroupView:
 class ConsumerState(GroupView, DecidedAhead):
     """A group as it was decided, `committed` as far as that is in the log for good."""
 
-    __slots__ = ("_assignors", "_by_expression", "_by_name", "committed", "owners", "static_ids")
+    __slots__ = ("_assignors", "_by_expression", "_by_name", "ahead", "committed", "owners", "static_ids")
 
     def __init__(self) -> None:
         super().__init__()
         self.committed = GroupView()
+        self.ahead = 0
+        """Records that were decided, and are not committed yet."""
         self.owners: dict[tuple[UUID, int], str] = {}
         """The member that has each partition, or has not said yet that it has given it up."""
         self.static_ids: dict[str, str] = {}
@@ -180,9 +189,10 @@ class ConsumerState(GroupView, DecidedAhead):
 
     @property
     def is_gone(self) -> bool:
-        return self.is_empty and self.committed.is_empty
+        return not self.ahead and self.is_empty and self.committed.is_empty
 
     def all_is_committed(self) -> None:
+        self.ahead = 0
         for key, part in self._parts.items():
             self.committed._parts[key] = dict(part)
 

@@ -448,3 +448,20 @@ def test_members_are_counted_for_metrics_as_far_as_they_are_committed() -> None:
     assert bench.shard.member_count(GROUP) == 2
     bench.commit()
     assert bench.shard.member_count(GROUP) == 3
+
+
+def test_a_group_whose_deletion_fails_has_what_was_committed_meanwhile() -> None:
+    bench = Bench(AT_ONCE, a=1)
+    bench.holds = True
+    bench.join("m1", "a")
+    bench.beat("m1", -1)
+    bench.take(bench.shard.delete_group("delete", GROUP, bench.now_ms))
+    bench.commit(2)
+    assert bench.described().group_state == "Empty"
+    bench.fail()
+    assert (bench.described().group_state, bench.described().group_epoch) == ("Empty", 3)
+    bench.take(bench.shard.delete_group("delete", GROUP, bench.now_ms))
+    bench.commit()
+    assert GROUP not in bench.shard._table.image.groups
+    bench.restart()
+    assert GROUP not in bench.shard._table.image.groups
