@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 from tests.unit.coordinator.group.consumer.bench import GROUP, REBALANCE_MS, SESSION_MS, Bench, told
 
+from penstock.coordinator.group.consumer import resolving
 from penstock.coordinator.group.settings import Bounded, ConsumerSettings, GroupSettings
 from penstock.metadata.records import ConfigRecord
 from penstock.metadata.resources import ResourceType
@@ -465,3 +466,20 @@ def test_a_group_whose_deletion_fails_has_what_was_committed_meanwhile() -> None
     assert GROUP not in bench.shard._table.image.groups
     bench.restart()
     assert GROUP not in bench.shard._table.image.groups
+
+
+def test_what_many_expressions_match_is_written_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolving, "NAMES_AT_ONCE", 4)
+    bench = Bench(AT_ONCE, a=1, b=1)
+    for number in range(5):
+        bench.join(f"m{number}", subscribed_topic_regex=f"a|b|{number}")
+    bench.come_back()
+    bench.advance(resolving.LEAST_PAUSE_MS + 1)
+    bench.beat("m0", 1)
+    bench.log.clear()
+    bench.come_back()
+    assert [len(append.records) for append in bench.log] == [3]
+    bench.advance(10)
+    assert [len(append.records) for append in bench.log] == [3, 3, 2]
+    assert [resolved.topics for resolved in bench.group.state.expressions.values()] == [("a", "b")] * 5
+    assert not bench.group.is_resolving
