@@ -171,7 +171,7 @@ class GroupView:
 class ConsumerState(GroupView, DecidedAhead):
     """A group as it was decided, `committed` as far as that is in the log for good."""
 
-    __slots__ = ("_assignors", "_by_expression", "_by_name", "ahead", "committed", "owners", "static_ids")
+    __slots__ = ("_assignors", "_by_expression", "_by_match", "_by_name", "ahead", "committed", "owners", "static_ids")
 
     def __init__(self) -> None:
         super().__init__()
@@ -184,6 +184,8 @@ class ConsumerState(GroupView, DecidedAhead):
         """Group instance id to member id."""
         self._by_name: dict[str, int] = {}
         """Topic to the number of members that name it."""
+        self._by_match: dict[str, int] = {}
+        """Topic to the number of expressions that match it."""
         self._by_expression: dict[str, int] = {}
         self._assignors: dict[str, int] = {}
 
@@ -202,6 +204,8 @@ class ConsumerState(GroupView, DecidedAhead):
             self._index_member(name, before, value)
         elif key == CURRENT:
             self._index_owned(name, before, value)
+        elif key == EXPRESSION:
+            self._index_matched(before, value)
         return before
 
     def _index_member(self, member_id: str, before: Subscription | None, now: Subscription | None) -> None:
@@ -220,6 +224,11 @@ class ConsumerState(GroupView, DecidedAhead):
         if now is not None and now.instance_id is not None:
             self.static_ids[now.instance_id] = member_id
 
+    def _index_matched(self, before: Resolved | None, now: Resolved | None) -> None:
+        for resolved, change in ((before, -1), (now, 1)):
+            for topic in () if resolved is None else resolved.topics:
+                _count(self._by_match, topic, change)
+
     def _index_owned(self, member_id: str, before: Current | None, now: Current | None) -> None:
         if before is not None:
             for place in (*partitions_of(before.assigned), *partitions_of(before.revoking)):
@@ -234,11 +243,10 @@ class ConsumerState(GroupView, DecidedAhead):
     @property
     def topics(self) -> list[str]:
         """Those that members read, in ascending order."""
-        matched = (topic for resolved in self.expressions.values() for topic in resolved.topics)
-        return sorted({*self._by_name, *matched})
+        return sorted({**self._by_name, **self._by_match})
 
     def reads(self, topic: str) -> bool:
-        return topic in self._by_name or any(topic in resolved.topics for resolved in self.expressions.values())
+        return topic in self._by_name or topic in self._by_match
 
     def readers(self, expression: str) -> int:
         return self._by_expression.get(expression, 0)

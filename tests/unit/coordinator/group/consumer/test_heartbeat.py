@@ -483,3 +483,10 @@ def test_what_many_expressions_match_is_written_some_at_a_time(monkeypatch: pyte
     assert [len(append.records) for append in bench.log] == [3, 3, 2]
     assert [resolved.topics for resolved in bench.group.state.expressions.values()] == [("a", "b")] * 5
     assert not bench.group.is_resolving
+    bench.holds = True
+    bench.beat("m0", -1)
+    for number in range(1, 5):
+        bench.beat(f"m{number}", -1)
+    assert (bench.group.state.topics, bench.group.state.reads("a")) == ([], False)
+    bench.fail()
+    assert (bench.group.state.topics, bench.group.state.reads("a")) == (["a", "b"], True)
