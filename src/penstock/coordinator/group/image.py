@@ -102,10 +102,8 @@ class GroupImage(LogImage[AnyRecord]):
         """Topic to the groups that have offsets in it."""
 
     def apply(self, record: AnyRecord) -> Any:
-        if isinstance(record, PendingRecord):
-            return None
-        if isinstance(record, KindRecord):
-            return record.apply_to(self.groups)
+        if type(record) is not OffsetRecord:
+            return record.apply_to(self.groups) if isinstance(record, KindRecord) else None
         topics = self._offsets.get(record.group_id)
         partitions = None if topics is None else topics.get(record.topic)
         if partitions is None:
@@ -143,12 +141,13 @@ class GroupImage(LogImage[AnyRecord]):
 
     def committed(self, records: list[AnyRecord]) -> None:
         for record in records:
-            if isinstance(record, PendingRecord):
-                self.pending.add(record)
+            if type(record) is OffsetRecord:
+                if self.pending:
+                    self.pending.overtake(record)
             elif isinstance(record, KindRecord):
                 record.count_in(self.groups)
-            elif self.pending:
-                self.pending.overtake(record)
+            elif isinstance(record, PendingRecord):
+                self.pending.add(record)
 
     def all_is_committed(self) -> None:
         """What was read is in the log for good."""
