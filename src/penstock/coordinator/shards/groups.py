@@ -8,8 +8,9 @@ Load first: `read` each record of the partition, then `loaded`. After that keep 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from penstock.coordinator.effects import Effect, Part, Token
 from penstock.coordinator.group import commit, removal
@@ -162,10 +163,12 @@ class GroupShard(PartitionMachine[AnyRecord]):
         """What is committed."""
         return self.consumers.describe(group_id)
 
-    def topics_changed(self, *, new_topics: bool) -> None:
-        """There are other topics, or they have other partitions or racks: groups look at them with a heartbeat."""
+    def topics_changed(self, topic_ids: Collection[UUID] | None = None, *, new_topics: bool) -> None:
+        """There are other topics, or these, None for any, have other partitions or racks: groups look at them with a
+        heartbeat.
+        """
         if self._consumers is not None:
-            self._consumers.topics.changed(new_topics=new_topics)
+            self._consumers.topics.changed(topic_ids, new_topics=new_topics)
 
     # -- offsets ------------------------------------------------------------------------------------------------------
 
