@@ -109,6 +109,8 @@ class Agenda(Generic[RecordT]):
         self._effects: list[Effect] = []
         self._writes: dict[int, _Write[RecordT]] = {}
         """By their ids, in the order in which they were decided."""
+        self._unwritable: list[tuple[int, int]] = []
+        """Writes that no record holds, by their ids, and when they were decided: they fail at the end of the event."""
         self._late: deque[tuple[int, int]] = deque()
         """When writes will be late, and their ids, in order; those that have ended are dropped when they come up."""
         self._write_ids = count()
@@ -130,6 +132,8 @@ class Agenda(Generic[RecordT]):
 
     def take_effects(self) -> list[Effect]:
         """Effects since the last call, in order."""
+        while self._unwritable:
+            self._fail_unwritable(*self._unwritable.pop(0))
         effects, self._effects = self._effects, []
         return effects
 
@@ -170,13 +174,22 @@ class Agenda(Generic[RecordT]):
         answer: Answer = nothing_to_say,
         part: Part | None = None,
     ) -> None:
-        """As `append`."""
+        """As `append`. What no record can hold, such as a name that is too long, fails with INVALID_REQUEST."""
         write_id = next(self._write_ids)
         self._writes[write_id] = write = _Write(draft, then, when_late)
         if token is not None:
             write.waiting.append((token, answer))
         self._late.append((now_ms + self._write_timeout_ms, write_id))
-        self._effects.append(Append(write_id, [record.encode() for record in draft.records], part))
+        try:
+            self._effects.append(Append(write_id, [record.encode() for record in draft.records], part))
+        except ValueError:
+            self._unwritable.append((write_id, now_ms))
+
+    def _fail_unwritable(self, write_id: int, now_ms: int) -> None:
+        """And what was decided after it."""
+        if write_id in self._writes:
+            self._effects = [one for one in self._effects if not (isinstance(one, Append) and one.write_id > write_id)]
+            self.written(write_id, ErrorCode.INVALID_REQUEST, now_ms, -1)
 
     def answer_when_committed(self, token: Token, answer: Answer, now_ms: int) -> None:
         """Answer a request that writes nothing as soon as all is committed that it may rest on, or that is late."""

@@ -132,6 +132,7 @@ class Client:
         code = response.error_code
         if code == ErrorCode.NONE:
             self.epoch = response.member_epoch
+            assert self.epoch > 0, "a member without an epoch would join again, and says less than one that joins"
             if request.topic_partitions is not None:
                 self.says_owned = False
                 has_said = request.subscribed_topic_names, request.subscribed_topic_regex

@@ -1,6 +1,6 @@
 """A machine decides ahead of the commit: it sees at once what it has decided, and tells of it once it is committed."""
 
-from tests.unit.coordinator.tally import WRITE_TIMEOUT_MS, Tally
+from tests.unit.coordinator.tally import WRITE_TIMEOUT_MS, Count, Tally
 
 from penstock.coordinator.effects import Append, Calculation, Cut, Effect, Errand, Reply
 from penstock.protocol.errors import ErrorCode
@@ -126,3 +126,22 @@ def test_a_log_is_cut_where_a_write_begins_that_is_committed() -> None:
     assert answers(tally.appended(write.write_id, ErrorCode.NOT_COORDINATOR, 0)) == [
         ("second", ErrorCode.NOT_COORDINATOR)
     ]
+
+
+def test_what_no_record_can_hold_fails_and_others_are_served() -> None:
+    tally = Tally()
+    kept = appended(tally.add("kept", "a", 1, 0))
+    assert answers(tally.add("lost", "\ud800", 2, 0)) == [("lost", ErrorCode.INVALID_REQUEST)]
+    assert tally.counts.of == {"a": 1}
+    assert answers(tally.appended(kept.write_id, ErrorCode.NONE, 0)) == [("kept", 1)]
+    assert answers(tally.ask("asked", "a", 0)) == [("asked", 1)]
+
+
+def test_what_rests_on_a_write_that_no_record_can_hold_is_not_written() -> None:
+    tally = Tally()
+    append = tally.agenda.append
+    append([Count("\ud800", 1)], 0, token="first", answer=lambda error: error)
+    append([Count("a", 1)], 0, token="second", answer=lambda error: error)
+    error = ErrorCode.INVALID_REQUEST
+    assert answers(tally.agenda.take_effects()) == [("first", error), ("second", error)]
+    assert (tally.counts.of, tally.next_deadline_ms()) == ({}, None)

@@ -69,12 +69,11 @@ class PendingOffsets:
     def places(self, group_id: str | None = None) -> list[Place]:
         """Where an offset may come, of one group or of all."""
         groups = self._producers.values() if group_id is None else [self._producers.get(group_id, {})]
-        return [
-            place
-            for places in groups
-            for place, producers in places.items()
-            if any(self._of[producer_id][place] is not None for producer_id in producers)
-        ]
+        return [place for places in groups for place in places if self.may_come(place)]
+
+    def may_come(self, place: Place) -> bool:
+        producers = self._producers.get(place[0], {}).get(place, ())
+        return any(self._of[producer_id][place] is not None for producer_id in producers)
 
 
 class DecidedAhead(ABC):
@@ -84,6 +83,11 @@ class DecidedAhead(ABC):
 
     @abstractmethod
     def all_is_committed(self) -> None: ...
+
+    @property
+    @abstractmethod
+    def is_gone(self) -> bool:
+        """Whether nothing is left of it, decided or committed."""
 
 
 class GroupImage(LogImage[AnyRecord]):
@@ -98,10 +102,8 @@ class GroupImage(LogImage[AnyRecord]):
         """Topic to the groups that have offsets in it."""
 
     def apply(self, record: AnyRecord) -> Any:
-        if isinstance(record, PendingRecord):
-            return None
-        if isinstance(record, KindRecord):
-            return record.apply_to(self.groups)
+        if type(record) is not OffsetRecord:
+            return record.apply_to(self.groups) if isinstance(record, KindRecord) else None
         topics = self._offsets.get(record.group_id)
         partitions = None if topics is None else topics.get(record.topic)
         if partitions is None:
@@ -133,22 +135,27 @@ class GroupImage(LogImage[AnyRecord]):
             del self._readers[record.topic]
 
     def undoing(self, record: AnyRecord, before: Any) -> AnyRecord:
+        if isinstance(record, KindRecord):
+            return record.undoing(before)
         return record if type(record) is PendingRecord else record.replace(value=before)
 
     def committed(self, records: list[AnyRecord]) -> None:
         for record in records:
-            if isinstance(record, PendingRecord):
-                self.pending.add(record)
+            if type(record) is OffsetRecord:
+                if self.pending:
+                    self.pending.overtake(record)
             elif isinstance(record, KindRecord):
                 record.count_in(self.groups)
-            elif self.pending:
-                self.pending.overtake(record)
+            elif isinstance(record, PendingRecord):
+                self.pending.add(record)
 
     def all_is_committed(self) -> None:
         """What was read is in the log for good."""
-        for value in self.groups.values():
+        for group_id, value in list(self.groups.items()):
             if isinstance(value, DecidedAhead):
                 value.all_is_committed()
+                if value.is_gone:
+                    del self.groups[group_id]
 
     def offsets(self, group_id: str) -> TopicOffsets:
         """Decided offsets, committed or not. Read only."""
@@ -169,6 +176,11 @@ class GroupImage(LogImage[AnyRecord]):
         """The groups that have offsets there, or may get them."""
         pending = (group_id for group_id, name, _ in self.pending.places() if name == topic)
         return list(dict.fromkeys([*self._readers.get(topic, {}), *pending]))
+
+    def may_have(self, place: Place) -> bool:
+        """Whether there is an offset, or may be one when a transaction ends."""
+        group_id, topic, partition = place
+        return partition in self.offsets(group_id).get(topic, ()) or self.pending.may_come(place)
 
     def tombstones(self, group_id: str, topic: str | None = None) -> list[OffsetRecord]:
         """Also for what is pending, which comes to nothing by that."""

@@ -32,6 +32,11 @@ class Group(ABC):
     def listed(self) -> ListedGroup | None:
         """None while nothing of it is committed."""
 
+    @property
+    @abstractmethod
+    def member_count(self) -> int:
+        """For metrics."""
+
     @abstractmethod
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member reads `topic`, or may do so as far as we can tell."""

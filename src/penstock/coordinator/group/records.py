@@ -175,6 +175,10 @@ class KindRecord(Value):
         """Decided; returns what was there before."""
         raise NotImplementedError
 
+    def undoing(self, before: Any) -> "KindRecord":
+        """What takes it back."""
+        return self.replace(value=before)
+
     def count_in(self, groups: dict[str, Any]) -> None:
         """Committed."""
         raise NotImplementedError

@@ -52,7 +52,8 @@ def delete_offsets(table: GroupTable, token: Token, request: OffsetDeleteRequest
         table.refuse(token, lambda code: OffsetDeleteResponse(error_code=group_write_error(code)), error, now_ms)
         return
     records: list[AnyRecord] = []
-    answer = OffsetDeleteResponse(topics=[_delete_in(table, group, topic, records) for topic in request.topics])
+    coming = table.coming()
+    answer = OffsetDeleteResponse(topics=[_delete_in(table, group, topic, coming, records) for topic in request.topics])
 
     def response(error: ErrorCode) -> OffsetDeleteResponse:
         return answer if error is ErrorCode.NONE else OffsetDeleteResponse(error_code=group_write_error(error))
@@ -64,14 +65,18 @@ def delete_offsets(table: GroupTable, token: Token, request: OffsetDeleteRequest
 
 
 def _delete_in(
-    table: GroupTable, group: Group, topic: OffsetDeleteRequestTopic, records: list[AnyRecord]
+    table: GroupTable,
+    group: Group,
+    topic: OffsetDeleteRequestTopic,
+    coming: Collection[Place],
+    records: list[AnyRecord],
 ) -> OffsetDeleteResponseTopic:
-    """The tombstones that it takes are added to `records`."""
+    """The tombstones that it takes are added to `records`. Only what the request names is looked at."""
     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(topic.name) else ErrorCode.NONE
     indexes = [partition.partition_index for partition in topic.partitions]
     if error is ErrorCode.NONE:
-        tombstones = {one.partition: one for one in table.tombstones(group.group_id, topic.name)}
-        records += [tombstones[index] for index in indexes if index in tombstones]
+        places = [(group.group_id, topic.name, index) for index in indexes]
+        records += [OffsetRecord(*one, None) for one in places if table.image.may_have(one) or one in coming]
     results = [OffsetDeleteResponsePartition(partition_index=index, error_code=error) for index in indexes]
     return OffsetDeleteResponseTopic(name=topic.name, partitions=results)
 

@@ -60,21 +60,17 @@ class GroupTable(Agenda[AnyRecord]):
             other.kill(now_ms)
         self.groups[group.group_id] = group
 
-    def begin_group(self, group: Group, now_ms: int) -> None:
-        """As `take_place`, and what was written of the other is taken away: it is back if that fails."""
-        group_id = group.group_id
-        other = self.groups.get(group_id)
-        records = [] if other is None or group_id not in self.image.groups else other.tombstones()
-        self.take_place(group, now_ms)
+    def make_way(self, other: Group, now_ms: int) -> None:
+        """What was written of an empty group is taken away, for one of another kind. Its offsets stay, and it is back
+        if that fails. Nobody joins before that is known: what is read of it is what is committed.
+        """
+        other.kill(now_ms)
 
         def then(error: ErrorCode, now_ms: int) -> None:
-            if error is not ErrorCode.NONE and self.groups.get(group_id) is group:
-                group.send_away(self, error)
-                self.drop_group(group, now_ms)
-                self.restore_group(group_id, now_ms)
+            self.drop_group(other, now_ms)
+            self.restore_group(other.group_id, now_ms)
 
-        if records:
-            self.append(records, now_ms, then=then)
+        self.append(other.tombstones(), now_ms, then=then)
 
     def create_group(self, group_id: str, now_ms: int) -> None:
         """A client that only commits offsets needs no more."""
@@ -86,7 +82,7 @@ class GroupTable(Agenda[AnyRecord]):
         if value is not None:
             kind = next(kind for kind in self._kinds if isinstance(value, kind.persisted))
             kind.restore(self, group_id, value, now_ms)
-        elif self.image.is_known(group_id):
+        elif self._has_offsets(group_id):
             self.create_group(group_id, now_ms)
 
     def unsettled(self, group: Group, now_ms: int) -> AnyRecord | None:
@@ -136,10 +132,12 @@ class GroupTable(Agenda[AnyRecord]):
     def drop_unfounded(self, group_id: str, now_ms: int) -> None:
         """Forget a group without records and members."""
         group = self.groups.get(group_id)
-        if group is None or not group.may_expire or self.image.is_known(group_id):
-            return
-        if not any(name == group_id for name, _, _ in self.coming()):
+        if group is not None and group.may_expire and not self._has_offsets(group_id):
             self.drop_group(group, now_ms)
+
+    def _has_offsets(self, group_id: str) -> bool:
+        """Or records, or may get offsets when a transaction ends."""
+        return self.image.is_known(group_id) or any(name == group_id for name, _, _ in self.coming())
 
     def new_member_id(self, prefix: str) -> str:
         """Like Kafka's: client id or instance id, a dash, a random UUID (version 4)."""

@@ -8,8 +8,9 @@ Load first: `read` each record of the partition, then `loaded`. After that keep 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from penstock.coordinator.effects import Effect, Part, Token
 from penstock.coordinator.group import commit, removal
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 KINDLESS_OR_CLASSIC: Final = (0, 1, 2)
 """Versions of keys: committed offsets, and groups of the classic protocol."""
 
-PENDING_VERSION = 0
-"""The version of OffsetCommit whose errors commits in transactions have."""
+PENDING_VERSION = 9
+"""The version of OffsetCommit whose errors commits in transactions have: older producers are told of others."""
 
 
 class GroupShard(PartitionMachine[AnyRecord]):
@@ -134,8 +135,8 @@ class GroupShard(PartitionMachine[AnyRecord]):
         return describe_group(find_classic(self._table.groups, group_id), group_id, api_version)
 
     def member_count(self, group_id: str) -> int:
-        group = find_classic(self._table.groups, group_id)
-        return 0 if group is None else len(group.members)
+        group = self._table.groups.get(group_id)
+        return 0 if group is None else group.member_count
 
     def history(self, group_id: str) -> list[Rebalance]:
         """The oldest comes first, the one under way is included."""
@@ -162,10 +163,12 @@ class GroupShard(PartitionMachine[AnyRecord]):
         """What is committed."""
         return self.consumers.describe(group_id)
 
-    def topics_changed(self, *, new_topics: bool) -> None:
-        """There are other topics, or they have other partitions or racks: groups look at them with a heartbeat."""
+    def topics_changed(self, topic_ids: Collection[UUID] | None = None, *, new_topics: bool) -> None:
+        """There are other topics, or these, None for any, have other partitions or racks: groups look at them with a
+        heartbeat.
+        """
         if self._consumers is not None:
-            self._consumers.topics.changed(new_topics=new_topics)
+            self._consumers.topics.changed(topic_ids, new_topics=new_topics)
 
     # -- offsets ------------------------------------------------------------------------------------------------------
 

@@ -37,6 +37,7 @@ from penstock.protocol.schema import Message
 MOST_WAITING: Final = 10_000
 MOST_CONNECTIONS: Final = 500
 """Requests at a time whose answers may take long."""
+HEARTBEATS: Final = (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
 LONG: Final = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 
 
@@ -114,7 +115,7 @@ class Departure:
     def takes(self, api_key: int) -> bool:
         if self._state is _State.HELD:
             return self._waiting < MOST_WAITING
-        return self._state is _State.FORWARDING and not (self._has_begun and api_key == ApiKey.HEARTBEAT)
+        return self._state is _State.FORWARDING and not (self._has_begun and api_key in HEARTBEATS)
 
     async def answer(self, context: RequestContext, request: Message, ask_here: Callable[[], Any]) -> Any:
         """The successor's answer, or what `ask_here` says where there is none."""

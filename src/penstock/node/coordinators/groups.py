@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from random import Random
 from typing import Final
+from uuid import UUID
 
 from penstock.coordinator.group.settings import Bounded, ConsumerSettings, GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
@@ -30,6 +31,8 @@ GROUP_KEYS: Final = 0
 MOVE_MS: Final = 1_500
 """The part of a hand-over's time that is not for the members' commits: to hear of it, and to make it."""
 
+OF_TOPICS: Final = (TopicRecord, PartitionRecord, PartitionChangeRecord, RemoveTopicRecord)
+"""What names the topic that it changes."""
 CHANGES_TOPICS: Final = (TopicRecord, PartitionRecord, RemoveTopicRecord, RegisterBrokerRecord, UnregisterBrokerRecord)
 """What may change the topics, partitions and racks that groups look at."""
 
@@ -59,11 +62,12 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
             self._forget_topics()
 
         if any(map(_changes_topics, records)):
-            self._tell_of_topics(new_topics=any(isinstance(record, TopicRecord) for record in records))
+            new_topics = any(isinstance(record, TopicRecord) for record in records)
+            self._tell_of_topics(_changed(records), new_topics=new_topics)
 
     def on_new_image(self) -> None:
         super().on_new_image()
-        self._tell_of_topics(new_topics=True)
+        self._tell_of_topics(None, new_topics=True)
         self._forget_topics()
 
     async def before_departure(self, partition: Partition) -> None:
@@ -76,9 +80,9 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         if missing:
             logger.info("%s: %d members have not committed within %d ms", hosted, missing, self._commits_ms)
 
-    def _tell_of_topics(self, *, new_topics: bool) -> None:
+    def _tell_of_topics(self, topic_ids: Collection[UUID] | None, *, new_topics: bool) -> None:
         for hosted in self.led():
-            hosted.machine.topics_changed(new_topics=new_topics)
+            hosted.machine.topics_changed(topic_ids, new_topics=new_topics)
 
     def _forget_topics(self) -> None:
         topics = self.context.image.topics
@@ -92,6 +96,13 @@ def _changes_topics(record: MetadataRecord) -> bool:
     return isinstance(record, CHANGES_TOPICS) or (
         isinstance(record, PartitionChangeRecord) and record.replicas is not None
     )
+
+
+def _changed(records: Sequence[MetadataRecord]) -> set[UUID] | None:
+    """The topics that are not as they were; None if a broker may have another rack, and any topic with it."""
+    if any(isinstance(record, RegisterBrokerRecord | UnregisterBrokerRecord) for record in records):
+        return None
+    return {record.topic_id for record in records if isinstance(record, OF_TOPICS)}
 
 
 def settings_from(config: BrokerConfig) -> GroupSettings:

@@ -19,6 +19,7 @@ from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetCommitResponse,
 )
 from penstock.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -310,3 +311,11 @@ def test_many_offsets_come_true_in_one_pass_over_what_is_under_way() -> None:
     passes.clear()
     groups.write_one()
     assert (len(groups.offsets), len(passes)) == (20, 1)
+
+
+def test_a_member_of_a_group_that_is_not_there_is_told_so() -> None:
+    groups = Groups()
+    groups.commit(7, producer=PRODUCER, member_id="somebody", generation_id_or_member_epoch=3)
+    (answer,) = groups.replies
+    assert isinstance(answer, OffsetCommitResponse)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND

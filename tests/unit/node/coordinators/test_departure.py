@@ -25,7 +25,7 @@ from penstock.protocol.messages.join_group import JoinGroupResponse
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from penstock.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from penstock.protocol.requests.api import OwnApiKey
+from penstock.protocol.requests.api import ApiKey, OwnApiKey
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.requests.own_apis import ForwardToCoordinatorResponse
 
@@ -228,6 +228,9 @@ async def test_commits_go_on_and_are_known_there(giver: GroupNode) -> None:
         answer, fetched, beat = await asyncio.gather(*waiting)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
     assert fetched.groups[0].error_code == beat.error_code == ErrorCode.NONE
+    for beats in (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT):
+        assert not move.departure.takes(beats), "its member looks for the coordinator"
+    assert move.departure.takes(ApiKey.OFFSET_COMMIT)
     assert await committed(taker) == {("flights", 0): 41, ("flights", 1): 42}
     gone = LeaveGroupRequest(group_id="orders", members=[MemberIdentity(member_id=joined.member_id)])
     assert (await asked(giver, gone)).members[0].error_code == ErrorCode.NONE

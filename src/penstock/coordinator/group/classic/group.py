@@ -275,6 +275,10 @@ class ClassicGroup(Group):
             group_type=self.kind,
         )
 
+    @property
+    def member_count(self) -> int:
+        return len(self.members)
+
     def is_subscribed(self, topic: str) -> bool:
         if self.state is GroupState.EMPTY:
             return False

@@ -62,10 +62,10 @@ def join_group(table: GroupTable, token: Token, request: JoinGroupRequest, calle
     error = _check_request(table, request)
     group = find_classic(table.groups, request.group_id)
     if error is ErrorCode.NONE and group is None:
-        error = _check_first(table, join)
+        error = _check_first(table, join, now_ms)
         if error is ErrorCode.NONE:
             group = ClassicGroup(request.group_id, now_ms, table.settings.history_length)
-            table.begin_group(group, now_ms)
+            table.take_place(group, now_ms)
     if error is ErrorCode.NONE and group is not None:
         error = _check_group(table, group, join, now_ms)
     if error is not ErrorCode.NONE or group is None:
@@ -88,7 +88,7 @@ def _check_request(table: GroupTable, request: JoinGroupRequest) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _check_first(table: GroupTable, join: Join) -> ErrorCode:
+def _check_first(table: GroupTable, join: Join, now_ms: int) -> ErrorCode:
     if join.request.member_id:
         return ErrorCode.UNKNOWN_MEMBER_ID
     is_complete = bool(join.request.protocol_type) and bool(join.protocols)
@@ -97,6 +97,9 @@ def _check_first(table: GroupTable, join: Join) -> ErrorCode:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if not is_complete or not (other is None or other.may_expire):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if other is not None and other.group_id in table.image.groups:
+        table.make_way(other, now_ms)
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return ErrorCode.NONE
 
 

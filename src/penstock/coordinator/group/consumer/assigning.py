@@ -48,6 +48,14 @@ def assign(house: ConsumerTable, draft: Draft[AnyRecord], group: ConsumerGroup, 
     put(draft, group.group_id, ASSIGNMENT, "", AssignmentEpoch(group.state.epoch, now_ms))
 
 
+def begin(draft: Draft[AnyRecord], group: ConsumerGroup) -> None:
+    """A group whose first targets are being worked out has an assignment that gives nobody anything: a member has to
+    have an epoch, as one that sends 0 joins.
+    """
+    if not group.state.assignment.epoch:
+        put(draft, group.group_id, ASSIGNMENT, "", AssignmentEpoch(max(group.state.epoch - 1, 1), 0))
+
+
 def send(house: ConsumerTable, group: ConsumerGroup, spec: Spec) -> None:
     """Have it worked out elsewhere. What the group's state is by now only a write that fails may take back."""
     group.assigning = errand = object()

@@ -99,6 +99,10 @@ class ConsumerGroup(Group):
             group_type=self.kind,
         )
 
+    @property
+    def member_count(self) -> int:
+        return len(self.committed.members)
+
     def is_subscribed(self, topic: str) -> bool:
         return self.state.reads(topic)
 

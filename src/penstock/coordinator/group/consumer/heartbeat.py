@@ -131,6 +131,7 @@ def _take_part(
     is_long = spec is not None and spec.size > house.settings.assigned_at_once
     if spec is not None and not is_long:
         assigning.assign(house, draft, group, spec, now_ms)
+    assigning.begin(draft, group)
     current = _reconcile(house, draft, group, member_id, request, subscription_changed=has_changed)
     # From here on nothing is refused.
     group.checked_version = house.topics.version

@@ -14,6 +14,9 @@ from penstock.protocol.messages.consumer_group_heartbeat import (
 CLIENT_MAKES_ID_SINCE: Final = 1
 MOST_NAMES: Final = 10_000
 """Of topics, for one member: an expression says more in less."""
+MOST_BYTES: Final = 32_767
+"""Of what a member is called, and of its expression: the keys of records hold no more."""
+_BOUNDED: Final = ("group_id", "member_id", "instance_id", "rack_id", "subscribed_topic_regex")
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Sequence[str]) -> None:
@@ -22,9 +25,7 @@ def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assi
     has_id = api_version >= CLIENT_MAKES_ID_SINCE or epoch > JOINS or epoch == LEAVES
     if has_id and not request.member_id:
         raise _invalid("MemberId is empty")
-    for name, text in (("GroupId", request.group_id), ("InstanceId", request.instance_id), ("RackId", request.rack_id)):
-        if text is not None and not text.strip():
-            raise _invalid(f"{name} is empty")
+    _check_texts(request)
     if epoch == JOINS:
         _check_first(request)
     elif epoch == LEAVES_FOR_NOW and request.instance_id is None:
@@ -36,6 +37,15 @@ def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assi
     if request.server_assignor is not None and request.server_assignor not in assignors:
         offered = ", ".join(assignors)
         raise KafkaError(ErrorCode.UNSUPPORTED_ASSIGNOR, f"the assignor {request.server_assignor} is none of {offered}")
+
+
+def _check_texts(request: ConsumerGroupHeartbeatRequest) -> None:
+    for name, text in (("GroupId", request.group_id), ("InstanceId", request.instance_id), ("RackId", request.rack_id)):
+        if text is not None and not text.strip():
+            raise _invalid(f"{name} is empty")
+    for name in _BOUNDED:
+        if len((getattr(request, name) or "").encode()) > MOST_BYTES:
+            raise _invalid(f"{name} has more than {MOST_BYTES:,} bytes")
 
 
 def _check_first(request: ConsumerGroupHeartbeatRequest) -> None:

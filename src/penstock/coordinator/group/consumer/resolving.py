@@ -4,12 +4,14 @@ A group's expressions are looked at together, at most each `LEAST_PAUSE_MS`: whe
 and after `group.consumer.regex.refresh.interval.ms`. A topic counts only if the member that asked may know of it.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 from penstock.coordinator.effects import Calculation
 from penstock.coordinator.group.consumer import fencing, timing
+from penstock.coordinator.group.consumer.assigning import SLICE_MS
 from penstock.coordinator.group.consumer.expressions.matcher import Matcher
 from penstock.coordinator.group.consumer.expressions.parse import ExpressionError
 from penstock.coordinator.group.consumer.group import ConsumerGroup
@@ -19,6 +21,8 @@ from penstock.coordinator.group.consumer.values import Resolved
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 LEAST_PAUSE_MS: Final = 10_000
+NAMES_AT_ONCE: Final = 2_000
+"""Names of topics that are looked at, and written by one batch, before the loop goes on; of one expression all are."""
 
 MayDescribe = Callable[[str], bool]
 """Whether a client may know of a topic."""
@@ -72,17 +76,36 @@ def _matched(
     error: ErrorCode,
     now_ms: int,
 ) -> None:
-    group.is_resolving = False
-    if found is None or group.is_dead or not group.exists:
-        return
-    draft, state, has_changed = house.table.draft(), group.state, False
-    for expression, names in found.items():
+    if found is None:
+        group.is_resolving = False
+    else:
+        _write_some(house, group, may_describe, version, began_ms, deque(found.items()), now_ms)
+
+
+def _write_some(
+    house: ConsumerTable,
+    group: ConsumerGroup,
+    may_describe: MayDescribe,
+    version: int,
+    began_ms: int,
+    left: deque[tuple[str, tuple[str, ...]]],
+    now_ms: int,
+) -> None:
+    """Those of some `NAMES_AT_ONCE`, in a batch of their own: each leaves the group with what is known so far."""
+    draft, state, has_changed, looked_at = house.table.draft(), group.state, False, 0
+    is_there = not group.is_dead and group.exists
+    while is_there and left and looked_at < NAMES_AT_ONCE:
+        expression, names = left.popleft()
+        looked_at += 1 + len(names)
         if not state.readers(expression):
             continue
         before = state.expressions.get(expression)
         topics = tuple(name for name in names if may_describe(name))
         has_changed |= topics != (() if before is None else before.topics)
         put(draft, group.group_id, EXPRESSION, expression, Resolved(topics, version, began_ms))
-    if has_changed or house.topics.hash_of(state.topics) != state.group.metadata_hash:
+    group.is_resolving = is_there and bool(left)
+    if group.is_resolving:
+        house.table.start_timer(_write_some, now_ms + SLICE_MS, house, group, may_describe, version, began_ms, left)
+    if has_changed or (is_there and not left and house.topics.hash_of(state.topics) != state.group.metadata_hash):
         fencing.next_epoch(house, draft, group)
     house.write(draft, now_ms, then=partial(timing.wrote, house, group))

@@ -39,6 +39,8 @@ class ConsumerRecord(KindRecord):
 
     key: int
     name: str = _ONE
+    takes_back: bool = False
+    """Puts what was there before one that failed."""
 
     def encode(self) -> KeyValue:
         return records.encoded(self.key, self.group_id, self.name, self.value)
@@ -51,14 +53,19 @@ class ConsumerRecord(KindRecord):
                 return None
             state = groups[self.group_id] = ConsumerState()
         before = state.put(self.key, self.name, self.value)
+        state.ahead += -1 if self.takes_back else 1
         if state.is_gone:
             del groups[self.group_id]
         return before
+
+    def undoing(self, before: Any) -> "ConsumerRecord":
+        return self.replace(value=before, takes_back=True)
 
     def count_in(self, groups: dict[str, Any]) -> None:
         state = groups.get(self.group_id)
         if isinstance(state, ConsumerState):
             state.committed.put(self.key, self.name, self.value)
+            state.ahead -= 1
             if state.is_gone:
                 del groups[self.group_id]
 
@@ -164,25 +171,30 @@ class GroupView:
 class ConsumerState(GroupView, DecidedAhead):
     """A group as it was decided, `committed` as far as that is in the log for good."""
 
-    __slots__ = ("_assignors", "_by_expression", "_by_name", "committed", "owners", "static_ids")
+    __slots__ = ("_assignors", "_by_expression", "_by_match", "_by_name", "ahead", "committed", "owners", "static_ids")
 
     def __init__(self) -> None:
         super().__init__()
         self.committed = GroupView()
+        self.ahead = 0
+        """Records that were decided, and are not committed yet."""
         self.owners: dict[tuple[UUID, int], str] = {}
         """The member that has each partition, or has not said yet that it has given it up."""
         self.static_ids: dict[str, str] = {}
         """Group instance id to member id."""
         self._by_name: dict[str, int] = {}
         """Topic to the number of members that name it."""
+        self._by_match: dict[str, int] = {}
+        """Topic to the number of expressions that match it."""
         self._by_expression: dict[str, int] = {}
         self._assignors: dict[str, int] = {}
 
     @property
     def is_gone(self) -> bool:
-        return self.is_empty and self.committed.is_empty
+        return not self.ahead and self.is_empty and self.committed.is_empty
 
     def all_is_committed(self) -> None:
+        self.ahead = 0
         for key, part in self._parts.items():
             self.committed._parts[key] = dict(part)
 
@@ -192,6 +204,8 @@ class ConsumerState(GroupView, DecidedAhead):
             self._index_member(name, before, value)
         elif key == CURRENT:
             self._index_owned(name, before, value)
+        elif key == EXPRESSION:
+            self._index_matched(before, value)
         return before
 
     def _index_member(self, member_id: str, before: Subscription | None, now: Subscription | None) -> None:
@@ -210,6 +224,11 @@ class ConsumerState(GroupView, DecidedAhead):
         if now is not None and now.instance_id is not None:
             self.static_ids[now.instance_id] = member_id
 
+    def _index_matched(self, before: Resolved | None, now: Resolved | None) -> None:
+        for resolved, change in ((before, -1), (now, 1)):
+            for topic in () if resolved is None else resolved.topics:
+                _count(self._by_match, topic, change)
+
     def _index_owned(self, member_id: str, before: Current | None, now: Current | None) -> None:
         if before is not None:
             for place in (*partitions_of(before.assigned), *partitions_of(before.revoking)):
@@ -224,11 +243,10 @@ class ConsumerState(GroupView, DecidedAhead):
     @property
     def topics(self) -> list[str]:
         """Those that members read, in ascending order."""
-        matched = (topic for resolved in self.expressions.values() for topic in resolved.topics)
-        return sorted({*self._by_name, *matched})
+        return sorted({**self._by_name, **self._by_match})
 
     def reads(self, topic: str) -> bool:
-        return topic in self._by_name or any(topic in resolved.topics for resolved in self.expressions.values())
+        return topic in self._by_name or topic in self._by_match
 
     def readers(self, expression: str) -> int:
         return self._by_expression.get(expression, 0)

@@ -1,7 +1,7 @@
 """What a group needs of the cluster's topics: their ids and partitions, and a hash that changes when these do."""
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -22,15 +22,20 @@ class Topics:
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
-        self._hashes: dict[str, int] = {}
+        self._hashes: dict[UUID, int] = {}
         self.version = 0
         """Grows with each change."""
         self.new_topics_offset = image.offset
         """Of the metadata that last had a new topic."""
 
-    def changed(self, *, new_topics: bool) -> None:
+    def changed(self, topic_ids: Collection[UUID] | None, *, new_topics: bool) -> None:
+        """These, or None if it may be any."""
         self.version += 1
-        self._hashes.clear()
+        if topic_ids is None:
+            self._hashes.clear()
+        else:
+            for topic_id in topic_ids:
+                self._hashes.pop(topic_id, None)
         if new_topics:
             self.new_topics_offset = self._image.offset
 
@@ -66,9 +71,9 @@ class Topics:
         return value - 2 * _HALF if value >= _HALF else value
 
     def _hash(self, topic: TopicImage) -> int:
-        found = self._hashes.get(topic.name)
+        found = self._hashes.get(topic.topic_id)
         if found is None:
-            found = self._hashes[topic.name] = xxh3_64(_described(topic, self._image))
+            found = self._hashes[topic.topic_id] = xxh3_64(_described(topic, self._image))
         return found
 
 

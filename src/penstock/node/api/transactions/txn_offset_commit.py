@@ -33,7 +33,7 @@ from penstock.protocol.messages.txn_offset_commit import (
 TOPIC_IDS_SINCE: Final = 6
 EPOCHS_RISE_SINCE: Final = 5
 ABORTABLE_SINCE: Final = 4
-STALE_SINCE: Final = 6
+GROUPS_ERRORS_SINCE: Final = 6
 LOADING_SINCE: Final = 2
 """Older producers end where they hear COORDINATOR_LOAD_IN_PROGRESS."""
 NO_SEQUENCE: Final = -1
@@ -145,8 +145,8 @@ def _known_to(code: int, version: int) -> ErrorCode:
         code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # to try again, here
     if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < LOADING_SINCE:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if code == ErrorCode.STALE_MEMBER_EPOCH and version < STALE_SINCE:
-        code = ErrorCode.ILLEGAL_GENERATION  # older producers do not know the epochs of members (KIP-1319)
+    if code in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND) and version < GROUPS_ERRORS_SINCE:
+        code = ErrorCode.ILLEGAL_GENERATION  # older producers do not know the others (KIP-1319)
     return ErrorCode(code)
 
 

@@ -7,6 +7,7 @@ from tests.unit.coordinator.group.consumer.bench import CALLER, GROUP, Bench, to
 from tests.unit.coordinator.group.consumer.test_heartbeat import two
 
 from penstock.coordinator.group.records import GroupRecord
+from penstock.coordinator.group.settings import GroupSettings
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from penstock.protocol.messages.offset_commit import (
@@ -14,6 +15,7 @@ from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from penstock.protocol.messages.sync_group import SyncGroupRequest
 
 
 def commit(bench: Bench, member_id: str, epoch: int, *partitions: int, version: int = 9) -> Any:
@@ -153,12 +155,34 @@ def test_an_empty_consumer_group_becomes_classic_by_a_join(fails: bool) -> None:
     assert join_classic(bench).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     bench.beat("m1", -1)
     bench.holds = True
-    assert join_classic(bench).error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert join_classic(bench).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert bench.described().group_state == "Empty"
+    assert join_classic(bench).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE, "it is not known yet what is there"
     if fails:
         bench.fail()
     bench.commit()
+    assert bench.described().group_state == ("Empty" if fails else "")
+    if not fails:
+        assert join_classic(bench).error_code == ErrorCode.MEMBER_ID_REQUIRED
     bench.restart()
     assert [group.group_type for group in bench.shard.list_groups()] == (["consumer"] if fails else [])
+
+
+def test_who_joins_a_classic_group_that_was_a_consumer_group_may_sync() -> None:
+    bench = Bench(GroupSettings(initial_rebalance_delay_ms=0), a=1)
+    bench.join("m1", "a")
+    bench.beat("m1", -1)
+    bench.holds = True
+    join_classic(bench)
+    bench.commit()
+    member_id = join_classic(bench).member_id
+    join_classic(bench, member_id)
+    bench.advance(1)
+    joined = bench.replies["join"]
+    request = SyncGroupRequest(group_id=GROUP, member_id=member_id, generation_id=joined.generation_id)
+    bench.take(bench.shard.sync("sync", request, bench.now_ms))
+    bench.commit()
+    assert bench.replies["sync"].error_code == ErrorCode.NONE
 
 
 def test_a_tombstone_of_one_kind_leaves_a_group_of_the_other() -> None:
@@ -168,3 +192,17 @@ def test_a_tombstone_of_one_kind_leaves_a_group_of_the_other() -> None:
     before = image.groups[GROUP]
     image.apply(GroupRecord(GROUP, None))
     assert image.groups[GROUP] is before
+
+
+def test_a_group_with_an_offset_about_to_be_pending_is_there_after_a_join_that_failed() -> None:
+    bench = Bench(a=1)
+    bench.holds = True
+    partitions = [OffsetCommitRequestPartition(partition_index=0, committed_offset=7)]
+    request = OffsetCommitRequest(group_id=GROUP, topics=[OffsetCommitRequestTopic(name="a", partitions=partitions)])
+    bench.take(bench.shard.commit_pending("pending", request, 8, 3, bench.now_ms))
+    bench.join("m1", "a")
+    pending, join = bench.under_way
+    bench.under_way = [pending]
+    bench.take(bench.shard.appended(join.write_id, ErrorCode.NOT_ENOUGH_REPLICAS, bench.now_ms))
+    bench.commit()
+    assert [group.group_id for group in bench.shard.list_groups()] == [GROUP]

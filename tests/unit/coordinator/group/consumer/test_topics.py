@@ -4,10 +4,15 @@ import struct
 from uuid import UUID
 
 import pytest
-from tests.unit.coordinator.group.consumer.bench import Bench
+from tests.unit.coordinator.group.consumer.bench import Bench, topic_id
 
+from penstock.coordinator.group.consumer import topics
 from penstock.coordinator.group.consumer.topics import Topics
 from penstock.coordinator.group.consumer.xxh3 import xxh3_64
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, RegisterBrokerRecord
+from penstock.metadata.topics import TopicImage
+from penstock.node.coordinators.groups import _changed
 
 KNOWN = {
     0: 0x2D06800538D394C2, 1: 0xC44BDFF4074EECDB, 6: 0x27B56A84CD2D7325, 12: 0xA713DAF0DFBB77E7,
@@ -52,9 +57,9 @@ def test_a_topic_is_hashed_with_its_id_name_partitions_and_racks() -> None:
 
 def test_no_topics_have_the_hash_0_and_missing_ones_do_not_count() -> None:
     bench = Bench(a=1)
-    topics = Topics(bench.image)
-    assert topics.hash_of([]) == topics.hash_of(["nowhere"]) == 0
-    assert topics.hash_of(["a", "nowhere"]) == topics.hash_of(["a"]) != 0
+    found = Topics(bench.image)
+    assert found.hash_of([]) == found.hash_of(["nowhere"]) == 0
+    assert found.hash_of(["a", "nowhere"]) == found.hash_of(["a"]) != 0
 
 
 def test_whatever_changes_changes_the_hash() -> None:
@@ -68,3 +73,34 @@ def test_whatever_changes_changes_the_hash() -> None:
     bench.grow("a", 2, number=UUID(int=5))
     found.append(Topics(bench.image).hash_of(["a"]))
     assert len(set(found)) == 4
+
+
+def test_only_topics_that_have_changed_are_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(a=1, b=1, c=1)
+    names = ["a", "b", "c"]
+    followed = Topics(bench.image)
+    followed.hash_of(names)
+    hashed: list[str] = []
+    described = topics._described
+
+    def noted(topic: TopicImage, image: ClusterImage) -> bytes:
+        hashed.append(topic.name)
+        return described(topic, image)
+
+    monkeypatch.setattr(topics, "_described", noted)
+    bench.grow("b", 1)
+    followed.changed([topic_id("b")], new_topics=False)
+    found = followed.hash_of(names)
+    assert hashed == ["b"]
+    assert found == Topics(bench.image).hash_of(names)
+    hashed.clear()
+    followed.changed(None, new_topics=False)
+    followed.hash_of(names)
+    assert hashed == names
+
+
+def test_a_change_of_brokers_may_change_any_topic() -> None:
+    grown = PartitionRecord(topic_id=topic_id("a"), partition_id=1)
+    moved = PartitionChangeRecord(topic_id=topic_id("b"), partition_id=0, replicas=[1])
+    assert _changed([grown, moved]) == {topic_id("a"), topic_id("b")}
+    assert _changed([grown, RegisterBrokerRecord(broker_id=1, rack="here", incarnation_id=UUID(int=1))]) is None

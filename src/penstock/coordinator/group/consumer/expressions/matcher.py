@@ -19,6 +19,8 @@ from penstock.coordinator.group.consumer.expressions.parse import (
 
 MOST_STATES: Final = 5_000
 """Of an expression; one with more is refused."""
+MOST_PARTS: Final = 10_000
+"""Of an expression with what is repeated as often as it is, also what makes no state; one with more is refused."""
 MOST_WORK: Final = 20_000_000
 """Looks at a state, over all names: some seconds of a thread."""
 MOST_REMEMBERED: Final = 2_000
@@ -42,6 +44,7 @@ class Matcher:
         self._places: list[str] = []
         """What must hold here, where a state takes nothing."""
         self._next: list[list[int]] = []
+        self._parts = 0
         end = self._state()
         self._accepts = end
         self._begin: _Set = (frozenset({self._compiled(parse(text), end)}), _BEGIN)
@@ -102,6 +105,9 @@ class Matcher:
 
     def _compiled(self, node: Node, then: int) -> int:
         """The state in which the node begins; it leads to `then`."""
+        self._parts += 1
+        if self._parts > MOST_PARTS:
+            raise ExpressionError("it is too large")
         if isinstance(node, Chars | Place):
             state = self._state(node) if isinstance(node, Chars) else self._state(place=node.what)
             self._next[state].append(then)

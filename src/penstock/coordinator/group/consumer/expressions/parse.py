@@ -10,8 +10,11 @@ from typing import Final
 
 from penstock.protocol.value import Value
 
+MOST_LETTERS: Final = 5_000
 MOST_NESTED: Final = 100
 MOST_REPEATED: Final = 1000
+LONGEST_BOUNDS: Final = 21
+"""Of letters, with two numbers of nine digits."""
 
 LETTERS: Final = frozenset(string.ascii_letters)
 WORD: Final = frozenset(string.ascii_letters + string.digits + "_")
@@ -88,6 +91,8 @@ class ExpressionError(ValueError):
 
 def parse(text: str) -> Node:
     """Raises ExpressionError."""
+    if len(text) > MOST_LETTERS:
+        raise ExpressionError(f"it has more than {MOST_LETTERS:,} letters")
     parser = _Parser(text)
     node = parser.choice(0)
     if parser.at < len(text):
@@ -164,7 +169,7 @@ class _Parser:
         for sign, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
             if self.take(sign):
                 return bounds
-        if not self.ahead("{") or (stop := self.text.find("}", self.at)) < 0:
+        if not self.ahead("{") or (stop := self.text.find("}", self.at, self.at + LONGEST_BOUNDS)) < 0:
             return None
         low, comma, high = self.text[self.at + 1 : stop].partition(",")
         if not _is_number(low) or not (_is_number(high) or high == ""):

@@ -81,3 +81,12 @@ def test_all_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     found.matches("ab" * 50)
     with pytest.raises(ExpressionError, match="too long"):
         found.matches("a")
+
+
+@pytest.mark.parametrize(
+    "text", ["(((){1000}){1000}){1000}", "((?:(?i)){1000}){1000}", "(()()){1000}" * 8, "[" + "a" * 5_000 + "]"]
+)
+def test_what_would_take_long_to_be_made_is_refused(text: str) -> None:
+    """What makes no state as well, however often it is repeated: clients are answered meanwhile."""
+    with pytest.raises(ExpressionError, match=r"too large|more than"):
+        Matcher(text)

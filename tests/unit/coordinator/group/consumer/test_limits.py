@@ -1,0 +1,73 @@
+"""What clients may say is bounded, what takes long is done in parts, and what is told is what is committed."""
+
+from typing import Any
+
+import pytest
+from tests.unit.coordinator.group.consumer.bench import GROUP, Bench
+from tests.unit.coordinator.group.consumer.test_heartbeat import AT_ONCE, two
+
+from penstock.coordinator.group.consumer import resolving
+from penstock.protocol.errors import ErrorCode
+
+
+@pytest.mark.parametrize(
+    ("member_id", "fields"), [("m" * 32_768, {}), ("m2", {"subscribed_topic_regex": "[" + "a" * 32_768 + "]"})]
+)
+def test_a_name_that_no_record_holds_is_refused_and_the_others_are_served(
+    member_id: str, fields: dict[str, Any]
+) -> None:
+    bench = Bench(AT_ONCE, a=2)
+    bench.join("m1", "a")
+    bench.join(member_id, "a", **fields)
+    assert bench.replies[member_id, 0].error_code == ErrorCode.INVALID_REQUEST
+    assert (list(bench.group.sessions), bench.beat("m1", 2).error_code) == (["m1"], 0)
+
+
+def test_members_are_counted_for_metrics_as_far_as_they_are_committed() -> None:
+    bench = two()
+    bench.holds = True
+    bench.join("m3", "a")
+    assert bench.shard.member_count(GROUP) == 2
+    bench.commit()
+    assert bench.shard.member_count(GROUP) == 3
+
+
+def test_a_group_whose_deletion_fails_has_what_was_committed_meanwhile() -> None:
+    bench = Bench(AT_ONCE, a=1)
+    bench.holds = True
+    bench.join("m1", "a")
+    bench.beat("m1", -1)
+    bench.take(bench.shard.delete_group("delete", GROUP, bench.now_ms))
+    bench.commit(2)
+    assert bench.described().group_state == "Empty"
+    bench.fail()
+    assert (bench.described().group_state, bench.described().group_epoch) == ("Empty", 3)
+    bench.take(bench.shard.delete_group("delete", GROUP, bench.now_ms))
+    bench.commit()
+    assert GROUP not in bench.shard._table.image.groups
+    bench.restart()
+    assert GROUP not in bench.shard._table.image.groups
+
+
+def test_what_many_expressions_match_is_written_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolving, "NAMES_AT_ONCE", 4)
+    bench = Bench(AT_ONCE, a=1, b=1)
+    for number in range(5):
+        bench.join(f"m{number}", subscribed_topic_regex=f"a|b|{number}")
+    bench.come_back()
+    bench.advance(resolving.LEAST_PAUSE_MS + 1)
+    bench.beat("m0", 1)
+    bench.log.clear()
+    bench.come_back()
+    assert [len(append.records) for append in bench.log] == [3]
+    bench.advance(10)
+    assert [len(append.records) for append in bench.log] == [3, 3, 2]
+    assert [resolved.topics for resolved in bench.group.state.expressions.values()] == [("a", "b")] * 5
+    assert not bench.group.is_resolving
+    bench.holds = True
+    bench.beat("m0", -1)
+    for number in range(1, 5):
+        bench.beat(f"m{number}", -1)
+    assert (bench.group.state.topics, bench.group.state.reads("a")) == ([], False)
+    bench.fail()
+    assert (bench.group.state.topics, bench.group.state.reads("a")) == (["a", "b"], True)
