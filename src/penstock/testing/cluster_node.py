@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.testing.ports import ReservedPort
 from penstock.testing.process_node import ProcessNode
 
 if TYPE_CHECKING:
-    from penstock.testing.ports import ReservedPort
     from penstock.testing.thread_node import ThreadNode
 
 ANY_PORT = ":0"
@@ -77,12 +78,14 @@ class ClusterNode:
         if node is not None:
             self._wake(node)
             node.stop()
+            self._keep_port()
 
     def kill(self) -> None:
         """At once, without any chance to clean up. Only a process."""
         node = self._running_process("killed")
         self._node, self.is_paused = None, False
         node.kill()
+        self._keep_port()
 
     def restart(self) -> None:
         """With the same data on the same ports, running or not."""
@@ -96,6 +99,12 @@ class ClusterNode:
 
     def resume(self) -> None:
         self._wake(self._running_process("resumed"))
+
+    def _keep_port(self) -> None:
+        """Else the system could give a port that was free to another process before the node starts again."""
+        if self.address is not None and not self._ports:
+            with suppress(OSError):
+                self._ports = (ReservedPort(int(self.address.rpartition(":")[2])),)
 
     def give_back(self) -> None:
         for port in self._ports:
