@@ -112,9 +112,9 @@ def _fetch(
 
 
 def _owed_ms(context: RequestContext, request: FetchFrame) -> int:
-    """For how long the client gets no records by its quotas; followers have none."""
+    """For how long the client gets no records by its quotas. Followers have none; watch mode makes nobody one."""
     assert context.charge is not None
-    if request.replica_id >= 0 and context.allows(CLUSTER_ACTION):
+    if request.replica_id >= 0 and context.has(CLUSTER_ACTION):
         context.charge.is_of_a_node()
         return 0
     return context.charge.fetch_owed_ms()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from penstock.node.api.broker.fetch import _owed_ms
 from penstock.node.serving.access import ALLOW_ALL
 from penstock.node.serving.handler import RequestContext
@@ -28,8 +30,16 @@ class Owing:
 
 
 class AllowNothing:
-    def allows(self, *_: object) -> bool:
+    """`watches`: and refuses nothing."""
+
+    def __init__(self, watches: bool) -> None:
+        self._watches = watches
+
+    def has(self, *_: object) -> bool:
         return False
+
+    def allows(self, *_: object) -> bool:
+        return self._watches
 
 
 def owed_ms(authorizer: Any, replica_id: int) -> int:
@@ -37,8 +47,9 @@ def owed_ms(authorizer: Any, replica_id: int) -> int:
     return _owed_ms(context, cast("Any", SimpleNamespace(replica_id=replica_id)))
 
 
-def test_who_only_says_that_it_is_a_follower_is_held_back() -> None:
-    assert owed_ms(AllowNothing(), 3) == 500
+@pytest.mark.parametrize("watches", [False, True])
+def test_who_only_says_that_it_is_a_follower_is_held_back(watches: bool) -> None:
+    assert owed_ms(AllowNothing(watches), 3) == 500
 
 
 def test_followers_are_not_and_consumers_are() -> None:
