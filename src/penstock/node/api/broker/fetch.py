@@ -64,7 +64,7 @@ def fetch(
     if len(frame) > WIDE_BYTES:
         return _fetch_apart(broker, context, bytes(frame), position)
     request = parse_fetch(frame, position, context.api_version)
-    if request.cluster_id is not None and context.has(CLUSTER_ACTION):  # only replicas of the core's logs say that
+    if request.cluster_id is not None and context.allows(CLUSTER_ACTION):  # only replicas of the core's logs say that
         answer = fetched_by_replica(broker, context, request, frame, position)
         if answer is not None:
             if context.charge is not None:
