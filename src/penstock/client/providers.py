@@ -166,6 +166,14 @@ def with_references(made: Mapping[str, str], config: Mapping[str, str]) -> dict[
     return {key: config[key] if _REFERENCE.search(config.get(key, "")) else value for key, value in made.items()}
 
 
+def told(text: str, found: Mapping[str, str], given: Mapping[str, str]) -> str:
+    """What is said of a configuration, with the references that were given in place of what they stand for."""
+    for key, value in found.items():
+        if value and value != given[key]:
+            text = text.replace(value, given[key]).replace(value.strip() or value, given[key])
+    return text
+
+
 def _items(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
