@@ -13,7 +13,7 @@ from penstock.cli.acls.explained import shown_rule
 from penstock.cli.acls.rule_file import read_rules, written
 from penstock.cli.acls.suggested import denials, suggest
 from penstock.cli.terminal.failures import in_words
-from penstock.cli.terminal.lines import confirm, say
+from penstock.cli.terminal.lines import confirm, printable, say
 from penstock.cli.terminal.output import print_lines
 from penstock.cli.terminal.session import NodeSession
 from penstock.client.admin import Admin
@@ -58,8 +58,8 @@ def suggested(session: NodeSession, paths: Sequence[Path]) -> None:
         texts += ["# What the logs say is missing", written(suggestion.rules)]
     for denial, rule in suggestion.denied:
         name = f"{denial.operation.name} {denial.resource.name} {denial.name!r}"
-        texts.append(f"# {denial.principal} wants {name}, which a rule denies: {shown_rule(rule)}")
-    say(*"\n".join(texts).splitlines())
+        texts.append(printable(f"# {denial.principal} wants {name}, which a rule denies: {shown_rule(rule)}"))
+    say(*"\n".join(texts).rstrip("\n").split("\n"))
     say(f"rules that are missing: {len(suggestion.rules)}", err=True)
 
 
