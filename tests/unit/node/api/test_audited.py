@@ -11,6 +11,7 @@ import pytest
 from penstock.metadata.resources import ResourceType
 from penstock.node.api.audited import CHANGES, audited
 from penstock.node.api.commands import AUDITED
+from penstock.node.serving.access import audit_log
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.session import Principal, Session
 from penstock.node.serving.slices import Slices
@@ -113,6 +114,15 @@ def incremental(validate_only: bool = False) -> tuple[Message, Message]:
     ]
     asked = of.IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
     return asked, of.IncrementalAlterConfigsResponse(responses=answers)
+
+
+def test_who_turns_the_audit_log_off_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    before = audit_log.level
+    audit_log.setLevel("CRITICAL")
+    try:
+        assert "set kafka.authorizer.logger=DEBUG of BROKER_LOGGER 1" in changes(caplog, *incremental())
+    finally:
+        audit_log.setLevel(before)
 
 
 def test_configs_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
