@@ -25,6 +25,8 @@ from penstock.protocol.value import Value
 
 PACKAGE: Final = "org.apache.kafka.common.config.provider"
 KEY: Final = "config.providers"
+MAX_BYTES: Final = 1024 * 1024
+"""Of a file."""
 _REFERENCE: Final = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")
 
 
@@ -68,7 +70,13 @@ class _OfPaths:
         file = _normal(path)
         if self._allowed and not any(file.is_relative_to(one) for one in self._allowed):
             raise ValueError(f"{path} is not in allowed.paths")
-        return file.read_bytes()
+        if file.exists() and not file.is_file():  # a device may have no end, and a pipe no beginning
+            raise ValueError(f"{path} is no file")
+        with file.open("rb") as opened:
+            found = opened.read(MAX_BYTES + 1)
+        if len(found) > MAX_BYTES:
+            raise ValueError(f"{path} is larger than {MAX_BYTES} bytes")
+        return found
 
 
 class FileConfigProvider(_OfPaths):
@@ -164,6 +172,14 @@ def resolved(config: Mapping[str, str]) -> dict[str, str]:
 def with_references(made: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:
     """What was made from a configuration, with the references that this has."""
     return {key: config[key] if _REFERENCE.search(config.get(key, "")) else value for key, value in made.items()}
+
+
+def told(text: str, found: Mapping[str, str], given: Mapping[str, str]) -> str:
+    """What is said of a configuration, with the references that were given in place of what they stand for."""
+    for key, value in found.items():
+        if value and value != given[key]:
+            text = text.replace(value, given[key]).replace(value.strip() or value, given[key])
+    return text
 
 
 def _items(text: str) -> list[str]:

@@ -160,5 +160,11 @@ def _table(about: AclBinding, operations: Sequence[str]) -> str:
 
 
 def _toml(value: object) -> str:
-    """Texts, lists of them and truth values are written as in JSON, but for DEL, which TOML wants escaped."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    """Texts, lists of them and truth values are written as in JSON, but for what is not printable."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() else "".join(it if it.isprintable() else _escaped(ord(it)) for it in text)
+
+
+def _escaped(code: int) -> str:
+    """JSON has two escapes for what is beyond four digits, which TOML does not take."""
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

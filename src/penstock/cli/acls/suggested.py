@@ -19,6 +19,11 @@ _LINE: Final = re.compile(
     r" on resource = (?P<resource>\w+):LITERAL:(?P<name>.*) for request = \w+ with resourceRefCount = \d+ based on "
 )
 _JSON: Final = '{"event": "access", '
+_LEVEL: Final = r"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL) "
+_BEFORE: Final = re.compile(rf"\s*|(?!\| )(?:(?!{_LEVEL}).)*{_LEVEL}(?:kafka\.authorizer\.logger: )?")
+"""What stands before the words of an audit log, here and in Kafka: nothing, or a time and a level. Other loggers say
+what strangers sent, which may look like such words.
+"""
 _IMPLIED: Final = (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.IDEMPOTENT_WRITE)
 """What other rights bring along, so that a rule for it may be more than is needed."""
 _RESOURCES: Final = {it.name.replace("_", "").lower(): it for it in Resource if it > Resource.ANY}
@@ -94,12 +99,14 @@ def _is_allowed(rules: AccessRules, denial: Denial) -> bool:
 
 def _in_words(line: str) -> tuple[str, ...] | None:
     match = _LINE.search(line)
-    return match and match.group("principal", "host", "operation", "resource", "name")
+    if match is None or _BEFORE.fullmatch(line, 0, match.start()) is None:
+        return None
+    return match.group("principal", "host", "operation", "resource", "name")
 
 
 def _in_json(line: str) -> tuple[str, ...] | None:
     start = line.find(_JSON)
-    if start < 0:
+    if start < 0 or _BEFORE.fullmatch(line, 0, start) is None:
         return None
     try:
         told = json.loads(line[start:])

@@ -16,6 +16,8 @@ from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
 from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
+from penstock.client.providers import KEY as PROVIDERS
+from penstock.client.security import PREFIXES
 from penstock.client.settings import ConsumerSettings, ProducerSettings
 from penstock.client.values import ConsumedRecord
 from penstock.protocol.value import Value
@@ -109,7 +111,11 @@ def _told(record: ConsumedRecord) -> dict[str, Any]:
 
 def _of(defaults: ProducerSettings | ConsumerSettings, properties: Mapping[str, str]) -> dict[str, str]:
     """One file is for both clients: each takes what it knows."""
-    return {key: value for key, value in properties.items() if key.replace(".", "_") in defaults.__fields__}
+    return {
+        key: value
+        for key, value in properties.items()
+        if key.replace(".", "_") in defaults.__fields__ or key.startswith((*PREFIXES, PROVIDERS))
+    }
 
 
 def _letters(random: Random, size: int) -> bytes:

@@ -16,12 +16,11 @@ from penstock.cli.terminal.options import declared, option
 from penstock.cli.terminal.session import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    SERVERS,
     read_properties,
     servers_from,
+    settings_from,
 )
 from penstock.client.errors import ClientError
-from penstock.client.properties import with_properties
 from penstock.client.settings import ClientSettings
 from penstock.protocol.acls import Operation
 from penstock.protocol.address import Address, parse_bootstrap_servers
@@ -63,12 +62,14 @@ def command(
     properties = read_properties(command_config)
     addresses = parse_bootstrap_servers(servers_from(bootstrap_server, properties))
     try:
-        settings = with_properties(ClientSettings(), {k: it for k, it in properties.items() if k != SERVERS})
+        settings = settings_from(ClientSettings(), properties)
         asked = _first_that_is_reached(addresses, settings)
         brokers = _rights(asked, wanted)
         for broker_id, where in brokers.items():
             if where not in addresses:
                 _walk_to_broker(broker_id, where, settings)
+    except click.UsageError as error:
+        raise _end(EndError("SETTINGS", error.message)) from None
     except ValueError as error:
         raise _end(EndError("SETTINGS", str(error))) from None
     except EndError as error:

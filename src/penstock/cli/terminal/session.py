@@ -24,7 +24,7 @@ from penstock.client.admin import Admin
 from penstock.client.connection import UNANSWERED
 from penstock.client.errors import ClientError, ClusterUnreachableError
 from penstock.client.properties import as_properties, with_properties
-from penstock.client.providers import resolved
+from penstock.client.providers import resolved, told
 from penstock.client.settings import ClientSettings
 from penstock.client.values import TopicPartition
 from penstock.metadata.configs.pairs import PropertiesError, parse_properties
@@ -144,15 +144,7 @@ def settings_from(defaults: Settings, *properties: Mapping[str, str]) -> Setting
     try:
         return with_properties(defaults, found)
     except ValueError as error:
-        raise click.UsageError(_with_references(str(error), found, merged)) from None
-
-
-def _with_references(text: str, found: Mapping[str, str], given: Mapping[str, str]) -> str:
-    """What was looked up is not told."""
-    for key, value in found.items():
-        if value and value != given[key]:
-            text = text.replace(value, given[key]).replace(value.strip() or value, given[key])
-    return text
+        raise click.UsageError(told(str(error), found, merged)) from None
 
 
 def show_settings(settings: ClientSettings, defaults: ClientSettings, *, as_json: bool) -> None:

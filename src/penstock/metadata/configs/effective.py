@@ -91,7 +91,7 @@ def topic_text(overrides: Mapping[str, str], layers: Layers, name: str) -> str |
         text = broker_text(layers, synonym.name)
         if text is None:
             continue
-        if synonym.factor == 1:
+        if synonym.factor == 1 or "${" in text:  # layers that are shown have references, of which nothing can be made
             return text
         number = int(text)
         return str(number * synonym.factor if number >= 0 else -1)

@@ -95,7 +95,10 @@ def _split(line: str) -> tuple[str, str]:
     rest = line[end:].lstrip(_SPACE)
     if rest[:1] in ("=", ":"):
         rest = rest[1:].lstrip(_SPACE)
-    return _unescape(line[:end]), _unescape(rest)
+    try:
+        return _unescape(line[:end]), _unescape(rest)
+    except PropertiesError as error:  # the value may be a password
+        raise PropertiesError(f"{line[:end]}: {error}") from None
 
 
 def _unescape(text: str) -> str:
@@ -105,7 +108,7 @@ def _unescape(text: str) -> str:
 def _unescaped(match: re.Match[str]) -> str:
     code = match[1]
     if code == "u":
-        raise PropertiesError(f"{match.string!r}: \\u needs four hexadecimal digits")
+        raise PropertiesError("\\u needs four hexadecimal digits")
     if len(code) == 5:
         return chr(int(code[1:], 16))
     return _ESCAPES.get(code, code)

@@ -1,11 +1,14 @@
-"""What clients have changed of configs, users, quotas and access rules, for the audit log: a line each, no secrets.
+"""What clients have changed of configs, users, tokens, quotas and access rules: lines of the audit log, no secrets.
 
 Only what the controller has done is told. The values of sensitive configs, and of those that are unknown here, are
-hidden, and of a user's password nothing is said.
+hidden, and of a user's password nothing is said. Who renews a token shows its HMAC alone, with which one can log in: a
+mark stands for that, which is told with the token's id when it is made.
 """
 
 import json
+import logging
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from typing import Any, Final
 
 from penstock.metadata.configs.resources import is_sensitive
@@ -22,6 +25,7 @@ from penstock.protocol.schema import Message
 from penstock.protocol.value import HIDDEN
 
 LINES_A_STEP: Final = 32
+MARK_LENGTH: Final = 16
 _OPERATIONS: Final = ("set", "removed", "appended to", "took from")
 
 
@@ -31,10 +35,15 @@ def audited(context: RequestContext, request: Any, reply: Message, *, as_json: b
     key = api_of_request(request).key
     if not getattr(request, "validate_only", False):
         for change in CHANGES[key](request, reply):
-            audit_log.info("%s", change_line(context, change, as_json=as_json))
+            _tell(change_line(context, change, as_json=as_json))
             if pace.is_due():
                 yield None
     return reply
+
+
+def _tell(line: str) -> None:
+    """Whatever the log's level is: a change of that is one."""
+    audit_log.handle(audit_log.makeRecord(audit_log.name, logging.INFO, __file__, 0, "%s", (line,), None))
 
 
 def change_line(context: RequestContext, change: str, *, as_json: bool) -> str:
@@ -94,8 +103,29 @@ def _quotas(request: Any, reply: Any) -> Iterator[str]:
         )
         if not answer.error_code:
             yield from (
-                f"removed {op.key} of {of}" if op.remove else f"set {op.key}={op.value:g} of {of}" for op in entry.ops
+                f"removed {op.key} of {of}" if op.remove else f"set {op.key}={op.value:.17g} of {of}"
+                for op in entry.ops
             )
+
+
+def _token_made(request: Any, reply: Any) -> Iterator[str]:
+    if reply.error_code:
+        return
+    renewers = ", ".join(f"{one.principal_type}:{one.principal_name}" for one in request.renewers) or "nobody else"
+    yield (
+        f"made delegation token {reply.token_id} (mark {_mark(reply.hmac)})"
+        f" of {reply.principal_type}:{reply.principal_name} until {reply.expiry_timestamp_ms},"
+        f" at most {reply.max_timestamp_ms}; it may be renewed by {renewers}"
+    )
+
+
+def _token_renewed(request: Any, reply: Any) -> Iterator[str]:
+    if not reply.error_code:
+        yield f"set the end of the delegation token with mark {_mark(request.hmac)} to {reply.expiry_timestamp_ms}"
+
+
+def _mark(token_hmac: bytes) -> str:
+    return sha256(b"mark" + token_hmac).hexdigest()[:MARK_LENGTH]
 
 
 CHANGES: Final[dict[AnyApiKey, Callable[[Any, Any], Iterator[str]]]] = {
@@ -105,4 +135,7 @@ CHANGES: Final[dict[AnyApiKey, Callable[[Any, Any], Iterator[str]]]] = {
     ApiKey.ALTER_CONFIGS: _configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs,
     ApiKey.ALTER_CLIENT_QUOTAS: _quotas,
+    ApiKey.CREATE_DELEGATION_TOKEN: _token_made,
+    ApiKey.RENEW_DELEGATION_TOKEN: _token_renewed,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _token_renewed,
 }

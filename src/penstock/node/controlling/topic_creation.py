@@ -1,10 +1,12 @@
 """Topics that are created on first use: clients' own, and those that the cluster keeps itself."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.controlling.commands import ActiveController, deadline_of
+from penstock.node.serving.handler import RequestContext
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.protocol.messages.create_topics import (
@@ -13,6 +15,7 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from penstock.protocol.requests.api import ApiKey, api_of
 from penstock.protocol.requests.refusals import refusal
 
 DEFAULT = -1
@@ -20,19 +23,37 @@ OFFSETS_FACTOR = "offsets.topic.replication.factor"
 TRANSACTIONS_FACTOR = "transaction.state.log.replication.factor"
 LONGEST_WAIT_MS = 5_000
 """For a topic that is created on first use: topics that are there must not wait for a controller."""
-NO_FAILURES = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.REQUEST_TIMED_OUT)
-"""The last one leaves the topic unknown for now, and clients ask again."""
+NEWEST = api_of(ApiKey.CREATE_TOPICS).versions[-1]
+NO_FAILURES = (
+    ErrorCode.NONE,
+    ErrorCode.TOPIC_ALREADY_EXISTS,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+)
+"""The last two leave the topic unknown for now, and clients ask again."""
 
 
 async def create_missing(
-    config: BrokerConfig, image: ClusterImage, controller: ActiveController, names: Sequence[str]
+    config: BrokerConfig,
+    image: ClusterImage,
+    controller: ActiveController,
+    names: Sequence[str],
+    context: RequestContext | None = None,
 ) -> dict[str, ErrorCode]:
-    """Waits a while until the topics can be used; an error code by name for each that could not be created."""
+    """Waits a while until the topics can be used; an error code by name for each that could not be created.
+
+    `context` is that of the client for whom they are created, which has the rights and quotas for it; None: the node.
+    """
     command = CreateTopicsRequest(topics=[creatable(name, config, image) for name in names])
+    if context is not None:
+        context = replace(context, api_key=ApiKey.CREATE_TOPICS, api_version=NEWEST)
+    deadline_s = deadline_of(command, LONGEST_WAIT_MS)
     try:
-        reply = await controller.submit(command, CreateTopicsResponse, deadline_s=deadline_of(command, LONGEST_WAIT_MS))
+        reply = await controller.submit(command, CreateTopicsResponse, deadline_s=deadline_s, context=context)
     except KafkaError as error:
         reply = refusal(command, error)
+    if context is not None and context.charge is not None:
+        context.charge.add_ms(reply.throttle_time_ms)
     return {
         result.name: ErrorCode(result.error_code) for result in reply.topics if result.error_code not in NO_FAILURES
     }

@@ -24,7 +24,7 @@ from penstock.metadata.security_records import AccessControlEntryRecord, RemoveA
 from penstock.node.metrics.registry import Counter, Gauge, Group, Registry
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.node.serving.access import Authorizer, Right, audit_log
-from penstock.node.serving.audit import Audit
+from penstock.node.serving.audit import LONGEST_NAME, Audit
 from penstock.node.serving.session import NODE, Session
 from penstock.protocol.acls import Operation
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -122,9 +122,10 @@ class StandardAuthorizer(Authorizer):
             verdict = self._rules.allows_any(principal, host, right.operation, right.resource)
         else:
             verdict = self._rules.allows(principal, host, right.operation, right.resource, name)
-        if len(self._verdicts) >= VERDICTS_KEPT:
-            self._verdicts.clear()
-        self._verdicts[question] = verdict
+        if name is None or len(name) <= LONGEST_NAME:
+            if len(self._verdicts) >= VERDICTS_KEPT:
+                self._verdicts.clear()
+            self._verdicts[question] = verdict
         return verdict
 
 

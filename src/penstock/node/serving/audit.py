@@ -18,6 +18,8 @@ from penstock.protocol.requests.api import api_of
 from penstock.protocol.value import Value
 
 LINES_A_SECOND: Final = 100
+LONGEST_NAME: Final = 1000
+"""Characters of a name that are told; a request has room for a hundred million."""
 IN_WATCH_MODE: Final = " in watch mode: it was not refused"
 ANY: Final = "*"
 
@@ -54,7 +56,7 @@ class Audit:
         self._second, self._lines, self._unwritten = 0, 0, 0
 
     def denied(self, session: Session, right: Right, name: str | None, api_key: int) -> None:
-        asked = Asked(str(session.principal), session.client_host, right, name, api_key)
+        asked = _asked(session, right, name, api_key)
         untold = self._repeats.take(asked, self._clock_s())
         if untold is not None:
             self._refused(asked, 1 + untold)
@@ -63,7 +65,7 @@ class Audit:
             self._wake(QUIET_S, self._look)
 
     def allowed(self, session: Session, right: Right, name: str | None, api_key: int) -> None:
-        asked = Asked(str(session.principal), session.client_host, right, name, api_key)
+        asked = _asked(session, right, name, api_key)
         audit_log.debug("%s", self._line(asked, "Allowed", 1))
 
     def _look(self) -> None:
@@ -99,6 +101,13 @@ class Audit:
         line = in_kafkas_words(asked, verdict, reason)
         line += IN_WATCH_MODE if is_let_through else ""
         return f"{line} ({times} times)" if times > 1 else line
+
+
+def _asked(session: Session, right: Right, name: str | None, api_key: int) -> Asked:
+    """Names with the same beginning and length, where that is long, are taken for one."""
+    if name is not None and len(name) > LONGEST_NAME:
+        name = f"{name[:LONGEST_NAME]}... ({len(name)} characters)"
+    return Asked(str(session.principal), session.client_host, right, name, api_key)
 
 
 def in_kafkas_words(asked: Asked, verdict: str, reason: AclBinding | str) -> str:

@@ -127,10 +127,12 @@ class Whole(Clause):
     words: str = ""
 
     def before(self, asking: Asking) -> Iterable[None]:
+        pace = Pace(THINGS_A_STEP)
         for name in self.names(asking.request):
             if not (self._has_another(asking, name) or asking.allows(self.right, name)):
                 raise self.right.refused()
-        return ()
+            if pace.is_due():
+                yield None
 
     def _has_another(self, asking: Asking, name: str) -> bool:
         """Without the right itself."""

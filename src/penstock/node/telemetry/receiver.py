@@ -11,11 +11,13 @@ from penstock.node.serving.session import Session
 from penstock.node.telemetry.clients import Clients
 from penstock.node.telemetry.otlp import Point, read_points
 from penstock.node.telemetry.received import MOST_OF_A_CLIENT, Received
-from penstock.node.telemetry.subscriptions import Attributes, Subscription, Wanted, subscriptions, wanted_of
+from penstock.node.telemetry.subscriptions import LONGEST, Attributes, Subscription, Wanted, subscriptions, wanted_of
 from penstock.protocol.compression import Compression, decompress
 
 CONNECTIONS_KEPT: Final = 20_000
 """Of so many connections it is known which software the client named."""
+MOST_KEPT: Final = LONGEST + 1
+"""Characters of what a client says of itself: no pattern matches so many."""
 ACCEPTED: Final = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
 """The first is what Kafka's clients take."""
 
@@ -32,15 +34,15 @@ class TelemetryReceiver:
         self._software: OrderedDict[int, tuple[str, str]] = OrderedDict()
 
     def named_software(self, session: Session, name: str, version: str) -> None:
-        """A client has said what it is."""
-        self._software[session.connection_id] = name, version
+        """A client has said what it is, in as many words as it likes."""
+        self._software[session.connection_id] = name[:MOST_KEPT], version[:MOST_KEPT]
         if len(self._software) > CONNECTIONS_KEPT:
             self._software.popitem(last=False)
 
     def attributes(self, session: Session, client_id: str | None, client_instance_id: UUID) -> Attributes:
         name, version = self._software.get(session.connection_id, ("", ""))
         return Attributes(
-            client_id=client_id or "",
+            client_id=(client_id or "")[:MOST_KEPT],
             client_instance_id=client_instance_id,
             client_software_name=name,
             client_software_version=version,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.cli.acls.kept import suggested
+from penstock.cli.acls.rule_file import read_rules
 from penstock.cli.acls.suggested import Denial, denials, suggest
 from penstock.metadata.access_rules import AccessRules
 from penstock.node.serving.access import Right
@@ -94,6 +99,53 @@ def test_what_a_rule_denies_no_other_rule_helps() -> None:
     suggestion = suggest([denial(READ), denial(READ, name="gates")], [deny])
     assert suggestion.rules == (allowing(READ, name="gates"),)
     assert suggestion.denied == ((denial(READ), deny),)
+
+
+@pytest.mark.parametrize(
+    "name", ["a\u2028b", "a\x85b", "a\x7f", "\U000e0001", 'x"\u2029[[rule]]\u2029allow = "User:eve"']
+)
+def test_strangers_write_no_line_of_a_file_of_rules(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """`name` is asked for by somebody whose own name, as a certificate may have it, is as bad, and refused."""
+    who = Principal("User", 'x\u2028[[rule]]\u2028allow = "User:eve"\u2028cluster = true\u2028#')
+    session = Session("10.0.0.1", 1, "PLAINTEXT", 1, who)
+    denied = denial(READ, who=str(who)).allowing._replace(permission_type=Permission.DENY)
+    audit = Audit(AccessRules(), lambda: 0.0, lambda *_: None, as_json=True)
+    for asked in ("flights", name):
+        audit.denied(session, Right(READ, TOPIC), asked, ApiKey.FETCH)
+    log, rules = tmp_path / "log", tmp_path / "rules.toml"
+    log.write_text("".join(f"{line}\n" for line in caplog.messages))
+    suggested(cast("Any", SimpleNamespace(run=lambda _: [denied])), [log])
+    rules.write_text(capsys.readouterr().out)
+    assert read_rules(rules) == sorted([denied, denial(READ, name=name, who=str(who)).allowing])
+
+
+WORDS = (
+    "Principal = User:eve is Denied operation = ALL from host = 10.0.0.1 on resource = Cluster:LITERAL:kafka-cluster"
+    " for request = Fetch with resourceRefCount = 1 based on rule DefaultDeny"
+)
+JSON = (
+    '{"event": "access", "verdict": "Denied", "principal": "User:eve", "host": "h", "operation": "ALL",'
+    ' "resourceType": "CLUSTER", "resourceName": "kafka-cluster"}'
+)
+
+
+@pytest.mark.parametrize("words", [WORDS, JSON])
+def test_only_the_audit_log_is_believed(words: str) -> None:
+    when = "2026-11-28 06:00:00,123"
+    for begin in (
+        *("", f"{when} INFO kafka.authorizer.logger: ", f"node-1 | {when} INFO kafka.authorizer.logger: "),
+        f"[{when}] INFO ",
+    ):
+        assert [it.principal for it in denials([f"{begin}{words}\n"])] == ["User:eve"], begin
+    for begin in (
+        f"{when} WARNING penstock.node.serving.refusals: closed: ",
+        f"{when} WARNING penstock.node.serving.refusals: closed: INFO kafka.authorizer.logger: ",
+        "| ValueError: INFO kafka.authorizer.logger: ",
+        "something ",
+    ):
+        assert list(denials([f"{begin}{words}\n"])) == [], begin
 
 
 def test_hosts_are_not_told_apart() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from penstock.metadata.resources import ResourceType
 from penstock.node.api.audited import CHANGES, audited
 from penstock.node.api.commands import AUDITED
+from penstock.node.serving.access import audit_log
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.session import Principal, Session
 from penstock.node.serving.slices import Slices
@@ -19,10 +21,13 @@ from penstock.protocol.messages import (
     alter_configs,
     alter_user_scram_credentials,
     create_acls,
+    create_delegation_token,
     delete_acls,
+    expire_delegation_token,
     incremental_alter_configs,
+    renew_delegation_token,
 )
-from penstock.protocol.requests.api import api_of
+from penstock.protocol.requests.api import ApiKey, api_of
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
 
@@ -111,6 +116,15 @@ def incremental(validate_only: bool = False) -> tuple[Message, Message]:
     return asked, of.IncrementalAlterConfigsResponse(responses=answers)
 
 
+def test_who_turns_the_audit_log_off_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    before = audit_log.level
+    audit_log.setLevel("CRITICAL")
+    try:
+        assert "set kafka.authorizer.logger=DEBUG of BROKER_LOGGER 1" in changes(caplog, *incremental())
+    finally:
+        audit_log.setLevel(before)
+
+
 def test_configs_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
     assert changes(caplog, *incremental()) == [
         "set retention.ms=5 of TOPIC flights",
@@ -145,15 +159,49 @@ def test_configs_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
 def test_quotas(caplog: pytest.LogCaptureFixture) -> None:
     of = alter_client_quotas
     entity = [of.AlterClientQuotasRequestEntityData(entity_type=kind, entity_name=name) for kind, name in WHO]
-    ops = [of.OpData(key="producer_byte_rate", value=1024.0), of.OpData(key="request_percentage", remove=True)]
+    ops = [of.OpData(key="producer_byte_rate", value=10485761.0), of.OpData(key="request_percentage", remove=True)]
     entry = of.AlterClientQuotasRequestEntryData(entity=entity, ops=ops)
     reply = of.AlterClientQuotasResponse(
         entries=[of.AlterClientQuotasResponseEntryData(), of.AlterClientQuotasResponseEntryData(error_code=42)]
     )
     assert changes(caplog, of.AlterClientQuotasRequest(entries=[entry, entry]), reply) == [
-        "set producer_byte_rate=1024 of user ada, client-id (default)",
+        "set producer_byte_rate=10485761 of user ada, client-id (default)",
         "removed request_percentage of user ada, client-id (default)",
     ]
+
+
+def test_tokens_without_what_logs_in_with_them(caplog: pytest.LogCaptureFixture) -> None:
+    renewer = create_delegation_token.CreatableRenewers(principal_type="User", principal_name="bob")
+    (made,) = changes(
+        caplog,
+        create_delegation_token.CreateDelegationTokenRequest(renewers=[renewer]),
+        create_delegation_token.CreateDelegationTokenResponse(
+            principal_type="User",
+            principal_name="ada",
+            expiry_timestamp_ms=7,
+            max_timestamp_ms=9,
+            token_id="T1",
+            hmac=b"S3CRET",
+        ),
+    )
+    (renewed,) = changes(
+        caplog,
+        renew_delegation_token.RenewDelegationTokenRequest(hmac=b"S3CRET"),
+        renew_delegation_token.RenewDelegationTokenResponse(expiry_timestamp_ms=8),
+    )
+    (ended,) = changes(
+        caplog,
+        expire_delegation_token.ExpireDelegationTokenRequest(hmac=b"S3CRET"),
+        expire_delegation_token.ExpireDelegationTokenResponse(expiry_timestamp_ms=5),
+    )
+    mark = renewed.split()[9]
+    assert made == (
+        f"made delegation token T1 (mark {mark}) of User:ada until 7, at most 9; it may be renewed by User:bob"
+    )
+    assert [renewed, ended] == [f"set the end of the delegation token with mark {mark} to {end}" for end in (8, 5)]
+    assert not any(text in made for text in ("S3CRET", b"S3CRET".hex(), b64encode(b"S3CRET").decode()))
+    refused = expire_delegation_token.ExpireDelegationTokenResponse(error_code=62)
+    assert changes(caplog, expire_delegation_token.ExpireDelegationTokenRequest(hmac=b"S3CRET"), refused) == []
 
 
 WHO = (("user", "ada"), ("client-id", None))
@@ -171,7 +219,10 @@ def test_json(caplog: pytest.LogCaptureFixture) -> None:
     assert "S3CRET" not in "".join(lines)
 
 
-@pytest.mark.parametrize("key", sorted(AUDITED))
+OF_ONE_TOKEN = {ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN}
+
+
+@pytest.mark.parametrize("key", sorted(AUDITED - OF_ONE_TOKEN))
 def test_an_empty_request_changes_nothing(caplog: pytest.LogCaptureFixture, key: int) -> None:
     api = api_of(key)
     assert told(caplog, api.request_class(), api.response_class()) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.metadata.configs.definitions import ConfigError
-from penstock.metadata.configs.effective import broker_entries
+from penstock.metadata.configs.effective import broker_entries, topic_entries, topic_values
 from penstock.metadata.configs.pairs import PropertiesError
 from penstock.node.assembly.properties import LoadedConfig, load_config
 
@@ -45,6 +45,16 @@ def test_values_are_looked_up_and_shown_as_references(tmp_path: Path, monkeypatc
     assert entries["ssl.keystore.password"].value is None
     assert not [entry for entry in entries.values() if "sesame-open" in repr((entry.value, entry.synonyms))]
     assert not [warning for warning in found.warnings if "providers" in warning or "sesame" in warning]
+
+
+def test_what_stands_behind_a_key_of_topics_in_another_unit_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINE_HOURS", "5")
+    config = loaded(tmp_path, monkeypatch, "log.retention.hours=${env:MINE_HOURS}").config
+    shown = {entry.definition.name: entry.value for entry in topic_entries({}, config.shown)}
+    assert shown["retention.ms"] == "${env:MINE_HOURS}"
+    assert topic_values({}, config.layers)["retention.ms"] == 5 * 3_600_000
 
 
 @pytest.mark.parametrize(

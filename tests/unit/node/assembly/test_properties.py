@@ -54,6 +54,9 @@ def test_a_file_that_cannot_be_read_names_itself(tmp_path: Path) -> None:
         read_properties(tmp_path / "nothing.properties")
     with pytest.raises(PropertiesError, match=r"bad\.properties: .*four hexadecimal digits"):
         read_properties(write(tmp_path / "bad.properties", "a=\\u12"))
+    with pytest.raises(PropertiesError, match="password: ") as raised:
+        parse_properties("password=sesame\\users")
+    assert "sesame" not in str(raised.value)
 
 
 def test_a_file_that_is_not_utf_8_is_latin_1(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from uuid import UUID
 
 import pytest
@@ -138,3 +139,17 @@ def test_in_watch_mode_nothing_is_refused_and_all_is_decided(caplog: pytest.LogC
     assert early.may_read()
     assert not early.authorizer.has(ADA, READ_TOPIC, "flights")
     assert audited(caplog) == 1, "nothing is known of what would be refused"
+
+
+def test_names_of_many_megabytes_are_judged_and_not_kept() -> None:
+    node = Followed()
+    begins = ALLOWED.replace(resource_name="f", pattern_type=PatternType.PREFIXED)
+    node.commit(begins)
+    tracemalloc.start()
+    try:
+        verdicts = [node.may_read(name=f"{first}{number}{'x' * 1_000_000}") for number in range(5) for first in "fg"]
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert verdicts == [True, False] * 5
+    assert kept < 500_000

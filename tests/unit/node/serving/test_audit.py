@@ -11,7 +11,7 @@ import pytest
 from penstock.metadata.access_rules import AccessRules
 from penstock.node.serving import refusals
 from penstock.node.serving.access import CLUSTER_ACTION, READ_TOPIC, WRITE_TOPIC, Right
-from penstock.node.serving.audit import LINES_A_SECOND, Audit
+from penstock.node.serving.audit import LINES_A_SECOND, LONGEST_NAME, Audit
 from penstock.node.serving.refusals import MAX_CAUSES, QUIET_S
 from penstock.node.serving.session import Principal, Session
 from penstock.protocol.acls import AclBinding, Operation, PatternType, Permission, Resource
@@ -174,3 +174,17 @@ def test_names_that_are_made_up_fill_no_disk(caplog: pytest.LogCaptureFixture) -
     told, line = heard.lines()
     assert told == "50 refusals more were not written: they were too many at a time"
     assert "LITERAL:another" in line
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_name_of_many_megabytes_is_cut_short(caplog: pytest.LogCaptureFixture, as_json: bool) -> None:
+    heard = Heard(caplog, as_json=as_json)
+    name = "\x1b" + "x" * 5_000_000
+    heard.deny(name)
+    heard.deny(name)
+    heard.audit.allowed(ADA, READ_TOPIC, name, ApiKey.FETCH)
+    denied, allowed = heard.lines()
+    heard.ring()
+    for line in (denied, allowed, *heard.lines()):
+        assert len(line) < LONGEST_NAME + 500
+        assert "x... (5000001 characters)" in line

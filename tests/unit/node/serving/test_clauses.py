@@ -119,6 +119,8 @@ def test_the_right_may_depend_on_the_thing(kind: str) -> None:
 def test_many_things_are_judged_in_steps(count: int) -> None:
     it, _ = asking(Request(topics=["a"] * count), (READ, "a"))
     assert len(list(each().before(it))) == count // THINGS_A_STEP
+    whole = Whole(right=READ, names=lambda request: cast("list[str]", request.topics))
+    assert len(list(whole.before(it))) == count // THINGS_A_STEP
     told = Told(right=READ, field="topics", name=str)
     response = SimpleNamespace(topics=["a"] * count)
     assert len(list(told.after(it, response))) == count // THINGS_A_STEP

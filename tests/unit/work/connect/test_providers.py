@@ -1,9 +1,10 @@
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from penstock.client.providers import ShortLived, with_references
+from penstock.client.providers import MAX_BYTES, ShortLived, with_references
 from penstock.work.connect.config import ConfigError
 from penstock.work.connect.providers import Providers
 
@@ -60,6 +61,22 @@ def test_only_what_is_allowed_is_read(tmp_path: Path, monkeypatch: pytest.Monkey
     for wrong in (f"${{file:{tmp_path}/bad/f:k}}", f"${{file:{tmp_path}/good/../bad/f:k}}", "${env:PENSTOCK_TEST}"):
         with pytest.raises(ConfigError):
             strict.resolved({"k": wrong})
+
+
+def test_devices_pipes_and_files_without_end_are_not_read(tmp_path: Path) -> None:
+    """A configuration that somebody sends may name them, and a read of them may never come back."""
+    pipe, large = tmp_path / "pipe", tmp_path / "large"
+    os.mkfifo(pipe)
+    with large.open("wb") as file:
+        file.truncate(MAX_BYTES + 1)
+    found = providers(file="File", dir="Directory")
+    for reference, reason in (
+        (f"${{file:{pipe}:key}}", "is no file"),
+        ("${dir:/dev:zero}", "is no file"),
+        (f"${{dir:{tmp_path}:large}}", "is larger than"),
+    ):
+        with pytest.raises(ConfigError, match=reason):
+            found.resolved({"a": reference})
 
 
 def test_a_provider_that_is_not_there() -> None:

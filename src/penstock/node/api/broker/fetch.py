@@ -64,7 +64,7 @@ def fetch(
     if len(frame) > WIDE_BYTES:
         return _fetch_apart(broker, context, bytes(frame), position)
     request = parse_fetch(frame, position, context.api_version)
-    if request.cluster_id is not None and context.has(CLUSTER_ACTION):  # only replicas of the core's logs say that
+    if request.cluster_id is not None and context.allows(CLUSTER_ACTION):  # only replicas of the core's logs say that
         answer = fetched_by_replica(broker, context, request, frame, position)
         if answer is not None:
             if context.charge is not None:
@@ -112,9 +112,9 @@ def _fetch(
 
 
 def _owed_ms(context: RequestContext, request: FetchFrame) -> int:
-    """For how long the client gets no records by its quotas; followers have none."""
+    """For how long the client gets no records by its quotas. Followers have none; watch mode makes nobody one."""
     assert context.charge is not None
-    if request.replica_id >= 0 and context.allows(CLUSTER_ACTION):
+    if request.replica_id >= 0 and context.has(CLUSTER_ACTION):
         context.charge.is_of_a_node()
         return 0
     return context.charge.fetch_owed_ms()

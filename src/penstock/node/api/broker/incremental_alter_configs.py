@@ -66,9 +66,9 @@ def _is_own(broker: Broker, resource: AlterConfigsResource) -> bool:
     return resource.resource_type == ResourceType.BROKER and resource.resource_name == str(broker.node_id)
 
 
-async def _wrong_here(broker: Broker, resource: AlterConfigsResource) -> KafkaError | None:
-    """What speaks against a change of this broker's configs that only it can know."""
-    if not _is_own(broker, resource):
+async def _wrong_here(broker: Broker, context: RequestContext, resource: AlterConfigsResource) -> KafkaError | None:
+    """What speaks against a change of this broker's configs that only it can know, and tells who may change them."""
+    if not _is_own(broker, resource) or not context.shows(ALTER_CLUSTER_CONFIGS, CLUSTER_NAME):
         return None
     try:
         for change in resource.configs:
@@ -136,7 +136,7 @@ async def _with_own_answers(
     """
     answers: dict[int, AlterConfigsResourceResponse] = {}
     for number, resource in enumerate(request.resources):
-        wrong = await _wrong_here(broker, resource)
+        wrong = await _wrong_here(broker, context, resource)
         if wrong is not None or _is_logger(resource):
             answers[number] = _change(broker, resource, wrong, validate_only=request.validate_only)
     others = [resource for number, resource in enumerate(request.resources) if number not in answers]

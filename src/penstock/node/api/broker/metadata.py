@@ -72,7 +72,7 @@ def metadata(broker: Broker, context: RequestContext, request: MetadataRequest) 
             failures |= {name: may_not for name in missing if not context.allows(CREATE_TOPIC, name)}
         creatable = [name for name in missing if name not in failures]
         if creatable:
-            failures |= yield create_missing(broker.config, broker.image, broker.controller, creatable)
+            failures |= yield create_missing(broker.config, broker.image, broker.controller, creatable, context)
     return (yield from _answer(broker, context, request, failures))
 
 

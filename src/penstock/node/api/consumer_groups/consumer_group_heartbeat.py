@@ -30,7 +30,7 @@ def consumer_group_heartbeat(
         return ConsumerGroupHeartbeatResponse(error_code=error.code)
 
     def may_describe(topic: str) -> bool:
-        return context.allows(DESCRIBE_TOPIC, topic)
+        return context.shows(DESCRIBE_TOPIC, topic)
 
     caller = Caller(context.client_id or "", f"/{context.session.client_host}", context.api_version)
     answer: ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse] = shard.ask(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from penstock.client.properties import with_properties
+from penstock.client.providers import told
 from penstock.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
 from penstock.work.connect.api import SinkConnector
 from penstock.work.connect.built_in import CONNECTORS
@@ -101,7 +102,11 @@ def validated(
     except PluginError as error:
         raise bad_request(str(error)) from None
     try:
-        errors = _errors(kind, providers.resolved(given), defaults, settings)
+        found = providers.resolved(given)
+        errors = {
+            key: [told(reason, found, given) for reason in reasons]
+            for key, reasons in _errors(kind, found, defaults, settings).items()
+        }
     except ConfigError as error:
         errors = {key: list(reasons) for key, reasons in error.errors.items()}
     for key, value in config.items():

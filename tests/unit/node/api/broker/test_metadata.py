@@ -1,6 +1,8 @@
 import asyncio
 from collections.abc import Awaitable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -11,8 +13,10 @@ from penstock.metadata.records import BrokerRegistrationChangeRecord
 from penstock.node.api.broker.metadata import metadata
 from penstock.node.controlling import topic_creation
 from penstock.node.roles.broker import Broker
+from penstock.node.serving.handler import RequestContext
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from penstock.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -124,7 +128,9 @@ async def test_topics_that_are_there_do_not_wait_for_a_controller_that_is_not(
     loop = asyncio.get_running_loop()
     waits_s: list[float] = []
 
-    def nobody(command: Message, answer: type[Message], *, deadline_s: float) -> asyncio.Future[Message]:
+    def nobody(
+        command: Message, answer: type[Message], *, deadline_s: float, context: RequestContext
+    ) -> asyncio.Future[Message]:
         waits_s.append(deadline_s - loop.time())
         late: asyncio.Future[Message] = loop.create_future()
         late.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
@@ -135,6 +141,28 @@ async def test_topics_that_are_there_do_not_wait_for_a_controller_that_is_not(
     assert waits_s == [pytest.approx(topic_creation.LONGEST_WAIT_MS / 1000, abs=1)]
     assert (known.name, known.error_code) == ("flights", ErrorCode.NONE)
     assert (new.name, new.error_code) == ("new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), "clients ask again"
+
+
+async def test_topics_are_created_for_the_client_that_asks(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its quotas count for them as for those that it creates by CreateTopics."""
+    asked: list[RequestContext] = []
+    told_ms: list[int] = []
+
+    async def too_many(command: Any, answer: Any, *, deadline_s: float, context: RequestContext) -> Any:
+        asked.append(context)
+        late = [
+            CreatableTopicResult(name=it.name, error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED) for it in command.topics
+        ]
+        return CreateTopicsResponse(topics=late, throttle_time_ms=700)
+
+    monkeypatch.setattr(broker.controller, "submit", too_many)
+    by = context(NEWEST)
+    by.charge = cast("Any", SimpleNamespace(add_ms=told_ms.append))
+    answer = broker.slices.answer(metadata(broker, by, MetadataRequest(topics=named("new"))))
+    topic = only(await cast("Any", answer))
+    assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "clients ask again"
+    assert [(it.session, it.client_id, it.api_key) for it in asked] == [(by.session, by.client_id, 19)]
+    assert told_ms == [700]
 
 
 async def test_versions_before_4_always_allow_creation(broker: Broker) -> None:

@@ -21,8 +21,12 @@ NAMED = {
 
 
 def validate(**config: str) -> dict[str, Any]:
+    return validate_with(Providers({}), **config)
+
+
+def validate_with(providers: Providers, **config: str) -> dict[str, Any]:
     settings = {key.name: key.default for key in KEYS}
-    found = validated(SOURCE | NAMED | config, {}, settings, Providers({}))
+    found = validated(SOURCE | NAMED | config, {}, settings, providers)
     return {**found, "errors": {row["value"]["name"]: row["value"]["errors"] for row in found["configs"]}}
 
 
@@ -50,6 +54,17 @@ def test_what_is_wrong_stands_at_the_key() -> None:
     assert "topic.creation.default.partitions" in wrong(validate(**{"topic.creation.default.replication.factor": "1"}))
     assert "connector.plugin.version" in wrong(validate(**{"connector.plugin.version": "(,0)"}))
     assert "admin.override" in wrong(validate(**{"admin.override.no.such": "1"}))
+
+
+def test_what_was_looked_up_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may ask for a validation need not have what the worker can read."""
+    monkeypatch.setenv("MINE", "sesame-open")
+    providers = Providers({"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider"})
+    wants = {"tasks.max": "${env:MINE}", "admin.override.acks": "${env:MINE}", "producer.override.acks": "${env:MINE}"}
+    found = validate_with(providers, **wants)
+    assert {"tasks.max", "producer.override"} <= wrong(found).keys()
+    assert "${env:MINE}" in wrong(found)["tasks.max"][0]
+    assert "sesame" not in str(found)
 
 
 def test_the_keys_of_a_version() -> None:

@@ -1,0 +1,50 @@
+"""What members of consumer groups are told of topics that they may not know of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from penstock.metadata.access_rules import AccessRules
+from penstock.metadata.features import GROUP_VERSION
+from penstock.metadata.image import ClusterImage
+from penstock.node.api.consumer_groups.consumer_group_heartbeat import consumer_group_heartbeat
+from penstock.node.quorum.standard_authorizer import StandardAuthorizer
+from penstock.node.serving.audit import Audit
+from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.session import Principal, Session
+from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from penstock.protocol.requests.api import ApiKey
+
+ADA = Session("10.0.0.1", 1, "PLAINTEXT", 1, Principal("User", "ada"))
+
+
+class Asked:
+    """A coordinator that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.may_describe: Callable[[str], bool] = lambda topic: False
+        self.machine = SimpleNamespace(consumer_heartbeat=None)
+
+    def ask(self, _: Any, request: Any, caller: Any, may_describe: Callable[[str], bool]) -> Any:
+        self.may_describe = may_describe
+
+
+@pytest.mark.parametrize("watches", [False, True])
+def test_a_topic_that_an_expression_matches_is_left_out_and_not_refused(
+    caplog: pytest.LogCaptureFixture, watches: bool
+) -> None:
+    rules, asked = AccessRules(), Asked()
+    authorizer = StandardAuthorizer(
+        ClusterImage(), rules, Audit(rules, lambda: 0.0, lambda *_: None, watches=watches), (), lambda: True
+    )
+    groups = SimpleNamespace(find=lambda _: asked, departures=())
+    broker = SimpleNamespace(image=SimpleNamespace(features={GROUP_VERSION: 1}), groups=groups)
+    context = RequestContext(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, 1, "c", ADA, authorizer)
+    request = ConsumerGroupHeartbeatRequest(group_id="readers", subscribed_topic_regex=".*")
+    consumer_group_heartbeat(cast("Any", broker), context, request)
+    assert asked.may_describe("flights") is watches
+    assert (authorizer.denied, caplog.messages) == (0, [])
