@@ -66,7 +66,7 @@ class Connection(asyncio.BufferedProtocol):
         "_listener",
         "_max_frame_bytes",
         "_memory",
-        "_mutes",
+        "_muted",
         "_out",
         "_proceeds_later",
         "_reading_paused",
@@ -89,11 +89,11 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._backlog = b""
         self._frame: memoryview | None = None
-        self._frame_size = self._filled = self._room = self._began_ns = self._mutes = 0
+        self._frame_size = self._filled = self._room = self._began_ns = 0
         self._out = Outgoing()
         self._waiting: deque[Slot] | None = None
         self._held_by_request = self._lacks_memory = self._reading_paused = False
-        self._turn_is_over = self._proceeds_later = self._ending = self._closed = False
+        self._turn_is_over = self._proceeds_later = self._muted = self._ending = self._closed = False
 
     # What the event loop calls
 
@@ -164,13 +164,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def mute(self, seconds: float) -> None:
         """Take no more requests for so long (KIP-219); what waits is answered all the same."""
-        self._mutes += 1
+        self._muted = True
         if self.session is not None:
             self._pause_reading()
-        self._connections.later(self._unmute, seconds)
+        self._connections.mute(self, self._unmute, seconds)
 
     def _unmute(self) -> None:
-        self._mutes -= 1
+        self._muted = False
         self._proceed_now()
 
     def close_when_answered(self) -> None:
@@ -201,7 +201,7 @@ class Connection(asyncio.BufferedProtocol):
             or self._ending
             or self._closed
             or self._turn_is_over
-            or self._mutes > 0
+            or self._muted
             or (self._waiting is not None and len(self._waiting) >= MAX_WAITING)
         )
 
