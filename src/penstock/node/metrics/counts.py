@@ -36,11 +36,6 @@ class ApiCounts:
         self.cells[version][took_ns.bit_length()] += 1
         self.total_ns += took_ns
 
-    def answered(self, version: int, took_ns: int) -> None:
-        """One that waited has its answer."""
-        self.waiting -= 1
-        self.done(version, took_ns)
-
     def by_version(self) -> dict[int, int]:
         """How many were answered, of versions that came."""
         return {version: count for version, cells in enumerate(self.cells) if (count := sum(cells))}
