@@ -9,7 +9,7 @@ from uuid import UUID
 from penstock.metadata.image import ClusterImage
 from penstock.node.serving.session import Session
 from penstock.node.telemetry.clients import Clients
-from penstock.node.telemetry.otlp import Point, read_points
+from penstock.node.telemetry.otlp import LONGEST_TEXT, Point, read_points
 from penstock.node.telemetry.received import MOST_OF_A_CLIENT, Received
 from penstock.node.telemetry.subscriptions import Attributes, Subscription, Wanted, subscriptions, wanted_of
 from penstock.protocol.compression import Compression, decompress
@@ -33,7 +33,7 @@ class TelemetryReceiver:
 
     def named_software(self, session: Session, name: str, version: str) -> None:
         """A client has said what it is."""
-        self._software[session.connection_id] = name, version
+        self._software[session.connection_id] = name[:LONGEST_TEXT], version[:LONGEST_TEXT]
         if len(self._software) > CONNECTIONS_KEPT:
             self._software.popitem(last=False)
 
