@@ -19,45 +19,38 @@ NANOSECONDS_PER_MS: Final = 1_000_000
 class ApiCounts:
     """Requests of one API, once they are answered, and those that wait."""
 
-    __slots__ = ("_cells", "_total_ns", "errors", "of_nodes", "waiting")
+    __slots__ = ("cells", "errors", "of_nodes", "total_ns", "waiting")
 
     def __init__(self, versions: int = 1, *, splits: bool = False) -> None:
         """It has versions from 0 on, so many. `splits`: requests of other nodes are counted apart."""
-        self._cells = [0] * (versions * CELLS)
-        """How many requests of a version took a number of nanoseconds that has so many bits."""
-        self._total_ns = 0
+        self.cells = [[0] * CELLS for _ in range(versions)]
+        """By version, how many requests took a number of nanoseconds that has so many bits."""
+        self.total_ns = 0
         self.errors: dict[int, int] = {}
         """By error code, how often an answer had it; of Produce and Fetch for each partition."""
         self.waiting = 0
         self.of_nodes: ApiCounts = ApiCounts(versions) if splits else self
 
     def done(self, version: int, took_ns: int) -> None:
-        """A request has its answer. All requests come here, so it is two additions (decision 0603)."""
-        self._cells[version * CELLS + took_ns.bit_length()] += 1
-        self._total_ns += took_ns
-
-    def answered(self, version: int, took_ns: int) -> None:
-        """One that waited has its answer."""
-        self.waiting -= 1
-        self.done(version, took_ns)
+        """A request has its answer. Two additions, as most requests come here (decision 0603), or do the same."""
+        self.cells[version][took_ns.bit_length()] += 1
+        self.total_ns += took_ns
 
     def by_version(self) -> dict[int, int]:
         """How many were answered, of versions that came."""
-        cells = self._cells
-        found = {at // CELLS: sum(cells[at : at + CELLS]) for at in range(0, len(cells), CELLS)}
-        return {version: count for version, count in found.items() if count}
+        return {version: count for version, cells in enumerate(self.cells) if (count := sum(cells))}
 
     @property
     def count(self) -> int:
-        return sum(self._cells)
+        return sum(map(sum, self.cells))
 
     @property
     def times(self) -> Distribution:
         """From when a request was taken until its answer was made; the largest is known by its bits."""
         times = Distribution(per_unit=NANOSECONDS_PER_MS)
-        for at in range(0, len(self._cells), CELLS):
-            times.buckets = list(map(add, times.buckets, self._cells[at : at + CELLS]))
-        times.total = self._total_ns
+        for cells in self.cells:
+            times.buckets = list(map(add, times.buckets, cells))
+        times.total = self.total_ns
         times.largest = max(((1 << bits) - 1 for bits, count in enumerate(times.buckets) if count), default=0)
         return times
 

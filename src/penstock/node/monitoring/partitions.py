@@ -45,19 +45,21 @@ class PartitionSurvey:
         self._broker = broker
         self._names = names
         self._tells_each = tells_each
-        self._partitions: list[Partition] = []
         self._begin()
 
     def _begin(self) -> None:
-        self._untouched = self.led = self.moving = self.under_min = self.at_min = self.under_replicated = 0
+        self._held = self._untouched = self.led = self.moving = self.under_min = self.at_min = self.under_replicated = 0
         self.unwell: dict[str, list[Where]] = {"UnderReplicated": [], "UnderMinIsr": [], "AtMinIsr": []}
         self.sizes: dict[Labels, int] = {}
         self.sums: dict[Labels, list[int]] = {}
         """Of what is led here, the numbers of `OF_LED`."""
+        self._leaders: list[tuple[Where, PartitionLeader]] = []
+        """Where each is told; what is told goes through no others, however many there are."""
 
     def steps(self) -> Steps[None]:
         self._begin()
-        self._partitions = partitions = list(self._broker.partitions)
+        partitions = list(self._broker.partitions)
+        self._held = len(partitions)
         pace = Pace(LOOKED_AT)
         for partition in partitions:
             self._look_at(partition)
@@ -90,6 +92,8 @@ class PartitionSurvey:
         if leader is None:
             return
         self.led += 1
+        if self._tells_each:
+            self._leaders.append((where, leader))
         in_sync, needed, replicas = len(leader.isr), leader.needed_replicas, len(leader.replicas)
         first, is_preferred = partition.log_start_offset if log.has_known_ends else 0, leader.is_preferred
         self._add(place, (1, partition.high_watermark, first, replicas, in_sync, is_preferred, in_sync < replicas))
@@ -114,7 +118,7 @@ class PartitionSurvey:
 
     @property
     def held(self) -> int:
-        return len(self._partitions) + self._untouched
+        return self._held + self._untouched
 
     def register(self, registry: Registry) -> None:
         gauge, broker = partial(Gauge, Group.REPLICAS), self._broker
@@ -155,10 +159,7 @@ class PartitionSurvey:
         return ((where, 1) for where in self.unwell[trouble])
 
     def _each(self, is_so: Callable[[PartitionLeader], bool]) -> Iterator[tuple[Labels, int]]:
-        for partition in self._partitions:
-            leader = partition.leader
-            if leader is not None:
-                yield (partition.topic, partition.index), int(is_so(leader))
+        return ((where, int(is_so(leader))) for where, leader in self._leaders)
 
 
 def _is_under(leader: PartitionLeader) -> bool:

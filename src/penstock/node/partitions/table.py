@@ -7,6 +7,7 @@ A partition that no client has asked for since the start, and that has no record
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from uuid import UUID
 
 from penstock.log.partition_log import PartitionLog
@@ -22,12 +23,12 @@ class PartitionTable:
         """`counts` are of the topics of which something is held."""
         self._counts = counts or TopicCounts()
         self._topics: dict[str | UUID, dict[int, Partition]] = {}
+        self._by_name: dict[str, dict[int, Partition]] = {}
         self._untouched: dict[UUID, dict[int, PartitionLog]] = {}
 
     def __iter__(self) -> Iterator[Partition]:
         """Those that there are now: who looks at them in steps is not disturbed by those that come and go meanwhile."""
-        held = (partitions for topic, partitions in self._topics.items() if isinstance(topic, str))
-        return iter([partition for partitions in held for partition in partitions.values()])
+        return iter(list(chain.from_iterable(map(dict.values, self._by_name.values()))))
 
     def get(self, topic: str | UUID, index: int) -> Partition | None:
         partitions = self._topics.get(topic)
@@ -62,7 +63,7 @@ class PartitionTable:
 
     def add(self, partition: Partition) -> None:
         self.forget_untouched(partition.topic_id, partition.index)
-        partitions = self._topics.setdefault(partition.topic, {})
+        partitions = self._topics[partition.topic] = self._by_name.setdefault(partition.topic, {})
         partitions[partition.index] = partition
         partition.traffic = self._counts.enter(partition.topic)
         self._topics[uuid_of(partition.topic_id.bytes)] = partitions  # the object that is looked up is found sooner
@@ -72,4 +73,4 @@ class PartitionTable:
         del partitions[partition.index]
         self._counts.leave(partition.topic, partition.traffic)
         if not partitions:
-            del self._topics[partition.topic], self._topics[partition.topic_id]
+            del self._topics[partition.topic], self._topics[partition.topic_id], self._by_name[partition.topic]

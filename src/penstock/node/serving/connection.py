@@ -66,7 +66,7 @@ class Connection(asyncio.BufferedProtocol):
         "_listener",
         "_max_frame_bytes",
         "_memory",
-        "_mutes",
+        "_muted",
         "_out",
         "_proceeds_later",
         "_reading_paused",
@@ -89,14 +89,11 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._backlog = b""
         self._frame: memoryview | None = None
-        self._frame_size = 0
-        self._filled = self._room = self._began_ns = 0
+        self._frame_size = self._filled = self._room = self._began_ns = 0
         self._out = Outgoing()
         self._waiting: deque[Slot] | None = None
         self._held_by_request = self._lacks_memory = self._reading_paused = False
-        self._turn_is_over = self._proceeds_later = False
-        self._mutes = 0
-        self._ending = self._closed = False
+        self._turn_is_over = self._proceeds_later = self._muted = self._ending = self._closed = False
 
     # What the event loop calls
 
@@ -167,13 +164,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def mute(self, seconds: float) -> None:
         """Take no more requests for so long (KIP-219); what waits is answered all the same."""
-        self._mutes += 1
+        self._muted = True
         if self.session is not None:
             self._pause_reading()
-        self._connections.later(self._unmute, seconds)
+        self._connections.mute(self, self._unmute, seconds)
 
     def _unmute(self) -> None:
-        self._mutes -= 1
+        self._muted = False
         self._proceed_now()
 
     def close_when_answered(self) -> None:
@@ -204,7 +201,7 @@ class Connection(asyncio.BufferedProtocol):
             or self._ending
             or self._closed
             or self._turn_is_over
-            or self._mutes > 0
+            or self._muted
             or (self._waiting is not None and len(self._waiting) >= MAX_WAITING)
         )
 
@@ -346,11 +343,14 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:
             self._fail(error)
             return False
-        began_ns, self._began_ns = self._began_ns, dispatcher.clock_ns()
+        took_ns = (ended_ns := dispatcher.clock_ns()) - self._began_ns
+        self._began_ns = ended_ns
         if type(reply) is not list:
-            self._wait(cast("Waiting", reply), on_answer, began_ns)
+            self._wait(cast("Waiting", reply), on_answer, ended_ns - took_ns)
             return False
-        (asked := dispatcher.counting).counts.done(asked.api_version, self._began_ns - began_ns)
+        counts = (asked := dispatcher.counting).counts  # as ApiCounts.done does, without a call
+        counts.cells[asked.api_version][took_ns.bit_length()] += 1
+        counts.total_ns += took_ns
         if on_answer is not None:
             on_answer(reply)
         if not self._waiting:

@@ -128,16 +128,29 @@ class Connections:
         self._by_host: dict[str, int] = {}
         self._by_listener: dict[str, int] = {}
         self._ids = itertools.count(1)
+        self._muted: dict[Admitted, tuple[float, asyncio.TimerHandle]] = {}
+        """Until when, and what ends it."""
         self._idle_timer: asyncio.TimerHandle | None = None
         self._drained: asyncio.Event | None = None
         self._lost = 0
 
-    def later(self, callback: Callable[[], None], seconds: float = 0) -> None:
-        """Call back when every other connection that has something to do has had its turn, or after some time."""
-        if seconds:
-            self._loop.call_later(seconds, callback)
-        else:
-            self._loop.call_soon(callback)
+    def later(self, callback: Callable[[], None]) -> None:
+        """Call back when every other connection that has something to do has had its turn."""
+        self._loop.call_soon(callback)
+
+    def mute(self, connection: Admitted, unmute: Callable[[], None], seconds: float) -> None:
+        """Call back when the longest of its times is up, unless the connection ends before."""
+        until_s = self.clock_s() + seconds
+        before_s, timer = self._muted.get(connection, (0.0, None))
+        if timer is not None:
+            if before_s >= until_s:
+                return
+            timer.cancel()
+        self._muted[connection] = until_s, self._loop.call_later(seconds, self._unmute, connection, unmute)
+
+    def _unmute(self, connection: Admitted, unmute: Callable[[], None]) -> None:
+        del self._muted[connection]
+        unmute()
 
     def watch(self, frame: memoryview, connection: Admitted, session: Session) -> tuple[OnAnswer | None, Charge | None]:
         """What is to be called with the answer to a request, and what the request costs."""
@@ -200,6 +213,8 @@ class Connections:
 
     def remove(self, connection: Admitted, session: Session) -> None:
         del self.active[connection]
+        if connection in self._muted:
+            self._muted.pop(connection)[1].cancel()
         self.counts.listener(session.listener).closed += 1
         left = self._by_host[session.client_host] - 1
         self._by_listener[session.listener] -= 1

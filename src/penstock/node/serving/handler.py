@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import GeneratorType
 from typing import Any, Final, Protocol, TypeVar
 
@@ -41,6 +41,9 @@ from penstock.protocol.acls import CLUSTER_NAME, Resource
 from penstock.protocol.value import Value
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+NOT_TOLD: Final = ApiCounts()
+"""Counts that nobody is told: of requests that came in another, or by no connection."""
 
 
 class Charge(Protocol):
@@ -74,7 +77,7 @@ class RequestContext:
     authorizer: Authorizer = ALLOW_ALL
     charge: Charge | None = None
     """None where no quota holds for the client."""
-    counts: ApiCounts = field(default_factory=ApiCounts)
+    counts: ApiCounts = NOT_TOLD
     """What this request counts with."""
 
     def allows(self, right: Right, name: str | None = CLUSTER_NAME) -> bool:

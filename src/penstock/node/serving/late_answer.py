@@ -71,7 +71,7 @@ class LateAnswer(ABC, Generic[AnswerT]):
 class Slot:
     """The place of a waiting request in the order of responses."""
 
-    __slots__ = ("began_ns", "call_off", "context", "cut_short", "on_answer", "parts")
+    __slots__ = ("began_ns", "call_off", "context", "cut_short", "on_answer", "parts", "waits_with")
 
     def __init__(
         self,
@@ -84,8 +84,10 @@ class Slot:
         self.parts = parts
         self.context = context
         self.began_ns = began_ns
-        if context is not None:
-            context.counts.waiting += 1
+        self.waits_with = None if context is None else context.counts
+        """A handler may find out later whose request it is, and count with other counts."""
+        if self.waits_with is not None:
+            self.waits_with.waiting += 1
         self.call_off: Callable[[], object] | None = None
         """Ends the waiting when the peer has gone, if it may be ended."""
         self.cut_short: Callable[[], object] | None = None
@@ -93,16 +95,21 @@ class Slot:
 
     def answered(self, parts: list[ResponsePart], clock_ns: Callable[[], int]) -> None:
         self.parts = parts
+        self._waits_no_longer()
         if self.context is not None:
-            self.context.counts.answered(self.context.api_version, clock_ns() - self.began_ns)
+            self.context.counts.done(self.context.api_version, clock_ns() - self.began_ns)
         if self.on_answer is not None:
             self.on_answer(parts)
 
     def client_has_gone(self) -> None:
-        if self.parts is None and self.context is not None:
-            self.context.counts.waiting -= 1
+        self._waits_no_longer()
         if self.call_off is not None:
             self.call_off()
+
+    def _waits_no_longer(self) -> None:
+        if self.waits_with is not None:
+            self.waits_with.waiting -= 1
+            self.waits_with = None
 
 
 def hasten(waiting: Sequence[Slot] | None, behind: bytes) -> None:

@@ -234,8 +234,11 @@ class _Counted:
 
 
 def tell(parts: list[ResponsePart], api_key: int, version: int, throttle_time_ms: int) -> None:
-    """Put the time into an encoded answer, in whatever place its layout has for it, if it has one."""
-    if not parts:
+    """Put the time into an encoded answer, in whatever place its layout has for it, if it has one.
+
+    What answers a version of ApiVersions that nobody knows has the layout of version 0, without a place.
+    """
+    if not parts or version not in api_of(api_key).versions:
         return
     place = _place(api_key, version)
     if place is None:

@@ -1,4 +1,4 @@
-"""The newest of what clients have pushed, for the page of figures: bounded in clients and in figures.
+"""The newest of what clients have pushed, for the page of figures: bounded in clients, in figures and in their names.
 
 A client's figures go when it was silent for `PUSHES_MISSED` of its intervals, or when others need the room and it was
 silent for the longest time.
@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from penstock.node.telemetry.otlp import Point
+from penstock.node.telemetry.otlp import LONGEST_TEXT, Point
 from penstock.node.telemetry.subscriptions import Attributes
 from penstock.protocol.uuids import uuid_to_text
 
 MOST_FIGURES: Final = 20_000
+MOST_CHARACTERS: Final = 8_000_000
+"""Of all figures with their names and labels, as a page tells them; one of Kafka's clients has two or three hundred."""
 MOST_OF_A_CLIENT: Final = 500
 PUSHES_MISSED: Final = 3
 SHORTEST_MS: Final = 60_000
@@ -37,17 +39,20 @@ class Figure(NamedTuple):
 class _Client:
     labels: Labels
     until_ms: int = 0
+    characters: int = 0
     figures: dict[tuple[str, Labels], float] = field(default_factory=dict)
 
 
 class Received:
     """By client, the newest first to stay."""
 
-    def __init__(self, most: int = MOST_FIGURES) -> None:
+    def __init__(self, most: int = MOST_FIGURES, most_characters: int = MOST_CHARACTERS) -> None:
         self._most = most
+        self._most_characters = most_characters
         self._clients: OrderedDict[UUID, _Client] = OrderedDict()
         self.count = 0
         """Figures that are kept."""
+        self._characters = 0
 
     def take(self, attributes: Attributes, points: Iterable[Point], interval_ms: int, now_ms: int) -> None:
         client = self._clients.get(attributes.client_instance_id)
@@ -55,25 +60,31 @@ class Received:
             client = self._clients[attributes.client_instance_id] = _Client(_labels(attributes))
         self._clients.move_to_end(attributes.client_instance_id)
         client.until_ms = now_ms + max(PUSHES_MISSED * interval_ms, SHORTEST_MS)
-        before = len(client.figures)
         for point in points:
             key = name_of(point.name), _apart(point.labels)
-            if key not in client.figures and len(client.figures) >= MOST_OF_A_CLIENT:
+            is_new = key not in client.figures
+            if is_new and len(client.figures) >= MOST_OF_A_CLIENT:
                 continue
             if math.isfinite(point.value):
+                if is_new:
+                    self._enter(client, len(key[0]) + _characters(key[1]) + _characters(client.labels))
                 client.figures[key] = point.value + (client.figures.get(key, 0.0) if point.is_delta else 0.0)
-        self.count += len(client.figures) - before
-        while self.count > self._most:
-            self._drop()
+        while self.count > self._most or self._characters > self._most_characters:
+            self._leave(self._clients.popitem(last=False)[1])
 
-    def _drop(self) -> None:
-        _, client = self._clients.popitem(last=False)
+    def _enter(self, client: _Client, characters: int) -> None:
+        self.count += 1
+        self._characters += characters
+        client.characters += characters
+
+    def _leave(self, client: _Client) -> None:
         self.count -= len(client.figures)
+        self._characters -= client.characters
 
     def forget_silent(self, now_ms: int) -> None:
         """One look at each client."""
         for key in [key for key, client in self._clients.items() if client.until_ms < now_ms]:
-            self.count -= len(self._clients.pop(key).figures)
+            self._leave(self._clients.pop(key))
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -89,6 +100,10 @@ class Received:
         return [Figure(name, client.labels + labels, value) for (name, labels), value in client.figures.items()]
 
 
+def _characters(labels: Labels) -> int:
+    return sum(len(label) + len(value) for label, value in labels)
+
+
 def name_of(metric: str) -> str:
     """`org.apache.kafka.producer.connection.creation.rate` is `kafka_client_producer_connection_creation_rate`."""
     return PREFIX + _NO_NAME.sub("_", metric.removeprefix(_OF_KAFKA))
@@ -97,7 +112,7 @@ def name_of(metric: str) -> str:
 def _labels(client: Attributes) -> Labels:
     return (
         ("client_instance_id", uuid_to_text(client.client_instance_id)),
-        ("client_id", client.client_id),
+        ("client_id", client.client_id[:LONGEST_TEXT]),
         ("client_software_name", client.client_software_name),
         ("client_software_version", client.client_software_version),
     )

@@ -34,7 +34,7 @@ class TelemetryReceiver:
         self._software: OrderedDict[int, tuple[str, str]] = OrderedDict()
 
     def named_software(self, session: Session, name: str, version: str) -> None:
-        """A client has said what it is, in as many words as it likes."""
+        """A client has said what it is."""
         self._software[session.connection_id] = name[:MOST_KEPT], version[:MOST_KEPT]
         if len(self._software) > CONNECTIONS_KEPT:
             self._software.popitem(last=False)

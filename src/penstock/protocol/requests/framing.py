@@ -88,7 +88,8 @@ def encode_request(message: Message, version: int, correlation_id: int, client_i
 
 def encode_response(message: Message, api_key: int, version: int, correlation_id: int) -> bytes:
     """The response begins with its length."""
-    out = bytearray(frame_response(b"", api_key, version, correlation_id))
+    is_flexible = version >= _FLEXIBLE_RESPONSE_FROM.get(api_key, NEVER)
+    out = bytearray((_RESPONSE_PREFIX_FLEXIBLE if is_flexible else _RESPONSE_PREFIX).pack(0, correlation_id))
     encode_into(out, message, version)
     _LENGTH.pack_into(out, 0, len(out) - _LENGTH.size)
     return bytes(out)

@@ -17,17 +17,22 @@ from penstock.node.metrics.counts import NodeCounts
 from penstock.node.metrics.distribution import Distribution
 from penstock.node.metrics.registry import Counter, Gauge, Group, Histogram, Metric, Registry, StateSet
 from penstock.node.monitoring.names import family_of
-from penstock.node.monitoring.page import LINES_A_STEP, page_steps
+from penstock.node.monitoring.page import CHUNKS_AT_ONCE, LINES_A_STEP, page_steps
+from penstock.node.serving.slices import Steps
 from penstock.protocol.requests.api import ApiKey
 
 
 def page(metrics: Iterable[Metric[Any]], *, is_open: bool = False) -> str:
-    steps = page_steps(metrics, is_open=is_open)
+    return to_its_end(page_steps(metrics, is_open=is_open)).decode()
+
+
+def to_its_end(steps: Steps[bytes]) -> bytes:
+    work: Any = None
     try:
         while True:
-            next(steps)
+            work = steps.send(None if work is None else work())
     except StopIteration as stop:
-        return bytes(stop.value).decode()
+        return bytes(stop.value)
 
 
 def samples(metrics: Iterable[Metric[Any]], *, is_open: bool) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -134,3 +139,13 @@ def test_a_step_makes_few_lines() -> None:
     many = Gauge(Group.PLAIN, "a", "", lambda: (((number,), 1) for number in range(10 * LINES_A_STEP)), labels=("n",))
     steps = page_steps([many], is_open=False)
     assert sum(1 for _ in steps) >= 10
+
+
+def test_a_thread_puts_a_long_page_together() -> None:
+    def page_of(lines: int) -> Gauge:
+        return Gauge(Group.NODE, "Many", "", lambda: {(str(n),): n for n in range(lines)}, labels=("number",))
+
+    for chunks, is_work in ((CHUNKS_AT_ONCE - 1, False), (CHUNKS_AT_ONCE, True)):
+        works = [step for step in page_steps([page_of(chunks * LINES_A_STEP)], is_open=False) if step is not None]
+        assert bool(works) is is_work
+    assert page([page_of(chunks * LINES_A_STEP)]).count("\n") == chunks * LINES_A_STEP + 2

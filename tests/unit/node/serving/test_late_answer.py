@@ -49,6 +49,21 @@ class LateHandler:
             assert await (await node.connect()).lives()
 
 
+async def test_who_waits_is_counted_until_then_though_it_turns_out_later_whose_request_it_is() -> None:
+    async def answer(_: object, context: RequestContext, *frame: object) -> list[bytes]:
+        context.counts = context.counts.of_nodes
+        return [struct.pack(">ii", 4, context.correlation_id)]
+
+    async with serving(Handler(ApiKey.FETCH, 4, 17, answer, NOTHING, raw=True)) as node:
+        client = await node.connect()
+        client.send(FetchRequest(), 17)
+        await client.reader.readexactly(8)
+        of_clients = node.connections.counts.apis[ApiKey.FETCH]
+        of_nodes = of_clients.of_nodes
+        assert (of_clients.waiting, of_nodes.waiting) == (0, 0)
+        assert (of_clients.count, of_nodes.count) == (0, 1)
+
+
 async def test_a_late_answer_is_written_within_the_call_that_tells_it_or_with_those_told_beside_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

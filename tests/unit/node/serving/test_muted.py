@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from functools import partial
 from typing import Any
 
 from tests.unit.node.served_node import serving
 
+from penstock.node.serving.connection import Connection
 from penstock.node.serving.connections import Admitted, Throttling
 from penstock.node.serving.handler import Handler
 from penstock.node.serving.rules import NOTHING
@@ -112,3 +114,24 @@ async def test_who_is_muted_can_leave() -> None:
         other = await node.connect()
         while len(node.connections.active) > 1:
             assert await other.lives()
+
+
+async def test_nothing_is_kept_of_who_was_muted_and_is_closed() -> None:
+    """As one is that was idle for too long: a time may be a hundred times longer, and very many may come."""
+    muting = Muting(FOR_EVER_S)
+    handler = Handler(ApiKey.HEARTBEAT, 4, 4, lambda *_: HeartbeatResponse(), NOTHING)
+    async with serving(handler, throttling=throttling(muting)) as node:
+        other = await node.connect()
+        assert await other.lives()
+        for _ in range(3):
+            client = await node.connect()
+            client.send(HeartbeatRequest(), 4)
+            await client.receive(ApiKey.HEARTBEAT, 4)
+            muting.muted[-1].mute(FOR_EVER_S / 2)
+            muting.muted[-1].mute(FOR_EVER_S * 2)
+            muting.muted[-1].abort()
+        while len(node.connections.active) > 1:
+            assert await other.lives()
+        muting.muted.clear()
+        gc.collect()
+        assert [one for one in gc.get_objects() if type(one) is Connection] == list(node.connections.active)

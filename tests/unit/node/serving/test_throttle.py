@@ -289,6 +289,25 @@ def test_the_time_has_its_place_in_answers_with_more_in_them() -> None:
         assert parts == [encode_response(response.replace(throttle_time_ms=5), key, version, 7)]
 
 
+@pytest.mark.parametrize("version", [6, 77, 32_767])
+def test_the_answer_to_versions_that_nobody_knows_has_no_place_for_the_time(version: int) -> None:
+    """A newer client asks so, and hears in version 0 what there is."""
+    world = World(SHARE)
+    assert world.answer(ApiKey.METADATA, 1)
+    frame = bytearray(encode_request(api_of(ApiKey.API_VERSIONS).request_class(), 3, 1, "app")[4:])
+    frame[2:4] = version.to_bytes(2, "big")
+    begun = world.throttle.begin(memoryview(frame), cast("Admitted", world.connection), SESSION)
+    assert begun is not None
+    answer = encode_response(
+        ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[ApiVersion(api_key=18)]),
+        *(ApiKey.API_VERSIONS, 0, 1),
+    )
+    parts: list[ResponsePart] = [answer]
+    begun[0](parts)
+    assert parts == [answer]
+    assert len(world.connection.seconds) == 2, "it waits all the same"
+
+
 def test_addresses_are_refused_and_what_is_refused_is_not_counted() -> None:
     world = World(quota("connection_creation_rate", 1, ip="10.0.0.1"))
     assert [world.throttle.refuses("10.0.0.1") for _ in range(5)] == [False, False, True, True, True]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from penstock.node.telemetry.otlp import Point
+from penstock.metadata.image import ClusterImage
+from penstock.node.serving.session import Session
+from penstock.node.telemetry.otlp import LONGEST_TEXT, Point
 from penstock.node.telemetry.received import MOST_OF_A_CLIENT, Received
+from penstock.node.telemetry.receiver import TelemetryReceiver
 from penstock.node.telemetry.subscriptions import Attributes
 
 NOW_MS = 1_700_000_000_000
@@ -58,3 +61,27 @@ def test_figures_are_bounded_of_one_client_and_of_all() -> None:
     for number in range(20_000):
         received.take(client(number), many[:1], 1000, NOW_MS)
     assert received.count <= 1_000
+
+
+def test_names_are_bounded_of_one_client_and_of_all() -> None:
+    """Else the page of figures has hundreds of megabytes, and nobody reads it."""
+    received = Received(most_characters=100_000)
+    labels = tuple((f"{number}" * 200, "x" * 200) for number in range(10))
+    for number in range(100):
+        many = [Point(f"a{index}", labels, 1.0, False) for index in range(10)]
+        received.take(client(number).replace(client_id="c" * 32_000), many, 1000, NOW_MS)
+        told = [figure for one in received.clients() for figure in received.figures_of(one)]
+        said = sum(len(name) + len(value) for figure in told for name, value in figure.labels)
+        assert 0 < said <= 100_000
+        assert received.count == len(told)
+    received.forget_silent(NOW_MS + 10_000_000)
+    received.take(client(1), many, 1000, NOW_MS)
+    assert received.count == 10, "what was forgotten takes no room"
+
+
+def test_of_what_a_client_calls_itself_only_so_much_is_kept() -> None:
+    """It is kept of very many connections, also of those that have ended."""
+    receiver, session = TelemetryReceiver(ClusterImage(), 1000), Session("10.0.0.1", 1, "PLAINTEXT", 1)
+    receiver.named_software(session, "n" * 30_000, "v" * 30_000)
+    found = receiver.attributes(session, "app", UUID(int=1))
+    assert (found.client_software_name, found.client_software_version) == ("n" * LONGEST_TEXT, "v" * LONGEST_TEXT)

@@ -67,6 +67,7 @@ def fetch(
     if request.cluster_id is not None and context.allows(CLUSTER_ACTION):  # only replicas of the core's logs say that
         answer = fetched_by_replica(broker, context, request, frame, position)
         if answer is not None:
+            context.counts = context.counts.of_nodes
             if context.charge is not None:
                 context.charge.is_of_a_node()
             return answer

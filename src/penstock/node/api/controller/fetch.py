@@ -25,6 +25,7 @@ FIRST_WITH_TOPIC_IDS = 13
 
 @handles(ApiKey.FETCH, versions=(4, 18), rule=BETWEEN_NODES)
 async def fetch(node: QuorumNode, context: RequestContext, request: FetchRequest) -> FetchResponse:
+    context.counts = context.counts.of_nodes
     try:
         wanted = read_fetch(request, node.cluster_id, node.log)
         check_numbers(wanted.max_wait_ms, wanted.max_bytes)

@@ -19,6 +19,7 @@ from tests.unit.node.api.controller.quorum_of_core import (
 from tests.unit.node.served_node import RawClient, serving_node
 
 from penstock.node.api.quorum_answers import MAX_ANSWER_BYTES
+from penstock.node.metrics.counts import NodeCounts
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import add_raft_voter, describe_cluster, describe_quorum, fetch, remove_raft_voter
 from penstock.protocol.messages.begin_quorum_epoch import BeginQuorumEpochResponse
@@ -41,9 +42,10 @@ AnswerT = TypeVar("AnswerT", bound=Message)
 
 
 class Client:
-    def __init__(self, raw: RawClient, member: CoreQuorum) -> None:
+    def __init__(self, raw: RawClient, member: CoreQuorum, counts: NodeCounts) -> None:
         self.raw = raw
         self.member = member
+        self.counts = counts
 
     async def ask(self, request: Message, version: int, answer: type[AnswerT]) -> AnswerT:
         self.raw.send(request, version)
@@ -58,7 +60,7 @@ async def controller(*ids: int) -> AsyncIterator[Client]:
     not_active = KafkaError(ErrorCode.NOT_CONTROLLER)
     node = controller_node(member, lambda command: refusal(command, not_active))
     async with serving_node(node, LISTENER) as server:
-        yield Client(await server.connect(), member)
+        yield Client(await server.connect(), member, server.connections.counts)
 
 
 def ballot(epoch: int = 5, *, pre_vote: bool = False) -> Vote:
@@ -158,6 +160,16 @@ async def test_a_snapshot_is_fetched_piece_by_piece() -> None:
         beyond = FetchSnapshot(epoch, PEER, snapshot, position=10, max_bytes=3)
         response = await client.ask(write.write_fetch_snapshot(beyond, CLUSTER), 1, FetchSnapshotResponse)
         assert response.topics[0].partitions[0].error_code == ErrorCode.POSITION_OUT_OF_RANGE
+
+
+async def test_a_fetch_of_the_log_counts_as_one_of_a_node_also_while_it_waits() -> None:
+    """A node that is both would tell of slow consumers else, as the quorum's fetches wait."""
+    async with controller(1, 2) as client:
+        for epoch in (4, 5):
+            await client.ask(write.write_fetch(pull(epoch, 0), CLUSTER), 17, fetch.FetchResponse)
+        of_clients = client.counts.apis[ApiKey.FETCH]
+        of_nodes = of_clients.of_nodes
+        assert (of_clients.count, of_clients.waiting, of_nodes.count, of_nodes.waiting) == (0, 0, 2, 0)
 
 
 async def test_an_answer_has_a_limit_whatever_is_asked_for() -> None:
