@@ -6,9 +6,9 @@ from uuid import UUID
 
 from penstock.metadata.image import ClusterImage
 from penstock.node.serving.session import Session
-from penstock.node.telemetry.otlp import LONGEST_TEXT, Point
+from penstock.node.telemetry.otlp import Point
 from penstock.node.telemetry.received import MOST_OF_A_CLIENT, Received
-from penstock.node.telemetry.receiver import TelemetryReceiver
+from penstock.node.telemetry.receiver import MOST_KEPT, TelemetryReceiver
 from penstock.node.telemetry.subscriptions import Attributes
 
 NOW_MS = 1_700_000_000_000
@@ -84,4 +84,4 @@ def test_of_what_a_client_calls_itself_only_so_much_is_kept() -> None:
     receiver, session = TelemetryReceiver(ClusterImage(), 1000), Session("10.0.0.1", 1, "PLAINTEXT", 1)
     receiver.named_software(session, "n" * 30_000, "v" * 30_000)
     found = receiver.attributes(session, "app", UUID(int=1))
-    assert (found.client_software_name, found.client_software_version) == ("n" * LONGEST_TEXT, "v" * LONGEST_TEXT)
+    assert (found.client_software_name, found.client_software_version) == ("n" * MOST_KEPT, "v" * MOST_KEPT)
