@@ -106,7 +106,6 @@ async def test_a_batch_that_runs_again_is_there_once_whatever_step_failed(
             decider.decide(batch, [first])
         decider.give_up(batch, [first])
         Decider(cluster, sink.decisions_topic, query).decide(batch, [prepared(sink, query, batch, value)])
-    settled(cluster, sink)
     assert sorted(await committed(servers, sink.topic)) == [b"%d" % batch for batch in range(len(STEPS))]
     assert TransactionCoordinators(cluster).open_ones(ids_of(query)) == []
 
@@ -120,7 +119,6 @@ async def test_what_tasks_have_left_that_died_is_aborted_with_the_next_decision(
     assert TransactionCoordinators(cluster).open_ones(ids_of(query)) == [left]
     done = prepared(sink, query, 0, b"done")
     Decider(cluster, sink.decisions_topic, query).decide(0, [done])
-    settled(cluster, sink)
     assert await committed(servers, sink.topic) == [b"done"]
     with pytest.raises(PipelineError, match="was aborted before batch 1 was decided"):
         Decider(cluster, sink.decisions_topic, query).decide(1, [left])
@@ -148,7 +146,6 @@ async def test_of_two_that_decide_one_does(sink: SinkOptions, cluster: BlockingC
 
     with pytest.raises(PipelineError, match="another process decides"):
         Late(cluster, sink.decisions_topic, query).decide(0, [one])
-    settled(cluster, sink)
     assert await committed(servers, sink.topic) == [b"other"]
     Decider(cluster, sink.decisions_topic, query).decide(1, [])
     with pytest.raises(PipelineError, match="batch 0 is over"):

@@ -6,21 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from tests.wire.committed_records import committed_records
 from tests.wire.connect_workers import LIMIT_S, Workers
 from tests.wire.test_transfers import committed
 
 from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
-from penstock.client.consumer import Consumer
-from penstock.client.settings import ConsumerSettings
-from penstock.client.values import ConsumedRecord
 from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask, Support
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.distributed.claimed_log import ClaimedLog
 from penstock.work.connect.distributed.settings import Storage
 from penstock.work.connect.runtime.logs import NotLeadingError
-
-COMMITTED = ConsumerSettings(isolation_level="read_committed", auto_offset_reset="earliest", enable_auto_commit=False)
 
 
 async def make(bootstrap: str, topic: str) -> None:
@@ -31,13 +27,7 @@ async def make(bootstrap: str, topic: str) -> None:
 
 async def last_values(bootstrap: str, topic: str) -> dict[str, object]:
     """By their keys, as far as they are committed."""
-    found: list[ConsumedRecord] = []
-    async with Consumer(bootstrap, COMMITTED) as consumer:
-        partitions = await consumer.partitions_for(topic)
-        await consumer.assign(partitions)
-        ends = await consumer.end_offsets(partitions)
-        while any([await consumer.position(one) < ends[one] for one in partitions]):
-            found += await consumer.poll(200)
+    found = await committed_records(bootstrap, topic)
     return {(record.key or b"").decode(): json.loads(record.value or b"null") for record in found}
 
 
