@@ -13,13 +13,13 @@ from tests.wire.test_two_phase_commit import node as node_of_two_phases
 
 from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
-from penstock.client.blocking import BlockingCluster
+from penstock.client.blocking import BlockingCluster, Pauses
 from penstock.client.blocking.offsets import list_offsets
 from penstock.client.blocking.transactions import TransactionCoordinators
 from penstock.client.values import LATEST, IsolationLevel, TransactionName
 from penstock.pipeline.datasource.cluster_offsets import SourceCluster
 from penstock.pipeline.datasource.decider import Decider
-from penstock.pipeline.datasource.decisions_topic import DecisionsTopic
+from penstock.pipeline.datasource.decisions_topic import PARTITIONS, DecisionsTopic
 from penstock.pipeline.datasource.exactly_once import PreparedRecords, prepare_rows
 from penstock.pipeline.datasource.offset_ranges import OffsetRange
 from penstock.pipeline.datasource.range_reader import read_ranges
@@ -30,6 +30,7 @@ from penstock.pipeline.once.names import ids_of
 from penstock.pipeline.options.sink import SinkOptions, sink_options
 from penstock.pipeline.options.source import source_options
 from penstock.pipeline.options.table import read_options
+from penstock.protocol.hashing import partition_for_key
 
 keeping = node_of_two_phases
 MOST_LOOKS = 10_000
@@ -189,3 +190,39 @@ async def test_who_reads_what_is_committed_takes_no_marker_for_a_loss(
                 ):
                     assert taken.setdefault((partition[1], offset), value) == value
     assert sorted(taken.values()) == [b"done 0", b"done 1", b"done 2"]
+
+
+def test_a_decision_is_found_behind_another_querys_that_is_under_way(
+    sink: SinkOptions, cluster: BlockingCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two queries of one partition: the first decider dies as it writes, and the second one dies after it has."""
+    first, second = _of_one_partition()
+    dead = Decider(cluster, sink.decisions_topic, first)
+
+    class Outlived(Decider):
+        def _take(self, step: Step) -> Any:
+            if isinstance(step, Write):
+                dead._take(Fence())
+                assert dead._topic is not None
+                assert dead._identity is not None
+                dead._topic.write(dead._identity, Decision(0, ()))
+            return super()._take(step)
+
+    Outlived(cluster, sink.decisions_topic, second).decide(4, [])
+    waits: list[None] = []
+
+    def end_it(pauses: Pauses) -> None:
+        waits.append(None)
+        dead._take(Fence())
+
+    monkeypatch.setattr(Pauses, "take", end_it)
+    assert DecisionsTopic(cluster, sink.decisions_topic, second).last() == Decision(4, ())
+    assert waits
+
+
+def _of_one_partition() -> tuple[str, str]:
+    first = uuid4().hex
+    while True:
+        second = uuid4().hex
+        if len({partition_for_key(name.encode(), PARTITIONS) for name in (first, second)}) == 1:
+            return first, second
