@@ -107,7 +107,12 @@ PASSED_OVER = (ApiKey.DESCRIBE_TOPIC_PARTITIONS,)
 """Asked for what is known besides of topics that Metadata has told of: rows with an error know nothing more."""
 
 
-PREPARED = {"transaction_state": "Ongoing", "transaction_timeout_ms": 2**31 - 1}
+PREPARED = {
+    "transaction_state": "Ongoing",
+    "transaction_timeout_ms": 2**31 - 1,
+    "ongoing_txn_producer_id": 0,
+    "ongoing_txn_producer_epoch": 0,
+}
 """What is told of a transaction."""
 
 
