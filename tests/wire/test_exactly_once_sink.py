@@ -192,6 +192,22 @@ async def test_who_reads_what_is_committed_takes_no_marker_for_a_loss(
     assert sorted(taken.values()) == [b"done 0", b"done 1", b"done 2"]
 
 
+def test_a_query_that_now_reads_what_is_committed_goes_on_behind_an_open_transaction(
+    sink: SinkOptions, cluster: BlockingCluster
+) -> None:
+    """Its checkpoint is from when it read everything, and lies beyond the last stable offset."""
+    left = prepared(sink, uuid4().hex, 0, b"open", b"open")
+    topic = sink.topic or ""
+    options = read_options({"bootstrap.servers": "a:1", "subscribe": topic, "isolation.level": "read_committed"})
+    seen = SourceCluster(cluster, source_options(options, streaming=True).replace(settings=sink.settings))
+    partitions = [(topic, index) for index in range(2)]
+    read = {key: one.offset for key, one in list_offsets(cluster, dict.fromkeys(partitions, LATEST)).items()}
+    assert sum(read.values()) == 2
+    assert set(seen.latest(partitions).values()) == {0}
+    assert seen.latest(partitions, read) == read
+    TransactionCoordinators(cluster).end(left, commits=False)
+
+
 def test_a_decision_is_found_behind_another_querys_that_is_under_way(
     sink: SinkOptions, cluster: BlockingCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
