@@ -76,6 +76,30 @@ async def test_records_and_offsets_are_in_one_transaction_of_an_id_for_each_task
     await workers.stop()
 
 
+async def test_a_leader_that_comes_fences_what_the_one_before_left(
+    bootstrap: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has read all there is before it leads, and no record comes that would make it look."""
+    await make(bootstrap, topic)
+    lines = tmp_path / "lines"
+    lines.write_text("one\n")
+    first = Workers(bootstrap, topic, exactly_once_source_support="enabled")
+    worker = await first.add("one:1")
+    assert worker._fencing is not None
+    monkeypatch.setattr(worker._fencing, "look", lambda: None)  # it dies before that
+    name = f"{topic}-from"
+    await first.create(
+        {"name": name, "connector.class": "FileStreamSource", "topic": topic, "file": str(lines), "tasks.max": "1"}
+    )
+    await first.until(lambda: name in worker.state.unfenced)
+    await first.stop()
+    second = Workers(bootstrap, topic, exactly_once_source_support="enabled")
+    await second.add("two:2")
+    await second.until_running(name)
+    await until_there(bootstrap, topic, b"one")
+    await second.stop()
+
+
 class Tens(SourceTask):
     """Numbers in tens, of which those with a nine are aborted."""
 
