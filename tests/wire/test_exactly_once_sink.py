@@ -236,6 +236,20 @@ def test_a_decision_is_found_behind_another_querys_that_is_under_way(
     assert waits
 
 
+async def test_a_decision_is_found_where_the_topic_has_got_more_partitions(
+    sink: SinkOptions, cluster: BlockingCluster, servers: str
+) -> None:
+    name = f"{sink.topic}-decisions"
+    queries = [uuid4().hex for _ in range(9)]
+    for query in queries:
+        Decider(cluster, name, query).decide(0, [])
+    async with Admin(servers) as admin:
+        await admin.topics.create_partitions(name, PARTITIONS + 1)
+        while len(cluster.partitions_there([name])[name]) == PARTITIONS:
+            pass
+    assert [DecisionsTopic(cluster, name, query).last() for query in queries] == [Decision(0, ())] * 9
+
+
 def _of_one_partition() -> tuple[str, str]:
     first = uuid4().hex
     while True:

@@ -49,7 +49,7 @@ class DecisionsTopic:
         if not cluster.partitions_there([name]):
             self._create(name)
         count = len(cluster.partitions_of([name])[name])
-        self._partition = name, partition_for_key(self._key, count)
+        self._partition = name, partition_for_key(self._key, min(count, PARTITIONS))  # the same, should it get more
         options = {"bootstrap.servers": "of.the.cluster:1", "subscribe": name, "isolation.level": "read_committed"}
         source = source_options(read_options({**options, "failOnDataLoss": "false"}), streaming=False)
         self._source: SourceOptions = source.replace(settings=cluster.settings)
