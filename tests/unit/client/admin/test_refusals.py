@@ -89,6 +89,10 @@ CALLS: dict[str, Callable[[Admin], Awaitable[object]]] = {
     "transactions.describe": lambda admin: admin.transactions.describe("a"),
     "transactions.terminate": lambda admin: admin.transactions.terminate("a"),
     "transactions.prepared": lambda admin: admin.transactions.prepared(),
+    "delegation_tokens.create": lambda admin: admin.delegation_tokens.create(),
+    "delegation_tokens.renew": lambda admin: admin.delegation_tokens.renew(b"h"),
+    "delegation_tokens.expire": lambda admin: admin.delegation_tokens.expire(b"h"),
+    "delegation_tokens.describe": lambda admin: admin.delegation_tokens.describe(),
     "transactions.complete": lambda admin: admin.transactions.complete("a", commits=True),
     "transactions.producers": lambda admin: admin.transactions.producers([T0]),
     "transactions.abort": lambda admin: admin.transactions.abort(T0, 1, 2, 3),
@@ -173,7 +177,7 @@ def methods(part: object) -> Iterator[str]:
 def test_every_method_is_here() -> None:
     admin = Admin("127.0.0.1:1")
     parts = {name: part for name, part in vars(admin).items() if type(part).__name__.endswith("Admin")}
-    assert len(parts) == 11
+    assert len(parts) == 12
     known = {*methods(admin), *(f"{part}.{name}" for part, it in parts.items() for name in methods(it))}
     assert known == CALLS.keys() | FROM_METADATA
 
