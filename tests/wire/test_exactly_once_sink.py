@@ -13,13 +13,13 @@ from tests.wire.test_two_phase_commit import node as node_of_two_phases
 
 from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
-from penstock.client.blocking import BlockingCluster
+from penstock.client.blocking import BlockingCluster, Pauses
 from penstock.client.blocking.offsets import list_offsets
 from penstock.client.blocking.transactions import TransactionCoordinators
 from penstock.client.values import LATEST, IsolationLevel, TransactionName
 from penstock.pipeline.datasource.cluster_offsets import SourceCluster
 from penstock.pipeline.datasource.decider import Decider
-from penstock.pipeline.datasource.decisions_topic import DecisionsTopic
+from penstock.pipeline.datasource.decisions_topic import PARTITIONS, DecisionsTopic
 from penstock.pipeline.datasource.exactly_once import PreparedRecords, prepare_rows
 from penstock.pipeline.datasource.offset_ranges import OffsetRange
 from penstock.pipeline.datasource.range_reader import read_ranges
@@ -30,6 +30,7 @@ from penstock.pipeline.once.names import ids_of
 from penstock.pipeline.options.sink import SinkOptions, sink_options
 from penstock.pipeline.options.source import source_options
 from penstock.pipeline.options.table import read_options
+from penstock.protocol.hashing import partition_for_key
 
 keeping = node_of_two_phases
 MOST_LOOKS = 10_000
@@ -106,7 +107,6 @@ async def test_a_batch_that_runs_again_is_there_once_whatever_step_failed(
             decider.decide(batch, [first])
         decider.give_up(batch, [first])
         Decider(cluster, sink.decisions_topic, query).decide(batch, [prepared(sink, query, batch, value)])
-    settled(cluster, sink)
     assert sorted(await committed(servers, sink.topic)) == [b"%d" % batch for batch in range(len(STEPS))]
     assert TransactionCoordinators(cluster).open_ones(ids_of(query)) == []
 
@@ -120,7 +120,6 @@ async def test_what_tasks_have_left_that_died_is_aborted_with_the_next_decision(
     assert TransactionCoordinators(cluster).open_ones(ids_of(query)) == [left]
     done = prepared(sink, query, 0, b"done")
     Decider(cluster, sink.decisions_topic, query).decide(0, [done])
-    settled(cluster, sink)
     assert await committed(servers, sink.topic) == [b"done"]
     with pytest.raises(PipelineError, match="was aborted before batch 1 was decided"):
         Decider(cluster, sink.decisions_topic, query).decide(1, [left])
@@ -148,7 +147,6 @@ async def test_of_two_that_decide_one_does(sink: SinkOptions, cluster: BlockingC
 
     with pytest.raises(PipelineError, match="another process decides"):
         Late(cluster, sink.decisions_topic, query).decide(0, [one])
-    settled(cluster, sink)
     assert await committed(servers, sink.topic) == [b"other"]
     Decider(cluster, sink.decisions_topic, query).decide(1, [])
     with pytest.raises(PipelineError, match="batch 0 is over"):
@@ -192,3 +190,69 @@ async def test_who_reads_what_is_committed_takes_no_marker_for_a_loss(
                 ):
                     assert taken.setdefault((partition[1], offset), value) == value
     assert sorted(taken.values()) == [b"done 0", b"done 1", b"done 2"]
+
+
+def test_a_query_that_now_reads_what_is_committed_goes_on_behind_an_open_transaction(
+    sink: SinkOptions, cluster: BlockingCluster
+) -> None:
+    """Its checkpoint is from when it read everything, and lies beyond the last stable offset."""
+    left = prepared(sink, uuid4().hex, 0, b"open", b"open")
+    topic = sink.topic or ""
+    options = read_options({"bootstrap.servers": "a:1", "subscribe": topic, "isolation.level": "read_committed"})
+    seen = SourceCluster(cluster, source_options(options, streaming=True).replace(settings=sink.settings))
+    partitions = [(topic, index) for index in range(2)]
+    read = {key: one.offset for key, one in list_offsets(cluster, dict.fromkeys(partitions, LATEST)).items()}
+    assert sum(read.values()) == 2
+    assert set(seen.latest(partitions).values()) == {0}
+    assert seen.latest(partitions, read) == read
+    TransactionCoordinators(cluster).end(left, commits=False)
+
+
+def test_a_decision_is_found_behind_another_querys_that_is_under_way(
+    sink: SinkOptions, cluster: BlockingCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two queries of one partition: the first decider dies as it writes, and the second one dies after it has."""
+    first, second = _of_one_partition()
+    dead = Decider(cluster, sink.decisions_topic, first)
+
+    class Outlived(Decider):
+        def _take(self, step: Step) -> Any:
+            if isinstance(step, Write):
+                dead._take(Fence())
+                assert dead._topic is not None
+                assert dead._identity is not None
+                dead._topic.write(dead._identity, Decision(0, ()))
+            return super()._take(step)
+
+    Outlived(cluster, sink.decisions_topic, second).decide(4, [])
+    waits: list[None] = []
+
+    def end_it(pauses: Pauses) -> None:
+        waits.append(None)
+        dead._take(Fence())
+
+    monkeypatch.setattr(Pauses, "take", end_it)
+    assert DecisionsTopic(cluster, sink.decisions_topic, second).last() == Decision(4, ())
+    assert waits
+
+
+async def test_a_decision_is_found_where_the_topic_has_got_more_partitions(
+    sink: SinkOptions, cluster: BlockingCluster, servers: str
+) -> None:
+    name = f"{sink.topic}-decisions"
+    queries = [uuid4().hex for _ in range(9)]
+    for query in queries:
+        Decider(cluster, name, query).decide(0, [])
+    async with Admin(servers) as admin:
+        await admin.topics.create_partitions(name, PARTITIONS + 1)
+        while len(cluster.partitions_there([name])[name]) == PARTITIONS:
+            pass
+    assert [DecisionsTopic(cluster, name, query).last() for query in queries] == [Decision(0, ())] * 9
+
+
+def _of_one_partition() -> tuple[str, str]:
+    first = uuid4().hex
+    while True:
+        second = uuid4().hex
+        if len({partition_for_key(name.encode(), PARTITIONS) for name in (first, second)}) == 1:
+            return first, second

@@ -6,21 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from tests.wire.committed_records import committed_records
 from tests.wire.connect_workers import LIMIT_S, Workers
 from tests.wire.test_transfers import committed
 
 from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
-from penstock.client.consumer import Consumer
-from penstock.client.settings import ConsumerSettings
-from penstock.client.values import ConsumedRecord
 from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask, Support
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.distributed.claimed_log import ClaimedLog
 from penstock.work.connect.distributed.settings import Storage
 from penstock.work.connect.runtime.logs import NotLeadingError
-
-COMMITTED = ConsumerSettings(isolation_level="read_committed", auto_offset_reset="earliest", enable_auto_commit=False)
 
 
 async def make(bootstrap: str, topic: str) -> None:
@@ -31,13 +27,7 @@ async def make(bootstrap: str, topic: str) -> None:
 
 async def last_values(bootstrap: str, topic: str) -> dict[str, object]:
     """By their keys, as far as they are committed."""
-    found: list[ConsumedRecord] = []
-    async with Consumer(bootstrap, COMMITTED) as consumer:
-        partitions = await consumer.partitions_for(topic)
-        await consumer.assign(partitions)
-        ends = await consumer.end_offsets(partitions)
-        while any([await consumer.position(one) < ends[one] for one in partitions]):
-            found += await consumer.poll(200)
+    found = await committed_records(bootstrap, topic)
     return {(record.key or b"").decode(): json.loads(record.value or b"null") for record in found}
 
 
@@ -84,6 +74,30 @@ async def test_records_and_offsets_are_in_one_transaction_of_an_id_for_each_task
     await until_there(bootstrap, topic, b"one", b"two", b"three")
     assert worker.offsets.all_of(name) == [], "the worker's own topic has nothing of it"
     await workers.stop()
+
+
+async def test_a_leader_that_comes_fences_what_the_one_before_left(
+    bootstrap: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has read all there is before it leads, and no record comes that would make it look."""
+    await make(bootstrap, topic)
+    lines = tmp_path / "lines"
+    lines.write_text("one\n")
+    first = Workers(bootstrap, topic, exactly_once_source_support="enabled")
+    worker = await first.add("one:1")
+    assert worker._fencing is not None
+    monkeypatch.setattr(worker._fencing, "look", lambda: None)  # it dies before that
+    name = f"{topic}-from"
+    await first.create(
+        {"name": name, "connector.class": "FileStreamSource", "topic": topic, "file": str(lines), "tasks.max": "1"}
+    )
+    await first.until(lambda: name in worker.state.unfenced)
+    await first.stop()
+    second = Workers(bootstrap, topic, exactly_once_source_support="enabled")
+    await second.add("two:2")
+    await second.until_running(name)
+    await until_there(bootstrap, topic, b"one")
+    await second.stop()
 
 
 class Tens(SourceTask):

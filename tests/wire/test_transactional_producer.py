@@ -6,6 +6,7 @@ The node is Penstock's; transactions of clients that others wrote are in `test_w
 from __future__ import annotations
 
 import pytest
+from tests.wire.committed_records import committed_records
 
 from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
@@ -52,15 +53,7 @@ def consuming(bootstrap: str, group: str | None = None) -> Consumer:
 
 async def committed(bootstrap: str, topic: str) -> list[bytes]:
     """All that a reader of committed records sees, in the order of values."""
-    async with consuming(bootstrap) as consumer:
-        partitions = await consumer.partitions_for(topic)
-        await consumer.assign(partitions)
-        consumer.seek_to_beginning()
-        ends = await consumer.end_offsets(partitions)
-        values = []
-        while any([await consumer.position(partition) < end for partition, end in ends.items()]):
-            values += [record.value or b"" for record in await consumer.poll(50)]
-        return sorted(values)
+    return sorted(record.value or b"" for record in await committed_records(bootstrap, topic))
 
 
 async def test_what_is_sent_within_counts_together_or_not_at_all(
@@ -172,13 +165,12 @@ async def test_the_coordinator_says_how_many_ids_and_transactions_it_has(bootstr
         told = await admin.quorum.metrics_of(node_id)
         rows = {one.name: one.value for one in told if one.group == "transaction-coordinator-metrics"}
         assert int(rows["prepared-count"]) >= 0
-        assert float(rows["partition-load-time-max"]) >= 0
+        assert float(rows["partition-load-time-max"]) >= 0  # of the last half minute
         return int(rows["id-count"]), int(rows["open-count"])
 
     async with Admin(bootstrap) as admin, Producer(bootstrap, ProducerSettings(transactional_id=topic)) as producer:
         await producer.init_transactions()
-        ids, are_open = await counts()
         async with producer.transaction():
             await producer.send_and_wait(topic, b"one")
-            assert await counts() == (ids, are_open + 1)
-        assert ids > 0
+            ids, are_open = await counts()  # of the whole node, where transactions of other tests end meanwhile
+        assert ids >= are_open >= 1

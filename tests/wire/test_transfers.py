@@ -3,27 +3,17 @@
 import asyncio
 
 import pytest
+from tests.wire.committed_records import committed_records
 
 from penstock.client.admin import Admin
-from penstock.client.consumer import Consumer
 from penstock.client.errors import ProducerFencedError
 from penstock.client.producer import Producer
-from penstock.client.settings import ConsumerSettings
 from penstock.client.values import TopicPartition
 from penstock.work.transfer import NotOwnedError, Transfer
 
-COMMITTED = ConsumerSettings(isolation_level="read_committed", auto_offset_reset="earliest", enable_auto_commit=False)
-
 
 async def committed(bootstrap: str, topic: str) -> list[bytes | None]:
-    async with Consumer(bootstrap, COMMITTED) as consumer:
-        partitions = await consumer.partitions_for(topic)
-        await consumer.assign(partitions)
-        ends = await consumer.end_offsets(partitions)
-        found: list[bytes | None] = []
-        while any([await consumer.position(one) < ends[one] for one in partitions]):
-            found += [record.value for record in await consumer.poll(200)]
-    return found
+    return [record.value for record in await committed_records(bootstrap, topic)]
 
 
 async def copy_one(transfer: Transfer, to: str) -> int:
@@ -53,7 +43,7 @@ async def test_a_paused_worker_that_wakes_is_fenced_and_each_record_is_there_onc
                 await copy_one(paused, to)
             assert await copy_one(successor, to) == 1
     assert sorted(map(str, await committed(bootstrap, to))) == ["b'one'", "b'three'", "b'two'"]
-    async with Admin(bootstrap) as admin:
+    async with Transfer(*here), Admin(bootstrap) as admin:  # whose opening waits for the markers of the last one
         offsets = await admin.groups.offsets(f"{topic}-workers")
     assert offsets[TopicPartition(topic, 0)].offset == 3
 

@@ -15,10 +15,12 @@ from penstock.cli.main import main
 from penstock.client.admin import Admin
 from penstock.client.admin.features import UpgradeType
 from penstock.client.admin.topics import NewTopic
+from penstock.client.admin.transactions import TransactionDescription
 from penstock.client.errors import ProducerFencedError, TransactionStateError
 from penstock.client.producer import Producer
 from penstock.client.producer.transactions import PreparedTransaction
 from penstock.client.settings import ProducerSettings
+from penstock.protocol.errors import KafkaError
 from penstock.testing import Cluster
 
 
@@ -86,6 +88,31 @@ async def test_a_command_lists_it_and_decides(node: str, topic: str) -> None:
     assert await committed(node, topic) == [b"prepared"]
     refused = await penstock(node, "complete", "--transactional-id", topic, "--abort", exit_code=1)
     assert "it is CompleteCommit" in refused
+
+
+async def test_a_command_decides_about_nothing_that_has_come_meanwhile(
+    node: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await prepared(node, topic)
+    async with Admin(node) as admin, producing(node, topic) as producer:
+        seen = await admin.transactions.describe(topic)
+
+        async def describe(transactional_id: str) -> TransactionDescription:
+            return seen
+
+        monkeypatch.setattr(admin.transactions, "describe", describe)
+        await producer.init_transactions(keep_prepared=True)
+        await producer.complete_transaction(None)
+        with pytest.raises(KafkaError, match="ended meanwhile"):
+            await admin.transactions.complete(topic, commits=False)
+    async with Admin(node) as admin, producing(node, topic) as producer:
+        await producer.begin_transaction()
+        await producer.send_and_wait(topic, b"not prepared")
+        monkeypatch.setattr(admin.transactions, "describe", describe)
+        with pytest.raises(KafkaError, match="ended meanwhile"):
+            await admin.transactions.complete(topic, commits=True)
+        await admin.transactions.terminate(topic)
+    assert await committed(node, topic) == []
 
 
 async def test_who_does_not_keep_it_aborts_it(node: str, topic: str) -> None:

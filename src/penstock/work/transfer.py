@@ -81,6 +81,9 @@ class Transfer:
     ) -> AsyncIterator[list[ConsumedRecord]]:
         """The next records, none if there are none for so long. At the end of the block what was sent in it and how far
         was read are committed; if the block raises, nothing is, and the same records come again. ProducerFencedError.
+
+        After a ConnectionFailedError it is not known whether it was committed: open another Transfer, which goes on
+        where it ended. This one raises TransactionStateError.
         """
         before = {one: await self._consumer.position(one) for one in self._partitions}
         records = await self._consumer.poll(timeout_ms, max_records)

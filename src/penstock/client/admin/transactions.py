@@ -169,6 +169,15 @@ class TransactionAdmin:
             transactional_id=transactional_id, transaction_timeout_ms=TERMINATING_TIMEOUT_MS, keep_prepared_txn=True
         )
         owner = await self._ask(transactional_id, keeping, InitProducerIdResponse)
+        if (owner.ongoing_txn_producer_id, owner.ongoing_txn_producer_epoch) != (
+            waiting.producer_id,
+            waiting.producer_epoch,
+        ):
+            why = (
+                f"transaction {waiting.producer_id}:{waiting.producer_epoch} of {transactional_id!r} was ended "
+                "meanwhile by somebody else; its producer was fenced, and what is open now was left as it is"
+            )
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, why)
         ending = EndTxnRequest(
             transactional_id=transactional_id,
             producer_id=owner.producer_id,

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from penstock.client.blocking import BlockingCluster, TopicPartition, UnknownTopicError
 from penstock.client.blocking.offsets import committed_offsets, list_offsets
-from penstock.client.values import EARLIEST, LATEST, NO_OFFSET
+from penstock.client.values import EARLIEST, LATEST, NO_OFFSET, IsolationLevel
 from penstock.pipeline.datasource.offset_ranges import OffsetRange, Offsets
 from penstock.pipeline.datasource.stream_position import StreamPosition, ids_of
 from penstock.pipeline.errors import PipelineError
@@ -47,20 +47,31 @@ class SourceCluster:
 
     def latest(self, partitions: Iterable[TopicPartition], known: Offsets | None = None) -> Offsets:
         """High watermarks; last stable offsets for readers of committed records. `known` are earlier ones."""
-        wanted = dict.fromkeys(partitions, LATEST)
-        found = self._listed(wanted)
+        wanted, before = dict.fromkeys(partitions, LATEST), known or {}
+        found = self._ends(wanted, before)
         for _ in range(LOOKS_AT_A_STEP_BACK - 1):
-            if not any(found.get(partition, offset) < offset for partition, offset in (known or {}).items()):
+            if not _gone_back(found, before):
                 break
             time.sleep(STEP_BACK_PAUSE_MS / 1000)
-            found = self._listed(wanted)
+            found = self._ends(wanted, before)
         return found
 
-    def _listed(self, timestamps_ms: Mapping[TopicPartition, int]) -> Offsets:
+    def _ends(self, wanted: Mapping[TopicPartition, int], before: Offsets) -> Offsets:
+        """A query that has read what was not committed, and now reads what is, may be beyond the last stable offset:
+        it waits there, and nothing is lost as long as the log goes so far.
+        """
+        found = self._listed(wanted)
+        beyond = _gone_back(found, before)
+        if beyond and self._source.isolation is IsolationLevel.READ_COMMITTED:
+            ends = self._listed(dict.fromkeys(beyond, LATEST), IsolationLevel.READ_UNCOMMITTED)
+            found |= {partition: min(before[partition], end) for partition, end in ends.items()}
+        return found
+
+    def _listed(self, timestamps_ms: Mapping[TopicPartition, int], isolation: IsolationLevel | None = None) -> Offsets:
         wanted = dict(timestamps_ms)
         while wanted:  # each failure takes a topic out
             try:
-                places = list_offsets(self._cluster, wanted, self._source.isolation)
+                places = list_offsets(self._cluster, wanted, self._source.isolation if isolation is None else isolation)
             except UnknownTopicError as error:
                 if self._source.fail_on_data_loss:
                     raise
@@ -166,6 +177,10 @@ def report_loss(source: SourceOptions, what: str) -> None:
     if source.fail_on_data_loss:
         raise PipelineError(f"Data is lost: {what}. Set failOnDataLoss=false to go on without it.")
     logger.warning("Data is lost: %s.", what)
+
+
+def _gone_back(found: Offsets, before: Offsets) -> list[TopicPartition]:
+    return [partition for partition, offset in before.items() if found.get(partition, offset) < offset]
 
 
 def _check_same(option: str, wanted: Iterable[TopicPartition], partitions: Iterable[TopicPartition]) -> None:

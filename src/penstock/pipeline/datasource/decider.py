@@ -3,13 +3,13 @@
 import logging
 from collections.abc import Collection
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 from penstock.client.blocking import BlockingCluster
 from penstock.client.blocking.produce import ProducerIdentity
 from penstock.client.blocking.transactions import NOT_ITS_OWN, TransactionCoordinators
 from penstock.client.values import TransactionName
-from penstock.pipeline.datasource.decisions_topic import DecisionsTopic
+from penstock.pipeline.datasource.decisions_topic import DECIDING_TIMEOUT_MS, DecisionsTopic
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.once.deciding import (
     AbortedError,
@@ -29,8 +29,6 @@ from penstock.pipeline.once.names import decider_of, ids_of
 from penstock.protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
-DECIDING_TIMEOUT_MS: Final = 60_000
-"""What a decider has left that died before it had decided, is aborted then, if no other one comes first."""
 
 
 class Decider:

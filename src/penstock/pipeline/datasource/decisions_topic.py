@@ -5,7 +5,7 @@ The last record of a query's key counts. It is looked for from the end backwards
 
 from typing import Final
 
-from penstock.client.blocking import BlockingCluster
+from penstock.client.blocking import BlockingCluster, Pauses, now_ms
 from penstock.client.blocking.offsets import list_offsets
 from penstock.client.blocking.produce import BlockingProducer, ProducerIdentity
 from penstock.client.blocking.transactions import TransactionCoordinators
@@ -18,7 +18,7 @@ from penstock.pipeline.datasource.range_reader import RangeFetcher
 from penstock.pipeline.once.decision import Decision, decode_decision
 from penstock.pipeline.options.source import SourceOptions, source_options
 from penstock.pipeline.options.table import read_options
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.hashing import partition_for_key
 from penstock.protocol.messages.create_topics import (
     CreatableTopic,
@@ -34,6 +34,10 @@ FIRST_LOOK, GROWTH = 500, 8
 """Offsets that are looked through first, and how many times as many come next."""
 CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": "16777216", "min.cleanable.dirty.ratio": "0.1"}
 FORGOTTEN: Final = b""
+DECIDING_TIMEOUT_MS: Final = 60_000
+"""What a decider has left that died before it had decided, is aborted then, if no other one comes first."""
+LONGEST_WAIT_MS: Final = DECIDING_TIMEOUT_MS + 30_000
+"""Brokers look for what is to be aborted at intervals (transaction.abort.timed.out.transaction.cleanup.interval.ms)."""
 BROKERS_OWN: Final = -1
 """As many replicas as the brokers' default.replication.factor says."""
 
@@ -45,7 +49,7 @@ class DecisionsTopic:
         if not cluster.partitions_there([name]):
             self._create(name)
         count = len(cluster.partitions_of([name])[name])
-        self._partition = name, partition_for_key(self._key, count)
+        self._partition = name, partition_for_key(self._key, min(count, PARTITIONS))  # the same, should it get more
         options = {"bootstrap.servers": "of.the.cluster:1", "subscribe": name, "isolation.level": "read_committed"}
         source = source_options(read_options({**options, "failOnDataLoss": "false"}), streaming=False)
         self._source: SourceOptions = source.replace(settings=cluster.settings)
@@ -68,9 +72,8 @@ class DecisionsTopic:
         self._cluster.retried(attempt)
 
     def last(self) -> Decision | None:
-        """Of the query, of those that are committed."""
-        partition = self._partition
-        end = list_offsets(self._cluster, {partition: LATEST}, IsolationLevel.READ_COMMITTED)[partition].offset
+        """Of the query, of those that are committed. KafkaError where it cannot be known."""
+        partition, end = self._partition, self._settled_end()
         begin = list_offsets(self._cluster, {partition: EARLIEST})[partition].offset
         size = FIRST_LOOK
         while end > begin:
@@ -80,6 +83,22 @@ class DecisionsTopic:
                 return decode_decision(found) if found else None
             end, size = start, size * GROWTH
         return None
+
+    def _settled_end(self) -> int:
+        """What other queries decide at this moment lies before later records, and keeps them from readers of committed
+        ones: a decision among those must not be missed.
+        """
+        partition, until_ms, pauses = self._partition, now_ms() + LONGEST_WAIT_MS, Pauses()
+        end = list_offsets(self._cluster, {partition: LATEST})[partition].offset
+        while list_offsets(self._cluster, {partition: LATEST}, IsolationLevel.READ_COMMITTED)[partition].offset < end:
+            if now_ms() > until_ms:
+                raise KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"a transaction is open in {partition[0]}-{partition[1]}, so what was decided last is not known: "
+                    "`penstock transactions find-hanging` finds it",
+                )
+            pauses.take()
+        return end
 
     def _last_in(self, start: int, end: int) -> bytes | None:
         """In plain Python: a process that commits a batch is new, and would load compiled code for a few records."""

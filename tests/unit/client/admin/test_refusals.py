@@ -93,6 +93,10 @@ CALLS: dict[str, Callable[[Admin], Awaitable[object]]] = {
     "transactions.describe": lambda admin: admin.transactions.describe("a"),
     "transactions.terminate": lambda admin: admin.transactions.terminate("a"),
     "transactions.prepared": lambda admin: admin.transactions.prepared(),
+    "delegation_tokens.create": lambda admin: admin.delegation_tokens.create(),
+    "delegation_tokens.renew": lambda admin: admin.delegation_tokens.renew(b"h"),
+    "delegation_tokens.expire": lambda admin: admin.delegation_tokens.expire(b"h"),
+    "delegation_tokens.describe": lambda admin: admin.delegation_tokens.describe(),
     "transactions.complete": lambda admin: admin.transactions.complete("a", commits=True),
     "transactions.producers": lambda admin: admin.transactions.producers([T0]),
     "transactions.abort": lambda admin: admin.transactions.abort(T0, 1, 2, 3),
@@ -111,7 +115,12 @@ PASSED_OVER = (ApiKey.DESCRIBE_TOPIC_PARTITIONS,)
 """Asked for what is known besides of topics that Metadata has told of: rows with an error know nothing more."""
 
 
-PREPARED = {"transaction_state": "Ongoing", "transaction_timeout_ms": 2**31 - 1}
+PREPARED = {
+    "transaction_state": "Ongoing",
+    "transaction_timeout_ms": 2**31 - 1,
+    "ongoing_txn_producer_id": 0,
+    "ongoing_txn_producer_epoch": 0,
+}
 """What is told of a transaction."""
 
 

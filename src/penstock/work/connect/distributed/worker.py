@@ -190,3 +190,5 @@ class DistributedWorker(ConnectWorker):
                 except (TimeoutError, NotLeadingError, ClientError, KafkaError) as error:
                     logger.warning("%s cannot lead yet: %r", self.worker_id, error)
                     await asyncio.sleep(RETRY_S)
+            if self._fencing is not None:
+                self._fencing.look()

@@ -107,10 +107,10 @@ class ConnectorOffsets:
             )
         try:
             async with asyncio.timeout(LIMIT_S):
-                await self._worker.until_ended(name)
+                await self._worker.until_settled(name)
         except TimeoutError:
             raise conflict(
-                f"tasks of {name} have not ended for {LIMIT_S:g} s, so its offsets are as they were"
+                f"tasks of {name} have not ended for {LIMIT_S:g} s, or are not fenced, so its offsets are as they were"
             ) from None
         self._herder.lead()
         return known

@@ -9,7 +9,7 @@ from penstock.client.admin import Admin
 from penstock.client.errors import ClientError
 from penstock.protocol.errors import KafkaError
 from penstock.work.connect.runtime.config_state import ConfigState
-from penstock.work.connect.runtime.generations import Generations
+from penstock.work.connect.runtime.generations import LOOK_S, Generations
 from penstock.work.connect.runtime.kinds import is_source, kind_of
 from penstock.work.connect.runtime.leading import Leading
 from penstock.work.connect.runtime.logs import NotLeadingError
@@ -38,6 +38,11 @@ class Fencing:
 
     async def stop(self) -> None:
         await self._under_way.stop()
+
+    async def until_fenced(self, connector: str) -> None:
+        """Until no older task of it can write any more, wherever it hangs."""
+        while connector in self._state.unfenced and self._is_source(connector):
+            await asyncio.sleep(LOOK_S)
 
     def look(self) -> None:
         for connector in self._state.unfenced if self._leading.leads else ():

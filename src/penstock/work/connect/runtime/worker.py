@@ -128,6 +128,12 @@ class ConnectWorker(GroupMembership, ABC):
 
     # What does not
 
+    async def until_settled(self, connector: str) -> None:
+        """As the leader: until nothing more is stored by tasks of this connector, which is to have none."""
+        await self.until_ended(connector)
+        if self._fencing is not None:
+            await self._fencing.until_fenced(connector)
+
     def url_of(self, worker: str) -> str:
         """All workers use the same scheme."""
         return f"{urlsplit(self.settings['listeners'][0]).scheme}://{worker}/"

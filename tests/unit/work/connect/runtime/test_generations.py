@@ -1,19 +1,31 @@
 """Exactly once: nobody begins before older tasks are fenced, and nobody goes on who is one of them."""
 
 import asyncio
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from penstock.client.errors import ConnectionFailedError
 from penstock.client.providers import Resolved
+from penstock.work.connect.rest.offsets import ConnectorOffsets
 from penstock.work.connect.runtime import fencing
-from penstock.work.connect.runtime.config_state import ConfigState
+from penstock.work.connect.runtime.config_state import ConfigState, Known
 from penstock.work.connect.runtime.fencing import Fencing
 from penstock.work.connect.runtime.generations import FencedError, Generations
 from penstock.work.connect.runtime.leading import Leading
-from penstock.work.connect.runtime.records import COMMIT, CONNECTOR, FENCING, TASK, encode, properties, task_count
+from penstock.work.connect.runtime.records import (
+    COMMIT,
+    CONNECTOR,
+    FENCING,
+    TASK,
+    Target,
+    encode,
+    properties,
+    task_count,
+)
 from penstock.work.connect.runtime.statuses import Statuses
+from penstock.work.connect.runtime.worker import ConnectWorker
 from penstock.work.connect.standalone.logs import MemoryLog
 
 SOURCE = {"name": "lines", "connector.class": "FileStreamSource", "file": "f", "topic": "t"}
@@ -101,6 +113,38 @@ async def test_what_cannot_be_fenced_is_tried_again_and_nobody_begins_meanwhile(
     await group.fenced("lines")
     assert (group.admin.failures, group.admin.fenced) == (0, ["workers-lines-0"])
     await group.fencing.stop()
+
+
+async def test_offsets_change_only_when_no_task_that_hangs_can_store_any() -> None:
+    group = Group()
+    group.commit("lines", 1)
+    await group.fenced("lines")
+    stopped = Known(SOURCE, Target.STOPPED)
+    worker = Worker(group.fencing)
+    herder: Any = SimpleNamespace(worker=worker, lead=lambda: None, known=lambda name: stopped)
+    group.commit("lines", 0)
+    changing = asyncio.create_task(ConnectorOffsets(herder)._stopped("lines"))
+    await asyncio.sleep(0)
+    group.admin.before[0] = lambda: worker.steps.append("fenced")
+    await group.fenced("lines")
+    assert await changing is stopped
+    assert worker.steps == ["ended", "fenced", "settled"]
+    await group.fencing.stop()
+
+
+class Worker:
+    """What changes offsets: tasks that it can see have ended."""
+
+    def __init__(self, fencing: Fencing) -> None:
+        self._fencing = fencing
+        self.steps: list[str] = []
+
+    async def until_ended(self, connector: str) -> None:
+        self.steps.append("ended")
+
+    async def until_settled(self, connector: str) -> None:
+        await ConnectWorker.until_settled(cast("ConnectWorker", self), connector)
+        self.steps.append("settled")
 
 
 async def test_tasks_that_came_during_a_round_have_one_of_their_own() -> None:
