@@ -50,6 +50,8 @@ class Admitted(Protocol):
 
     def mute(self, seconds: float) -> None: ...
 
+    def unmute(self) -> None: ...
+
 
 class Throttle(Protocol):
     """What enforces quotas (`throttle`)."""
@@ -120,6 +122,7 @@ class Connections:
         self.memory = dispatcher.memory
         self.counts = dispatcher.counts
         self.active: OrderedDict[Admitted, float] = OrderedDict()
+        self._muted: dict[Admitted, tuple[float, asyncio.TimerHandle]] = {}
         self.clock_s = loop.time
         self.refusals = Refusals(loop.time)
         self._loop = loop
@@ -132,12 +135,23 @@ class Connections:
         self._drained: asyncio.Event | None = None
         self._lost = 0
 
-    def later(self, callback: Callable[[], None], seconds: float = 0) -> None:
-        """Call back when every other connection that has something to do has had its turn, or after some time."""
-        if seconds:
-            self._loop.call_later(seconds, callback)
-        else:
-            self._loop.call_soon(callback)
+    def later(self, callback: Callable[[], None]) -> None:
+        """Call back when every other connection that has something to do has had its turn."""
+        self._loop.call_soon(callback)
+
+    def unmute_later(self, connection: Admitted, seconds: float) -> None:
+        """When the longest of its times is up. One that is lost is forgotten: its time may be days."""
+        ends_s = self.clock_s() + seconds
+        before_s, timer = self._muted.get(connection, (0.0, None))
+        if timer is not None:
+            if before_s >= ends_s:
+                return
+            timer.cancel()
+        self._muted[connection] = ends_s, self._loop.call_at(ends_s, self._unmute, connection)
+
+    def _unmute(self, connection: Admitted) -> None:
+        del self._muted[connection]
+        connection.unmute()
 
     def watch(self, frame: memoryview, connection: Admitted, session: Session) -> tuple[OnAnswer | None, Charge | None]:
         """What is to be called with the answer to a request, and what the request costs."""
@@ -200,6 +214,9 @@ class Connections:
 
     def remove(self, connection: Admitted, session: Session) -> None:
         del self.active[connection]
+        _, timer = self._muted.pop(connection, (0.0, None))
+        if timer is not None:
+            timer.cancel()
         self.counts.listener(session.listener).closed += 1
         left = self._by_host[session.client_host] - 1
         self._by_listener[session.listener] -= 1

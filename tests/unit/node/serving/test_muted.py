@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from functools import partial
 from typing import Any
 
 from tests.unit.node.served_node import serving
 
+from penstock.node.serving.connection import Connection
 from penstock.node.serving.connections import Admitted, Throttling
 from penstock.node.serving.handler import Handler
 from penstock.node.serving.rules import NOTHING
@@ -99,6 +101,21 @@ async def test_an_answer_that_comes_later_mutes_as_well() -> None:
         client.send(HeartbeatRequest(), 4)
         assert await (await node.connect()).lives()
         assert len(asked) == 1
+
+
+async def test_nothing_remembers_who_was_muted_for_long_and_is_gone() -> None:
+    muting = Muting(FOR_EVER_S)
+    handler = Handler(ApiKey.HEARTBEAT, 4, 4, lambda *_: HeartbeatResponse(), NOTHING)
+    async with serving(handler, throttling=throttling(muting)) as node:
+        client = await node.connect()
+        client.send(HeartbeatRequest(), 4)
+        await client.receive(ApiKey.HEARTBEAT, 4)
+        muting.muted.pop().abort()
+        other = await node.connect()
+        while len(node.connections.active) > 1:
+            assert await other.lives()
+        gc.collect()
+        assert [it for it in gc.get_objects() if type(it) is Connection] == list(node.connections.active)
 
 
 async def test_who_is_muted_can_leave() -> None:
