@@ -28,6 +28,8 @@ from penstock.protocol.sasl.delegation_tokens import USER, hmac_of
 MAX_TOKENS: Final = 10_000
 """Of a cluster: each is a record that all nodes keep."""
 MAX_RENEWERS: Final = 100
+MAX_NAMES: Final = 8 * 1024
+"""Characters of the names of a token's owner and renewers together: whoever can log in can make tokens."""
 MAX_PERIOD_MS: Final = 1 << 53
 """What is asked for beyond that is no time."""
 AT_ONCE: Final = 1_000
@@ -71,6 +73,9 @@ def _created(
         raise KafkaError(ErrorCode.INVALID_PRINCIPAL_TYPE, f"owners and renewers of tokens are of the type {USER}")
     if len(request.renewers) > MAX_RENEWERS:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"a token has {MAX_RENEWERS} renewers at most")
+    if len(owner) + sum(len(renewer.principal_name) for renewer in request.renewers) > MAX_NAMES:
+        message = f"the names of a token's owner and renewers have {MAX_NAMES} characters at most, all together"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     if len(state.image.security.delegation_tokens) >= MAX_TOKENS:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, f"there are {MAX_TOKENS} tokens: some have to expire first")
     lifetime_ms = _period_ms(request.max_lifetime_ms, settings.max_lifetime_ms)
