@@ -30,8 +30,8 @@ MAX_TOKENS: Final = 10_000
 MAX_RENEWERS: Final = 100
 MAX_NAMES: Final = 8 * 1024
 """Characters of the names of a token's owner and renewers together: whoever can log in can make tokens."""
-MAX_PERIOD_MS: Final = 1 << 53
-"""What is asked for beyond that is no time."""
+MAX_PERIOD_MS: Final = 100 * 365 * 86_400_000
+"""What is asked for, or set, beyond a hundred years is for ever, for which neither records nor dates have room."""
 AT_ONCE: Final = 1_000
 """Tokens that are removed in one decision."""
 
@@ -171,7 +171,7 @@ def _check_holds(token: DelegationTokenRecord, now_ms: int) -> None:
 
 
 def _period_ms(asked_ms: int, most_ms: int) -> int:
-    return min(asked_ms, most_ms) if asked_ms > 0 else most_ms
+    return min(asked_ms, most_ms, MAX_PERIOD_MS) if asked_ms > 0 else min(most_ms, MAX_PERIOD_MS)
 
 
 def _parts(principal: str) -> tuple[str, str]:

@@ -10,7 +10,8 @@ from tests.unit.controller.cluster import active_controller, tick
 from penstock.controller import delegation_tokens
 from penstock.controller.controller import Controller
 from penstock.controller.decision import TokenSettings
-from penstock.controller.delegation_tokens import MAX_NAMES
+from penstock.controller.delegation_tokens import MAX_NAMES, MAX_PERIOD_MS
+from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import FeatureLevelRecord
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_delegation_token import (
@@ -76,6 +77,15 @@ def test_a_token_is_for_who_asks_and_holds_a_day_and_can_be_renewed_for_a_week()
 def test_nobody_asks_for_more_than_the_cluster_allows(asked_ms: int, expires_ms: int, max_ms: int) -> None:
     token = create(controller(), max_lifetime_ms=asked_ms)
     assert (token.expiry_timestamp_ms, token.max_timestamp_ms) == (expires_ms, max_ms)
+
+
+def test_for_ever_has_room_in_a_record() -> None:
+    made = controller(max_lifetime_ms=2**63 - 1, renewed_ms=2**63 - 1)
+    token = create(made, now_ms=5)
+    assert renew(made, token.hmac, 6) == (0, 5 + MAX_PERIOD_MS)
+    assert expire(made, token.hmac, 7, period_ms=2**63 - 1) == (0, 5 + MAX_PERIOD_MS)
+    (record,) = made.image.security.delegation_tokens.values()
+    assert encode_record(record)
 
 
 def test_another_owner() -> None:
