@@ -123,6 +123,8 @@ class Connections:
         self.counts = dispatcher.counts
         self.active: OrderedDict[Admitted, float] = OrderedDict()
         self._muted: dict[Admitted, tuple[float, asyncio.TimerHandle]] = {}
+        self._early: set[Admitted] = set()
+        """Those that have come too fast, until their turn."""
         self.clock_s = loop.time
         self.refusals = Refusals(loop.time)
         self._loop = loop
@@ -151,6 +153,7 @@ class Connections:
 
     def _unmute(self, connection: Admitted) -> None:
         del self._muted[connection]
+        self._early.discard(connection)
         connection.unmute()
 
     def watch(self, frame: memoryview, connection: Admitted, session: Session) -> tuple[OnAnswer | None, Charge | None]:
@@ -203,6 +206,7 @@ class Connections:
         if self._rates is not None:
             delay_ms = self._rates.delay_ms(listener, int(self.clock_s() * 1000))
             if delay_ms:
+                self._early.add(connection)
                 connection.mute(delay_ms / 1000)
         self._by_listener[listener] = of_listener + 1
         counts.created += 1
@@ -217,6 +221,10 @@ class Connections:
         _, timer = self._muted.pop(connection, (0.0, None))
         if timer is not None:
             timer.cancel()
+        if connection in self._early:
+            self._early.remove(connection)
+            if self._rates is not None:
+                self._rates.give_back(session.listener)
         self.counts.listener(session.listener).closed += 1
         left = self._by_host[session.client_host] - 1
         self._by_listener[session.listener] -= 1
