@@ -28,8 +28,10 @@ from penstock.protocol.sasl.delegation_tokens import USER, hmac_of
 MAX_TOKENS: Final = 10_000
 """Of a cluster: each is a record that all nodes keep."""
 MAX_RENEWERS: Final = 100
-MAX_PERIOD_MS: Final = 1 << 53
-"""What is asked for beyond that is no time."""
+MAX_NAMES: Final = 8 * 1024
+"""Characters of the names of a token's owner and renewers together: whoever can log in can make tokens."""
+MAX_PERIOD_MS: Final = 100 * 365 * 86_400_000
+"""What is asked for, or set, beyond a hundred years is for ever, for which neither records nor dates have room."""
 AT_ONCE: Final = 1_000
 """Tokens that are removed in one decision."""
 
@@ -71,6 +73,9 @@ def _created(
         raise KafkaError(ErrorCode.INVALID_PRINCIPAL_TYPE, f"owners and renewers of tokens are of the type {USER}")
     if len(request.renewers) > MAX_RENEWERS:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"a token has {MAX_RENEWERS} renewers at most")
+    if len(owner) + sum(len(renewer.principal_name) for renewer in request.renewers) > MAX_NAMES:
+        message = f"the names of a token's owner and renewers have {MAX_NAMES} characters at most, all together"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     if len(state.image.security.delegation_tokens) >= MAX_TOKENS:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, f"there are {MAX_TOKENS} tokens: some have to expire first")
     lifetime_ms = _period_ms(request.max_lifetime_ms, settings.max_lifetime_ms)
@@ -166,7 +171,7 @@ def _check_holds(token: DelegationTokenRecord, now_ms: int) -> None:
 
 
 def _period_ms(asked_ms: int, most_ms: int) -> int:
-    return min(asked_ms, most_ms) if asked_ms > 0 else most_ms
+    return min(asked_ms, most_ms, MAX_PERIOD_MS) if asked_ms > 0 else min(most_ms, MAX_PERIOD_MS)
 
 
 def _parts(principal: str) -> tuple[str, str]:

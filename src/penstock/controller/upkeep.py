@@ -102,7 +102,6 @@ class Upkeep:
         self._state.unclean_is_due &= bool(records)
         if is_time and len(records) < MAX_ELECTIONS:
             self._next_unclean_ms = _later(now_ms, self._state.settings.unclean_election_interval_ms)
-            self._next_tokens_ms = None if self._state.settings.tokens is None else now_ms
         return records
 
     def _balance(self, now_ms: int) -> list[MetadataRecord]:

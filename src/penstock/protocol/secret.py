@@ -13,3 +13,10 @@ class Secret(Value):
 
     def __repr__(self) -> str:
         return HIDDEN
+
+
+class SecretTexts(dict[str, str]):
+    """Texts by name, as of keys, of which some are secret: what is shown has the names alone."""
+
+    def __repr__(self) -> str:
+        return f"{{{', '.join(f'{name!r}: {HIDDEN}' for name in self)}}}"

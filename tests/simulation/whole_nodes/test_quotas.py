@@ -241,6 +241,22 @@ def test_a_listener_has_a_rate_of_its_own() -> None:
     in_world(live, listener_name_plaintext_max_connection_creation_rate="1")
 
 
+def test_who_comes_and_goes_keeps_nobody_waiting() -> None:
+    async def live(world: World) -> None:
+        await asyncio.sleep(10)
+        flood = [asyncio.ensure_future(world.connect("client")) for _ in range(50)]
+        await asyncio.sleep(0.1)
+        for one in flood:
+            one.cancel()
+        await asyncio.gather(*flood, return_exceptions=True)
+        await asyncio.sleep(1)
+        begun_s = world.loop.time()
+        await world.connect("client")
+        assert world.loop.time() - begun_s == pytest.approx(0, abs=1 + SOON_S)
+
+    in_world(live, max_connection_creation_rate="2")
+
+
 def test_too_many_connections_from_one_address_are_refused() -> None:
     async def live(world: World) -> None:
         await world.alter({"ip": None}, connection_creation_rate=2)

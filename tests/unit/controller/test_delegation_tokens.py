@@ -10,6 +10,8 @@ from tests.unit.controller.cluster import active_controller, tick
 from penstock.controller import delegation_tokens
 from penstock.controller.controller import Controller
 from penstock.controller.decision import TokenSettings
+from penstock.controller.delegation_tokens import MAX_NAMES, MAX_PERIOD_MS
+from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import FeatureLevelRecord
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_delegation_token import (
@@ -77,6 +79,15 @@ def test_nobody_asks_for_more_than_the_cluster_allows(asked_ms: int, expires_ms:
     assert (token.expiry_timestamp_ms, token.max_timestamp_ms) == (expires_ms, max_ms)
 
 
+def test_for_ever_has_room_in_a_record() -> None:
+    made = controller(max_lifetime_ms=2**63 - 1, renewed_ms=2**63 - 1)
+    token = create(made, now_ms=5)
+    assert renew(made, token.hmac, 6) == (0, 5 + MAX_PERIOD_MS)
+    assert expire(made, token.hmac, 7, period_ms=2**63 - 1) == (0, 5 + MAX_PERIOD_MS)
+    (record,) = made.image.security.delegation_tokens.values()
+    assert encode_record(record)
+
+
 def test_another_owner() -> None:
     made = controller()
     token = create(made, owner_principal_type="User", owner_principal_name="bob")
@@ -128,6 +139,14 @@ def test_tokens_that_have_expired_are_removed_when_it_is_time(monkeypatch: pytes
     assert made.next_deadline_ms <= 2 * HOUR_MS
 
 
+def test_elections_do_not_have_tokens_looked_at_earlier() -> None:
+    settings = TokenSettings(SECRET, DAY_MS, WEEK_MS, HOUR_MS)
+    made = active_controller(tokens=settings, unclean_election_interval_ms=10)
+    tick(made, 0)
+    create(made, max_lifetime_ms=5)
+    assert tick(made, 10) == [], "it is not time yet"
+
+
 @pytest.mark.parametrize(
     ("request_", "asker", "code"),
     [
@@ -146,6 +165,18 @@ def test_tokens_that_have_expired_are_removed_when_it_is_time(monkeypatch: pytes
         ),
         (
             CreateDelegationTokenRequest(renewers=[CreatableRenewers(principal_type="User", principal_name="a")] * 101),
+            ADA,
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (
+            CreateDelegationTokenRequest(
+                renewers=[CreatableRenewers(principal_type="User", principal_name="a" * MAX_NAMES)]
+            ),
+            ADA,
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (
+            CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name="a" * MAX_NAMES),
             ADA,
             ErrorCode.INVALID_REQUEST,
         ),

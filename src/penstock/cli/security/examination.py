@@ -24,6 +24,7 @@ from typing import Final
 
 from penstock.client.blocking import reason_of
 from penstock.client.blocking.connection import BlockingConnection
+from penstock.client.credentials import Credentials, TokenCredentials
 from penstock.client.errors import AuthenticationFailedError, ClientError
 from penstock.client.security import WITH_SASL, WITH_TLS
 from penstock.client.settings import ClientSettings
@@ -31,6 +32,7 @@ from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.sasl.oauthbearer import REFUSED
 from penstock.tls.certificates import begins_s, expires_s, issuer_of, names_in, subject_of
 from penstock.tls.errors import TlsConfigError
 from penstock.tls.shown_names import certificate_at
@@ -62,9 +64,9 @@ class Examination:
 
     @property
     def principal(self) -> str:
-        """Who the client is to access rules, if nothing renames it."""
+        """Who the client is to access rules, if nothing renames it; words in <> where the broker alone knows."""
         if self._has_sasl:
-            return f"User:{self._security.credentials.user}"
+            return f"User:{_name(self._security.credentials)}"
         own = self._own_certificate() if self._has_tls else None
         return "User:ANONYMOUS" if own is None else f"User:{subject_of(own)}"
 
@@ -192,8 +194,7 @@ class Examination:
         except OSError as error:
             raise EndError("SASL", reason_of(error)) from None
         except AuthenticationFailedError as error:
-            cure = f"; `penstock users --list` shows whether {credentials.user} is there" if WRONG in str(error) else ""
-            raise EndError("SASL", f"{error}{cure}") from None
+            raise EndError("SASL", f"{error}{_cure(credentials, str(error))}") from None
         except (ClientError, KafkaError, DecodeError) as error:
             raise EndError("SASL", str(error)) from None
 
@@ -224,6 +225,22 @@ class Examination:
         if pem is None:
             return [f"those of the system ({ssl.get_default_verify_paths().cafile or 'none'})"]
         return [subject_of(certificate) for certificate in certificates_in(pem)]
+
+
+def _name(credentials: Credentials | TokenCredentials) -> str:
+    if isinstance(credentials, TokenCredentials):
+        return "<whom the token names>"
+    return "<the token's owner>" if credentials.by_token else credentials.user
+
+
+def _cure(credentials: Credentials | TokenCredentials, told: str) -> str:
+    if isinstance(credentials, TokenCredentials):
+        return "; the broker's log says why" if REFUSED in told else ""
+    if WRONG not in told:
+        return ""
+    if credentials.by_token:
+        return "; `penstock delegation-tokens --describe` by its owner shows whether the token is there, and holds"
+    return f"; `penstock users --list` shows whether {credentials.user} is there"
 
 
 def _day(seconds: float) -> str:

@@ -51,11 +51,13 @@ class Consumer:
     ) -> None:
         self.settings = settings or ConsumerSettings()
         self.cluster = ClusterClient(bootstrap_servers, self.settings)
-        self._interceptors = interceptors
+        self._interceptors = list(interceptors)
         self._subscription = Subscription()
         self._news = asyncio.Event()
         self._fetcher = Fetcher(self.cluster, self._subscription, self.settings, self._news.set)
-        self._preparation = Preparation(self.cluster, self._subscription, self.settings, self._news.set, interceptors)
+        self._preparation = Preparation(
+            self.cluster, self._subscription, self.settings, self._news.set, self._interceptors
+        )
         self._thread: int | None = None
         self._polling = False
 
@@ -84,6 +86,10 @@ class Consumer:
         finally:
             await self.cluster.close()
             self._thread = None
+
+    def intercept(self, interceptor: ConsumerInterceptor) -> None:
+        """Let it see what the others have left, from now on."""
+        self._interceptors.append(interceptor)
 
     # What to read
 

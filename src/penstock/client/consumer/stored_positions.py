@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 from uuid import uuid4
 
 from penstock.client.consumer import Consumer
-from penstock.client.consumer.listeners import RebalanceListener
+from penstock.client.consumer.listeners import ConsumerInterceptor, RebalanceListener
 from penstock.client.errors import ConsumerMisuseError, PositionsTakenError, TopicReplacedError
 from penstock.client.values import ConsumedRecord, TopicPartition
 
@@ -145,6 +145,8 @@ class _Positions(ABC):
         self._connect = connect
         self._begin = begin
         self._held: dict[TopicPartition, Held] = {}
+        self.unstored: dict[TopicPartition, int] = {}
+        """The first offset of those that `poll` has returned, and `store` has not seen."""
         self._reader: Consumer | None = None
 
     async def subscribe(self, consumer: Consumer, topics: Collection[str] = (), *, pattern: str | None = None) -> None:
@@ -156,6 +158,8 @@ class _Positions(ABC):
             raise ConsumerMisuseError(
                 "auto_offset_reset must be none: records that are gone would be passed over, or others counted twice"
             )
+        if consumer is not self._reader:
+            consumer.intercept(_Returned(self.unstored))
         self._reader = consumer
         await self._do(self._rows.create())
         await consumer.subscribe(topics, pattern=pattern, listener=_Owning(self))
@@ -180,11 +184,13 @@ class _Positions(ABC):
         for partition, place in found.items():
             self._check(partition, place, ids[partition.topic])
             self._held[partition] = Held(owners[partition], place)
+            self.unstored.pop(partition, None)
             consumer.seek(partition, place.offset)
 
     def leave(self, partitions: Collection[TopicPartition]) -> None:
         for partition in partitions:
             self._held.pop(partition, None)
+            self.unstored.pop(partition, None)
 
     def _storing(self, records: Iterable[ConsumedRecord]) -> Steps[None]:
         first: dict[TopicPartition, int] = {}
@@ -192,19 +198,20 @@ class _Positions(ABC):
         for record in records:
             first.setdefault(record.topic_partition, record.offset)
             ends[record.topic_partition] = record.offset + 1
-        read = self._consumer().positions()
         for partition, offset in ends.items():
             held = self._held.get(partition)
-            if held is None or first[partition] < held.place.offset or read[partition].offset < offset:
+            if held is None or first[partition] != self.unstored.get(partition):
                 raise PositionsTakenError(
-                    f"offset {first[partition]} of {partition} was read before this member of {self._rows.consumer} "
-                    "lost the partition or went back: roll this transaction back and call reload()"
+                    f"offset {first[partition]} of {partition} is not the first that this member of "
+                    f"{self._rows.consumer} has to store: it was read before the partition was lost or gone back in, or "
+                    "others before it were not stored; roll this transaction back and call reload()"
                 )
             topic = self._consumer().cluster.metadata.topics.get(partition.topic)
             if topic is not None:
                 self._check(partition, held.place, str(topic.topic_id))
             yield from self._rows.store(partition, held, offset)
             self._held[partition] = held._replace(place=held.place._replace(offset=offset))
+            del self.unstored[partition]
 
     def _check(self, partition: TopicPartition, place: Place, topic_id: str) -> None:
         if place.topic_id != topic_id:
@@ -226,6 +233,18 @@ class _Positions(ABC):
         """In a transaction of its own, on a connection of its own."""
 
 
+class _Returned(ConsumerInterceptor):
+    """Notes where that begins which is to be stored."""
+
+    def __init__(self, unstored: dict[TopicPartition, int]) -> None:
+        self._unstored = unstored
+
+    async def on_consume(self, records: list[ConsumedRecord]) -> list[ConsumedRecord]:
+        for record in records:
+            self._unstored.setdefault(record.topic_partition, record.offset)
+        return records
+
+
 class _Owning(RebalanceListener):
     def __init__(self, positions: _Positions) -> None:
         self._positions = positions
@@ -243,7 +262,7 @@ class StoredPositions(_Positions):
     def store(self, connection: Any, records: Iterable[ConsumedRecord]) -> None:
         """As a part of the transaction that `connection` is in: it goes on behind these records.
 
-        They are all that `poll` has returned, in its order. Raises PositionsTakenError or TopicReplacedError: then the
+        They are all that `poll` has returned since the last time, in its order. Raises PositionsTakenError or TopicReplacedError: then the
         transaction must be rolled back.
         """
         _carry_out(connection, self._storing(records))

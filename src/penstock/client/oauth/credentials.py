@@ -23,7 +23,7 @@ from penstock.client.oauth.provider import CONNECT_S, READ_S, Provider, Provider
 from penstock.client.oauth.tokens import Renewal, TokenSource
 from penstock.metadata.configs.broker_security import SECURITY_CONFIGS
 from penstock.metadata.configs.definitions import parse_value
-from penstock.protocol.secret import Secret
+from penstock.protocol.secret import Secret, SecretTexts
 
 PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer."
 RETRIEVERS: Final = (
@@ -94,7 +94,7 @@ def _retrieve(keys: _Keys) -> Callable[[], str]:
     parts = allowed_url(ENDPOINT, url)
     if (parts.scheme == "file") != (retriever == "FileJwtRetriever") and retriever != RETRIEVERS[0]:
         raise ValueError(f"{ENDPOINT}={url} does not go with {RETRIEVER}={PACKAGE}{retriever}")
-    tls = {name: it for name, it in keys.options.items() if name.startswith("ssl.")}
+    tls = SecretTexts({name: it for name, it in keys.options.items() if name.startswith("ssl.")})
     connect_s = keys.seconds("sasl.login.connect.timeout.ms", CONNECT_S)
     provider = Provider(parts, tls, connect_s, keys.seconds("sasl.login.read.timeout.ms", READ_S))
     if parts.scheme == "file":

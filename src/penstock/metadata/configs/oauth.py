@@ -12,6 +12,7 @@ from penstock.metadata.configs.sasl_keys import Text, key_name, value_of
 from penstock.protocol.sasl.claims import Expected
 from penstock.protocol.sasl.jaas import LoginModule
 from penstock.protocol.sasl.mechanism import OAUTHBEARER
+from penstock.protocol.secret import SecretTexts
 from penstock.protocol.value import Value
 
 PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer"
@@ -71,7 +72,7 @@ def oauth_of(listener: str, module: LoginModule | None, text: Text) -> ListenerO
     return ListenerOAuth(
         expected,
         url,
-        {name: it for name, it in options.items() if name.startswith("ssl.")},
+        SecretTexts({name: it for name, it in options.items() if name.startswith("ssl.")}),
         max(int(str(value("sasl.oauthbearer.jwks.endpoint.refresh.ms"))), 1),
         max(int(str(value("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"))), 1),
         max(int(str(value("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"))), 1),

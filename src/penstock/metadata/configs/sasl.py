@@ -12,7 +12,7 @@ from penstock.metadata.configs.oauth import ListenerOAuth, check_classes, oauth_
 from penstock.metadata.configs.sasl_keys import Text, key_name, value_of
 from penstock.protocol.sasl.jaas import MODULES, JaasError, LoginModule, credentials_of, parse_jaas
 from penstock.protocol.sasl.mechanism import OAUTHBEARER, PLAIN, SERVED, why_not_served
-from penstock.protocol.secret import Secret
+from penstock.protocol.secret import Secret, SecretTexts
 from penstock.protocol.value import HIDDEN, Value
 
 JAAS = "sasl.jaas.config"
@@ -96,7 +96,7 @@ def _properties(listener: str, text: Text) -> dict[str, str]:
     keys = [key for key in SECURITY_CONFIGS if key.startswith(OF_CLIENTS) and key not in CLASSES]
     found = {key: text(key_name(key, listener, OAUTHBEARER, text)) for key in keys}
     found |= {"sasl.mechanism": OAUTHBEARER, JAAS: text(jaas_key(listener, OAUTHBEARER))}
-    return {key: it for key, it in found.items() if it is not None}
+    return SecretTexts({key: it for key, it in found.items() if it is not None})
 
 
 def jaas_key(listener: str, mechanism: str) -> str:

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from jwt.algorithms import Algorithm, get_default_algorithms
 from jwt.exceptions import InvalidKeyError
 
@@ -86,11 +87,12 @@ def _key(entry: Mapping[str, Any]) -> Iterator[SigningKey]:
         algorithms = tuple(one for one in algorithms if one == entry["alg"])
     if not algorithms or entry.get("use", "sig") != "sig" or not isinstance(name, str | None):
         return
-    if "verify" not in entry.get("key_ops", ["verify"]):
+    operations = entry.get("key_ops", ["verify"])
+    if not isinstance(operations, list) or "verify" not in operations:
         return
     try:
         parsed: Any = _CODE[algorithms[0]].from_jwk({part: entry[part] for part in _PUBLIC if part in entry})
-    except (InvalidKeyError, ValueError, TypeError):
+    except (InvalidKeyError, UnsupportedAlgorithm, ValueError, TypeError):
         return
     if kind != "RSA" or parsed.key_size >= MIN_RSA_BITS:
         yield SigningKey(name, algorithms, parsed)
@@ -162,11 +164,12 @@ class ProviderKeys:
     async def _fetch(self) -> bool:
         try:
             self._keys = await asyncio.get_running_loop().run_in_executor(self._thread, self._fetched)
-        except ProviderError as error:
-            if str(error) != self._fault:
+        except Exception as error:  # whatever it was, clients wait for the end of this, and it is tried again
+            fault = str(error) if isinstance(error, ProviderError) else repr(error)
+            if fault != self._fault:
                 kept = "; those from before count" if self._keys else ", so nobody can log in with a token"
-                logger.error("the keys of %s cannot be fetched%s: %s", self._address, kept, error)
-            self._fault = str(error)
+                logger.error("the keys of %s cannot be fetched%s: %s", self._address, kept, fault)
+            self._fault = fault
             return False
         if self._fault:
             logger.info("the keys of %s are there again", self._address)

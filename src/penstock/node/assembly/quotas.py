@@ -38,11 +38,12 @@ _FIGURES: Final = (
 class Nodes:
     """Which clients are nodes: by their listener, or by their client id, and what says that it is theirs.
 
-    Where nobody has a name nothing says so, and clients as well are known by their ids alone.
+    Where nodes have no name nothing says so, and on their listener clients as well are known by their ids alone.
     """
 
     def __init__(self, config: BrokerConfig, authorizer: Authorizer) -> None:
         self._listeners = frozenset(config.node_listeners)
+        self._between = config.inter_broker_listener_name
         self._authorizer = authorizer
         self._user: str | None = None
         if config.inter_broker_listener_name in config.ways_with_sasl:
@@ -53,11 +54,11 @@ class Nodes:
     def has(self, session: Session, client_id: str) -> bool:
         if session.listener in self._listeners:
             return True
-        if NODES_CLIENT_ID.fullmatch(client_id) is None:
+        if session.listener != self._between or NODES_CLIENT_ID.fullmatch(client_id) is None:
             return False
-        if session.principal == ANONYMOUS or session.principal.name == self._user:
-            return True
-        return self._authorizer is not ALLOW_ALL and self._authorizer.has(session, CLUSTER_ACTION, CLUSTER_NAME)
+        if self._authorizer is not ALLOW_ALL:
+            return self._authorizer.has(session, CLUSTER_ACTION, CLUSTER_NAME)
+        return session.principal.name == (ANONYMOUS.name if self._user is None else self._user)
 
 
 def client_throttle(context: NodeContext, authorizer: Authorizer) -> ClientThrottle:

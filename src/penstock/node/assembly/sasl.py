@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CREDENTIALS_KEPT: Final = 10_000
+CREDENTIALS_KEPT: Final = 20_000
+"""More than a cluster has tokens, by each of two mechanisms."""
 
 
 class ScramUsers:
@@ -119,9 +120,16 @@ class TokenLogins:
         key = mechanism.name, token_id
         if key not in self._made:
             if len(self._made) >= CREDENTIALS_KEPT:
-                self._made.clear()
+                self._forget_some()
             self._made[key] = credential_of(mechanism, secret, token_id)
         return FoundToken(self._made[key], name, left_ms)
+
+    def _forget_some(self) -> None:
+        """Those of tokens that are gone; sessions would have to make the others again, all of them at once."""
+        tokens = self._image.security.delegation_tokens
+        self._made = {key: made for key, made in self._made.items() if key[1] in tokens}
+        if len(self._made) >= CREDENTIALS_KEPT:
+            self._made.clear()
 
 
 class NodeSasl:
@@ -207,16 +215,18 @@ class NodeSasl:
         return found.users.get(user) if name == PLAIN else self._users.find(MECHANISMS[name], user)
 
     def _on_records(self, records: Sequence[MetadataRecord]) -> None:
-        changed = {record.name for record in records if isinstance(record, SCRAM_RECORDS)}
-        if any(isinstance(record, (FeatureLevelRecord, *TOKEN_RECORDS)) for record in records):
+        users = {record.name for record in records if isinstance(record, SCRAM_RECORDS)}
+        tokens = {record.token_id for record in records if isinstance(record, TOKEN_RECORDS)}
+        if any(isinstance(record, FeatureLevelRecord) for record in records):
             self._look()
-        elif changed:
-            self._look(changed)
+        elif users or tokens:
+            self._look(users, tokens)
 
-    def _look(self, users: Set[str] | None = None) -> None:
-        self._users.changed()
+    def _look(self, users: Set[str] | None = None, tokens: Set[str] = frozenset()) -> None:
+        if users or users is None:
+            self._users.changed()
         for listener in self._listeners.values():
-            listener.look(users)
+            listener.look(users, tokens)
 
 
 def login_at(config: BrokerConfig, listener: str) -> NodeLogin:

@@ -62,11 +62,11 @@ class Connection(asyncio.BufferedProtocol):
         "_frame",
         "_frame_size",
         "_held_by_request",
+        "_is_muted",
         "_lacks_memory",
         "_listener",
         "_max_frame_bytes",
         "_memory",
-        "_muted",
         "_out",
         "_proceeds_later",
         "_reading_paused",
@@ -93,7 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         self._out = Outgoing()
         self._waiting: deque[Slot] | None = None
         self._held_by_request = self._lacks_memory = self._reading_paused = False
-        self._turn_is_over = self._proceeds_later = self._muted = self._ending = self._closed = False
+        self._turn_is_over = self._proceeds_later = self._is_muted = self._ending = self._closed = False
 
     # What the event loop calls
 
@@ -164,13 +164,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def mute(self, seconds: float) -> None:
         """Take no more requests for so long (KIP-219); what waits is answered all the same."""
-        self._muted = True
+        self._is_muted = True
         if self.session is not None:
             self._pause_reading()
-        self._connections.mute(self, self._unmute, seconds)
+        self._connections.unmute_later(self, seconds)
 
-    def _unmute(self) -> None:
-        self._muted = False
+    def unmute(self) -> None:
+        self._is_muted = False
         self._proceed_now()
 
     def close_when_answered(self) -> None:
@@ -201,7 +201,7 @@ class Connection(asyncio.BufferedProtocol):
             or self._ending
             or self._closed
             or self._turn_is_over
-            or self._muted
+            or self._is_muted
             or (self._waiting is not None and len(self._waiting) >= MAX_WAITING)
         )
 

@@ -50,6 +50,8 @@ class Admitted(Protocol):
 
     def mute(self, seconds: float) -> None: ...
 
+    def unmute(self) -> None: ...
+
 
 class Throttle(Protocol):
     """What enforces quotas (`throttle`)."""
@@ -120,6 +122,8 @@ class Connections:
         self.memory = dispatcher.memory
         self.counts = dispatcher.counts
         self.active: OrderedDict[Admitted, float] = OrderedDict()
+        self._early: set[Admitted] = set()
+        """Those that have come too fast, until their turn."""
         self.clock_s = loop.time
         self.refusals = Refusals(loop.time)
         self._loop = loop
@@ -138,19 +142,20 @@ class Connections:
         """Call back when every other connection that has something to do has had its turn."""
         self._loop.call_soon(callback)
 
-    def mute(self, connection: Admitted, unmute: Callable[[], None], seconds: float) -> None:
-        """Call back when the longest of its times is up, unless the connection ends before."""
-        until_s = self.clock_s() + seconds
+    def unmute_later(self, connection: Admitted, seconds: float) -> None:
+        """When the longest of its times is up. One that is lost is forgotten: its time may be days."""
+        ends_s = self.clock_s() + seconds
         before_s, timer = self._muted.get(connection, (0.0, None))
         if timer is not None:
-            if before_s >= until_s:
+            if before_s >= ends_s:
                 return
             timer.cancel()
-        self._muted[connection] = until_s, self._loop.call_later(seconds, self._unmute, connection, unmute)
+        self._muted[connection] = ends_s, self._loop.call_at(ends_s, self._unmute, connection)
 
-    def _unmute(self, connection: Admitted, unmute: Callable[[], None]) -> None:
+    def _unmute(self, connection: Admitted) -> None:
         del self._muted[connection]
-        unmute()
+        self._early.discard(connection)
+        connection.unmute()
 
     def watch(self, frame: memoryview, connection: Admitted, session: Session) -> tuple[OnAnswer | None, Charge | None]:
         """What is to be called with the answer to a request, and what the request costs."""
@@ -202,6 +207,7 @@ class Connections:
         if self._rates is not None:
             delay_ms = self._rates.delay_ms(listener, int(self.clock_s() * 1000))
             if delay_ms:
+                self._early.add(connection)
                 connection.mute(delay_ms / 1000)
         self._by_listener[listener] = of_listener + 1
         counts.created += 1
@@ -213,8 +219,13 @@ class Connections:
 
     def remove(self, connection: Admitted, session: Session) -> None:
         del self.active[connection]
-        if connection in self._muted:
-            self._muted.pop(connection)[1].cancel()
+        _, timer = self._muted.pop(connection, (0.0, None))
+        if timer is not None:
+            timer.cancel()
+        if connection in self._early:
+            self._early.remove(connection)
+            if self._rates is not None:
+                self._rates.give_back(session.listener)
         self.counts.listener(session.listener).closed += 1
         left = self._by_host[session.client_host] - 1
         self._by_listener[session.listener] -= 1

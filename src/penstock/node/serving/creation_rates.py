@@ -1,7 +1,8 @@
 """How fast connections may come: to the node by `max.connection.creation.rate`, to a listener by its own.
 
 One that comes too fast is accepted, and heard when its turn comes; so those that wait are bounded by the limits of
-connections. Where brokers come by a listener of their own, that one waits for its own rate alone, but counts for all.
+connections. One that leaves before its turn gives that back: else who comes and goes would keep all others waiting.
+Where brokers come by a listener of their own, that one waits for its own rate alone, but counts for all.
 
 This module is loaded when such a rate is set.
 """
@@ -36,3 +37,9 @@ class CreationRates:
         return max(
             0 if listener == self._protected else of_node, 0 if of_listener is None else of_listener.take(1, now_ms)
         )
+
+    def give_back(self, listener: str) -> None:
+        """A connection has gone before its turn."""
+        self._of_node.give_back(1)
+        if listener in self._of_listeners:
+            self._of_listeners[listener].give_back(1)

@@ -50,10 +50,11 @@ class SaslListener:
         """From now on."""
         self.mechanisms = mechanisms
 
-    def look(self, users: Set[str] | None = None) -> None:
-        """Credentials of these users have changed, or of all: end the sessions of who could not log in as it did."""
-        for connection in [one for one in self.open if (users is None or one.user in users) and not one.holds]:
-            connection.end_session()
+    def look(self, users: Set[str] | None = None, tokens: Set[str] = frozenset()) -> None:
+        """Credentials of these users have changed, or of all, or these tokens: end sessions that could not begin so."""
+        for connection in list(self.open):
+            if (users is None or connection.user in users or connection.token_id in tokens) and not connection.holds:
+                connection.end_session()
 
 
 class SaslConnection(Connection):
@@ -83,6 +84,10 @@ class SaslConnection(Connection):
     @property
     def user(self) -> str | None:
         return self._login.user
+
+    @property
+    def token_id(self) -> str | None:
+        return self._login.token_id
 
     @property
     def holds(self) -> bool:

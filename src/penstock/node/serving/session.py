@@ -47,5 +47,10 @@ class Session(Value):
         is_proved = principal.kind == "User" and principal != ANONYMOUS and not principal.by_token
         return str(principal) if is_proved else ""
 
+    @property
+    def has_to_log_in(self) -> bool:
+        """Whether nobody knows yet who that is, and the listener asks."""
+        return self.mechanism is None and self.security_protocol.startswith("SASL_")
+
     def __str__(self) -> str:
         return f"{self.client_host}:{self.port} (connection {self.connection_id}, listener {self.listener})"

@@ -6,7 +6,8 @@ its bytes, a fetch those of its answer, and every one the time that the event lo
 no records: its fetch is answered at once and is empty, and its session goes on.
 
 Nodes among themselves are not counted: what only nodes may ask, what followers fetch, and what else comes from nodes as
-far as they are known. A heartbeat is muted for a second at most, as its member would be taken for dead.
+far as they are known. Nor is what comes before a log-in: strangers would owe in the name of ANONYMOUS, and then nobody
+could log in. A heartbeat is muted for a second at most, as its member would be taken for dead.
 
 This module is loaded when the first quota is set.
 """
@@ -82,7 +83,7 @@ class ClientThrottle:
 
     def begin(self, frame: memoryview, connection: Admitted, session: Session) -> tuple[OnAnswer, RequestCharge] | None:
         api_key, version, _, client_id, _ = read_request_header(frame)
-        if api_key in self._nodes_apis:
+        if api_key in self._nodes_apis or session.has_to_log_in:
             return None
         names = session.principal.name[:MAX_NAME], (client_id or "")[:MAX_NAME]
         buckets = self.machine.client(*names, self.now_ms())

@@ -119,6 +119,8 @@ def _name(claims: Mapping[str, Any], claim: str) -> str:
         raise RefusedTokenError(f"its claim {claim}, which names the user, is missing or no text")
     if len(name) > MAX_NAME_CHARACTERS or "\0" in name:
         raise RefusedTokenError(f"a user's name has at most {MAX_NAME_CHARACTERS} characters, and no NUL")
+    if any("\ud800" <= one <= "\udfff" for one in name):
+        raise RefusedTokenError("a user's name has half a character, which nothing can be sent with")
     return name.strip()
 
 

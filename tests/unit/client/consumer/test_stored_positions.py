@@ -17,11 +17,11 @@ import sqlalchemy
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from penstock.client.consumer import Consumer
-from penstock.client.consumer.listeners import RebalanceListener
+from penstock.client.consumer.listeners import ConsumerInterceptor, RebalanceListener
 from penstock.client.consumer.stored_positions import AsyncStoredPositions, StoredPositions
 from penstock.client.errors import ConsumerMisuseError, PositionsTakenError, TopicReplacedError
 from penstock.client.settings import ConsumerSettings
-from penstock.client.values import ConsumedRecord, OffsetAndMetadata, TopicPartition
+from penstock.client.values import ConsumedRecord, TopicPartition
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 Connect = Callable[[], Any]
@@ -36,6 +36,7 @@ class Reader:
         self.cluster = self
         self.at: dict[TopicPartition, int] = {}
         self.listener = RebalanceListener()
+        self.interceptors: list[ConsumerInterceptor] = []
 
     @property
     def metadata(self) -> Any:
@@ -60,17 +61,19 @@ class Reader:
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self.at[partition] = offset
 
-    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        return {partition: OffsetAndMetadata(offset) for partition, offset in self.at.items()}
-
     async def gets(self, *partitions: TopicPartition) -> None:
         await self.listener.on_assigned(partitions)
 
-    def poll(self, count: int = 3) -> list[ConsumedRecord]:
+    def intercept(self, interceptor: ConsumerInterceptor) -> None:
+        self.interceptors.append(interceptor)
+
+    async def poll(self, count: int = 3) -> list[ConsumedRecord]:
         records = []
         for (topic, number), offset in self.at.items():
             records += [ConsumedRecord(topic, number, offset + more, 0, None, b"") for more in range(count)]
             self.at[TopicPartition(topic, number)] = offset + count
+        for interceptor in self.interceptors:
+            await interceptor.on_consume(records)
         return records
 
 
@@ -116,9 +119,9 @@ async def test_the_next_member_goes_on_where_the_database_says(kind: str, tmp_pa
     first = positions_of(kind, tmp_path)
     reader = await member(first, ZERO, ONE)
     assert reader.at == {ZERO: 5, ONE: 5}
-    await store(first, reader.poll(3))
-    await store(first, reader.poll(2))
-    await store(first, reader.poll(9), commits=False)
+    await store(first, await reader.poll(3))
+    await store(first, await reader.poll(2))
+    await store(first, await reader.poll(9), commits=False)
     second = positions_of(kind, tmp_path)
     assert (await member(second, ONE)).at == {ONE: 10}
     assert (await member(positions_of(kind, tmp_path), ZERO)).at == {ZERO: 10}
@@ -128,41 +131,52 @@ async def test_the_next_member_goes_on_where_the_database_says(kind: str, tmp_pa
 async def test_who_wakes_when_another_has_the_partition_cannot_store(kind: str, tmp_path: Path) -> None:
     first, second = positions_of(kind, tmp_path), positions_of(kind, tmp_path)
     slow = await member(first, ZERO)
-    records = slow.poll()
+    records = await slow.poll()
     quick = await member(second, ZERO)
     assert quick.at == {ZERO: 5}
     with pytest.raises(PositionsTakenError, match="belongs to another member of totals"):
         await store(first, records)
-    await store(second, quick.poll())
+    await store(second, await quick.poll())
     await first.reload()  # as the group gives it back
     assert slow.at == {ZERO: 8}
-    await store(first, slow.poll())
+    await store(first, await slow.poll())
 
 
 async def test_after_a_rollback_nothing_is_passed_over(tmp_path: Path) -> None:
     positions = positions_of("sqlite3", tmp_path)
     reader = await member(positions, ZERO)
-    await store(positions, reader.poll(), commits=False)
+    await store(positions, await reader.poll(), commits=False)
     with pytest.raises(PositionsTakenError, match=r"was rolled back: roll this transaction back and call reload\(\)"):
-        await store(positions, reader.poll())
+        await store(positions, await reader.poll())
     await positions.reload()
     assert reader.at == {ZERO: 5}
-    await store(positions, reader.poll())
+    await store(positions, await reader.poll())
+
+
+async def test_what_was_not_stored_is_not_passed_over(tmp_path: Path) -> None:
+    positions = positions_of("sqlite3", tmp_path)
+    reader = await member(positions, ZERO)
+    forgotten = await reader.poll()
+    later = await reader.poll()
+    with pytest.raises(PositionsTakenError, match="others before it were not stored"):
+        await store(positions, later)
+    await store(positions, [*forgotten, *later])
+    await store(positions, await reader.poll())
 
 
 async def test_what_was_revoked_is_not_stored(tmp_path: Path) -> None:
     positions = positions_of("sqlite3", tmp_path)
     reader = await member(positions, ZERO, ONE)
-    records = reader.poll()
+    records = await reader.poll()
     await reader.listener.on_lost([ONE])
-    with pytest.raises(PositionsTakenError, match="offset 5 of t-1 was read before this member"):
+    with pytest.raises(PositionsTakenError, match="offset 5 of t-1 is not the first"):
         await store(positions, records)
 
 
 async def test_a_topic_of_the_same_name_is_another_one(tmp_path: Path) -> None:
     positions = positions_of("sqlite3", tmp_path)
     reader = await member(positions, ZERO)
-    records = reader.poll()
+    records = await reader.poll()
     reader.topic_id = UUID(int=2)
     with pytest.raises(TopicReplacedError, match="topic t was deleted and made again"):
         await store(positions, records)
@@ -181,7 +195,7 @@ async def test_two_who_count_have_rows_of_their_own(tmp_path: Path) -> None:
     other = StoredPositions("others", first._connect)
     reader = await member(first, ZERO)
     await member(other, ZERO)
-    await store(first, reader.poll())
+    await store(first, await reader.poll())
 
 
 async def test_what_cannot_be_kept_is_refused(tmp_path: Path) -> None:
@@ -232,7 +246,7 @@ async def test_each_record_is_counted_once_whoever_dies_or_sleeps(seed: int, tmp
             case "join":
                 await one.join(*random.sample([ZERO, ONE], random.randint(1, 2)))
             case "poll" if not one.records:
-                one.records = one.reader.poll(random.randint(1, 4))
+                one.records = await one.reader.poll(random.randint(1, 4))
             case "count" | "fail" as does if one.records:
                 records, one.records = one.records, []
                 connection = one.positions._connect()

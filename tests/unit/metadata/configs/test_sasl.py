@@ -195,3 +195,24 @@ def test_how_a_node_comes_by_its_token() -> None:
     assert login.properties["sasl.oauthbearer.token.endpoint.url"] == "https://tokens.example"
     assert login.properties["sasl.login.connect.timeout.ms"] == "500"
     assert "clientSecret" in login.properties["sasl.jaas.config"]
+
+
+def test_no_text_of_what_keys_say_has_a_secret() -> None:
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+    keys = {
+        "listener.name.c.oauthbearer.sasl.jaas.config": f'{module} clientSecret="HUSH" ssl.key.password="HUSH";',
+        "sasl.enabled.mechanisms": "OAUTHBEARER,PLAIN",
+        "listener.name.c.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        ' username="ada" password="HUSH" user_ada="HUSH";',
+        "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "sasl.oauthbearer.jwks.endpoint.url": "https://identity.example/keys",
+        "sasl.oauthbearer.expected.issuer": "i",
+        "sasl.oauthbearer.expected.audience": "a",
+        "sasl.oauthbearer.client.credentials.client.secret": "HUSH",
+    }
+    served = sasl_of("C", keys.get)
+    assert served.oauth is not None
+    assert served.oauth.tls == {"ssl.key.password": "HUSH"}
+    found = (served, login_on("C", BETWEEN_BROKERS, keys.get), login_on("C", TO_CONTROLLERS, keys.get))
+    assert "HUSH" not in repr(found)

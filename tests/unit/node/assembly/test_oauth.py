@@ -196,6 +196,19 @@ async def test_a_provider_that_is_away_is_asked_again_and_what_is_known_counts(
     assert caplog.text.count("cannot be fetched") == 1
 
 
+async def test_a_fault_of_which_nobody_thought_ends_neither_the_wait_of_clients_nor_the_fetching(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    provider = Published()
+    with monkeypatch.context() as broken:
+        broken.setattr(oauth, "keys_in", lambda _: 1 / 0)
+        async with checking(provider, SETTINGS.replace(retry_backoff_ms=1)) as checks:
+            assert "ZeroDivisionError" in await checks.refused(FIRST.sign(claims()))
+            broken.undo()
+            provider.elapsed_s += UNKNOWN_KEY_S
+            assert await checks.name(FIRST.sign(claims())) == "ada"
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -208,6 +221,7 @@ async def test_a_provider_that_is_away_is_asked_again_and_what_is_known_counts(
         (json.dumps({"keys": [{"kty": "oct", "k": "AAAA", "alg": "HS256"}]}).encode(), "it has no key"),
         (json.dumps({"keys": [FIRST.jwk | {"use": "enc"}]}).encode(), "it has no key"),
         (json.dumps({"keys": [FIRST.jwk | {"key_ops": ["sign"]}]}).encode(), "it has no key"),
+        (json.dumps({"keys": [FIRST.jwk | {"key_ops": None}]}).encode(), "it has no key"),
         (json.dumps({"keys": [FIRST.jwk | {"kid": 7}]}).encode(), "it has no key"),
         (json.dumps({"keys": [FIRST.jwk | {"x": "AAAA"}]}).encode(), "it has no key"),
         (json.dumps({"keys": [FIRST.jwk | {"alg": "RS256"}]}).encode(), "it has no key"),

@@ -21,6 +21,7 @@ SASL = {
     "controller.listener.names": "CONTROLLER",
     "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
 }
+CLEAR = "CLIENTS:PLAINTEXT,NODES:PLAINTEXT,CONTROLLER:PLAINTEXT"
 NODE, CLIENT = "penstock-3", "penstock"
 
 
@@ -33,7 +34,7 @@ class ActionFor(Authorizer):
 
 
 def is_node(
-    client_id: str, user: str = ANONYMOUS.name, *, authorizer: Authorizer = ALLOW_ALL, on: str = "CLIENTS", **keys: str
+    client_id: str, user: str = ANONYMOUS.name, *, authorizer: Authorizer = ALLOW_ALL, on: str = "NODES", **keys: str
 ) -> bool:
     settings = {name.replace("_", "."): value for name, value in keys.items()}
     nodes = Nodes(BrokerConfig.embedded(SASL | settings), authorizer)
@@ -41,9 +42,19 @@ def is_node(
 
 
 def test_without_names_ids_are_all_there_is() -> None:
-    assert is_node(NODE)
-    assert not is_node(CLIENT)
-    assert not is_node("my-penstock-3")
+    assert is_node(NODE, listener_security_protocol_map=CLEAR)
+    assert not is_node(CLIENT, listener_security_protocol_map=CLEAR)
+    assert not is_node("my-penstock-3", listener_security_protocol_map=CLEAR)
+
+
+def test_nobody_is_one_without_a_name_where_nodes_have_names() -> None:
+    assert not is_node(NODE)
+    assert not is_node(NODE, authorizer=ActionFor("node"), listener_security_protocol_map=CLEAR)
+
+
+def test_nobody_is_one_on_a_listener_to_which_nodes_do_not_come() -> None:
+    assert not is_node(NODE, on="CLIENTS", listener_security_protocol_map=CLEAR)
+    assert not is_node(NODE, "node", on="CLIENTS")
 
 
 @pytest.mark.parametrize("client_id", [NODE, CLIENT])
@@ -60,4 +71,4 @@ def test_the_user_of_nodes_and_who_may_do_what_nodes_may_are() -> None:
 
 def test_a_listener_that_only_nodes_reach() -> None:
     assert is_node(CLIENT, "ada", on="NODES", penstock_authorizer_node_listeners="NODES")
-    assert not is_node(CLIENT, "ada", penstock_authorizer_node_listeners="NODES")
+    assert not is_node(CLIENT, "ada", on="CLIENTS", penstock_authorizer_node_listeners="NODES")

@@ -1,12 +1,16 @@
-"""Users of SCRAM as a node asks for them, and those that there are not."""
+"""Users of SCRAM and delegation tokens as a node asks for them, and those that there are not."""
 
 from collections.abc import Iterable
 
+import pytest
+
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.security import SecurityImage
-from penstock.metadata.security_records import UserScramCredentialRecord
-from penstock.node.assembly.sasl import ScramUsers
-from penstock.protocol.sasl.scram import MECHANISMS, SALT_BYTES, ScramCredential
+from penstock.metadata.security_records import DelegationTokenRecord, UserScramCredentialRecord
+from penstock.node.assembly import sasl
+from penstock.node.assembly.sasl import ScramUsers, TokenLogins
+from penstock.protocol.sasl.scram import MECHANISMS, SALT_BYTES, ScramCredential, ScramMechanism
+from penstock.protocol.secret import Secret
 
 SHA_256, SHA_512 = MECHANISMS.values()
 
@@ -48,3 +52,26 @@ def test_who_is_there_is_found_by_the_mechanism() -> None:
     assert found.find(SHA_256, "ada") == ScramCredential(b"salt", b"ada", b"", 4096)
     assert found.find(SHA_512, "ada") is None
     assert found.find(SHA_256, "bob") is None
+
+
+def test_what_tokens_log_in_with_is_made_once_as_long_as_they_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def credential_of(mechanism: ScramMechanism, secret: Secret, token_id: str) -> ScramCredential:
+        made.append(token_id)
+        return ScramCredential(b"", b"", b"", 4096)
+
+    monkeypatch.setattr(sasl, "credential_of", credential_of)
+    monkeypatch.setattr(sasl, "CREDENTIALS_KEPT", 3)
+    image = ClusterImage()
+    tokens = image.security.delegation_tokens
+    logins = TokenLogins(image, Secret("hush"), lambda: 0)
+    for number in range(9):
+        tokens.pop(f"{number - 1}", None)
+        for token_id in ("lasts", f"{number}"):
+            tokens[token_id] = DelegationTokenRecord(
+                token_id=token_id, owner="User:ada", max_timestamp=1, expiration_timestamp=1
+            )
+            assert logins.find(SHA_256, token_id) is not None
+    assert made.count("lasts") == 1
+    assert len(logins._made) <= 3

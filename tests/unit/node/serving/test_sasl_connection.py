@@ -192,6 +192,20 @@ async def test_a_session_ends_with_the_password_that_it_began_with() -> None:
     assert not users.listener.open
 
 
+async def test_a_token_that_changes_has_no_other_session_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    users = Users()
+    async with serving(users) as node:
+        client = await node.connect()
+        assert not (await log_in(client)).error_code
+        asked: list[object] = []
+        monkeypatch.setattr(users, "passwords", {})
+        users.listener.offer(users.listener.mechanisms.replace(proof=lambda *one: asked.append(one)))
+        users.listener.look(frozenset(), {"token"})
+        assert asked == []
+        users.listener.look({"ada"})
+        assert len(asked) == 1
+
+
 async def test_a_session_that_is_removed_while_a_request_waits_gets_no_answer() -> None:
     users, going = Users(), asyncio.Event()
 

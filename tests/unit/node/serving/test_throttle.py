@@ -88,6 +88,15 @@ def told(parts: list[ResponsePart], key: int, version: int) -> int:
     return int(response.throttle_time_ms)
 
 
+def test_strangers_owe_nothing_before_they_log_in_so_that_others_can() -> None:
+    world = World(quota("request_percentage", 10, user=None))
+    stranger = Session("10.0.0.1", 1, "CLIENTS", 1, security_protocol="SASL_SSL")
+    assert world.begin(ApiKey.API_VERSIONS, stranger) is None
+    known = stranger.replace(principal=Principal("User", "ada"), mechanism="PLAIN")
+    assert world.begin(ApiKey.API_VERSIONS, known) is not None
+    assert world.begin(ApiKey.API_VERSIONS, stranger.replace(security_protocol="PLAINTEXT")) is not None
+
+
 def test_the_time_of_the_event_loop_is_counted_and_that_of_waiting_is_not() -> None:
     world = World(SHARE)
     assert world.answer(ApiKey.METADATA, 0.1) == 0

@@ -59,6 +59,7 @@ def test_who_it_is_and_for_how_long() -> None:
         ({"sub": "  "}, "is missing or no text"),
         ({"sub": 7}, "is missing or no text"),
         ({"sub": "a\0b"}, "no NUL"),
+        ({"sub": "a\ud800"}, "half a character"),
         ({"sub": "a" * (MAX_NAME_CHARACTERS + 1)}, "at most"),
         ({"scope": ["a", "a"]}, "is empty, or there twice"),
         ({"scope": [""]}, "is empty, or there twice"),
