@@ -190,7 +190,6 @@ class _Positions(ABC):
     def leave(self, partitions: Collection[TopicPartition]) -> None:
         for partition in partitions:
             self._held.pop(partition, None)
-            self.unstored.pop(partition, None)
 
     def _storing(self, records: Iterable[ConsumedRecord]) -> Steps[None]:
         first: dict[TopicPartition, int] = {}
@@ -203,8 +202,8 @@ class _Positions(ABC):
             if held is None or first[partition] != self.unstored.get(partition):
                 raise PositionsTakenError(
                     f"offset {first[partition]} of {partition} is not the first that this member of "
-                    f"{self._rows.consumer} has to store: it was read before the partition was lost or gone back in, or "
-                    "others before it were not stored; roll this transaction back and call reload()"
+                    f"{self._rows.consumer} has to store: it was read before the partition was lost or gone back in, "
+                    "or others before it were not stored; roll this transaction back and call reload()"
                 )
             topic = self._consumer().cluster.metadata.topics.get(partition.topic)
             if topic is not None:
@@ -262,8 +261,8 @@ class StoredPositions(_Positions):
     def store(self, connection: Any, records: Iterable[ConsumedRecord]) -> None:
         """As a part of the transaction that `connection` is in: it goes on behind these records.
 
-        They are all that `poll` has returned since the last time, in its order. Raises PositionsTakenError or TopicReplacedError: then the
-        transaction must be rolled back.
+        They are all that `poll` has returned since the last time, in its order. Raises PositionsTakenError or
+        TopicReplacedError: then the transaction must be rolled back.
         """
         _carry_out(connection, self._storing(records))
 
