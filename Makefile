@@ -31,7 +31,7 @@ demo-work: $(STAMP) ## three workers run file, pipeline and SQLite; one is kille
 	@$(BIN)/python -m examples.flights.at_work
 
 test: check kcat ## all checks, then all tests
-	$(BIN)/python -m pytest -n 4 --dist loadgroup
+	$(BIN)/python -m pytest -n 4 --dist loadscope
 
 check: $(STAMP) ## format, lint, types, layers and tidy limits: seconds
 	$(BIN)/ruff format --check --quiet .

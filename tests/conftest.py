@@ -6,14 +6,31 @@
 import os
 import threading
 from collections.abc import Iterator
+from typing import Any, Final
 from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 settings.register_profile("same", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 settings.register_profile("soak", settings.get_profile("same"), derandomize=False, max_examples=300)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+
+GROUPS: Final = {"tests/spark/": "spark", "tests/cluster/test_pipeline_jobs.py": "spark", "tests/slices/": "slices"}
+"""What shares a session of Spark, or a node with very much in it, is run by one process."""
+
+
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+    """Groups by the paths of tests: with pytest 9.2 the marks of xdist say nothing, and each process had a Spark."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((group for path, group in GROUPS.items() if nodeid.startswith(path)), nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
+    return GroupScheduling(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -22,7 +22,6 @@ from penstock.pipeline.committed_files import committed_files
 from penstock.testing import Cluster
 from penstock.testing.quorum_view import wait_until
 
-pytestmark = pytest.mark.xdist_group("spark")
 QUICKLY = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 ROWS = 200
 SESSION_MS = 6_000

@@ -36,7 +36,6 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Full]:
         yield full
 
 
-@pytest.mark.xdist_group("longest-slice")
 @pytest.mark.parametrize("case", list(cases(MANY, all_versions=False)), ids=name_of)
 def test_no_slice_is_long(full: Full, case: Case) -> None:
     node, there = full
@@ -47,7 +46,6 @@ def test_no_slice_is_long(full: Full, case: Case) -> None:
 NEW = [MetadataRequestTopic(name=f"new-{number}") for number in range(50 * MANY)]
 
 
-@pytest.mark.xdist_group("longest-slice")
 @pytest.mark.parametrize(
     ("request_", "version"),
     [
@@ -71,7 +69,6 @@ def test_nor_is_one_about_all_that_there_is(full: Full, request_: Message, versi
     assert node.longest <= MOST_LINES, node.where
 
 
-@pytest.mark.xdist_group("longest-slice")
 @pytest.mark.parametrize("configs", [{"cleanup.policy": "compact"}, {"compression.type": "gzip"}], ids=str)
 def test_nor_is_one_that_looks_at_produced_records(full: Full, configs: dict[str, str]) -> None:
     """Each partition has its answer, and what comes behind the request waits for it."""
@@ -97,7 +94,6 @@ def test_nor_is_one_that_looks_at_produced_records(full: Full, configs: dict[str
     assert {len(topics) for topics in answers} == {1}
 
 
-@pytest.mark.xdist_group("longest-slice")
 def test_nor_is_one_of_a_transaction_in_many_partitions(full: Full) -> None:
     """Each partition is added, written down and gets a marker."""
     node, there = full

@@ -13,8 +13,6 @@ from tests.unit.pipeline.options.test_java_pattern import NAMES, PATTERNS
 from penstock.protocol.compression import Compression
 from penstock.protocol.records import Record
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 def named(numbers: range) -> list[str]:
     return [f"v{number}" for number in numbers]

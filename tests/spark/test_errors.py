@@ -12,8 +12,6 @@ from tests.spark.topics import batch_frame, filled_topic, offsets_json, stream_f
 
 from penstock.pipeline.errors import message_in
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 CLOSED_PORT = "127.0.0.1:1"
 
 

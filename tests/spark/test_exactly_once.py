@@ -17,7 +17,6 @@ from penstock.pipeline.once.deciding import End, Fence, ListOpen, Look, Step, Wr
 from penstock.pipeline.running.run import run_pipeline
 from penstock.pipeline.spec.files import load_yaml
 
-pytestmark = pytest.mark.xdist_group("spark")
 ONCE = {"penstock.sink.delivery": "exactly-once"}
 COMMITTED = {"isolation.level": "read_committed"}
 STEPS = (Fence, Look, ListOpen, Write, End)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from tests.spark.test_exactly_once import STEPS, committed, numbered
 from tests.spark.topics import filled_topic, new_topic
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.soak, pytest.mark.timeout(2_400)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(2_400)]
 VICTIMS = ("python", "jvm", "both")
 ROWS = 24
 PATIENCE_S = 300

@@ -15,7 +15,6 @@ from penstock.pipeline.spec.parts import pipeline_spec
 from penstock.pipeline.spec.pipeline import PipelineSpec
 from penstock.testing.typed_rows import MemoryRegistry
 
-pytestmark = pytest.mark.xdist_group("spark")
 FIELDS: dict[str, Any] = {
     "id": "int",
     "where": {"type": "record", "name": "Town", "fields": [{"name": "name", "type": "string"}]},

@@ -31,7 +31,6 @@ from penstock.pipeline.spec.pipeline import PipelineSpec
 from penstock.protocol.records import Record
 from penstock.testing.pipeline import Message, outcome
 
-pytestmark = pytest.mark.xdist_group("spark")
 EXAMPLES = Path("examples/pipelines")
 HOUR_MS = 3_600_000
 

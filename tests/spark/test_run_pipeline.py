@@ -20,8 +20,6 @@ from penstock.pipeline.spec.parts import pipeline_spec
 from penstock.protocol.records import Record
 from penstock.testing.quorum_view import wait_until
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 def departures(servers: str) -> str:
     """A topic of JSON keyed by carrier."""

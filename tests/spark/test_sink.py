@@ -7,8 +7,6 @@ from tests.spark.topics import batch_frame, filled_topic, new_topic, stream_fram
 
 from penstock.protocol.hashing import partition_for_key
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 COMPRESSIONS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 

@@ -16,8 +16,6 @@ from penstock.pipeline.spec.files import load_yaml
 from penstock.pipeline.spec.parts import pipeline_spec
 from penstock.testing.pipeline import outcome
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 STEPS = """
 source: {subscribe: flights, json: "carrier STRING, delay INT"}
 tables: {carriers: {format: csv, path: nowhere.csv}}

@@ -18,7 +18,6 @@ from penstock.pipeline.spec.parts import pipeline_spec
 from penstock.pipeline.spec.pipeline import AVAILABLE_NOW
 from penstock.protocol.records import Record
 
-pytestmark = pytest.mark.xdist_group("spark")
 EXAMPLE = Path(__file__).parents[2] / "examples/pipelines/totals_of_customers.py"
 
 

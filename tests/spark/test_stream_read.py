@@ -13,8 +13,6 @@ from tests.spark.topics import cluster_at, filled_topic, numbered, stream_frame,
 
 from penstock.client.blocking.offsets import committed_offsets
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 def run_to_end(frame: DataFrame, folder: Path) -> StreamingQuery:
     """Process what is there now into Parquet, from the checkpoint on."""

@@ -241,11 +241,11 @@ def test_the_features(reach: tuple[str, str]) -> None:
         "transaction.version",
     ]
     assert [line.split("\t")[0] for line in lines] == [f"Feature: {name}" for name in names]
-    assert lines[2].split("\t")[1:4] == [
+    assert lines[3].split("\t")[1:4] == [
         "SupportedMinVersion: 3.3-IV3", "SupportedMaxVersion: 4.4-IV2", "FinalizedVersionLevel: 4.4-IV2",
     ]  # fmt: skip
     document = json.loads(penstock("features", "describe", *reach, "--json").stdout)
-    assert document["features"][2]["finalized_level"] == 33
+    assert document["features"][3]["finalized_level"] == 33
     assert penstock("features", *reach, "describe", "--node-id", "3").stdout.splitlines() == lines
     unknown = penstock("features", *reach, "describe", "--node-id", "4", exit_code=1)
     assert "in this cluster: there are 1,2,3" in unknown.stderr
@@ -254,12 +254,12 @@ def test_the_features(reach: tuple[str, str]) -> None:
         assert done == f"metadata.version can be upgraded to {level}.\n"
     done = penstock("features", *reach, "upgrade", "--release-version", "4.4", "--dry-run").stdout
     assert done == (
-        "eligible.leader.replicas.version can be upgraded to 1.\nmetadata.version can be upgraded to 33.\n"
-        "transaction.version can be upgraded to 2.\n"
+        "eligible.leader.replicas.version can be upgraded to 1.\ngroup.version can be upgraded to 1.\n"
+        "metadata.version can be upgraded to 33.\ntransaction.version can be upgraded to 2.\n"
     )
     done = penstock("features", *reach, "disable", "--feature", names[0], "--dry-run").stdout
     assert done == "eligible.leader.replicas.version can be disabled.\n"
-    refused = penstock("features", *reach, "disable", "--feature", names[2], "--unsafe", exit_code=1)
+    refused = penstock("features", *reach, "disable", "--feature", names[3], "--unsafe", exit_code=1)
     assert refused.stdout.startswith("Could not disable metadata.version. ")
     penstock("features", *reach, "disable", exit_code=2)
     penstock("features", *reach, "upgrade", "--release-version", "4.4", "--metadata", "33", exit_code=2)
