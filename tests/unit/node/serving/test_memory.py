@@ -25,9 +25,9 @@ async def test_a_connection_that_has_ended_leaves_nothing_for_the_collector(ends
     answer = [struct.pack(">ii", size + 4, 1), bytes(size)]
     looks = list[str]()
     gc.collect()
-    gc.callbacks.append(lambda phase, _: looks.append(phase))
     async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, lambda *_: answer, NOTHING, raw=True)) as node:
         gc.disable()
+        gc.callbacks.append(lambda phase, _: looks.append(phase))
         try:
             client = await node.connect()
             assert await client.lives()

@@ -224,8 +224,13 @@ async def test_acks_all_gives_up_in_time(node: Node) -> None:
     assert not node.partition("copied").committed.waits
 
 
+def of_requests() -> list[object]:
+    return [one for one in gc.get_objects() if type(one).__module__ in (produce.__name__, producing.__name__)]
+
+
 @pytest.mark.parametrize("is_in_time", [True, False])
 async def test_what_waited_leaves_nothing_for_the_collector(node: Node, is_in_time: bool) -> None:
+    before = {id(one) for one in of_requests()}  # other tests' requests
     gc.disable()
     try:
         request, found = waiting(node, timeout_ms=60_000 if is_in_time else 1)
@@ -234,7 +239,7 @@ async def test_what_waited_leaves_nothing_for_the_collector(node: Node, is_in_ti
         await result(node, request, found)
         del found
         await asyncio.sleep(0)
-        assert not [one for one in gc.get_objects() if type(one).__module__ in (produce.__name__, producing.__name__)]
+        assert not [one for one in of_requests() if id(one) not in before]
     finally:
         gc.enable()
 
