@@ -10,9 +10,7 @@
 Each value but that of pattern may be a list; a table stands for all rules that can be made of its lists.
 """
 
-import difflib
 import json
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, product
 from pathlib import Path
@@ -20,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 from penstock.cli.acls.wanted import OPERATIONS
 from penstock.metadata.acl_hosts import network_of
+from penstock.metadata.rule_tables import rule_tables
 from penstock.protocol.acls import (
     CLUSTER_NAME,
     OPERATIONS_ON,
@@ -49,21 +48,8 @@ _OPERATIONS: Final = {name.lower(): operation for name, operation in OPERATIONS.
 def read_rules(path: Path) -> list[AclBinding]:
     """Sorted, each once. Raises OSError, and ValueError that names the rule and what is allowed."""
     with path.open("rb") as file:
-        data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise ValueError(f"it is larger than {MAX_BYTES} bytes")
-    return sorted(set(_rules(tomllib.loads(data.decode()))))
-
-
-def _rules(document: Mapping[str, Any]) -> Iterator[AclBinding]:
-    _check_keys("the file", document, ("rule",))
-    tables = document.get("rule", [])
-    if not isinstance(tables, list) or not tables:
-        raise ValueError("it has no rule: each begins with [[rule]]")
-    for number, table in enumerate(tables, 1):
-        where = f"rule {number}"
-        _check_keys(where, table, KEYS)
-        yield from _of_table(where, table)
+        tables = rule_tables(file.read(MAX_BYTES + 1), KEYS, most_bytes=MAX_BYTES)
+    return sorted({rule for where, table in tables for rule in _of_table(where, table)})
 
 
 def _of_table(where: str, table: Mapping[str, Any]) -> Iterator[AclBinding]:
@@ -101,16 +87,6 @@ def _resources(where: str, table: Mapping[str, Any]) -> Sequence[tuple[Resource,
     if not found:
         raise ValueError(f"{where} is about nothing: it has none of {', '.join(NAMED)}, and cluster is not true")
     return found
-
-
-def _check_keys(where: str, table: Any, known: Sequence[str]) -> None:
-    if not isinstance(table, dict):
-        raise ValueError(f"{where} is no table: each rule begins with [[rule]]")
-    for key in table:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it may have {', '.join(known)}"
-            raise ValueError(f"{where} has no key {key}; {hint}")
 
 
 def _texts(where: str, table: Mapping[str, Any], key: str) -> tuple[str, ...]:

@@ -4,9 +4,7 @@ Each rule is about the topics whose names match `topics`, and a topic has to kee
 the cluster itself are not judged.
 """
 
-import difflib
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import translate
 from math import inf
@@ -17,11 +15,13 @@ from penstock.controller.policies import AlterConfigPolicy, CreateTopicPolicy, P
 from penstock.metadata.configs.definitions import ConfigDefinition, ConfigError, ConfigType, nearest_key, parse_value
 from penstock.metadata.configs.effective import ALL_TOPIC_CONFIGS, ConfigSource, topic_text
 from penstock.metadata.resources import ResourceType
+from penstock.metadata.rule_tables import check_keys, rule_tables
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import INTERNAL_TOPICS
 from penstock.protocol.value import Value, fresh
 
 MAX_BYTES: Final = 1 << 20
+KEYS: Final = ("description", "topics", "names", "partitions", "replicas", "configs")
 _NUMBERS: Final = (ConfigType.INT, ConfigType.SHORT, ConfigType.LONG, ConfigType.DOUBLE)
 _NO_LIMIT: Final = ("retention.ms", "retention.bytes")
 """Where -1 means more than any number."""
@@ -138,10 +138,7 @@ def read_rules(key: str, path: str) -> list[Rule]:
     """Raises KafkaError INVALID_CONFIG that names `key`, the file, the rule, and what is allowed."""
     try:
         with Path(path).open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise ValueError(f"it is larger than {MAX_BYTES} bytes")
-        return list(_rules(tomllib.loads(data.decode())))
+            return list(_rules(file.read(MAX_BYTES + 1)))
     except OSError as error:
         problem = f"it cannot be read ({error.strerror}): the user that the node runs as needs to read it"
     except ValueError as error:
@@ -149,14 +146,8 @@ def read_rules(key: str, path: str) -> list[Rule]:
     raise KafkaError(ErrorCode.INVALID_CONFIG, f"{key}={path}: {problem}")
 
 
-def _rules(document: Mapping[str, Any]) -> Iterator[Rule]:
-    _check_keys("the file", document, ("rule",))
-    tables = document.get("rule", [])
-    if not isinstance(tables, list) or not tables:
-        raise ValueError("it has no rule: each begins with [[rule]]")
-    for number, table in enumerate(tables, 1):
-        where = f"rule {number}"
-        _check_keys(where, table, ("description", "topics", "names", "partitions", "replicas", "configs"))
+def _rules(data: bytes) -> Iterator[Rule]:
+    for where, table in rule_tables(data, KEYS, most_bytes=MAX_BYTES):
         names, description = _texts(where, table, "names"), table.get("description")
         configs = table.get("configs", {})
         if not isinstance(configs, dict):
@@ -170,14 +161,6 @@ def _rules(document: Mapping[str, Any]) -> Iterator[Rule]:
             replicas=_numbers(f"{where}: replicas", table.get("replicas", {}), floor=1),
             configs={name: _bounds(where, name, value) for name, value in configs.items()},
         )
-
-
-def _check_keys(where: str, table: Mapping[str, Any], known: Sequence[str]) -> None:
-    for key in table:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it may have {', '.join(known)}"
-            raise ValueError(f"{where} has no key {key}; {hint}")
 
 
 def _texts(where: str, table: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
@@ -203,7 +186,7 @@ def _bounds(where: str, name: str, table: Any) -> Bounds:
     if definition.type in _NUMBERS:
         return _numbers(f"{where}: {name}", table, floor=0 if name in _NO_LIMIT else -inf)
     if isinstance(table, dict):
-        _check_keys(f"{where}: {name}", table, ("allowed",))
+        check_keys(f"{where}: {name}", table, ("allowed",))
         allowed = _texts(f"{where}: {name}", table, "allowed")
         if allowed is not None:
             return Bounds(allowed=_checked(where, definition, allowed))
@@ -222,7 +205,7 @@ def _checked(where: str, definition: ConfigDefinition, allowed: tuple[str, ...])
 def _numbers(where: str, table: Any, *, floor: float) -> Bounds:
     if not isinstance(table, dict):
         raise ValueError(f"{where} is {{ min = …, max = … }}, or one of them")
-    _check_keys(where, table, ("min", "max"))
+    check_keys(where, table, ("min", "max"))
     for key, value in table.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(f"{where}: {key} is a number, not {value!r}")

@@ -100,6 +100,7 @@ def test_a_change_is_judged_by_what_changes(rules: list[Rule]) -> None:
     [
         ("", r"it has no rule: each begins with \[\[rule\]\]"),
         ("[[rule]\n", "docs/policies.md"),
+        ("rule = [1]\n", r"rule 1 is no table: each rule begins with \[\[rule\]\]"),
         ("[[rules]]\n", "the file has no key rules; did you mean rule?"),
         ("[[rule]]\nreplica = { min = 1 }\n", "rule 1 has no key replica; did you mean replicas?"),
         ("[[rule]]\nreplicas = 3\n", "rule 1: replicas is { min"),
