@@ -20,6 +20,7 @@ client.admin.configs.ConfigSource: UNKNOWN=0 DYNAMIC_TOPIC_CONFIG=1 DYNAMIC_BROK
 client.admin.configs.ResourceType: TOPIC=2 BROKER=4 BROKER_LOGGER=8 CLIENT_METRICS=16 GROUP=32
 client.admin.features.UpgradeType: UPGRADE=1 SAFE_DOWNGRADE=2 UNSAFE_DOWNGRADE=3
 client.admin.partitions.ElectionType: PREFERRED=0 UNCLEAN=1
+client.share.acknowledgements.AcknowledgeType: ACCEPT=1 RELEASE=2 REJECT=3 RENEW=4
 client.values.IsolationLevel: READ_UNCOMMITTED=0 READ_COMMITTED=1
 controller.alter_configs.Operation: SET=0 DELETE=1 APPEND=2 SUBTRACT=3
 controller.update_features.UpgradeType: UNKNOWN=0 UPGRADE=1 SAFE_DOWNGRADE=2 UNSAFE_DOWNGRADE=3
