@@ -63,10 +63,20 @@ def delivered(
     error = None
     try:
         while not fetched.exhausted:
-            for record in fetched.take(1):
-                if record.offset in counts:
-                    fields = {name: getattr(record, name) for name in ConsumedRecord.__fields__}
-                    records.append(SharedRecord(**fields, delivery_count=counts.pop(record.offset)))
+            records += [
+                SharedRecord(
+                    *partition,
+                    record.offset,
+                    record.timestamp_ms,
+                    record.key,
+                    record.value,
+                    record.headers,
+                    record.is_log_append_time,
+                    counts.pop(record.offset),
+                )
+                for record in fetched.take(1)
+                if record.offset in counts
+            ]
     except DecodeError as raised:
         error = raised
     unread = fetched.next_offset if error is not None else max(counts, default=0) + 1
