@@ -211,13 +211,16 @@ class ShareRequests:
 
         def ended(finished: asyncio.Task[None]) -> None:
             del self._requests[node_id]
-            if not finished.cancelled() and finished.exception() is not None:
-                self._error = self._error or finished.exception()  # type: ignore[assignment]
             if not self._is_closing and self._waiting.get(node_id):
                 self.send(wants_records=self._wants_records)
-            self._on_news()
+            self._ended(finished)
 
         task.add_done_callback(ended)
+
+    def _ended(self, finished: asyncio.Task[None]) -> None:
+        if not finished.cancelled() and finished.exception() is not None:
+            self._error = self._error or finished.exception()  # type: ignore[assignment]
+        self._on_news()
 
     # The requests
 
@@ -373,7 +376,7 @@ class ShareRequests:
     def look_again_soon(self) -> None:
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look_again(), name="look for leaders of share partitions")
-            self._looking.add_done_callback(lambda _: self._on_news())
+            self._looking.add_done_callback(self._ended)
 
     async def _look_again(self) -> None:
         if self._is_closing:
