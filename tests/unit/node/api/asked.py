@@ -40,7 +40,8 @@ from penstock.protocol.messages import (
 )
 from penstock.protocol.messages import alter_client_quotas as quotas
 from penstock.protocol.messages import alter_user_scram_credentials as scram
-from penstock.protocol.requests.api import AnyApiKey, ApiKey
+from penstock.protocol.requests import own_apis
+from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey
 from penstock.protocol.schema import Message
 
 TOPICS = {"delays": UUID(int=7), "flights": UUID(int=8)}
@@ -161,6 +162,7 @@ REQUESTS: dict[AnyApiKey, Callable[[int], Message]] = {
     ),
     ApiKey.DELETE_GROUPS: lambda _: delete_groups.DeleteGroupsRequest(groups_names=GROUPS),
     ApiKey.CONSUMER_GROUP_DESCRIBE: lambda _: consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=GROUPS),
+    OwnApiKey.DESCRIBE_GROUP_HISTORY: lambda _: own_apis.DescribeGroupHistoryRequest(groups=GROUPS),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda _: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
         group_id="readers", subscribed_topic_names=list(TOPICS)
     ),

@@ -127,6 +127,7 @@ KAFKA: dict[AnyApiKey, Effects] = {
     OwnApiKey.CLAIM_STORAGE_GROUP: NODES,
     OwnApiKey.CREATE_STORAGE_GROUP: on_cluster("ALTER"),
     OwnApiKey.FORWARD_TO_COORDINATOR: NODES,
+    OwnApiKey.DESCRIBE_GROUP_HISTORY: on_groups("DESCRIBE"),
 }
 
 ON_BROKERS: dict[AnyApiKey, Effects] = {
@@ -155,4 +156,5 @@ WITHIN = {
     ApiKey.CONSUMER_GROUP_DESCRIBE,
     ApiKey.CONSUMER_GROUP_HEARTBEAT,
     ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    OwnApiKey.DESCRIBE_GROUP_HISTORY,
 }
