@@ -68,6 +68,10 @@ MEASURED: dict[str, dict[str, str]] = {
         "4 together, for hashes of OpenSSL's come with them; most clients have no name",
     ),
     "penstock/controller/upkeep.py": {"penstock.controller.delegation_tokens": "4; most clusters have no tokens"},
+    "penstock/coordinator/group/classic/kind.py": {
+        "penstock.coordinator.group.classic.story": "3 with the next; many nodes have no group with members"
+    },
+    "penstock/coordinator/group/table.py": {"penstock.coordinator.group.historian": "1"},
     "penstock/coordinator/shards/groups.py": {
         "penstock.coordinator.group.consumer.groups": "20; many nodes have no groups of the consumer protocol"
     },

@@ -3,7 +3,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tools.generate_docs import ROOT, pages
+from tools.generate_docs import ROOT, measured_pages, pages
 from tools.kafka_scripts import DATA
 
 from penstock.pipeline.options.source import source_options
@@ -13,6 +13,11 @@ from penstock.pipeline.options.table import CLIENT_OPTIONS, SOURCE_OPTIONS, read
 @pytest.mark.parametrize(("path", "page"), pages().items(), ids=[path.name for path in pages()])
 def test_derived_page_is_up_to_date(path: Path, page: str) -> None:
     assert path.read_text(encoding="utf-8") == page, "run `make docs`"
+
+
+def test_what_was_measured_on_a_simulated_clock_comes_out_again() -> None:
+    for path, page in measured_pages().items():
+        assert path.read_text(encoding="utf-8") == page, "run `make docs`"
 
 
 def test_every_script_that_the_readme_claims_has_its_table() -> None:

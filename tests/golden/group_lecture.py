@@ -18,9 +18,11 @@ Member ids are written `client~1`, the number standing for the random part.
 import re
 from collections.abc import Iterator
 
+from tests.golden.told import told, told_of
+
 from penstock.coordinator.effects import Append, Effect, KeyValue, Note, Reply
 from penstock.coordinator.group.classic.member import Caller
-from penstock.coordinator.group.records import GroupRecord, OffsetRecord, decode_record
+from penstock.coordinator.group.records import GroupRecord, HistoryRecord, OffsetRecord, decode_record
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.image import ClusterImage
@@ -303,8 +305,8 @@ class GroupLecture:
             yield f"{group.group_id} {group.group_state} type={group.group_type} protocol={group.protocol_type}"
 
     def do_history(self, words: Words) -> Iterator[str]:
-        for rebalance in self.shard.history(words.plain[0]):
-            yield f"{rebalance.started_ms} ms, from generation {rebalance.from_generation}: {rebalance.describe()}"
+        for epoch in self.shard.describe_history(words.plain[0], self.now_ms).epochs:
+            yield told_of(epoch)
 
 
 def name_of(member: str) -> str:
@@ -358,6 +360,8 @@ def show_record(key: bytes, value: bytes | None) -> str:
     if isinstance(record, OffsetRecord):
         what = "none" if record.value is None else str(record.value.offset)
         return f"offset {record.group_id} {record.topic}:{record.partition}={what}"
+    if isinstance(record, HistoryRecord):
+        return told(record.value)
     assert isinstance(record, GroupRecord)
     if record.value is None:
         return f"group {record.group_id}: none"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.client.admin import Admin
+from penstock.client.admin.group_history import Move
 from penstock.client.admin.topics import NewTopic
 from penstock.client.consumer import Consumer
 from penstock.client.consumer.listeners import ConsumerInterceptor, RebalanceListener
@@ -272,7 +273,13 @@ async def test_silence_beyond_max_poll_interval_ends_the_membership(bootstrap: s
             pass  # it is asked again until the member that does not poll has left
         while recorder.calls[-1] != ("assigned", [0]) or len(recorder.calls) < 3:
             await consumer.poll(100)
+        history = await admin.groups.history(group_id)
+        (member_id,) = [one.member_id for one in (await admin.groups.describe(group_id)).members]
     assert recorder.calls[:3] == [("assigned", [0]), ("revoked", [0]), ("assigned", [0])]
+    joined, left, back = history.epochs
+    assert [[one.what for one in epoch.changes] for epoch in history.epochs] == [["joined"], ["left"], ["joined"]]
+    assert (joined.moved, left.members, back.epoch) == (1, 0, 3)
+    assert back.moves == [Move(TopicPartition(topic, 0), "", member_id)]
 
 
 async def test_without_an_offset_and_without_a_policy_it_is_said(bootstrap: str, topic: str) -> None:

@@ -6,14 +6,15 @@ clients behave, and the group must become stable.
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable
+
+from tests.property.coordinator.classic_history import ClassicHistory
+from tests.property.coordinator.contents import Contents, contents, decoded, enter, histories
 
 from penstock.coordinator.effects import Append, Effect, KeyValue, Note, Reply
 from penstock.coordinator.group.classic.group import ClassicGroup, GroupState
 from penstock.coordinator.group.classic.member import Caller
-from penstock.coordinator.group.image import GroupImage
-from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord, decode_record
+from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.image import ClusterImage
@@ -48,7 +49,6 @@ LEGAL = {
     ("Stable", "Dead"),
 }
 FAILURES = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.MESSAGE_TOO_LARGE)
-Contents = dict[str | tuple[str, str, int], Any]
 PROTOCOLS = (["range"], ["range", "sticky"], ["sticky", "range"], ["sticky"])
 
 
@@ -110,6 +110,7 @@ class World:
             offsets_retention_check_interval_ms=20_000,
         )
         self.log: list[KeyValue] = []
+        self.history = ClassicHistory()
         self.under_way: list[Append] = []
         self.tokens: dict[int, tuple[Client, str, str]] = {}
         """Who waits, for what, and under which member id it asked."""
@@ -194,6 +195,7 @@ class World:
             return
         effect = self.under_way.pop(0)
         self.log += effect.records
+        self.history.committed(effect.records)
         for record in decoded(effect.records):
             enter(self.committed, record)
             if isinstance(record, OffsetRecord):
@@ -202,6 +204,7 @@ class World:
                 members = [] if record.value is None else record.value.members  # type: ignore[union-attr]
                 self.stored[record.group_id] = {one.member_id: bytes(one.assignment) for one in members}
         self.carry_out(self.shard.appended(effect.write_id, error, self.now_ms))
+        self.history.check(self.shard, self.now_ms)
 
     def check_against_a_fresh_shard(self) -> None:
         """What was taken back is gone: another coordinator would know the same of the log and what is under way."""
@@ -209,6 +212,7 @@ class World:
         for key, value in [*self.log, *(one for effect in self.under_way for one in effect.records)]:
             fresh.read(key, value)
         assert contents(self.shard) == contents(fresh)
+        assert histories(self.shard) == histories(fresh)
 
     def token(self, client: Client, what: str) -> int:
         self.next_token += 1
@@ -387,37 +391,6 @@ class World:
                     self.settle(ErrorCode.NONE)
             self.advance(1000)
             self.check()
-
-
-def decoded(records: Sequence[KeyValue]) -> Iterator[AnyRecord]:
-    for key, value in records:
-        record = decode_record(key, value)
-        assert record is not None
-        yield record
-
-
-def enter(known: Contents, record: AnyRecord) -> None:
-    """A record, as a dictionary has it."""
-    place: str | tuple[str, str, int] = record.group_id
-    if isinstance(record, OffsetRecord):
-        place = (record.group_id, record.topic, record.partition)
-    known.pop(place, None)
-    if record.value is not None:
-        known[place] = record.value
-
-
-def contents(shard: GroupShard) -> Contents:
-    """All that a shard's image has."""
-    image = shard.agenda.image
-    assert isinstance(image, GroupImage)
-    found: Contents = {}
-    found.update(image.groups)
-    for group_id in image.group_ids():
-        for topic, partitions in image.offsets(group_id).items():
-            assert group_id in image.readers(topic)
-            for partition, committed in partitions.items():
-                found[group_id, topic, partition] = committed
-    return found
 
 
 def check_group(group: ClassicGroup) -> None:

@@ -9,7 +9,8 @@ from uuid import UUID
 import pytest
 from tests.simulation.consumer_groups.simulate import simulate
 
-from penstock.coordinator.group.consumer import fencing, groups, reconcile, timing
+from penstock.coordinator.group import historian
+from penstock.coordinator.group.consumer import fencing, groups, reconcile, story, timing
 from penstock.coordinator.group.consumer.state import ConsumerState
 from penstock.coordinator.group.consumer.table import ConsumerTable
 from penstock.coordinator.group.consumer.values import Current
@@ -91,6 +92,38 @@ def owners_of_any_epoch_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fencing, "take_out", keep)
 
 
+def told_beside_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The history knows of an epoch, and the log does not."""
+    tell = historian.Historian.tell
+
+    def beside(self: Any, draft: Draft[Any], now_ms: int, **rest: Any) -> None:
+        known = len(draft.records)
+        tell(self, draft, now_ms, **rest)
+        del draft.records[known:], draft.before[known:]
+
+    monkeypatch.setattr(historian.Historian, "tell", beside)
+
+
+def told_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    tell = historian.Historian.tell
+
+    def twice(self: Any, *arguments: Any, **rest: Any) -> None:
+        tell(self, *arguments, **rest)
+        tell(self, *arguments, **rest)
+
+    monkeypatch.setattr(historian.Historian, "tell", twice)
+
+
+def ended_by_the_first_that_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An epoch is told to have ended when one member has come to its target."""
+    monkeypatch.setattr(story._UnderWay, "saw", lambda self, member_id, current, now_ms: self.behind.clear())
+    monkeypatch.setattr(story, "STABLE", "Reconciling")
+
+
+def why_a_member_goes_is_not_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(historian.Historian, "because", lambda self, group_id, member_id, what: None)
+
+
 BUGS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     free_by_the_target,
     answered_before_the_commit,
@@ -100,6 +133,10 @@ BUGS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     no_sessions_after_a_load,
     no_epoch_when_a_member_goes,
     owners_of_any_epoch_forgotten,
+    told_beside_the_batch,
+    told_twice,
+    ended_by_the_first_that_comes,
+    why_a_member_goes_is_not_noted,
 )
 
 

@@ -6,6 +6,7 @@ committed log says. Always holds:
 
 * No partition is had by two members, as the committed records say.
 * What a living process reads it has by these records, as long as it is a member there: so no two read the same.
+* The history tells of the last epochs in the log, each once, and of nothing else (`told.py`).
 
 A late heartbeat that says what its member owns is not among the faults: nothing in it tells that it is old, so the
 protocol has no protection, and relies on connections to keep an order. For the same reason a double comes at once: its
@@ -21,12 +22,14 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from tests.simulation.consumer_groups.told import Told
+
 from penstock.coordinator.effects import Append, Calculation, Effect, Errand, Note, Reply
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.consumer.records import KEYS
 from penstock.coordinator.group.consumer.state import ConsumerState, decode_record
 from penstock.coordinator.group.consumer.values import partitions_of
-from penstock.coordinator.group.records import KindRecord, key_version_of
+from penstock.coordinator.group.records import HISTORY_KEY_VERSION, KindRecord, key_version_of
 from penstock.coordinator.group.settings import Bounded, ConsumerSettings, GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.image import ClusterImage
@@ -78,6 +81,7 @@ class World:
         self.log: list[Append] = []
         self.under_way: list[Append] = []
         self.truth: dict[str, Any] = {}
+        self.told = Told(is_whole=self.settings.members_at_once > 1)
         self.shard: GroupShard | None = None
         self.waiting: dict[object, Answered] = {}
         self.clients: list[Any] = []
@@ -131,6 +135,7 @@ class World:
                 shard.read(key, value)
         self.shard = shard
         self.carry_out(shard, shard.loaded(self.now_ms))
+        self.told.check(shard, self.now_ms)
 
     def kill(self) -> None:
         """Of what is under way some is in the log, and nobody is answered."""
@@ -191,11 +196,14 @@ class World:
 
     def _commit(self, append: Append) -> None:
         self.log.append(append)
+        self.told.before(append, self.state())
         for key, value in append.records:
             version = key_version_of(key)
-            assert version in KEYS
-            record: KindRecord = decode_record(version, key, value)
-            record.apply_to(self.truth)
+            if version != HISTORY_KEY_VERSION:
+                assert version in KEYS
+                record: KindRecord = decode_record(version, key, value)
+                record.apply_to(self.truth)
+        self.told.after(append, self.state())
         self._check_owners()
 
     def _send(self, shard: GroupShard, errand: Errand) -> None:
@@ -289,6 +297,8 @@ class World:
     def check_healed(self) -> None:
         """All partitions of what is read are read, by members that have all come to the last assignment."""
         state = self.state()
+        assert self.shard is not None
+        self.told.check(self.shard, self.now_ms)
         living = [client for client in self.clients if client.is_running]
         assert state is not None
         if {client.member_id for client in living} != set(state.members):

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from penstock.client.consumer_protocol import decode_assignment
 from penstock.coordinator.group import records as group_records
+from penstock.coordinator.group.group_log import GroupLog
 from penstock.coordinator.transaction import records as transaction_records
 from penstock.metadata.configs.secrets import REDACTED, secret_fields
 from penstock.metadata.record_frames import decode_record
@@ -89,6 +90,10 @@ def decode_offsets(record: Record) -> dict[str, object]:
     if isinstance(decoded, group_records.GroupRecord):
         payload = decoded.value and as_dictionary(decoded.value)
         return {"key": {"type": "group_metadata", "group": decoded.group_id}, "payload": payload}
+    if isinstance(decoded, group_records.HistoryRecord):
+        told = None if decoded.value is None else GroupLog(decoded.group_id, {0: decoded.value}, 1).last()
+        key = {"type": "group_history", "group": decoded.group_id, "slot": decoded.slot}
+        return {"key": key, "payload": told and as_dictionary(told)}
     return decode_text(record)
 
 

@@ -4,6 +4,7 @@ from typing import Final
 
 import click
 
+from penstock.cli.groups.history import awaited_table, explain, follow, history_table
 from penstock.cli.groups.reset import ResetTarget, reset_offsets
 from penstock.cli.groups.views import (
     Table,
@@ -30,7 +31,7 @@ class Request(Value, kw_only=True):
     action: str = actions(
         "holding",
         list="List the groups.",
-        describe="Show offsets and lag of groups, or --members, --state, or several of them.",
+        describe="Show offsets and lag of groups, or --members, --state, --history, or several of them.",
         delete="Delete groups that have no members.",
         reset_offsets="Move the offsets of groups that have no members.",
         delete_offsets="Forget a group's offsets of topics.",
@@ -45,6 +46,11 @@ class Request(Value, kw_only=True):
     state: str | None = option(
         "Describe the state; with --list, only these, with commas.", is_flag=False, flag_value=""
     )
+    history: bool = option("Describe what has happened, an epoch after the other, and who is waited for.")
+    explain: tuple[str, ...] = option(
+        "Say why partitions are with the members that have them, and who blocks them.", metavar="TOPIC[:0,2]"
+    )
+    follow: bool = option("With --history, also what happens from now on, until interrupted.")
     types: str | None = option(
         "With --list, only these types: classic, consumer.", "--type", is_flag=False, flag_value=""
     )
@@ -77,6 +83,11 @@ def _check(request: Request) -> None:
         raise click.UsageError("--dry-run or --execute, not both")
     if request.action not in ("list", "holding") and bool(request.groups) == request.all_groups:
         raise click.UsageError(f"--{request.action} needs --group NAME or --all-groups")
+    tells = request.history or bool(request.explain)
+    if (tells and request.action != "describe") or (request.follow and not request.history):
+        raise click.UsageError("--history and --explain go with --describe, --follow with --history")
+    if request.follow and request.as_json:
+        raise click.UsageError("--follow prints lines, no JSON")
     if request.action == "reset-offsets":
         request.target.check()
         needs_topics = request.target.from_file is None
@@ -124,7 +135,17 @@ def _filter(text: str | None, names: tuple[str, ...]) -> list[str]:
     return [known.get(part.lower(), part) for part in parts]
 
 
+async def _explain(admin: Admin, names: list[str], request: Request) -> None:
+    await admin.cluster.refresh()
+    counts = admin.cluster.metadata.partition_counts()
+    partitions = [one for text in request.explain for one in parse_topic_partitions(text, counts, "--explain")]
+    await explain(admin, names, partitions, request.as_json)
+
+
 async def _describe(admin: Admin, names: list[str], request: Request) -> None:
+    if request.explain:
+        await _explain(admin, names, request)
+        return
     groups = [await admin.groups.describe(name) for name in names]
     tables: dict[str, Table] = {}
     failures: Failures = {}
@@ -132,10 +153,15 @@ async def _describe(admin: Admin, names: list[str], request: Request) -> None:
         tables["state"] = states_table(admin, groups)
     if request.members:
         tables["members"] = members_table(groups, request.verbose)
+    if request.history:
+        histories = [await admin.groups.history(name) for name in names]
+        tables["history"], tables["awaited"] = history_table(histories), awaited_table(histories)
     if request.offsets or not tables:
         tables["offsets"] = await offsets_table(admin, groups, request.verbose, failures)
     print_tables(tables, request.as_json)
     complain_of(failures)
+    if request.follow:
+        await follow(admin, names)
 
 
 async def _delete(admin: Admin, names: list[str], as_json: bool) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection, Mapping
 
+from penstock.client.admin.group_history import GroupHistory, history_from
 from penstock.client.cluster import ClusterClient
 from penstock.client.committed_offsets import check_group, commit, delete_committed, fetch_committed
 from penstock.client.consumer_protocol import PROTOCOL_TYPE, decode_assignment
@@ -18,7 +19,12 @@ from penstock.protocol.messages.delete_groups import DeleteGroupsRequest, Delete
 from penstock.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from penstock.protocol.requests.own_apis import DescribeHoldersRequest, DescribeHoldersResponse
+from penstock.protocol.requests.own_apis import (
+    DescribeGroupHistoryRequest,
+    DescribeGroupHistoryResponse,
+    DescribeHoldersRequest,
+    DescribeHoldersResponse,
+)
 from penstock.protocol.value import Value
 
 DEAD = "Dead"
@@ -123,6 +129,20 @@ class GroupAdmin:
             if row.group_state == DEAD:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
             return _description(row, coordinator)
+
+        return await self._cluster.retrying(attempt)
+
+    async def history(self, group_id: str) -> GroupHistory:
+        """What happened in a group of any kind, and whom it waits for now. GROUP_ID_NOT_FOUND if there is none of this
+        name; only our own brokers tell.
+        """
+
+        async def attempt() -> GroupHistory:
+            request = DescribeGroupHistoryRequest(groups=[group_id])
+            response = await self._cluster.to_coordinator(group_id, request, DescribeGroupHistoryResponse)
+            row = response.groups[0]
+            check_group(self._cluster, group_id, row.error_code, row.error_message)
+            return history_from(row)
 
         return await self._cluster.retrying(attempt)
 

@@ -1,11 +1,18 @@
 """What the records of a partition of `__consumer_offsets` add up to: committed offsets, and what groups were last."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from typing import Any
 
-from penstock.coordinator.group.records import AnyRecord, CommittedOffset, KindRecord, OffsetRecord, PendingRecord
+from penstock.coordinator.group.records import (
+    AnyRecord,
+    CommittedOffset,
+    HistoryRecord,
+    KindRecord,
+    OffsetRecord,
+    PendingRecord,
+)
 from penstock.coordinator.machine import LogImage
 
 TopicOffsets = Mapping[str, Mapping[int, CommittedOffset]]
@@ -76,6 +83,43 @@ class PendingOffsets:
         return any(self._of[producer_id][place] is not None for producer_id in producers)
 
 
+class Histories:
+    """What happened in groups, in slots (`HistoryRecord`)."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, dict[int, bytes]] = {}
+        self._order: dict[tuple[str, int], None] = {}
+        """All slots, in the order in which they were written."""
+        self.bytes = 0
+
+    def put(self, record: HistoryRecord) -> bytes | None:
+        """Returns what was there before."""
+        place, slots = (record.group_id, record.slot), self._of.setdefault(record.group_id, {})
+        before = slots.pop(record.slot, None)
+        self._order.pop(place, None)
+        self.bytes += len(record.value or b"") - len(before or b"")
+        if record.value is not None:
+            slots[record.slot] = record.value
+            self._order[place] = None
+        elif not slots:
+            del self._of[record.group_id]
+        return before
+
+    def of(self, group_id: str) -> Mapping[int, bytes]:
+        """By slot. Read only."""
+        return self._of.get(group_id, {})
+
+    def group_ids(self) -> list[str]:
+        return list(self._of)
+
+    def oldest(self) -> Iterator[tuple[str, int]]:
+        """Group and slot of what was written first. Look at a few before anything is put."""
+        return iter(self._order)
+
+    def tombstones(self, group_id: str) -> list[HistoryRecord]:
+        return [HistoryRecord(group_id, slot, None) for slot in self.of(group_id)]
+
+
 class DecidedAhead(ABC):
     """A value of a group that is kept as it was decided, and as far as that is committed."""
 
@@ -95,6 +139,7 @@ class GroupImage(LogImage[AnyRecord]):
 
     def __init__(self) -> None:
         self.pending = PendingOffsets()
+        self.histories = Histories()
         self.groups: dict[str, Any] = {}
         """The last record of each group, or what its records add up to. Read only."""
         self._offsets: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
@@ -103,6 +148,8 @@ class GroupImage(LogImage[AnyRecord]):
 
     def apply(self, record: AnyRecord) -> Any:
         if type(record) is not OffsetRecord:
+            if isinstance(record, HistoryRecord):
+                return self.histories.put(record)
             return record.apply_to(self.groups) if isinstance(record, KindRecord) else None
         topics = self._offsets.get(record.group_id)
         partitions = None if topics is None else topics.get(record.topic)

@@ -24,6 +24,8 @@ GROUP_VALUE_VERSION: Final = 3
 UNSETTLED_VALUE_VERSION: Final = 4
 """For what Kafka does not say, in tagged fields, which others pass over (KIP-915)."""
 UNSETTLED_TAG: Final = 15_000
+HISTORY_KEY_VERSION: Final = 15_000
+"""A record of our own. Kafka passes over keys that it does not know, with a warning."""
 
 _VERSION: Final = struct.Struct(">h")
 _LENGTH: Final = struct.Struct(">h")
@@ -105,6 +107,11 @@ class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
     unsettled: Unsettled | None = field(Unsettled, "4+", nullable="4+", default=None, tag=UNSETTLED_TAG, tagged="4+")
 
 
+class HistoryKey(Message, versions="15000"):
+    group: str = field("string", "0+", default="")
+    slot: int = field("int32", "0+", default=0)
+
+
 class CommittedOffset(Value):
     """`expire_timestamp_ms` and `leader_epoch` are -1 where there is none."""
 
@@ -168,6 +175,9 @@ class KindRecord(Value):
     group_id: str
     value: Any
 
+    kind = ""
+    """Of the group, as `Group.kind`."""
+
     def encode(self) -> KeyValue:
         raise NotImplementedError
 
@@ -186,6 +196,8 @@ class KindRecord(Value):
 
 class GroupRecord(KindRecord):
     """Is of the classic protocol: `value` is a `GroupMetadataValue`."""
+
+    kind = "classic"
 
     def encode(self) -> KeyValue:
         key = _VERSION.pack(GROUP_KEY_VERSION) + encode(GroupMetadataKey(group=self.group_id), GROUP_KEY_VERSION)
@@ -209,10 +221,24 @@ class GroupRecord(KindRecord):
         """A group of the classic protocol tells clients nothing that is not committed."""
 
 
-AnyRecord = OffsetRecord | PendingRecord | KindRecord
+class HistoryRecord(Value):
+    """What happened in an epoch of a group (`history/`), as bytes: only who looks for it reads them. Epochs take turns
+    in a number of slots, so that the log keeps the last ones.
+    """
+
+    group_id: str
+    slot: int
+    value: bytes | None
+
+    def encode(self) -> KeyValue:
+        key = encode(HistoryKey(group=self.group_id, slot=self.slot), HISTORY_KEY_VERSION)
+        return _VERSION.pack(HISTORY_KEY_VERSION) + key, self.value
 
 
-def decode_record(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord | None:
+AnyRecord = OffsetRecord | PendingRecord | KindRecord | HistoryRecord
+
+
+def decode_record(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord | HistoryRecord | None:
     """None for an unknown kind of key. DecodeError if it is not what it claims."""
     found = _common_offset(key, value)
     if found is not None:
@@ -238,10 +264,16 @@ def _decode_group(key_version: int, key: bytes, value: bytes | None) -> GroupRec
     return GroupRecord(group_key.group, decode(GroupMetadataValue, version, value, _VERSION.size)[0])
 
 
-_DECODERS: Final[dict[int, Callable[[int, bytes, bytes | None], OffsetRecord | GroupRecord]]] = {
+def _decode_history(key_version: int, key: bytes, value: bytes | None) -> HistoryRecord:
+    history_key, _ = decode(HistoryKey, key_version, key, _VERSION.size)
+    return HistoryRecord(history_key.group, history_key.slot, value)
+
+
+_DECODERS: Final[dict[int, Callable[[int, bytes, bytes | None], OffsetRecord | GroupRecord | HistoryRecord]]] = {
     0: _decode_offset,
     OFFSET_KEY_VERSION: _decode_offset,
     GROUP_KEY_VERSION: _decode_group,
+    HISTORY_KEY_VERSION: _decode_history,
 }
 """By the version of the key, which says what the record is about."""
 

@@ -152,7 +152,7 @@ def _remove(table: GroupTable, records: list[AnyRecord], now_ms: int) -> None:
 def remove_group(table: GroupTable, group: Group, now_ms: int, token: Token | None = None) -> None:
     """`token` gets an ErrorCode. No member joins while tombstones are under way; if one fails, the group is back."""
     group_id = group.group_id
-    records = [*table.tombstones(group_id), *group.tombstones()]
+    records = [*table.tombstones(group_id), *table.image.histories.tombstones(group_id), *group.tombstones()]
     last = (len(records) - 1) // TOMBSTONES_AT_ONCE * TOMBSTONES_AT_ONCE
     group.kill(now_ms)
     _remove(table, records[:last], now_ms)

@@ -3,6 +3,11 @@
 from penstock.protocol.value import Value
 
 
+def patience_ms(timeout_ms: int) -> int:
+    """How much of a timeout may pass before a member that lets it pass is named."""
+    return timeout_ms * 2 // 3
+
+
 class Bounded(Value):
     """A default that a group may change within bounds, in milliseconds."""
 
@@ -40,5 +45,6 @@ class GroupSettings(Value):
     offsets_retention_check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms
     write_timeout_ms: int = 5_000  # offsets.commit.timeout.ms: how long a write may take to be committed
     members_at_once: int = 100  # how many of a large group are told, or let go, before the loop goes on
-    history_length: int = 10  # how many past rebalances a group remembers
+    history_length: int = 20  # how many epochs of a group are told of
+    history_bytes: int = 2 * 1024 * 1024  # what that may take of the log, for all groups of a partition
     consumer: ConsumerSettings = ConsumerSettings()

@@ -1,20 +1,35 @@
 """What the parts of a shard share: its groups and their offsets, the kinds of groups that there are, and the agenda."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import UUID
 
 from penstock.coordinator.group.commits_first import CommitsFirst
 from penstock.coordinator.group.image import GroupImage, Place, TopicOffsets
 from penstock.coordinator.group.kind import Group
-from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord, PendingRecord
+from penstock.coordinator.group.records import AnyRecord, CommittedOffset, KindRecord, OffsetRecord, PendingRecord
 from penstock.coordinator.group.settings import GroupSettings
-from penstock.coordinator.machine import Agenda
+from penstock.coordinator.machine import Agenda, Draft
 from penstock.coordinator.timers import Timer
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.requests.own_apis import DescribedHistory
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.protocol.value import Value
+
+if TYPE_CHECKING:
+    from penstock.coordinator.group.historian import Historian, Story
+
+
+GROUPS_AT_ONCE: Final = 50
+"""Of which what happened is forgotten by one batch."""
+
+
+NAMED_IN_A_ROW: Final = 20
+"""Members of which the log is told that they are slow, before it is told nothing of others for a while."""
+ROW_MS: Final = 1_000
 
 
 class RandomBits(Protocol):
@@ -30,10 +45,12 @@ class GroupKind(Value):
     """The class of their records' values."""
     create: Callable[[str, int, GroupSettings], Group]
     """Takes a name and a time."""
-    restore: Callable[["GroupTable", str, Any, int], None]
+    restore: Callable[[GroupTable, str, Any, int], None]
     """Puts a group into the table as a record has it: so it goes on with a new coordinator."""
     unsettled: Callable[[Any, int], AnyRecord | None]
     """What the next coordinator is to know of a group besides its last record, as another one; None if nothing."""
+    story: Callable[[GroupTable], Story] | None = None
+    """How its groups are told of; None if they are not."""
 
 
 class GroupTable(Agenda[AnyRecord]):
@@ -49,10 +66,74 @@ class GroupTable(Agenda[AnyRecord]):
         self.commits_first = CommitsFirst(self)
         self._random = random
         self._kinds = list(kinds)
+        self._historian: Historian | None = None
+        self._named = (0, 0)
 
     def add_kind(self, kind: GroupKind) -> None:
         """One that few tables need."""
         self._kinds.append(kind)
+        if self._historian is not None:
+            self._tell_of(kind, self._historian)
+
+    @property
+    def historian(self) -> Historian:
+        """Loaded with the first group that has members: many nodes have none."""
+        if self._historian is None:
+            from penstock.coordinator.group.historian import Historian
+
+            self._historian = Historian(
+                self.image, self.groups, self.settings.history_length, self.settings.history_bytes
+            )
+            for kind in self._kinds:
+                self._tell_of(kind, self._historian)
+        return self._historian
+
+    def _tell_of(self, kind: GroupKind, historian: Historian) -> None:
+        if kind.story is not None:
+            historian.add(kind.story(self))
+
+    def name(self, line: str, now_ms: int) -> None:
+        """A note on a member that is slow. Where thousands are, some are named; `describe_history` tells of more."""
+        since_ms, count = self._named
+        if now_ms - since_ms >= ROW_MS:
+            since_ms, count = now_ms, 0
+        self._named = since_ms, count + 1
+        if count < NAMED_IN_A_ROW:
+            self.note(line)
+
+    def append_draft(self, draft: Draft[AnyRecord], now_ms: int, **rest: Any) -> None:
+        """As `Agenda.append_draft`; what happens to groups by it is told in it. Offsets stand before them."""
+        if draft.records and isinstance(draft.records[-1], KindRecord):
+            self.historian.tell(draft, now_ms, all_is_committed=next(self.uncommitted(), None) is None)
+        super().append_draft(draft, now_ms, **rest)
+
+    def describe_history(self, group_id: str, now_ms: int) -> DescribedHistory:
+        if group_id not in self.groups:
+            return DescribedHistory(
+                group_id=group_id,
+                error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+                error_message=f"There is no group {group_id}.",
+            )
+        return self.historian.describe(group_id, list(self.uncommitted()), now_ms)
+
+    def rebalances(self) -> dict[str, tuple[int, int]]:
+        return {} if self._historian is None else dict(self._historian.rebalances)
+
+    def seal_history(self, now_ms: int) -> None:
+        """Another coordinator is to go on."""
+        if self._historian is not None:
+            draft = self.draft()
+            self._historian.seal(draft)
+            if draft.records:
+                self.append_draft(draft, now_ms)
+
+    def forget_histories(self, now_ms: int) -> None:
+        """Of groups that are gone: another program may have taken them away that does not know of histories."""
+        histories = self.image.histories
+        gone = [group_id for group_id in histories.group_ids() if group_id not in self.groups]
+        for start in range(0, len(gone), GROUPS_AT_ONCE):
+            some = gone[start : start + GROUPS_AT_ONCE]
+            self.append([one for group_id in some for one in histories.tombstones(group_id)], now_ms)
 
     def take_place(self, group: Group, now_ms: int) -> None:
         """Of an empty group of another kind, if there is one (`may_expire`): its offsets stay."""
@@ -148,6 +229,8 @@ class GroupTable(Agenda[AnyRecord]):
 
     def drop_group(self, group: Group, now_ms: int) -> None:
         group.kill(now_ms)
+        if self._historian is not None:
+            self._historian.forget(group.group_id)
         if self.groups.get(group.group_id) is group:
             del self.groups[group.group_id]
 

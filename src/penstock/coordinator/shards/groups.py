@@ -17,11 +17,17 @@ from penstock.coordinator.group import commit, removal
 from penstock.coordinator.group.classic import join, membership
 from penstock.coordinator.group.classic.describe import describe_group
 from penstock.coordinator.group.classic.group import ClassicGroup, find_classic
-from penstock.coordinator.group.classic.history import Rebalance
 from penstock.coordinator.group.classic.kind import CLASSIC
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.image import TopicOffsets
-from penstock.coordinator.group.records import AnyRecord, OffsetRecord, PendingRecord, decode_record, key_version_of
+from penstock.coordinator.group.records import (
+    HISTORY_KEY_VERSION,
+    AnyRecord,
+    OffsetRecord,
+    PendingRecord,
+    decode_record,
+    key_version_of,
+)
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.table import GroupTable, RandomBits
 from penstock.coordinator.machine import PartitionMachine
@@ -35,14 +41,15 @@ from penstock.protocol.messages.list_groups import ListedGroup
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest
 from penstock.protocol.messages.offset_delete import OffsetDeleteRequest
 from penstock.protocol.messages.sync_group import SyncGroupRequest
+from penstock.protocol.requests.own_apis import DescribedHistory
 
 if TYPE_CHECKING:
     from penstock.coordinator.group.consumer.groups import ConsumerGroups
     from penstock.protocol.messages.consumer_group_describe import DescribedGroup as ConsumerDescribed
     from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
-KINDLESS_OR_CLASSIC: Final = (0, 1, 2)
-"""Versions of keys: committed offsets, and groups of the classic protocol."""
+KINDLESS_OR_CLASSIC: Final = (0, 1, 2, HISTORY_KEY_VERSION)
+"""Versions of keys: committed offsets, groups of the classic protocol, and what happened in groups of all kinds."""
 
 GROUPS_AT_ONCE: Final = 200
 """Whose positions are looked up before others have their turn."""
@@ -87,6 +94,7 @@ class GroupShard(PartitionMachine[AnyRecord]):
         self._table.image.all_is_committed()
         for group_id in self._table.image.group_ids():
             self._table.restore_group(group_id, now_ms)
+        self._table.forget_histories(now_ms)
         removal.schedule_expiry(self._table, now_ms)
         return self._table.take_effects()
 
@@ -106,6 +114,7 @@ class GroupShard(PartitionMachine[AnyRecord]):
             record = self._table.unsettled(group, now_ms)
             if record is not None:
                 self._table.append([record], now_ms)
+        self._table.seal_history(now_ms)
         return self._table.take_effects()
 
     def describe(self) -> str:
@@ -141,12 +150,13 @@ class GroupShard(PartitionMachine[AnyRecord]):
         group = self._table.groups.get(group_id)
         return 0 if group is None else group.member_count
 
-    def history(self, group_id: str) -> list[Rebalance]:
-        """The oldest comes first, the one under way is included."""
-        group = find_classic(self._table.groups, group_id)
-        if group is None:
-            return []
-        return [*group.history, *([group.rebalance] if group.rebalance is not None else [])]
+    def describe_history(self, group_id: str, now_ms: int) -> DescribedHistory:
+        """The epochs of a group as far as they are committed, the oldest first, and what it waits for now."""
+        return self._table.describe_history(group_id, now_ms)
+
+    def rebalances(self) -> dict[str, tuple[int, int]]:
+        """By kind, how many epochs have ended, and how many milliseconds they took together."""
+        return self._table.rebalances()
 
     # -- the consumer protocol ----------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
 from typing import Final
 from uuid import UUID
@@ -36,6 +36,8 @@ OF_TOPICS: Final = (TopicRecord, PartitionRecord, PartitionChangeRecord, RemoveT
 CHANGES_TOPICS: Final = (TopicRecord, PartitionRecord, RemoveTopicRecord, RegisterBrokerRecord, UnregisterBrokerRecord)
 """What may change the topics, partitions and racks that groups look at."""
 
+Rebalances = Mapping[str, tuple[int, int]]
+
 logger = logging.getLogger(__name__)
 
 
@@ -54,6 +56,7 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
             compression,
             patience_ms=settings.write_timeout_ms,
         )
+        self._past: dict[str, tuple[int, int]] = {}
         self._commits_ms = max(config.leader_handover_timeout_ms - MOVE_MS, 0) if config.handover_commit_first else 0
 
     def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
@@ -80,6 +83,19 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         if missing:
             logger.info("%s: %d members have not committed within %d ms", hosted, missing, self._commits_ms)
 
+    def rebalances(self) -> dict[str, tuple[int, int]]:
+        """By kind, how many epochs of groups have ended here, and how many milliseconds they took together."""
+        found = self._past
+        for hosted in self.led():
+            found = _sum(found, hosted.machine.rebalances())
+        return found
+
+    def _resign(self, index: int) -> None:
+        hosted = self.hosted(index)
+        if hosted is not None:
+            self._past = _sum(self._past, hosted.machine.rebalances())
+        super()._resign(index)
+
     def _tell_of_topics(self, topic_ids: Collection[UUID] | None, *, new_topics: bool) -> None:
         for hosted in self.led():
             hosted.machine.topics_changed(topic_ids, new_topics=new_topics)
@@ -90,6 +106,12 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
             for topic in hosted.machine.topics():
                 if topic not in topics:
                     hosted.run(hosted.machine.topic_deleted(topic, self.now_ms()))
+
+
+def _sum(one: Rebalances, other: Rebalances) -> dict[str, tuple[int, int]]:
+    kinds = dict.fromkeys([*one, *other])
+    pairs = {kind: (one.get(kind, (0, 0)), other.get(kind, (0, 0))) for kind in kinds}
+    return {kind: (a + c, b + d) for kind, ((a, b), (c, d)) in pairs.items()}
 
 
 def _changes_topics(record: MetadataRecord) -> bool:

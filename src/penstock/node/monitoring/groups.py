@@ -14,14 +14,17 @@ from functools import partial
 from typing import Final
 
 from penstock.coordinator.shards.groups import GroupShard
-from penstock.node.metrics.registry import Gauge, Group, Labels, Registry
+from penstock.node.metrics.registry import Counter, Gauge, Group, Labels, Registry
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.slices import Pace, Steps
 
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
 LOOKED_AT: Final = 300
 """Committed offsets in one step: half a millisecond."""
 MOST_ROWS: Final = 20_000
 MOST_SUMS: Final = 5_000
+CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
 STATES: Final = {
     "PreparingRebalance": "NumGroupsPreparingRebalance",
     "CompletingRebalance": "NumGroupsCompletingRebalance",
@@ -41,7 +44,8 @@ class GroupSurvey:
         self._begin()
 
     def _begin(self) -> None:
-        self.states = Tally[str]()
+        self.states = Tally[tuple[str, str]]()
+        """By kind and state."""
         self.kinds = Tally[str]()
         self.offset_count = self.left_out = 0
         self.members: dict[Labels, int] = {}
@@ -55,7 +59,7 @@ class GroupSurvey:
         for hosted in self._broker.groups.serving():
             shard = hosted.machine
             for listed in shard.list_groups():
-                self.states[listed.group_state] += 1
+                self.states[listed.group_type, listed.group_state] += 1
                 self.kinds[listed.group_type] += 1
                 if len(self.members) < MOST_SUMS:
                     self.members[listed.group_id,] = shard.member_count(listed.group_id)
@@ -105,7 +109,28 @@ class GroupSurvey:
             old("NumOffsets", "Offsets that they have committed", lambda: self.offset_count),
             new("group-count", "Groups by kind", self._by_kind, labels=("protocol",)),
             new("offset-count", "Offsets that they have committed", lambda: self.offset_count),
-            new("classic-group-count", "Groups of the classic protocol by state", self._by_state, labels=("state",)),
+            new("classic-group-count", "Groups of the classic protocol by state", self._classic, labels=("state",)),
+            new("consumer-group-count", "Those of the consumer protocol", self._consumers, labels=("state",)),
+            Counter(
+                Group.GROUP_COORDINATOR,
+                "group-completed-rebalance-count",
+                "Generations of classic groups that were assigned",
+                partial(self._rebalances, CLASSIC, 0),
+            ),
+            Counter(
+                Group.GROUP_COORDINATOR,
+                "consumer-group-rebalance-count",
+                "Epochs of consumer groups to whose targets all members have come",
+                partial(self._rebalances, CONSUMER, 0),
+            ),
+            Counter(
+                Group.NODE,
+                "GroupRebalanceTime",
+                "How long these took together",
+                lambda: {(kind,): self._rebalances(kind, 1) for kind in (CLASSIC, CONSUMER)},
+                unit="milliseconds",
+                labels=("protocol",),
+            ),
             plain(
                 "kafka_consumergroup_members", "Members", lambda: iter(self.members.items()), labels=("consumergroup",)
             ),
@@ -126,12 +151,18 @@ class GroupSurvey:
         )
 
     def _in_state(self, state: str) -> int:
-        return self.states[state]
+        return self.states[CLASSIC, state]
+
+    def _rebalances(self, kind: str, index: int) -> int:
+        return self._broker.groups.rebalances().get(kind, (0, 0))[index]
 
     def _by_kind(self) -> dict[Labels, int]:
         return {(kind or "classic",): count for kind, count in sorted((Tally(classic=0) + self.kinds).items())} or {
             ("classic",): 0
         }
 
-    def _by_state(self) -> dict[Labels, int]:
-        return {(state.lower(),): self.states[state] for state in STATES}
+    def _classic(self) -> dict[Labels, int]:
+        return {(state.lower(),): self.states[CLASSIC, state] for state in STATES}
+
+    def _consumers(self) -> dict[Labels, int]:
+        return {(state.lower(),): self.states[CONSUMER, state] for state in CONSUMER_STATES}

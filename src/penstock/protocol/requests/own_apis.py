@@ -30,6 +30,7 @@ class OwnApiKey(IntEnum):
     FORWARD_TO_COORDINATOR = 15_008
     COMMITTED_POSITIONS = 15_009
     DESCRIBE_HOLDERS = 15_010
+    DESCRIBE_GROUP_HISTORY = 15_011
 
 
 OWN_APIS: Final[dict[int, tuple[str, str, int, int, int]]] = {
@@ -309,3 +310,112 @@ class DescribeHoldersResponse(Message, versions="0-0", flexible="0+"):
     error_code: int = field("int16", "0+", default=0)
     error_message: str | None = field("string", "0+", nullable="0+", default=None)
     groups: list[Holder] = array(Holder, "0+", default_factory=list)
+
+
+class DescribeGroupHistoryRequest(Message, versions="0-0", flexible="0+"):
+    """The coordinator of the groups answers."""
+
+    groups: list[str] = array("string", "0+", default_factory=list)
+
+
+class What(IntEnum):
+    """What calls for an epoch, or a generation."""
+
+    OTHER = 0
+    """Only `cause` tells."""
+    JOINED = 1
+    LEFT = 2
+    SESSION_TIMEOUT = 3
+    REBALANCE_TIMEOUT = 4
+    PUT_OUT = 5
+    """By an administrator, or where there is no room."""
+    GONE = 6
+    """The coordinator that knew why has died."""
+    SUBSCRIPTION = 7
+    METADATA = 8
+    REPLACED = 9
+    """A static member is back under another id."""
+    TOPICS = 10
+    """Topics that the members read have come, gone, or have other partitions."""
+    CONVERTED = 11
+    """The group goes on in the other protocol."""
+
+
+class GroupChange(Message, versions="0-0", flexible="0+"):
+    """`what` is a `What`; an empty `member_id` stands for the group."""
+
+    what: int = field("int8", "0+", default=0)
+    member_id: str = field("string", "0+", default="")
+    instance_id: str | None = field("string", "0+", nullable="0+", default=None)
+
+
+class MovedPartitions(Message, versions="0-0", flexible="0+"):
+    """From a member to another; an empty name is nobody."""
+
+    topic: str = field("string", "0+", default="")
+    giver: str = field("string", "0+", default="")
+    taker: str = field("string", "0+", default="")
+    partitions: list[int] = array("int32", "0+", default_factory=list)
+
+
+class MemberTime(Message, versions="0-0", flexible="0+"):
+    """How long a member took from the beginning of the epoch, and how much of that for its own part: to join again, or
+    to give up what it had.
+    """
+
+    member_id: str = field("string", "0+", default="")
+    took_ms: int = field("int64", "0+", default=-1)
+    own_ms: int = field("int64", "0+", default=-1)
+
+
+class GroupEpoch(Message, versions="0-0", flexible="0+"):
+    """An epoch of a group, or a generation of one of the classic protocol: of the log, and of the answer.
+
+    `number` counts the epochs of a group through all kinds that it was of. `formed_ms` is when it was known who is to
+    have what, in a classic group when all had joined; `ended_ms` is when all had what they were to have: -1 for never,
+    or not yet. `members` is how many there were. Of what has very many items a part is named: `unnamed` changes are
+    not, `moved` counts all partitions that somebody was given (-1: nobody knows), and the times are those of the
+    members that took longest.
+    """
+
+    number: int = field("int32", "0+", default=0)
+    kind: str = field("string", "0+", default="")
+    epoch: int = field("int32", "0+", default=-1)
+    started_ms: int = field("int64", "0+", default=-1)
+    formed_ms: int = field("int64", "0+", default=-1)
+    ended_ms: int = field("int64", "0+", default=-1)
+    members: int = field("int32", "0+", default=0)
+    cause: str = field("string", "0+", default="")
+    changes: list[GroupChange] = array(GroupChange, "0+", default_factory=list)
+    unnamed: int = field("int32", "0+", default=0)
+    moved: int = field("int32", "0+", default=0)
+    moves: list[MovedPartitions] = array(MovedPartitions, "0+", default_factory=list)
+    times: list[MemberTime] = array(MemberTime, "0+", default_factory=list)
+
+
+A_HEARTBEAT: Final = "to send a heartbeat"
+
+
+class Awaited(Message, versions="0-0", flexible="0+"):
+    """What a group waits for now: `what` a member is to do, since when, and when it is put out; -1 for never."""
+
+    member_id: str = field("string", "0+", default="")
+    what: str = field("string", "0+", default="")
+    since_ms: int = field("int64", "0+", default=-1)
+    until_ms: int = field("int64", "0+", default=-1)
+    partitions: list[MovedPartitions] = array(MovedPartitions, "0+", default_factory=list)
+
+
+class DescribedHistory(Message, versions="0-0", flexible="0+"):
+    """`now_ms` is the clock of the coordinator. The oldest epoch comes first."""
+
+    group_id: str = field("string", "0+", default="")
+    error_code: int = field("int16", "0+", default=0)
+    error_message: str | None = field("string", "0+", nullable="0+", default=None)
+    now_ms: int = field("int64", "0+", default=-1)
+    epochs: list[GroupEpoch] = array(GroupEpoch, "0+", default_factory=list)
+    awaited: list[Awaited] = array(Awaited, "0+", default_factory=list)
+
+
+class DescribeGroupHistoryResponse(Message, versions="0-0", flexible="0+"):
+    groups: list[DescribedHistory] = array(DescribedHistory, "0+", default_factory=list)

@@ -61,6 +61,7 @@ CALLS: dict[str, Callable[[Admin], Awaitable[object]]] = {
     "configs.resources": lambda admin: admin.configs.resources(ResourceType.GROUP),
     "groups.listings": lambda admin: admin.groups.listings(),
     "groups.describe": lambda admin: admin.groups.describe("g"),
+    "groups.history": lambda admin: admin.groups.history("g"),
     "groups.delete": lambda admin: admin.groups.delete("g"),
     "groups.remove_members": lambda admin: admin.groups.remove_members("g", "why"),
     "groups.offsets": lambda admin: admin.groups.offsets("g", [T0]),

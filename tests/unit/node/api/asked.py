@@ -163,6 +163,7 @@ REQUESTS: dict[AnyApiKey, Callable[[int], Message]] = {
     ),
     ApiKey.DELETE_GROUPS: lambda _: delete_groups.DeleteGroupsRequest(groups_names=GROUPS),
     ApiKey.CONSUMER_GROUP_DESCRIBE: lambda _: consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=GROUPS),
+    OwnApiKey.DESCRIBE_GROUP_HISTORY: lambda _: own_apis.DescribeGroupHistoryRequest(groups=GROUPS),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda _: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
         group_id="readers", subscribed_topic_names=list(TOPICS)
     ),

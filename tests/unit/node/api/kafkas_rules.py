@@ -130,6 +130,7 @@ KAFKA: dict[AnyApiKey, Effects] = {
     OwnApiKey.COMMITTED_POSITIONS: NODES,
     OwnApiKey.DESCRIBE_HOLDERS: {"DESCRIBE TOPIC flights": "whole"}
     | {f"DESCRIBE GROUP {name}": "told" for name in GROUPS},
+    OwnApiKey.DESCRIBE_GROUP_HISTORY: on_groups("DESCRIBE"),
 }
 
 ON_BROKERS: dict[AnyApiKey, Effects] = {
@@ -158,4 +159,5 @@ WITHIN = {
     ApiKey.CONSUMER_GROUP_DESCRIBE,
     ApiKey.CONSUMER_GROUP_HEARTBEAT,
     ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    OwnApiKey.DESCRIBE_GROUP_HISTORY,
 }

@@ -1,4 +1,4 @@
-"""What members of consumer groups are told of topics that they may not know of."""
+"""What members of consumer groups, and who looks at groups, are told of topics that they may not know of."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from penstock.metadata.access_rules import AccessRules
 from penstock.metadata.features import GROUP_VERSION
 from penstock.metadata.image import ClusterImage
 from penstock.node.api.consumer_groups.consumer_group_heartbeat import consumer_group_heartbeat
+from penstock.node.api.consumer_groups.describe_group_history import describe_group_history
 from penstock.node.quorum.standard_authorizer import StandardAuthorizer
 from penstock.node.serving.audit import Audit
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.session import Principal, Session
 from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from penstock.protocol.requests import own_apis
 from penstock.protocol.requests.api import ApiKey
 
 ADA = Session("10.0.0.1", 1, "PLAINTEXT", 1, Principal("User", "ada"))
@@ -48,3 +50,20 @@ def test_a_topic_that_an_expression_matches_is_left_out_and_not_refused(
     consumer_group_heartbeat(cast("Any", broker), context, request)
     assert asked.may_describe("flights") is watches
     assert (authorizer.denied, caplog.messages) == (0, [])
+
+
+def test_of_a_topic_that_the_client_may_not_describe_no_moves_are_told() -> None:
+    moves = [own_apis.MovedPartitions(topic=name, taker="m", partitions=[0]) for name in ("flights", "secrets")]
+    told = own_apis.DescribedHistory(
+        group_id="readers",
+        epochs=[own_apis.GroupEpoch(moved=2, moves=list(moves))],
+        awaited=[own_apis.Awaited(member_id="m", partitions=list(moves))],
+    )
+    shard = SimpleNamespace(machine=SimpleNamespace(describe_history=lambda *_: told))
+    groups = SimpleNamespace(find=lambda _: shard, departures=(), now_ms=lambda: 0)
+    context = SimpleNamespace(shows=lambda right, topic: topic == "flights")
+    request = own_apis.DescribeGroupHistoryRequest(groups=["readers"])
+    answer = describe_group_history(cast("Any", SimpleNamespace(groups=groups)), cast("Any", context), request)
+    (epoch,), (awaited,) = answer.groups[0].epochs, answer.groups[0].awaited
+    assert [one.topic for one in (*epoch.moves, *awaited.partitions)] == ["flights", "flights"]
+    assert epoch.moved == 2

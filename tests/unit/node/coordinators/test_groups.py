@@ -20,6 +20,8 @@ from penstock.node.api.broker.offset_fetch import offset_fetch
 from penstock.node.api.broker.sync_group import sync_group
 from penstock.node.coordinators import host
 from penstock.node.coordinators.hosted import Hosted
+from penstock.node.metrics.registry import Registry
+from penstock.node.monitoring.groups import GroupSurvey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
@@ -261,6 +263,26 @@ async def test_a_partition_that_comes_back_is_read_again(tmp_path: Path) -> None
     await node.ready()
     assert await committed(node) == {("flights", 0): 5}  # The follower is out of sync: what was appended is committed.
     await node.stop()
+
+
+async def test_rebalances_are_counted_and_stay_so_when_the_partition_goes(node: GroupNode) -> None:
+    with_topics(node)
+    await node.ready()
+    for group in ("orders", "billing"):
+        await stable(node, group)
+    survey, registry = GroupSurvey(node.broker), Registry()
+    survey.register(registry)
+
+    def told() -> dict[str, Any]:
+        wanted = "group-completed-rebalance-count", "consumer-group-rebalance-count", "GroupRebalanceTime"
+        return {metric.name: dict(metric.samples()) for metric in registry if metric.name in wanted}
+
+    before = told()
+    assert before["group-completed-rebalance-count"] == {(): 2}
+    assert before["consumer-group-rebalance-count"] == {(): 0}
+    for hosted in node.groups.led():
+        node.groups._resign(hosted.partition.index)
+    assert told() == before
 
 
 async def test_an_append_that_fails_is_answered(node: GroupNode) -> None:

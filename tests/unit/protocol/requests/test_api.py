@@ -85,7 +85,8 @@ def test_versions_agree_at_the_edges(served: tuple[int, int], newest: int | None
 
 @pytest.mark.parametrize("key", OwnApiKey, ids=lambda key: key.name)
 def test_an_answer_of_our_own_refuses_nothing_unless_it_is_told_to(key: OwnApiKey) -> None:
-    assert api_of(key).response_class.__fields__["error_code"].new_default() == 0
+    field = api_of(key).response_class.__fields__.get("error_code")  # or each thing that is asked for has its own
+    assert field is None or field.new_default() == 0
 
 
 def test_an_unknown_key() -> None:

@@ -11,7 +11,6 @@
 `rebalance.py` says when it goes from one to the next.
 """
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import ClassVar, Final
@@ -69,7 +68,6 @@ class ClassicGroup(Group):
         "_leader_id",
         "_topics",
         "generation",
-        "history",
         "initial_delay",
         "join_timer",
         "joined",
@@ -89,7 +87,7 @@ class ClassicGroup(Group):
 
     kind: ClassVar[str] = "classic"
 
-    def __init__(self, group_id: str, now_ms: int, history_length: int) -> None:
+    def __init__(self, group_id: str, now_ms: int) -> None:
         super().__init__(group_id)
         self.state = GroupState.EMPTY
         self.state_since_ms = now_ms
@@ -115,7 +113,6 @@ class ClassicGroup(Group):
         self.join_timer: Timer | None = None
         self.sync_timer: Timer | None = None
         self.rebalance: Rebalance | None = None
-        self.history: deque[Rebalance] = deque(maxlen=history_length)
         self._topics: frozenset[str] | None = None
         """None if the members do not name them in a protocol that we know."""
         self._knows_topics = False
@@ -190,10 +187,11 @@ class ClassicGroup(Group):
         member.protocols = protocols
         self._count_support(protocols, 1)
 
-    def park_join(self, member: Member, token: Token) -> None:
+    def park_join(self, member: Member, token: Token, now_ms: int) -> None:
         """The caller has seen to one that waited before."""
         assert member.join_token is None
         member.join_token = token
+        member.joined_ms = now_ms
         self.joined += 1
 
     def take_join(self, member: Member) -> Token | None:

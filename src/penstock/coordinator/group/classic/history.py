@@ -1,4 +1,4 @@
-"""Why a group rebalanced: a short memory of its last rebalances, for people."""
+"""Why a group rebalances: what its coordinator remembers of the rebalance under way, and says of it when it ends."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,6 +31,27 @@ class Rebalance:
     members: int = 0
     removed: list[str] = field(default_factory=list)
     """Members that had not rejoined, or not fetched their assignment, within the rebalance timeout."""
+    until_ms: int = -1
+    """When those are put out who are waited for; -1 while nobody is."""
+    formed_ms: int = -1
+    """When all had joined; -1 while they have not, and where another coordinator has seen it."""
+    earlier: "Rebalance | None" = None
+    """What it interrupts, or what that interrupted: the first since the last generation that was assigned."""
+
+    def interrupts(self, other: "Rebalance") -> None:
+        first = self.earlier = other.earlier or other
+        if first is not other and len(first.also) < ALSO_LENGTH:
+            first.also.append(other.cause)
+
+    @property
+    def began_ms(self) -> int:
+        return self.started_ms if self.earlier is None else self.earlier.started_ms
+
+    @property
+    def causes(self) -> list[str]:
+        """All since the last generation that was assigned."""
+        earlier = [] if self.earlier is None else self.earlier.causes
+        return [*earlier, self.cause, *self.also]
 
     @property
     def length_ms(self) -> int:

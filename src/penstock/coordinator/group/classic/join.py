@@ -22,6 +22,7 @@ from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.group.write_errors import group_write_error
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from penstock.protocol.requests.own_apis import What
 
 REASON_LENGTH = 255
 
@@ -64,7 +65,7 @@ def join_group(table: GroupTable, token: Token, request: JoinGroupRequest, calle
     if error is ErrorCode.NONE and group is None:
         error = _check_first(table, join, now_ms)
         if error is ErrorCode.NONE:
-            group = ClassicGroup(request.group_id, now_ms, table.settings.history_length)
+            group = ClassicGroup(request.group_id, now_ms)
             table.take_place(group, now_ms)
     if error is ErrorCode.NONE and group is not None:
         error = _check_group(table, group, join, now_ms)
@@ -134,7 +135,7 @@ def _make_room(table: GroupTable, group: ClassicGroup, join: Join, now_ms: int) 
     if member_id in group.pending:
         rebalance.drop_pending(group, member_id)
     elif group.check_member(member_id, join.request.group_instance_id) is ErrorCode.NONE:
-        rebalance.drop_member(table, group, group.members[member_id])
+        rebalance.drop_member(table, group, group.members[member_id], What.PUT_OUT)
     else:
         return
     rebalance.go_on(table, group, now_ms)
@@ -220,7 +221,7 @@ def _park_changed(table: GroupTable, group: ClassicGroup, member: Member, join: 
     group.set_protocols(member, join.protocols)
     member.rebalance_timeout_ms = join.rebalance_timeout_ms
     member.session_timeout_ms = join.request.session_timeout_ms
-    group.park_join(member, join.token)
+    group.park_join(member, join.token, now_ms)
     if not member.is_new:
         member.touch(table.timers, now_ms)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from penstock.coordinator.effects import Token
 from penstock.coordinator.group.records import MemberMetadata
+from penstock.coordinator.group.settings import patience_ms
 from penstock.coordinator.timers import Timer, Timers
 from penstock.protocol.value import Value
 
@@ -25,8 +26,10 @@ class Member:
         "client_id",
         "commits_when_asked",
         "instance_id",
+        "is_late",
         "is_new",
         "join_token",
+        "joined_ms",
         "member_id",
         "protocols",
         "rebalance_timeout_ms",
@@ -54,7 +57,11 @@ class Member:
         self.assignment = b""
         self.join_token: Token | None = None
         self.sync_token: Token | None = None
+        self.joined_ms = -1
+        """When the last JoinGroup came that was parked here."""
         self.is_new = True
+        self.is_late = False
+        """Whether it was named, as it sends no heartbeats."""
         self.commits_when_asked = False
         """Whether it has said so in its last heartbeat (`commits_first.py`)."""
         self.session = Timer(_has_no_group)
@@ -64,7 +71,8 @@ class Member:
         self.session.fire = fire
 
     def touch(self, timers: Timers, now_ms: int) -> None:
-        session, deadline_ms = self.session, now_ms + self.session_timeout_ms
+        session, deadline_ms = self.session, now_ms + patience_ms(self.session_timeout_ms)
+        self.is_late = False
         if session.queued_ms is not None and session.queued_ms <= deadline_ms:
             session.deadline_ms = deadline_ms
         else:

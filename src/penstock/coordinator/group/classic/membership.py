@@ -14,6 +14,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from penstock.protocol.requests.own_apis import What
 
 # For what each heartbeat asks: looking a member of an enumeration up takes as long as a call.
 _NONE: Final = ErrorCode.NONE
@@ -130,7 +131,8 @@ def _take_out(table: GroupTable, group: ClassicGroup, leaver: MemberIdentity, ca
         member_id = group.static_ids.get(instance_id, "")  # An administrator removes it: no id is needed.
     error = group.check_member(member_id, instance_id)
     if error is ErrorCode.NONE:
-        rebalance.drop_member(table, group, group.members[member_id])
+        by_itself = bool(leaver.member_id)
+        rebalance.drop_member(table, group, group.members[member_id], What.LEFT if by_itself else What.PUT_OUT)
         reason = f" (client: {leaver.reason})" if leaver.reason else ""
         causes.append(f"member {member_id} left{reason}")
     return error

@@ -13,6 +13,8 @@
 
 Static members (KIP-345) do not go as laggards: they have their session timeout to come back.
 
+Whoever lets a timeout pass is named when two thirds of it have.
+
 Where thousands go, or are told, that is done for some at a time; the others follow by the group's timers.
 """
 
@@ -27,10 +29,12 @@ from penstock.coordinator.group.classic.group import ClassicGroup, GroupState
 from penstock.coordinator.group.classic.history import ALSO_LENGTH, Rebalance, named
 from penstock.coordinator.group.classic.member import Member
 from penstock.coordinator.group.records import GroupRecord
+from penstock.coordinator.group.settings import patience_ms
 from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.machine import Continuation, nothing
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupResponse
+from penstock.protocol.requests.own_apis import What
 
 SENT_ON_MS: Final = 1_000
 """How long at least what was parked with another coordinator has to come."""
@@ -54,8 +58,11 @@ def begin(table: GroupTable, group: ClassicGroup, cause: str, now_ms: int) -> No
     if group.state is GroupState.COMPLETING_REBALANCE:
         _dismiss_syncs(table, group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
     _stop_timers(group)
+    interrupted = group.rebalance
     _end_history(table, group, "interrupted", now_ms)
     group.rebalance = Rebalance(now_ms, cause, group.generation)
+    if interrupted is not None:
+        group.rebalance.interrupts(interrupted)
     group.initial_delay = group.state is GroupState.EMPTY
     group.new_member_added = False
     group.transition_to(GroupState.PREPARING_REBALANCE, now_ms)
@@ -117,7 +124,35 @@ def _initial_delay_over(table: GroupTable, group: ClassicGroup, delay_ms: int, r
 
 
 def _wait_for_joins(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
-    group.join_timer = table.start_timer(_complete_join, now_ms + group.rebalance_timeout_ms, table, group)
+    group.join_timer = table.start_timer(_name_absent, _patience_ends_ms(group, now_ms), table, group)
+
+
+def _patience_ends_ms(group: ClassicGroup, now_ms: int) -> int:
+    """Members have the rebalance timeout; when most of it has passed, those are named who are waited for."""
+    if group.rebalance is not None:
+        group.rebalance.until_ms = now_ms + group.rebalance_timeout_ms
+    return now_ms + patience_ms(group.rebalance_timeout_ms)
+
+
+def _name_absent(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
+    absent = [name for name, one in group.members.items() if one.join_token is None and one.instance_id is None]
+    until_ms = _name(table, group, absent, "to join again", now_ms)
+    group.join_timer = table.start_timer(_complete_join, until_ms, table, group)
+
+
+def _name_unsynced(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
+    until_ms = _name(table, group, list(group.unsynced), "to ask for an assignment", now_ms)
+    group.sync_timer = table.start_timer(_pending_sync_expired, until_ms, table, group)
+
+
+def _name(table: GroupTable, group: ClassicGroup, member_ids: list[str], what: str, now_ms: int) -> int:
+    """Until when they have time."""
+    left_ms = group.rebalance_timeout_ms - patience_ms(group.rebalance_timeout_ms)
+    until_ms = now_ms + left_ms if group.rebalance is None else group.rebalance.until_ms
+    if member_ids and now_ms < until_ms:
+        line = f"waits for {named(member_ids)} {what}, for {until_ms - now_ms} ms more"
+        table.name(f"group {group.group_id}: {line}", now_ms)
+    return until_ms
 
 
 def _complete_join(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
@@ -130,7 +165,7 @@ def _complete_join(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
     laggards = list(islice(absent, table.settings.members_at_once))
     for member in laggards:
         group.rebalance.removed.append(member.member_id)
-        drop_member(table, group, member)
+        drop_member(table, group, member, What.REBALANCE_TIMEOUT)
     if len(laggards) == table.settings.members_at_once:
         group.join_timer = table.start_timer(_complete_join, now_ms + SLICE_MS, table, group)
         return
@@ -138,10 +173,11 @@ def _complete_join(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
         _wait_for_joins(table, group, now_ms)  # Only static members are left: their sessions end this wait.
         return
     group.next_generation(now_ms)
+    group.rebalance.formed_ms = now_ms
     if not group.members:
-        _end_history(table, group, "empty", now_ms)
         # Should this write fail, the log keeps the last generation, whose members expire after a restart.
         append_group(table, group, None, nothing, now_ms)
+        _end_history(table, group, "empty", now_ms)
         return
     group.unsynced = dict.fromkeys(group.members)
     _wait_for_syncs(table, group, now_ms)
@@ -163,8 +199,7 @@ def _answer_joins(
 
 
 def _wait_for_syncs(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
-    timeout_ms = now_ms + group.rebalance_timeout_ms
-    group.sync_timer = table.start_timer(_pending_sync_expired, timeout_ms, table, group)
+    group.sync_timer = table.start_timer(_name_unsynced, _patience_ends_ms(group, now_ms), table, group)
 
 
 def _pending_sync_expired(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
@@ -180,7 +215,7 @@ def _drop_unsynced(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
     for member_id in list(islice(group.unsynced, table.settings.members_at_once)):
         del group.unsynced[member_id]
         if group.members[member_id].join_token is None:
-            drop_member(table, group, group.members[member_id])
+            drop_member(table, group, group.members[member_id], What.REBALANCE_TIMEOUT)
     if group.unsynced:
         group.sync_timer = table.start_timer(_drop_unsynced, now_ms + SLICE_MS, table, group)
     else:
@@ -208,9 +243,9 @@ def add_member(
 ) -> None:
     """The JoinGroup waits. A member that is parked cannot heartbeat, so that wait has a limit."""
     group.add(member, protocol_type)
-    group.park_join(member, token)
+    group.park_join(member, token, now_ms)
     group.new_member_added = group.initial_delay  # More may arrive: the initial delay starts anew.
-    member.on_session_expired(partial(_session_expired, table, group, member))
+    member.on_session_expired(partial(_session_passes, table, group, member))
     table.timers.set(member.session, now_ms + table.settings.new_member_join_timeout_ms)
 
 
@@ -220,15 +255,16 @@ def restore_member(
     """The member is from the log: its session starts now."""
     group.add(member, protocol_type)
     member.is_new = is_new
-    member.on_session_expired(partial(_session_expired, table, group, member))
+    member.on_session_expired(partial(_session_passes, table, group, member))
     if is_new:
         table.timers.set(member.session, now_ms + table.settings.new_member_join_timeout_ms)
     else:
         member.touch(table.timers, now_ms)
 
 
-def drop_member(table: GroupTable, group: ClassicGroup, member: Member) -> None:
+def drop_member(table: GroupTable, group: ClassicGroup, member: Member, why: What) -> None:
     """Answers what it waits for. The caller sees to the rebalance."""
+    table.historian.because(group.group_id, member.member_id, why)
     member.session.deadline_ms = None
     table.reply(group.take_join(member), join_error(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id))
     table.reply(member.take_sync(), sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
@@ -240,15 +276,26 @@ def drop_pending(group: ClassicGroup, member_id: str) -> None:
     group.pending.pop(member_id).deadline_ms = None
 
 
-def _session_expired(table: GroupTable, group: ClassicGroup, member: Member, now_ms: int) -> None:
+def _session_passes(table: GroupTable, group: ClassicGroup, member: Member, now_ms: int) -> None:
     if member.waits and not member.is_new:
         member.touch(table.timers, now_ms)
-        return
+    elif member.is_new or member.is_late:
+        _end_session(table, group, member, now_ms)
+    else:
+        member.is_late = True
+        passed_ms = patience_ms(member.session_timeout_ms)
+        left_ms = member.session_timeout_ms - passed_ms
+        table.timers.set(member.session, now_ms + left_ms)
+        why = f"has sent no heartbeat for {passed_ms} ms, and is out in {left_ms} ms"
+        table.name(f"group {group.group_id}: member {member.member_id} {why}", now_ms)
+
+
+def _end_session(table: GroupTable, group: ClassicGroup, member: Member, now_ms: int) -> None:
     if member.is_new:
         cause = f"member {member.member_id} was given up while it waited to join"
     else:
         cause = f"member {member.member_id} sent no heartbeat for {member.session_timeout_ms} ms"
-    drop_member(table, group, member)
+    drop_member(table, group, member, What.SESSION_TIMEOUT)
     begin_or_go_on(table, group, cause, now_ms)
 
 
@@ -308,5 +355,4 @@ def _end_history(table: GroupTable, group: ClassicGroup, outcome: str, now_ms: i
     rebalance.outcome = outcome
     rebalance.generation = group.generation if outcome != "interrupted" else -1
     rebalance.members = len(group.members)
-    group.history.append(rebalance)
     table.note(f"group {group.group_id}: {rebalance.describe()}")

@@ -9,7 +9,7 @@ from penstock.coordinator.group.table import GroupTable
 
 def restore_group(table: GroupTable, group_id: str, value: GroupMetadataValue, now_ms: int) -> None:
     """Members keep their generation, and their session timeouts count from now."""
-    group = ClassicGroup(group_id, value.current_state_timestamp, table.settings.history_length)
+    group = ClassicGroup(group_id, value.current_state_timestamp)
     table.groups[group_id] = group
     group.generation = value.generation
     group.protocol_type = value.protocol_type or None

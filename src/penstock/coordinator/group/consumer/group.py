@@ -25,6 +25,7 @@ from penstock.coordinator.timers import Timer, Timers
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.list_groups import ListedGroup
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest
+from penstock.protocol.value import Value
 
 PROTOCOL_TYPE: Final = "consumer"
 UNCHECKED: Final = -1
@@ -37,6 +38,15 @@ _NOTHING: Final = ConsumerState()
 _TOMBSTONE_ORDER: Final = (CURRENT, TARGET, ASSIGNMENT, MEMBER, EXPRESSION, LEGACY, GROUP)
 
 
+class Wait(Value):
+    """For a member to give something up, in the epoch in which it was told so."""
+
+    timer: Timer
+    epoch: int
+    since_ms: int
+    until_ms: int
+
+
 class ConsumerGroup(Group):
     """`sessions` and `rebalances` are by the ids of members; they follow from the records (`timing.py`)."""
 
@@ -47,6 +57,7 @@ class ConsumerGroup(Group):
         "assigning",
         "checked_version",
         "is_resolving",
+        "late",
         "rebalances",
         "sessions",
     )
@@ -59,8 +70,9 @@ class ConsumerGroup(Group):
         self._topics = topics
         self._is_dead = False
         self.sessions: dict[str, Timer] = {}
-        self.rebalances: dict[str, tuple[Timer, int]] = {}
-        """With the epoch in which the member is to give something up."""
+        self.late: dict[str, int] = {}
+        """Members that were named as they send no heartbeats, and when the last one came."""
+        self.rebalances: dict[str, Wait] = {}
         self.checked_version = UNCHECKED
         """Of the cluster's topics that were last compared with those that the group knows."""
         self.assigning: object | None = None
@@ -183,7 +195,7 @@ class ConsumerGroup(Group):
 
     def kill(self, now_ms: int) -> None:
         self._is_dead = True
-        for timer in (*self.sessions.values(), *(timer for timer, _ in self.rebalances.values())):
+        for timer in (*self.sessions.values(), *(wait.timer for wait in self.rebalances.values())):
             timer.deadline_ms = None
         self.sessions.clear()
         self.rebalances.clear()
@@ -195,6 +207,8 @@ class ConsumerGroup(Group):
 
     def touch(self, timers: Timers, member_id: str, deadline_ms: int, expired: Callable[[int], None]) -> None:
         """The member lives: its session ends no sooner."""
+        if self.late:
+            self.late.pop(member_id, None)
         session = self.sessions.get(member_id)
         if session is None:
             session = self.sessions[member_id] = Timer(expired)
@@ -204,11 +218,12 @@ class ConsumerGroup(Group):
             timers.set(session, deadline_ms)
 
     def stop_session(self, member_id: str) -> None:
+        self.late.pop(member_id, None)
         session = self.sessions.pop(member_id, None)
         if session is not None:
             session.deadline_ms = None
 
     def stop_rebalance(self, member_id: str) -> None:
-        timer, _ = self.rebalances.pop(member_id, (None, 0))
-        if timer is not None:
-            timer.deadline_ms = None
+        wait = self.rebalances.pop(member_id, None)
+        if wait is not None:
+            wait.timer.deadline_ms = None

@@ -7,6 +7,7 @@ from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.records import KEYS
 from penstock.coordinator.group.consumer.resolving import MayDescribe
 from penstock.coordinator.group.consumer.state import ConsumerRecord, ConsumerState, decode_record
+from penstock.coordinator.group.consumer.story import ConsumerStory
 from penstock.coordinator.group.consumer.table import ConsumerTable
 from penstock.coordinator.group.consumer.topics import Topics
 from penstock.coordinator.group.records import AnyRecord
@@ -22,7 +23,9 @@ class ConsumerGroups:
     def __init__(self, table: GroupTable, image: ClusterImage) -> None:
         self.topics = Topics(image)
         self._house = ConsumerTable(table, self.topics)
-        table.add_kind(GroupKind(ConsumerGroup.kind, ConsumerState, self._create, self._restore, _unsettled))
+        table.add_kind(
+            GroupKind(ConsumerGroup.kind, ConsumerState, self._create, self._restore, _unsettled, self._story)
+        )
 
     def decode(self, key_version: int, key: bytes, value: bytes | None) -> ConsumerRecord | None:
         """None if the key is of no consumer group. DecodeError if it is not what it claims."""
@@ -30,6 +33,9 @@ class ConsumerGroups:
 
     def _create(self, group_id: str, now_ms: int, settings: GroupSettings) -> ConsumerGroup:
         return self._house.new_group(group_id)
+
+    def _story(self, table: GroupTable) -> ConsumerStory:
+        return ConsumerStory(table.image, self.topics)
 
     def _restore(self, table: GroupTable, group_id: str, state: ConsumerState, now_ms: int) -> None:
         """Members keep their epochs, and the times of all that they are to do count from now."""

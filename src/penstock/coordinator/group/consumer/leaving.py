@@ -16,6 +16,7 @@ from penstock.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+from penstock.protocol.requests.own_apis import What
 
 BATCHED_SINCE = 3
 
@@ -37,6 +38,7 @@ def leave(
     if instance_id is not None and request.member_epoch == LEAVES_FOR_NOW:
         _go_for_now(draft, group, member_id)
     else:
+        house.table.historian.because(group.group_id, member_id, What.LEFT)
         fencing.remove(house, draft, group, [member_id])
     return group, ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
 
@@ -81,6 +83,8 @@ def leave_group(
             MemberResponse(member_id=leaver.member_id, group_instance_id=leaver.group_instance_id, error_code=error)
         )
     draft = house.table.draft()
+    for member_id in going:
+        house.table.historian.because(group.group_id, member_id, What.PUT_OUT)
     if going:
         fencing.remove(house, draft, group, list(going))
 

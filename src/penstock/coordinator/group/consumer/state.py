@@ -42,6 +42,8 @@ class ConsumerRecord(KindRecord):
     takes_back: bool = False
     """Puts what was there before one that failed."""
 
+    kind = "consumer"
+
     def encode(self) -> KeyValue:
         return records.encoded(self.key, self.group_id, self.name, self.value)
 

@@ -6,34 +6,39 @@ They follow from the records as decided. A write that fails takes them back with
 | --- | --- | --- |
 | session | with each heartbeat | the member goes |
 | rebalance | when the member is told to give something up, for as long as it asked for | it goes, if it still has to |
+
+Of each a part (`patience_ms`) comes first, after which the member is named.
 """
 
 from functools import partial
 
 from penstock.coordinator.group.consumer import fencing
-from penstock.coordinator.group.consumer.group import UNCHECKED, ConsumerGroup
+from penstock.coordinator.group.consumer.group import UNCHECKED, ConsumerGroup, Wait
 from penstock.coordinator.group.consumer.table import ConsumerTable
-from penstock.coordinator.group.consumer.values import UNREVOKED_PARTITIONS
+from penstock.coordinator.group.consumer.values import UNREVOKED_PARTITIONS, partitions_of
+from penstock.coordinator.group.settings import patience_ms
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.requests.own_apis import What
 
 
 def touch(house: ConsumerTable, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
-    deadline_ms = now_ms + house.session_timeout_ms(group.group_id)
-    group.touch(house.table.timers, member_id, deadline_ms, partial(_session_expired, house, group, member_id))
+    deadline_ms = now_ms + patience_ms(house.session_timeout_ms(group.group_id))
+    group.touch(house.table.timers, member_id, deadline_ms, partial(_session_passes, house, group, member_id))
 
 
 def follow(house: ConsumerTable, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
     """Begin or end the wait for what the member is to give up, as its record says."""
     current = group.state.current(member_id)
-    _, epoch = group.rebalances.get(member_id, (None, None))
+    wait = group.rebalances.get(member_id)
     if current.state != UNREVOKED_PARTITIONS or current.epoch < 0:
         group.stop_rebalance(member_id)
-    elif epoch != current.epoch:
+    elif wait is None or wait.epoch != current.epoch:
         group.stop_rebalance(member_id)
         member = group.state.members.get(member_id)
         timeout_ms = 0 if member is None else member.rebalance_timeout_ms
-        fire = partial(_rebalance_expired, house, group, member_id, current.epoch)
-        group.rebalances[member_id] = house.table.start_timer(fire, now_ms + timeout_ms), current.epoch
+        fire = partial(_rebalance_passes, house, group, member_id, current.epoch)
+        timer = house.table.start_timer(fire, now_ms + patience_ms(timeout_ms))
+        group.rebalances[member_id] = Wait(timer, current.epoch, now_ms, now_ms + timeout_ms)
 
 
 def settle(house: ConsumerTable, group: ConsumerGroup, now_ms: int) -> None:
@@ -63,21 +68,41 @@ def wrote(house: ConsumerTable, group: ConsumerGroup, error: ErrorCode, now_ms: 
         house.table.restore_group(group.group_id, now_ms)
 
 
-def _session_expired(house: ConsumerTable, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
-    group.stop_session(member_id)
+def _session_passes(house: ConsumerTable, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
     timeout_ms = house.session_timeout_ms(group.group_id)
-    _fence(house, group, member_id, f"sent no heartbeat for {timeout_ms} ms", now_ms)
+    if member_id in group.late:
+        group.stop_session(member_id)
+        _fence(house, group, member_id, What.SESSION_TIMEOUT, f"sent no heartbeat for {timeout_ms} ms", now_ms)
+        return
+    passed_ms = patience_ms(timeout_ms)
+    group.late[member_id] = now_ms - passed_ms
+    house.table.timers.set(group.sessions[member_id], now_ms + timeout_ms - passed_ms)
+    _name(house, group, member_id, f"has sent no heartbeat for {passed_ms} ms", timeout_ms - passed_ms, now_ms)
 
 
-def _rebalance_expired(house: ConsumerTable, group: ConsumerGroup, member_id: str, epoch: int, now_ms: int) -> None:
-    current = group.state.current(member_id)
-    if current.state == UNREVOKED_PARTITIONS and current.epoch == epoch:
-        _fence(house, group, member_id, "has not given up its partitions within its rebalance timeout", now_ms)
+def _rebalance_passes(house: ConsumerTable, group: ConsumerGroup, member_id: str, epoch: int, now_ms: int) -> None:
+    current, wait = group.state.current(member_id), group.rebalances.get(member_id)
+    if wait is None or current.state != UNREVOKED_PARTITIONS or current.epoch != epoch:
+        return
+    if now_ms < wait.until_ms:
+        timer = house.table.start_timer(wait.timer.fire, wait.until_ms)
+        group.rebalances[member_id] = wait.replace(timer=timer)
+        count = len(partitions_of(current.revoking))
+        why = f"has {count} partitions to give up since {now_ms - wait.since_ms} ms"
+        _name(house, group, member_id, why, wait.until_ms - now_ms, now_ms)
+    else:
+        why = "has not given up its partitions within its rebalance timeout"
+        _fence(house, group, member_id, What.REBALANCE_TIMEOUT, why, now_ms)
 
 
-def _fence(house: ConsumerTable, group: ConsumerGroup, member_id: str, why: str, now_ms: int) -> None:
+def _name(house: ConsumerTable, group: ConsumerGroup, member_id: str, why: str, left_ms: int, now_ms: int) -> None:
+    house.table.name(f"group {group.group_id}: member {member_id} {why}, and is out in {left_ms} ms", now_ms)
+
+
+def _fence(house: ConsumerTable, group: ConsumerGroup, member_id: str, what: What, why: str, now_ms: int) -> None:
     if group.is_dead or member_id not in group.state.members:
         return
+    house.table.historian.because(group.group_id, member_id, what)
     draft = house.table.draft()
     fencing.remove(house, draft, group, [member_id])
     house.table.note(f"group {group.group_id}: member {member_id} {why}, and is out")

@@ -8,7 +8,7 @@ from penstock.protocol.errors import ErrorCode
 
 def group_of(*supported: str) -> ClassicGroup:
     """A group whose members support these protocols, one letter each, and like the first best."""
-    group = ClassicGroup("g", 0, 1)
+    group = ClassicGroup("g", 0)
     for number, names in enumerate(supported):
         protocols = [(name, b"") for name in names]
         group.add(Member(f"m{number}", None, Caller("client", "host", 9), 60_000, 10_000, protocols), "consumer")
