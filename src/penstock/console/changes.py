@@ -93,7 +93,6 @@ class Changes:
     async def produce(self, asked: Asked) -> str:
         settings = with_properties(ProducerSettings(client_id="penstock-console", linger_ms=0), self.properties)
         headers = [(name, value.encode()) for name, value in _pairs(asked, "headers").items()]
-        partition = _number(asked, "partition", -1)
         async with Producer(self.watched.bootstrap_servers, settings) as producer:
             await producer.cluster.topic(_text(asked, "topic"))  # one that is not there is not made
             where = await producer.send_and_wait(
@@ -101,7 +100,6 @@ class Changes:
                 _bytes(asked, "value"),
                 key=_bytes(asked, "key"),
                 headers=headers,
-                partition=None if partition < 0 else partition,
             )
         return f"the record is at offset {where.offset} of {where.topic}-{where.partition}"
 
@@ -164,7 +162,8 @@ def _produce_words(asked: Asked) -> list[str]:
 def _line(asked: Asked) -> str:
     """What `penstock produce` reads."""
     headers = ",".join(f"{name}:{value}" for name, value in _pairs(asked, "headers").items())
-    parts = [headers] * bool(headers) + [str(asked["key"])] * (asked.get("key") is not None)
+    parts = [headers] if headers else []
+    parts += [] if asked.get("key") is None else [str(asked["key"])]
     return "\t".join([*parts, str(asked.get("value") or "")])
 
 

@@ -20,6 +20,7 @@ export const Topics = ({ query }) => {
     { id: "bytes", label: "Size", number: true, sorts: true, cell: (row) => bytes(row.bytes) },
     { id: "under_replicated", label: "Under-replicated", number: true, sorts: true, cell: (row) => bad(row.under_replicated) },
     { id: "offline", label: "Offline", number: true, sorts: true, cell: (row) => bad(row.offline) },
+    { id: "records", label: "", cell: (row) => html`<a href=${to("topic", { name: row.name, tab: "records" })} aria-label=${`Records of ${row.name}`}>records</a>` },
   ];
   const create = html`<${Change}
     label="Create topic"
@@ -66,7 +67,6 @@ export const Topic = ({ query }) => {
         { name: "key", label: "Key", optional: true, hint: "empty: none" },
         { name: "value", label: "Value", kind: "area", optional: true },
         { name: "headers", label: "Headers", kind: "area", pairs: true, optional: true, hint: "a line for each: name=value" },
-        { name: "partition", label: "Partition", optional: true, hint: "empty: by the key" },
       ]}
     />
     <${Change} label="Delete" title="Delete this topic" action="delete-topic" warning="All its records are gone then, on all brokers." ...${{ fixed: { topic: name } }} onDone=${() => (location.hash = "#/topics")} quiet />`;
