@@ -86,7 +86,7 @@ async def begin_a_move(cluster: Cluster) -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=3, process=True, config={"broker.session.timeout.ms": "3000"}) as cluster:
+    with Cluster(nodes=3, process=True) as cluster:
         run(fill(cluster))
         yield cluster
 

@@ -23,6 +23,8 @@ from penstock.protocol.requests.own_apis import BalanceAction
 
 SIZES_S: Final = 10.0
 """Sizes of logs are looked up no more often."""
+METRICS_S: Final = 2.0
+"""A broker that tells nothing for so long is silent."""
 GROUPS_AT_ONCE: Final = 16
 MAX_GROUPS: Final = 2_000
 """Of so many groups the lag is reckoned."""
@@ -65,7 +67,7 @@ class WatchedCluster:
 
     async def _metrics_of(self, node_id: int) -> Metrics | None:
         try:
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(METRICS_S):
                 found = await self.admin.quorum.metrics_of(node_id)
         except (KafkaError, UnsupportedByBrokerError):
             return {}
@@ -90,6 +92,10 @@ class WatchedCluster:
     async def log_dirs(self, topic: str | None = None) -> Sequence[LogDirDescription]:
         """Of the nodes that answer, with the partitions of all topics or of this one."""
         return await self.looks.at(("log dirs", topic), lambda: self._log_dirs(topic), SIZES_S)
+
+    async def log_dirs_soon(self) -> Sequence[LogDirDescription]:
+        """All that is known of them by now."""
+        return await self.looks.soon(("log dirs", None), lambda: self._log_dirs(None), SIZES_S) or []
 
     async def _log_dirs(self, topic: str | None) -> Sequence[LogDirDescription]:
         chosen = None if topic is None else {topic: list((await self.topic(topic)).partitions)}
@@ -125,6 +131,10 @@ class WatchedCluster:
     async def lags(self) -> Mapping[str, Mapping[TopicPartition, Lag]]:
         """Of each group, by the partitions of which it has an offset."""
         return await self.looks.at("lags", self._lags)
+
+    async def lags_soon(self) -> Mapping[str, Mapping[TopicPartition, Lag]]:
+        """All that is known of them by now."""
+        return await self.looks.soon("lags", self._lags) or {}
 
     async def _lags(self) -> Mapping[str, Mapping[TopicPartition, Lag]]:
         names = [row.group_id for row in await self.groups()][:MAX_GROUPS]

@@ -73,3 +73,55 @@ async def test_what_was_asked_for_longest_ago_is_forgotten() -> None:
     assert cluster.asked == MAX_LOOKS + 1
     await looks.at(0, cluster.look)
     assert cluster.asked == MAX_LOOKS + 2
+
+
+class Slow:
+    """Ends when it is let."""
+
+    def __init__(self) -> None:
+        self.let = asyncio.Event()
+        self.fails = False
+
+    async def look(self) -> str:
+        await self.let.wait()
+        if self.fails:
+            raise ValueError("no answer")
+        return "new"
+
+
+async def test_a_look_that_takes_long_keeps_nobody_from_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.console.looks.PATIENCE_S", 0.0)
+    clock = Clock()
+    looks, slow = Looks(clock), Slow()
+
+    async def first() -> str:
+        return "old"
+
+    assert await looks.at("topics", first) == "old"
+    assert await looks.soon("sizes", slow.look) is None
+    clock.now_s = 10
+    assert await looks.at("topics", slow.look) == "old"
+    assert await looks.soon("topics", slow.look) == "old"
+    slow.let.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert await looks.at("topics", slow.look) == "new"
+    assert await looks.soon("sizes", slow.look) == "new"
+
+
+async def test_what_was_known_does_not_hide_that_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.console.looks.PATIENCE_S", 0.0)
+    clock = Clock()
+    looks, slow = Looks(clock), Slow()
+    slow.let.set()
+    await looks.at("topics", slow.look)
+    slow.let.clear()
+    slow.fails = True
+    clock.now_s = 10
+    assert await looks.at("topics", slow.look) == "new"
+    slow.let.set()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    with pytest.raises(ValueError, match="no answer"):
+        await looks.at("topics", slow.look)
+    assert await looks.soon("topics", slow.look) is None

@@ -1,13 +1,12 @@
 """Groups: the list with lag, and one group with its members, its offsets and its lag over time."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from penstock.client.admin.groups import GroupDescription, GroupListing
 from penstock.client.values import LATEST, TopicPartition
 from penstock.console.query import MAX_ROWS, Query, needed, number, one_of, text
-from penstock.console.watched import REFUSALS, Lag, WatchedCluster
+from penstock.console.watched import Lag, WatchedCluster
 from penstock.protocol.errors import KafkaError
 
 
@@ -19,9 +18,7 @@ def lag_name(group: str) -> str:
 async def groups(watched: WatchedCluster, query: Query) -> dict[str, Any]:
     """`q` is a part of the name, `sort` is name, state or lag, `desc` its order, `from` and `limit` a window."""
     words, sort = text(query, "q").lower(), one_of(query, "sort", "name", "lag", "state")
-    lags: Mapping[str, Mapping[TopicPartition, Lag]] = {}
-    with suppress(*REFUSALS):
-        lags = await watched.lags()
+    lags = await (watched.lags() if sort == "lag" else watched.lags_soon())
     totals = {name: sum(rows.values()) for name, rows in lags.items()}
     found = [row for row in await watched.groups() if words in row.group_id.lower()]
     if sort == "lag":

@@ -1,15 +1,15 @@
 """Topics: the list with search and order, and one topic with its partitions, its settings and its readers."""
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from penstock.client.admin import LogDirDescription
 from penstock.client.admin.configs import ResourceType
 from penstock.client.metadata import TopicMetadata
 from penstock.client.values import EARLIEST, LATEST, TopicPartition
 from penstock.console.query import MAX_ROWS, Query, needed, number, one_of, text
 from penstock.console.views.configs import config_rows
-from penstock.console.watched import REFUSALS, WatchedCluster
+from penstock.console.watched import WatchedCluster
 
 Sizes = Mapping[TopicPartition, int]
 
@@ -43,7 +43,7 @@ async def topics(watched: WatchedCluster, query: Query) -> dict[str, Any]:
         for name, topic in (await watched.topics()).items()
         if words in name.lower() and (with_internal or not topic.is_internal)
     ]
-    sizes = await _by_topic(watched)
+    sizes = _by_topic(await (watched.log_dirs() if sort == "bytes" else watched.log_dirs_soon()))
     found.sort(key=lambda topic: topic.name)
     if sort != "name":
         found.sort(key=(lambda topic: sizes.get(topic.name, -1)) if sort == "bytes" else ORDERS[sort])
@@ -68,22 +68,21 @@ async def topics(watched: WatchedCluster, query: Query) -> dict[str, Any]:
     }
 
 
-async def _by_topic(watched: WatchedCluster) -> Mapping[str, int]:
+def _by_topic(directories: Sequence[LogDirDescription]) -> Mapping[str, int]:
     """The bytes of one copy of each topic."""
     found: dict[str, int] = {}
-    for (name, _), size in (await _sizes(watched, None)).items():
+    for (name, _), size in _sizes(directories).items():
         found[name] = found.get(name, 0) + size
     return found
 
 
-async def _sizes(watched: WatchedCluster, topic: str | None) -> Sizes:
+def _sizes(directories: Sequence[LogDirDescription]) -> Sizes:
     """Of the largest replica of each partition."""
     found: dict[TopicPartition, int] = {}
-    with suppress(*REFUSALS):
-        for directory in await watched.log_dirs(topic):
-            for partition, one in directory.partitions.items():
-                if not one.is_future:
-                    found[partition] = max(found.get(partition, 0), one.size_bytes)
+    for directory in directories:
+        for partition, one in directory.partitions.items():
+            if not one.is_future:
+                found[partition] = max(found.get(partition, 0), one.size_bytes)
     return found
 
 
@@ -97,7 +96,7 @@ async def topic(watched: WatchedCluster, query: Query) -> dict[str, Any]:
     ]
     chosen = [row.topic_partition for row in rows]
     begins, ends = await watched.offsets(chosen, EARLIEST), await watched.offsets(chosen, LATEST)
-    sizes = await _sizes(watched, name)
+    sizes = _sizes(await watched.log_dirs(name))
     return {
         "name": found.name,
         "id": str(found.topic_id),
