@@ -18,7 +18,7 @@ import click
 
 from penstock import __version__
 from penstock.cli.nodes.local_nodes import LocalCluster, LocalNode, local_cluster
-from penstock.cli.nodes.start_console import run_beside
+from penstock.cli.nodes.start_console import run_beside, write_users
 from penstock.cli.terminal.failures import in_words
 from penstock.cli.terminal.lines import say, say_in_place
 from penstock.metadata.configs.pairs import PropertiesError
@@ -32,6 +32,7 @@ STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SAID_FOR_ALL: Final = ("Penstock ", "  ", "stopping", "stopped")
 """Lines that begin so are said once for all nodes."""
 LOGGED: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ ")
+CONSOLE_USERS: Final = "console-users.properties"
 MAX_LINE_BYTES: Final = 1 << 20
 ANNOUNCED: Final = "  to stop "
 """With this line a node has said where it is."""
@@ -130,9 +131,13 @@ class Nodes:
         if self._console_port is None:
             return None
         servers = ",".join(node.bootstrap_server for node in self._cluster.nodes)
-        clients = self._cluster.clients
-        config = None if clients is None else clients / ADMIN / JAVA_FILE
-        return asyncio.create_task(run_beside(servers, self._console_port, config))
+        options: list[str] = []
+        if self._cluster.clients is not None:  # whoever is at this machine is not the administrator for that
+            users = self._cluster.directory / CONSOLE_USERS
+            write_users(users, ADMIN)
+            options = ["--command-config", str(self._cluster.clients / ADMIN / JAVA_FILE), "--users", str(users)]
+            _say(f"  console     for {ADMIN}, with the password in {users}")
+        return asyncio.create_task(run_beside(servers, self._console_port, options))
 
     def _stop(self) -> None:
         """Stop all nodes cleanly; kill them at the second signal."""
