@@ -82,7 +82,7 @@ kcat: # a client in C that some wire tests use; without it they are skipped and 
 	@command -v kcat >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { apt-get update -qq; apt-get install -y -qq kcat; } >/dev/null 2>&1; } || true
 
 browser: $(STAMP) # a Chromium without a screen, in which the console is tested; without npm those tests are skipped and say so
-	@$(BIN)/python -m tools.browser $(BROWSER) || true
+	@$(BIN)/python -m tools.browser $(BROWSER)
 
 clean: ## remove what make made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build penstock-data

@@ -26,7 +26,8 @@ def main(folder: Path) -> None:
     if browser.exists() and axe.exists():
         return
     if shutil.which("npm") is None or shutil.which("node") is None:
-        sys.exit("no npm and no node: tests of the console in a browser will be skipped")
+        print("there is no npm or no node: tests of the console in a browser will be skipped")
+        return
     print(f"bringing a browser into {folder} (once; 70 MB)")
     folder.mkdir(parents=True, exist_ok=True)
     packages = folder / "packages"
@@ -36,10 +37,14 @@ def main(folder: Path) -> None:
     run("node", "--input-type=module", "-e", UNPACK, cwd=packages, unpack_to=folder.resolve())
     shutil.copy(packages / "node_modules" / "axe-core" / axe.name, axe)
     shutil.rmtree(packages)
-    if "not found" in run("ldd", str(browser)) and os.geteuid() == 0 and shutil.which("apt-get"):
+    if "not found" not in run("ldd", str(browser)):
+        print(run(str(browser), "--version").strip())
+    elif os.geteuid() == 0 and shutil.which("apt-get"):
         run("apt-get", "update", "-qq")
         run("apt-get", "install", "-y", "-qq", *LIBRARIES)
-    print(run(str(browser), "--version").strip())
+        print(run(str(browser), "--version").strip())
+    else:
+        print(f"the browser needs {', '.join(LIBRARIES)}: until it is there, tests in a browser will be skipped")
 
 
 def run(*words: str, cwd: Path | None = None, unpack_to: Path | None = None) -> str:

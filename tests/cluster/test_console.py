@@ -3,11 +3,13 @@
 import asyncio
 import json
 import logging
+import socket
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
 
 from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
@@ -338,3 +340,49 @@ def test_the_page_is_small_and_asks_nobody_else() -> None:
         assert "://" not in text.replace("http://www.w3.org/2000/svg", "")
         assert " style=" not in text
         assert "eval(" not in text
+
+
+async def test_a_reader_that_stops_is_left_and_nothing_is_read_for_it(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.console.serving.streaming.STUCK_S", 0.2)
+    await fill(cluster, "flood", 1)
+    settings = ConsoleSettings(bootstrap_servers=cluster.bootstrap_servers, client=QUICK, port=0)
+    async with ConsoleServer(settings, sample_s=0) as server, Producer(cluster.bootstrap_servers) as producer:
+        host, port = server.url.removeprefix("http://").split(":")
+        stuck = socket.socket()
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        stuck.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(stuck, (host, int(port)))
+        request = b"GET /api/tail?topic=flood HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        await asyncio.get_running_loop().sock_sendall(stuck, request)
+        async with asyncio.timeout(60):
+            while server._reading.tails == 0:
+                await asyncio.sleep(0)
+            while server._reading.tails > 0:  # what is written to it fills the buffers between
+                for _ in range(200):
+                    await producer.send("flood", b"x" * 4_096)
+                await producer.flush()
+        stuck.close()
+
+
+async def test_connectors_are_shown_without_their_configurations(cluster: Cluster) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        tasks = [{"id": 0, "state": "FAILED", "worker_id": "w", "trace": "x" * 9_000}]
+        status = {"name": "c", "connector": {"state": "RUNNING", "worker_id": "w"}, "tasks": tasks, "type": "sink"}
+        return web.json_response({"c": {"status": status, "info": {"config": {"password": "s3cret"}}}, "odd": None})
+
+    app = web.Application()
+    app.router.add_get("/connectors", answer)
+    async with TestServer(app) as worker:
+        settings = ConsoleSettings(
+            bootstrap_servers=cluster.bootstrap_servers, client=QUICK, port=0, worker=str(worker.make_url("/"))
+        )
+        async for browser in browser_of(settings):
+            found = await browser.get("/api/connect")
+            assert [(row["name"], row["state"]) for row in found["connectors"]] == [("c", "RUNNING"), ("odd", "")]
+            assert found["connectors"][0]["tasks"][0]["state"] == "FAILED"
+            assert len(json.dumps(found)) < 4_000
+            assert "s3cret" not in json.dumps(found)
+            await worker.close()
+            assert "no worker at" in (await browser.get("/api/connect", 502))["error"]

@@ -27,9 +27,9 @@ FOLDER = Path(sys.prefix) / "browser"
 CHROMIUM, AXE = FOLDER / "chromium", FOLDER / "axe.min.js"
 HOSTILE = '<img src=x onerror="document.title=1">\u202egnp.exe\x07'
 SHOWN = '<img src=x onerror="document.title=1">\\u{202e}gnp.exe\\u{7}'
-ANSWERED_MS = 20_000
+ANSWERED_MS = 40_000
 """How long a page may take on a busy machine."""
-AT_ONCE_MS = 2 * ANSWERED_MS
+
 ADDRESSES = (
     ("", "Overview"),
     ("topics", "Topics"),
@@ -330,11 +330,11 @@ def test_a_node_that_is_killed_is_shown_and_the_page_goes_on(home: Page, cluster
     run(begin_a_move(cluster))
     expect(home.get_by_role("alert").filter(has_text="Broker 3")).to_be_visible()
     expect(home.get_by_text("2 of 3")).to_be_visible()
-    expect(row(home, "Under-replicated partitions", "clicks").first).to_be_visible(timeout=AT_ONCE_MS)
+    expect(row(home, "Under-replicated partitions", "clicks").first).to_be_visible()
 
     go(home, "Replicas")
     expect(row(home, "Moves under way", "moving")).to_contain_text("3")
     cluster.start()
     go(home, "Overview")
-    expect(home.get_by_text("3 of 3")).to_be_visible(timeout=AT_ONCE_MS)
+    expect(home.get_by_text("3 of 3")).to_be_visible()
     assert [fault for fault in faults if "Failed to load" not in fault] == []

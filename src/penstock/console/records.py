@@ -5,7 +5,7 @@ Who searches reads: a look has a limit in records and time, says how far it came
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Final
@@ -112,7 +112,7 @@ class Records:
             raise ConsoleError(HTTPStatus.NOT_FOUND, f"{topic}-{partition} has no record at offset {offset}")
         return found[0]
 
-    async def tail(self, want: Wanted) -> AsyncIterator[list[dict[str, Any]]]:
+    async def tail(self, want: Wanted) -> AsyncGenerator[list[dict[str, Any]]]:
         """What comes from now on; an empty list now and then while nothing does. What nobody takes is not read."""
         async with self._consumer(want) as consumer:
             _, ends = await self._bounds(want)
@@ -121,7 +121,7 @@ class Records:
                 records = await consumer.poll(POLL_MS * 10, POLLED)
                 yield [as_row(record) for record in records if want.matches(record)]
 
-    async def export(self, want: Wanted) -> AsyncIterator[list[ConsumedRecord]]:
+    async def export(self, want: Wanted) -> AsyncGenerator[list[ConsumedRecord]]:
         """From the place that is wanted to what is the end now, at most `limit` records."""
         async with self._reading, self._consumer(want) as consumer:
             begins, ends = await self._bounds(want)

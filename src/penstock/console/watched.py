@@ -28,10 +28,21 @@ METRICS_S: Final = 2.0
 GROUPS_AT_ONCE: Final = 16
 MAX_GROUPS: Final = 2_000
 """Of so many groups the lag is reckoned."""
+COUNTED: Final = {
+    "records in": ("BrokerTopicMetrics", "MessagesInPerSec"),
+    "bytes in": ("BrokerTopicMetrics", "BytesInPerSec"),
+    "bytes out": ("BrokerTopicMetrics", "BytesOutPerSec"),
+}
+"""What is remembered of brokers, by the names of Kafka's metrics: counts, whose growth is the rate."""
 REFUSALS: Final = (KafkaError, ClientError, TimeoutError)
 
 Lag = int
 Metrics = Mapping[tuple[str, str], str]
+
+
+def count_name(what: str, node_id: int) -> str:
+    """Of the samples."""
+    return f"{what} of {node_id}"
 
 
 class WatchedCluster:
@@ -41,7 +52,10 @@ class WatchedCluster:
         self.settings = settings
         self.admin = Admin(bootstrap_servers, settings)
         self.looks = Looks(time.monotonic)
-        self.samples = Samples()
+        self.counts = Samples()
+        """Of `COUNTED`, by `count_name`."""
+        self.total_lags = Samples()
+        """By group."""
 
     async def close(self) -> None:
         await self.looks.close()
@@ -63,7 +77,15 @@ class WatchedCluster:
 
     async def _metrics(self) -> dict[int, Metrics | None]:
         nodes = [row.node_id for row in (await self.brokers()).brokers if not row.is_fenced]
-        return dict(zip(nodes, await asyncio.gather(*map(self._metrics_of, nodes)), strict=True))
+        found = dict(zip(nodes, await asyncio.gather(*map(self._metrics_of, nodes)), strict=True))
+        counts = {
+            count_name(what, node): float(metrics[key])
+            for node, metrics in found.items()
+            for what, key in COUNTED.items()
+            if metrics and key in metrics
+        }
+        self.counts.take(time.time(), counts)
+        return found
 
     async def _metrics_of(self, node_id: int) -> Metrics | None:
         try:
@@ -147,10 +169,12 @@ class WatchedCluster:
             }
         every = {partition for rows in positions.values() for partition in rows}
         ends, _ = await self.admin.offsets_that_can_be_had(dict.fromkeys(every, LATEST)) if every else ({}, {})
-        return {
+        lags = {
             name: {one: max(ends[one].offset - row.offset, 0) for one, row in rows.items() if one in ends}
             for name, rows in positions.items()
         }
+        self.total_lags.take(time.time(), {name: float(sum(rows.values())) for name, rows in lags.items()})
+        return lags
 
     async def moves(self) -> Mapping[TopicPartition, Reassignment]:
         return await self.looks.at("moves", self.admin.partitions.reassignments)

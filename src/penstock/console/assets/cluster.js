@@ -62,8 +62,8 @@ export const Overview = () => {
       </div>
       <div class="cards">
         ${it.rates.times.length > 0 &&
-        html`<${Card} title="Records"><${Chart} label="Records written per second" ...${{ times: it.rates.times, unit: per, lines: [{ label: "in", values: it.rates.records_in }] }} /><//>
-          <${Card} title="Bytes"><${Chart} label="Bytes per second" ...${{ times: it.rates.times, unit: bytesPer, lines: [{ label: "in", values: it.rates.bytes_in }, { label: "out", values: it.rates.bytes_out }] }} /><//>`}
+        html`<${Card} title="Records"><${Chart} label="Records written per second" ...${{ times: it.rates.times, unit: per, lines: [{ label: "in", values: it.rates["records in"] }] }} /><//>
+          <${Card} title="Bytes"><${Chart} label="Bytes per second" ...${{ times: it.rates.times, unit: bytesPer, lines: [{ label: "in", values: it.rates["bytes in"] }, { label: "out", values: it.rates["bytes out"] }] }} /><//>`}
         <${Problems} problems=${it.problems} />
         <${Card} title="Brokers" wide><${Table} label="Brokers" columns=${BROKERS} ...${{ rows: it.brokers }} /><//>
         <${Card} title="Groups furthest behind"

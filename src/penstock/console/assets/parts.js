@@ -111,7 +111,7 @@ const clock = (second, isExact) => new Date(second * 1000).toTimeString().slice(
 export const Chart = ({ label, times, lines, unit }) => {
   const place = useRef();
   const plot = useRef();
-  const drawn = times.length > 1;
+  const drawn = times.length > 0;
   useEffect(() => {
     if (!drawn) return undefined;
     const inks = ["--line-1", "--line-2"].map((it) => colour(place.current, it));
@@ -127,7 +127,7 @@ export const Chart = ({ label, times, lines, unit }) => {
         { ...axis, size: 26, space: 80, values: (_, all) => all.map((it) => clock(it, all.at(-1) - all[0] < 600)) },
         { ...axis, size: 56, values: (_, all) => all.map(unit) },
       ],
-      series: [{}, ...lines.map((it, at) => ({ stroke: inks[at], fill: at ? undefined : faint(inks[at]), width: 2, points: { show: false } }))],
+      series: [{}, ...lines.map((it, at) => ({ stroke: inks[at], spanGaps: true, fill: at ? undefined : faint(inks[at]), width: 2, points: { space: 24, size: 5 } }))],
     };
     plot.current = new uPlot(options, [times, ...lines.map((it) => it.values)], place.current);
     const sized = new ResizeObserver(([entry]) => plot.current.setSize({ width: entry.contentRect.width, height: 150 }));

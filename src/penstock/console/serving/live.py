@@ -40,6 +40,15 @@ class Body(Value):
     """Whether the cluster answered."""
 
 
+class Alive(Value):
+    """A view that a page shows: `tag` is what pages know of it."""
+
+    name: str
+    query: dict[str, str]
+    until_s: float
+    tag: str
+
+
 class Stream:
     """The paths that one browser is still to hear of."""
 
@@ -68,8 +77,8 @@ class Live:
     def __init__(self, watched: WatchedCluster, views: Mapping[str, View]) -> None:
         self._watched = watched
         self._views = views
-        self._alive: dict[str, tuple[str, dict[str, str], float, str]] = {}
-        """By path with query: the view, the query, until when it lives, the tag that was told last."""
+        self._alive: dict[str, Alive] = {}
+        """By path with query."""
         self._streams: dict[Stream, None] = {}
 
     @property
@@ -93,7 +102,7 @@ class Live:
         self._alive.pop(path, None)
         while len(self._alive) >= MAX_ALIVE:
             del self._alive[next(iter(self._alive))]
-        self._alive[path] = name, dict(query), time.monotonic() + ALIVE_S, body.tag
+        self._alive[path] = Alive(name, dict(query), time.monotonic() + ALIVE_S, body.tag)
         return body
 
     def tell_all(self) -> None:
@@ -106,23 +115,27 @@ class Live:
         """Until it is cancelled."""
         while True:
             await asyncio.sleep(PAUSE_S)
-            if self._streams:
-                await self._look()
+            try:
+                if self._streams:
+                    await self._look()
+            except Exception:
+                logger.exception("a view cannot be made")
 
     async def _look(self) -> None:
         now_s = time.monotonic()
-        for path, (name, query, until_s, tag) in list(self._alive.items()):
-            if until_s < now_s:
-                self._alive.pop(path, None)
-                continue
-            try:
-                body = await self._make(name, query)
-            except ConsoleError:
-                continue
-            if body.tag != tag and path in self._alive:
-                self._alive[path] = name, query, until_s, body.tag
-                for stream in self._streams:
-                    stream.tell(path)
+        self._alive = {path: row for path, row in self._alive.items() if row.until_s >= now_s}
+        await asyncio.gather(*map(self._look_at, list(self._alive)))
+
+    async def _look_at(self, path: str) -> None:
+        before = self._alive[path]
+        try:
+            body = await self._make(before.name, before.query)
+        except ConsoleError:
+            return
+        if body.tag != before.tag and path in self._alive:
+            self._alive[path] = self._alive[path].replace(tag=body.tag)
+            for stream in self._streams:
+                stream.tell(path)
 
     async def _make(self, name: str, query: Query) -> Body:
         """What the cluster refuses, or does not answer, is said in the body. ConsoleError for a wrong question."""

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from contextlib import aclosing
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ WHOLE_BYTES: Final = 1024 * 1024
 class Reading:
     def __init__(self, records: Records) -> None:
         self._records = records
-        self._tails = 0
+        self.tails = 0
         self._exports = 0
 
     async def window(self, request: web.Request) -> web.Response:
@@ -32,18 +33,19 @@ class Reading:
     async def tail(self, request: web.Request) -> web.StreamResponse:
         """Each event is a list of records; an empty one says that nothing came."""
         want = wanted(request.query)
-        if self._tails >= MAX_TAILS:
+        if self.tails >= MAX_TAILS:
             raise ConsoleError(HTTPStatus.SERVICE_UNAVAILABLE, f"{MAX_TAILS} pages watch records come: close some")
-        self._tails += 1
+        self.tails += 1
         try:
             response = await begin_events(request)
-            async for rows in self._records.tail(want):
-                await write(response, event(rows))
+            async with aclosing(self._records.tail(want)) as parts:
+                async for rows in parts:
+                    await write(response, event(rows))
             return response
         except (TimeoutError, ConnectionError):
             return response
         finally:
-            self._tails -= 1
+            self.tails -= 1
 
     async def export(self, request: web.Request) -> web.StreamResponse:
         """JSON lines: what is no text is in base64."""
@@ -54,9 +56,10 @@ class Reading:
         try:
             response = web.StreamResponse(headers=_file(f"{want.topic}.jsonl", "application/x-ndjson"))
             await response.prepare(request)
-            async for part in self._records.export(want):
-                if part:
-                    await write(response, b"".join(map(_line, part)))
+            async with aclosing(self._records.export(want)) as parts:
+                async for part in parts:
+                    if part:
+                        await write(response, b"".join(map(_line, part)))
             await response.write_eof()
             return response
         finally:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 from penstock.client.admin.configs import ResourceType
 from penstock.client.admin.quorum import QuorumInfo, QuorumReplica
@@ -10,14 +10,7 @@ from penstock.client.metadata import PartitionMetadata, TopicMetadata
 from penstock.console.errors import bad_request
 from penstock.console.query import MAX_ROWS, Query, needed
 from penstock.console.views.configs import config_rows
-from penstock.console.watched import REFUSALS, Metrics, WatchedCluster
-
-COUNTED: Final = {
-    "records in": ("BrokerTopicMetrics", "MessagesInPerSec"),
-    "bytes in": ("BrokerTopicMetrics", "BytesInPerSec"),
-    "bytes out": ("BrokerTopicMetrics", "BytesOutPerSec"),
-}
-"""What the charts show, by the names of Kafka's metrics: counts, whose growth is the rate."""
+from penstock.console.watched import COUNTED, REFUSALS, Metrics, WatchedCluster, count_name
 
 
 async def overview(watched: WatchedCluster, _: Query) -> dict[str, Any]:
@@ -32,7 +25,8 @@ async def overview(watched: WatchedCluster, _: Query) -> dict[str, Any]:
         leads[row.leader] = leads.get(row.leader, 0) + 1
         for node in row.replicas:
             holds[node] = holds.get(node, 0) + 1
-    times, (records_in, bytes_in, bytes_out) = watched.samples.rates_of(*COUNTED)
+    times = watched.counts.of("")[0]
+    nodes = [one.node_id for one in known.brokers]
     return {
         "cluster_id": known.cluster_id,
         "controller": await _controller(watched, known.controller_id),
@@ -52,7 +46,10 @@ async def overview(watched: WatchedCluster, _: Query) -> dict[str, Any]:
         "partitions": len(rows),
         "groups": await _groups(watched),
         "problems": problems(topics, {one.node_id for one in known.brokers if not one.is_fenced} - silent),
-        "rates": {"times": times, "records_in": records_in, "bytes_in": bytes_in, "bytes_out": bytes_out},
+        "rates": {
+            "times": times[1:],
+            **{what: watched.counts.rates_of(count_name(what, node) for node in nodes) for what in COUNTED},
+        },
     }
 
 

@@ -10,11 +10,6 @@ from penstock.console.watched import Lag, WatchedCluster
 from penstock.protocol.errors import KafkaError
 
 
-def lag_name(group: str) -> str:
-    """Of the samples."""
-    return f"lag {group}"
-
-
 async def groups(watched: WatchedCluster, query: Query) -> dict[str, Any]:
     """`q` is a part of the name, `sort` is name, state or lag, `desc` its order, `from` and `limit` a window."""
     words, sort = text(query, "q").lower(), one_of(query, "sort", "name", "lag", "state")
@@ -55,7 +50,7 @@ async def group(watched: WatchedCluster, query: Query) -> dict[str, Any]:
     described, problem = await _described(watched, name)
     offsets = await _offsets(watched, name, described)
     first = number(query, "from", 0)
-    times, (lag,) = watched.samples.of(lag_name(name))
+    times, lag = watched.total_lags.of(name)
     members = described.members if described else []
     return {
         "name": name,
