@@ -208,6 +208,12 @@ async def test_pages_of_others_are_not_heard(browser: Browser, headers: dict[str
         await browser.get(path, status, headers)
 
 
+async def test_a_link_elsewhere_leads_to_our_page_and_starts_nothing(browser: Browser) -> None:
+    headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    await browser.get("/", headers=headers)
+    await browser.get("/api/export?topic=shown", 403, headers)
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [

@@ -100,6 +100,8 @@ class Records:
             begins, ends = await self._bounds(want)
             starts = await self._starts(want, begins, ends)
             found, read, is_whole = await _found(consumer, want, starts, ends)
+        count = len((await self._watched.topic(want.topic)).partitions) if want.partition is None else 1
+        is_whole = is_whole and count <= MOST_PARTITIONS
         found.sort(key=_when, reverse=want.place == "latest")
         return {"records": [as_row(record) for record in found[: want.limit]], "read": read, "whole": is_whole}
 

@@ -73,8 +73,8 @@ class Guard:
         origin = request.headers.get("Origin")
         if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
             raise ConsoleError(HTTPStatus.FORBIDDEN, "pages of other origins may not ask")
-        site = request.headers.get("Sec-Fetch-Site", "same-origin")
-        if site not in ("same-origin", "none") and request.headers.get("Sec-Fetch-Mode") != "navigate":
+        is_link = request.headers.get("Sec-Fetch-Mode") == "navigate" and not request.path.startswith("/api/")
+        if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none") and not is_link:
             raise ConsoleError(HTTPStatus.FORBIDDEN, "pages of other sites may not ask")
 
     def check_change(self, request: web.Request) -> None:
