@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import ClientResponse, ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from penstock.client.admin import Admin
@@ -146,15 +146,21 @@ async def test_records_are_seen_as_they_come(cluster: Cluster, browser: Browser)
     await fill(cluster, "tailed", 2)
     async with browser.session.get(f"{browser.url}/api/tail?topic=tailed&q=seen") as answer:
         assert answer.content_type == "text/event-stream"
+        assert await event(answer) == []
         async with Producer(cluster.bootstrap_servers) as producer:
-            seen: list[Any] = []
-            while not seen:  # the watching begins a moment later
-                await producer.send_and_wait("tailed", b"passed over")
-                await producer.send_and_wait("tailed", b"seen")
-                async with asyncio.timeout(20):
-                    line = await answer.content.readline()
-                seen = json.loads(line[6:]) if line.startswith(b"data: ") else []
-    assert {row["value"]["text"] for row in seen} == {"seen"}
+            await producer.send_and_wait("tailed", b"passed over")
+            await producer.send_and_wait("tailed", b"seen")
+        while not (seen := await event(answer)):
+            pass
+    assert [row["value"]["text"] for row in seen] == ["seen"]
+
+
+async def event(answer: ClientResponse) -> Any:
+    """The next one of a stream."""
+    async with asyncio.timeout(20):
+        while not (line := await answer.content.readline()).startswith(b"data: "):
+            pass
+    return json.loads(line[6:])
 
 
 async def test_changes_are_made_written_down_and_told(
@@ -329,10 +335,7 @@ async def test_a_stream_tells_what_has_changed(cluster: Cluster, browser: Browse
     async with browser.session.get(f"{browser.url}/api/events") as events:
         await browser.get("/api/topics?q=told")
         await browser.change(action="create-topic", topic="told")
-        async with asyncio.timeout(20):
-            while not (line := await events.content.readline()).startswith(b"data: "):
-                pass
-    assert json.loads(line[6:]) == ["/api/topics?q=told"]
+        assert await event(events) == ["/api/topics?q=told"]
     assert (await browser.get("/api/topics?q=told"))["total"] == 1
 
 

@@ -115,10 +115,14 @@ class Records:
         return found[0]
 
     async def tail(self, want: Wanted) -> AsyncGenerator[list[dict[str, Any]]]:
-        """What comes from now on; an empty list now and then while nothing does. What nobody takes is not read."""
+        """What comes from the first list on, which is empty, as are others while nothing comes.
+
+        What nobody takes is not read.
+        """
         async with self._consumer(want) as consumer:
             _, ends = await self._bounds(want)
             await _assign(consumer, ends)
+            yield []
             while True:
                 records = await consumer.poll(POLL_MS * 10, POLLED)
                 yield [as_row(record) for record in records if want.matches(record)]

@@ -11,6 +11,7 @@ export const Records = ({ topic, total, query }) => {
   const [problem, setProblem] = useState(null);
   const [busy, setBusy] = useState(false);
   const [live, setLive] = useState(false);
+  const [watches, setWatches] = useState(false);
   const asked = () => {
     const { place, at, when, ...rest } = want;
     const moment = place === "time" ? String(new Date(when || Date.now()).getTime()) : place === "offset" ? at || "0" : undefined;
@@ -34,6 +35,7 @@ export const Records = ({ topic, total, query }) => {
     let frame = 0;
     const events = new EventSource(pathOf("tail", asked()));
     events.onmessage = ({ data }) => {
+      setWatches(true);
       waiting.push(...JSON.parse(data));
       waiting = waiting.slice(-MOST);
       frame ||= requestAnimationFrame(() => {
@@ -50,6 +52,7 @@ export const Records = ({ topic, total, query }) => {
       }
     };
     return () => {
+      setWatches(false);
       events.close();
       cancelAnimationFrame(frame);
     };
@@ -86,7 +89,7 @@ export const Records = ({ topic, total, query }) => {
       <a class="button" href=${exportPath({ ...asked(), limit: 100000 })} download>Export</a>
     </form>
     ${problem && html`<p class="fault" role="alert">${problem}</p>`}
-    ${live && html`<p class="quiet-text" role="status">Watching the end of the topic…</p>`}
+    ${live && html`<p class="quiet-text" role="status">${watches ? "Watching the end of the topic…" : "Going to the end…"}</p>`}
     ${found &&
     html`<p class="quiet-text">${count(found.records.length)} records${found.read !== undefined ? `, ${count(found.read)} read` : ""}${found.whole === false ? ": the limit was reached, narrow the search by a partition, an offset or a moment" : ""}</p>
       ${found.records.length === 0
