@@ -37,6 +37,8 @@ class LogConfig(Value, kw_only=True):
     compression_lz4_level: int = 9
     compression_zstd_level: int = 3
     cleanup_policy: frozenset[str] = frozenset({"delete"})
+    retention_consumed: bool = False
+    retention_consumed_grace_ms: int = 7 * DAY_MS
     producer_id_expiration_ms: int = DAY_MS
     validates_records: bool = False
 

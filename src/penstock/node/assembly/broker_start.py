@@ -78,6 +78,7 @@ class BrokerParts:
         self.upkeep = Upkeep(node.directories, _intervals(config), environment.now_ms)
         table, groups, neighbours = PartitionTable(node.counts.topics), StorageGroups(), _Neighbours(self, parts)
         self.fetchers = ReplicaFetchers(config, partial(self._fetcher, context.lease))
+        self.upkeep.kept_until_consumed.listen(lambda partition: self.broker.consumed.look_at(partition))
         self.replicas = LocalReplicas(context, table, groups, settings, self.upkeep, self.fetchers)
         self.in_sync, throttles = self.replicas.in_sync, self.replicas.throttles
         self.hand_overs = HandOvers(context, table, neighbours)
@@ -194,6 +195,7 @@ class BrokerParts:
             parts.push_async_callback(self.fetchers.stop)
             parts.push_async_callback(self.moves.stop)
             parts.push_async_callback(self._errands.stop)
+            parts.push_async_callback(self.broker.stop)
             parts.push_async_callback(self.replica_directories.stop)
             parts.push_async_callback(self._server.stop)
             parts.push_async_callback(self._added_listeners.stop)
