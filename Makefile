@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+BROWSER := $(VENV)/browser
 KEEP   ?=
 SINCE  ?=
 MINUTES ?= 10
@@ -12,7 +13,7 @@ SEED   ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-work test check format bench slices versus drills kafka spark-versions mutants planted docs kcat clean
+.PHONY: help install demo demo-work test check format bench slices versus drills kafka spark-versions mutants planted docs kcat browser clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -33,7 +34,7 @@ demo: $(STAMP) ## run the main job: real flights through a broker and a Spark pi
 demo-work: $(STAMP) ## three workers run file, pipeline and SQLite; one is killed in the middle; checked against pandas
 	@$(BIN)/python -m examples.flights.at_work
 
-test: check kcat ## all checks, then all tests
+test: check kcat browser ## all checks, then all tests
 	$(BIN)/python -m pytest -n 4 --dist loadscope --ignore tests/architecture
 
 check: $(STAMP) ## format, lint, types, layers and tidy limits: seconds
@@ -82,6 +83,9 @@ docs: $(STAMP) ## generate the pages that are derived from the code
 
 kcat: # a client in C that some wire tests use; without it they are skipped and say so
 	@command -v kcat >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { apt-get update -qq; apt-get install -y -qq kcat; } >/dev/null 2>&1; } || true
+
+browser: $(STAMP) # a Chromium without a screen, in which the console is tested; without npm those tests are skipped and say so
+	@$(BIN)/python -m tools.browser $(BROWSER)
 
 clean: ## remove what make made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build penstock-data

@@ -37,7 +37,16 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/cli/records/progress.py": dict.fromkeys(
         ("penstock.cli.terminal.console", "rich.progress"), "37; only on a terminal"
     ),
+    "penstock/cli/nodes/console.py": dict.fromkeys(
+        (
+            "penstock.console.serving.guard",
+            "penstock.console.serving.server",
+            "penstock.console.serving.settings",
+        ),
+        "aiohttp comes with them, which may not be installed",
+    ),
     "penstock/cli/start.py": {
+        "penstock.cli.nodes.start_console": "0.2; as the next",
         "penstock.cli.nodes.start_worker": "0.2; each module of a single node counts, and few have a worker",
         "penstock.cli.nodes.start_nodes": "40; only for several nodes, which are processes of their own",
         "penstock.node.assembly.start": "208; not for several nodes, nor for a wrong option",

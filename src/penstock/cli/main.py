@@ -19,6 +19,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "completion": ("completion", "print what a shell needs to complete commands"),
     "configs": ("cluster.configs", "show and change configs of topics, brokers and groups"),
     "connect": ("work.connect", "list, create, watch and change connectors"),
+    "console": ("nodes.console", "show the cluster in a browser"),
     "consume": ("records.consume", "print the records of a topic"),
     "consumer-perf-test": ("measuring.consumer_perf_test", "read records and measure how fast that goes"),
     "controller": ("cluster.controller", "show the active controller, or make another one active"),

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,8 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 @click.option("--secure", is_flag=True, help="With --nodes: TLS, passwords and access rules (docs/security.md).")
 @click.option("--worker", is_flag=True, help="Run a Connect worker beside the node, for a look (docs/connect.md).")
 @click.option("--worker-port", type=click.IntRange(0, 65_535), default=8083, help="With --worker: where REST listens.")
+@click.option("--console", is_flag=True, help="Show the cluster in a browser, from a process beside (docs/console.md).")
+@click.option("--console-port", type=click.IntRange(0, 65_535), default=8085, help="With --console: where it listens.")
 @click.option("--until-eof", is_flag=True, hidden=True, help="Stop when the standard input ends: its writer has gone.")
 def command(
     file: Path | None,
@@ -57,6 +60,8 @@ def command(
     secure: bool,
     worker: bool,
     worker_port: int,
+    console: bool,
+    console_port: int,
     until_eof: bool,
 ) -> None:
     """Start a node and run it until SIGINT (Ctrl-C) or SIGTERM.
@@ -70,7 +75,8 @@ def command(
     again, together with the others or alone. With --secure a new cluster lets in nobody without a password: the files
     for clients are in ./penstock-data/clients.
 
-    --worker runs a Connect worker in the same process, whose REST interface anybody on this machine may use.
+    --worker runs a Connect worker in the same process, whose REST interface anybody on this machine may use. --console
+    runs `penstock console` beside the nodes, on http://127.0.0.1:8085.
     """
     if nodes is not None:
         if file is not None:
@@ -79,7 +85,10 @@ def command(
             raise click.UsageError("give either --worker, for one node, or --nodes")
         from penstock.cli.nodes.start_nodes import start_nodes
 
-        start_nodes(nodes, directory or Path(NODES_DIRECTORY), port, overrides, log_level, secure=secure)
+        where = directory or Path(NODES_DIRECTORY)
+        start_nodes(
+            nodes, where, port, overrides, log_level, secure=secure, console_port=console_port if console else None
+        )
         return
     if directory is not None or port is not None:
         raise click.UsageError("--directory and --port go with --nodes; for one node set log.dirs and listeners")
@@ -89,8 +98,8 @@ def command(
         loaded = load_config(file, environment=os.environ, overrides=overrides)
     except (ConfigError, PropertiesError) as error:
         raise click.ClickException(str(error)) from None
-    if worker and not loaded.config.is_broker:
-        raise click.UsageError("--worker needs a node that is a broker")
+    if (worker or console) and not loaded.config.is_broker:
+        raise click.UsageError(f"--{'worker' if worker else 'console'} needs a node that is a broker")
     for warning in loaded.warnings:
         say(f"warning: {warning}", err=True)
     if file is not None:
@@ -98,7 +107,9 @@ def command(
     begin_logging(log_level.upper())
     hold_briefly()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_run(loaded.config, until_eof=until_eof, worker_port=worker_port if worker else None))
+        beside = {"worker": worker_port} if worker else {}
+        beside |= {"console": console_port} if console else {}
+        runner.run(_run(loaded.config, until_eof=until_eof, beside=beside))
 
 
 def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
@@ -111,7 +122,8 @@ def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
         )
 
 
-async def _run(config: BrokerConfig, *, until_eof: bool, worker_port: int | None = None) -> None:
+async def _run(config: BrokerConfig, *, until_eof: bool, beside: Mapping[str, int]) -> None:
+    """`beside` has the ports of what else runs."""
     from penstock.node.assembly.start import StartError, start_node
 
     stop = asyncio.Event()
@@ -135,25 +147,35 @@ async def _run(config: BrokerConfig, *, until_eof: bool, worker_port: int | None
         raise click.ClickException(str(error)) from None
     keep_for_good()
     _announce(config, node)
-    beside: asyncio.Task[Any] | None = None
-    if worker_port is not None:
-        from penstock.cli.nodes.start_worker import run_beside
-
-        endpoint = node.endpoints[0]
-        beside = asyncio.create_task(run_beside((endpoint.host, endpoint.port), worker_port))
+    others = _start_beside(node, beside)
     await _first_of(node.failed, stop)
     for number in STOP_SIGNALS:  # a second signal does not wait
         loop.remove_signal_handler(number)
     with suppress(OSError):  # the reader may be gone, and the node has to stop all the same
         say("stopping")
-    if beside is not None:
-        beside.cancel()
-        await asyncio.wait([beside], timeout=WORKER_S)
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=WORKER_S)
     await node.stop()
     if node.failed.done():
         raise click.ClickException(f"node {config.node_id} had to stop: {node.failed.result()}")
     with suppress(OSError):
         say("stopped")
+
+
+def _start_beside(node: "RunningNode", ports: Mapping[str, int]) -> list[asyncio.Task[None]]:
+    endpoint = node.endpoints[0]
+    tasks: list[asyncio.Task[None]] = []
+    if "worker" in ports:
+        from penstock.cli.nodes.start_worker import run_beside as run_worker
+
+        tasks.append(asyncio.create_task(run_worker((endpoint.host, endpoint.port), ports["worker"])))
+    if "console" in ports:
+        from penstock.cli.nodes.start_console import reachable, run_beside
+
+        tasks.append(asyncio.create_task(run_beside(reachable(endpoint.host, endpoint.port), ports["console"])))
+    return tasks
 
 
 def _stop_at_eof(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:

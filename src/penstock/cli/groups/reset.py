@@ -1,7 +1,7 @@
 """Where `penstock groups --reset-offsets` moves a group: to a place, by a distance, to a moment, to a file's say."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -15,11 +15,10 @@ from penstock.cli.terminal.output import print_rows
 from penstock.cli.terminal.times import parse_datetime_ms
 from penstock.client.admin import Admin
 from penstock.client.durations import parse_duration_ms
+from penstock.client.new_positions import Positions, bounded, offsets_at
 from penstock.client.values import EARLIEST, LATEST, OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
-
-Positions = dict[TopicPartition, int]
 
 
 class ResetTarget(Value, kw_only=True):
@@ -104,7 +103,7 @@ async def check_empty(admin: Admin, group_id: str, cure: str = "stop its consume
 
 async def positions(admin: Admin, group_id: str, topics: Sequence[str] | None, target: ResetTarget) -> Positions:
     if target.from_file is not None:
-        return await _bounded(admin, _read(target.from_file, group_id))
+        return await bounded(admin.cluster, _read(target.from_file, group_id))
     committed = {p: position.offset for p, position in (await admin.groups.offsets(group_id)).items()}
     if topics is None:
         chosen = sorted(committed)
@@ -113,28 +112,15 @@ async def positions(admin: Admin, group_id: str, topics: Sequence[str] | None, t
         chosen = [partition for text in topics for partition in parse_topic_partitions(text, counts, "--topic")]
     timestamp_ms = target.timestamp_ms(admin.cluster.settings.now_ms())
     if timestamp_ms is not None:
-        return await _at(admin, chosen, timestamp_ms)
+        return await offsets_at(admin.cluster, chosen, timestamp_ms)
     if target.to_offset is not None:
-        return await _bounded(admin, dict.fromkeys(chosen, target.to_offset))
+        return await bounded(admin.cluster, dict.fromkeys(chosen, target.to_offset))
     without = [partition for partition in chosen if partition not in committed]
     if target.shift_by is not None:
         if without:
             raise click.ClickException(f"group {group_id!r} has no offset of {without[0]} to shift")
-        return await _bounded(admin, {partition: committed[partition] + target.shift_by for partition in chosen})
-    return {p: committed[p] for p in chosen if p in committed} | await _at(admin, without, LATEST)
-
-
-async def _at(admin: Admin, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Positions:
-    """Where no record is that new, the end."""
-    found = {p: v.offset for p, v in (await admin.offsets(dict.fromkeys(partitions, timestamp_ms))).items()}
-    newer = [partition for partition, offset in found.items() if offset < 0]
-    return found | (await _at(admin, newer, LATEST) if newer else {})
-
-
-async def _bounded(admin: Admin, wanted: Mapping[TopicPartition, int]) -> Positions:
-    first = await _at(admin, list(wanted), EARLIEST)
-    end = await _at(admin, list(wanted), LATEST)
-    return {partition: min(max(offset, first[partition]), end[partition]) for partition, offset in wanted.items()}
+        return await bounded(admin.cluster, {partition: committed[partition] + target.shift_by for partition in chosen})
+    return {p: committed[p] for p in chosen if p in committed} | await offsets_at(admin.cluster, without, LATEST)
 
 
 def _read(path: Path, group_id: str) -> Positions:

@@ -10,11 +10,12 @@ from typing import Final
 
 import click
 
-from penstock.cli.groups.reset import Positions, ResetTarget, check_empty, positions
+from penstock.cli.groups.reset import ResetTarget, check_empty, positions
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import declared, option
 from penstock.cli.terminal.session import BrokerSession
 from penstock.client.admin import Admin
+from penstock.client.new_positions import Positions
 from penstock.client.values import LATEST, OffsetAndMetadata
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value

@@ -18,6 +18,7 @@ import click
 
 from penstock import __version__
 from penstock.cli.nodes.local_nodes import LocalCluster, LocalNode, local_cluster
+from penstock.cli.nodes.start_console import run_beside, write_users
 from penstock.cli.terminal.failures import in_words
 from penstock.cli.terminal.lines import say, say_in_place
 from penstock.metadata.configs.pairs import PropertiesError
@@ -31,6 +32,7 @@ STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SAID_FOR_ALL: Final = ("Penstock ", "  ", "stopping", "stopped")
 """Lines that begin so are said once for all nodes."""
 LOGGED: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ ")
+CONSOLE_USERS: Final = "console-users.properties"
 MAX_LINE_BYTES: Final = 1 << 20
 ANNOUNCED: Final = "  to stop "
 """With this line a node has said where it is."""
@@ -97,8 +99,10 @@ class Child:
 
 
 class Nodes:
-    def __init__(self, cluster: LocalCluster) -> None:
+    def __init__(self, cluster: LocalCluster, console_port: int | None = None) -> None:
+        """With a port, a console runs beside them."""
         self._cluster = cluster
+        self._console_port = console_port
         self._children = [Child(node) for node in cluster.nodes]
         self._stopping = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -111,12 +115,29 @@ class Nodes:
             loop.add_signal_handler(number, self._stop)
         self._tasks = [asyncio.create_task(self._watch(child, arguments, environment)) for child in self._children]
         everything = asyncio.gather(*self._tasks)
+        console: asyncio.Task[None] | None = None
         if await self._come_up():
             self._announce()
+            console = self._start_console()
         await everything
+        if console is not None:
+            console.cancel()
+            await asyncio.wait([console])
         if self._stopping.is_set() and not self._failed:
             _say("stopped")
         return not self._failed
+
+    def _start_console(self) -> asyncio.Task[None] | None:
+        if self._console_port is None:
+            return None
+        servers = ",".join(node.bootstrap_server for node in self._cluster.nodes)
+        options: list[str] = []
+        if self._cluster.clients is not None:  # whoever is at this machine is not the administrator for that
+            users = self._cluster.directory / CONSOLE_USERS
+            write_users(users, ADMIN)
+            options = ["--command-config", str(self._cluster.clients / ADMIN / JAVA_FILE), "--users", str(users)]
+            _say(f"  console     for {ADMIN}, with the password in {users}")
+        return asyncio.create_task(run_beside(servers, self._console_port, options))
 
     def _stop(self) -> None:
         """Stop all nodes cleanly; kill them at the second signal."""
@@ -188,7 +209,14 @@ class Nodes:
 
 
 def start_nodes(
-    count: int, directory: Path, first_port: int | None, overrides: Sequence[str], log_level: str, *, secure: bool
+    count: int,
+    directory: Path,
+    first_port: int | None,
+    overrides: Sequence[str],
+    log_level: str,
+    *,
+    secure: bool,
+    console_port: int | None = None,
 ) -> None:
     """Returns when it is told to stop. `overrides` are those of `--set`, for all nodes."""
     with in_words(PropertiesError):
@@ -204,7 +232,7 @@ def start_nodes(
     environment = {name: value for name, value in os.environ.items() if name not in own}
     for port in cluster.ports:
         port.make_way()
-    if not asyncio.run(Nodes(cluster).run(arguments, environment)):
+    if not asyncio.run(Nodes(cluster, console_port).run(arguments, environment)):
         raise click.exceptions.Exit(1)
 
 

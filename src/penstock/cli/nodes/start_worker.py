@@ -1,20 +1,16 @@
 """`penstock start --worker`: a Connect worker in the process of a node, for a look; an installation has its own."""
 
 import asyncio
-from typing import Final
 
+from penstock.cli.nodes.start_console import reachable
 from penstock.cli.terminal.lines import say
-from penstock.protocol.address import Address
-
-ANYWHERE: Final = ("0.0.0.0", "::", "")
 
 
 def worker_config(broker: tuple[str, int], port: int) -> dict[str, str]:
     """This node is the worker's cluster, and its REST interface listens on the loopback address."""
-    host = "127.0.0.1" if broker[0] in ANYWHERE else broker[0]
     stores = ("config", "offset", "status")
     return {
-        "bootstrap.servers": str(Address(host, broker[1])),
+        "bootstrap.servers": reachable(*broker),
         "group.id": "connect",
         **{f"{store}.storage.topic": f"connect-{store}" for store in stores},
         **{f"{store}.storage.replication.factor": "-1" for store in stores},

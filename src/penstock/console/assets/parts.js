@@ -1,0 +1,266 @@
+// Parts of pages: tables, charts, forms for changes.
+
+import { html, pathOf, post, session, useEffect, useRef, useState } from "./core.js";
+
+export const Page = ({ title, about, actions, children }) => {
+  const head = useRef();
+  useEffect(() => {
+    document.title = `${title} · Penstock`;
+    head.current?.focus();
+  }, [title]);
+  return html`<header class="head">
+      <div>
+        <h1 tabindex="-1" ref=${head}>${title}</h1>
+        ${about && html`<p class="about">${about}</p>`}
+      </div>
+      ${actions && html`<div class="actions">${actions}</div>`}
+    </header>
+    ${children}`;
+};
+
+export const Card = ({ title, note, children, wide }) =>
+  html`<section class=${wide ? "card wide" : "card"}>
+    ${title && html`<h2>${title}${note && html` <small>${note}</small>`}</h2>`}
+    ${children}
+  </section>`;
+
+export const Fault = ({ view }) =>
+  view.error
+    ? html`<p class="fault" role="alert">${view.error}${view.data ? " · what is below was so before" : ""} · trying again</p>`
+    : view.loading && html`<p class="loading" aria-busy="true">Loading…</p>`;
+
+const CALM = new Set(["in service", "Stable", "RUNNING", "held", "leader", "voter", "observer", "ALLOW"]);
+const WARNS = new Set(["PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "PAUSED", "fenced"]);
+const ALARMS = new Set(["silent", "over", "FAILED", "Dead", "DENY"]);
+export const State = ({ text }) =>
+  html`<span class=${`state ${CALM.has(text) ? "calm" : WARNS.has(text) ? "warn" : ALARMS.has(text) ? "alarm" : ""}`}>
+    ${text || "–"}
+  </span>`;
+
+// `columns`: { id, label, number, sorts, cell: (row) => … }. `sort` and `onSort` where the server sorts.
+export const Table = ({ label, columns, rows, empty, sort, desc, onSort, rowKey }) =>
+  rows.length === 0
+    ? html`<p class="empty">${empty || "Nothing here."}</p>`
+    : html`<div class="scroll" tabindex="0" role="region" aria-label=${label}>
+        <table>
+          <thead>
+            <tr>
+              ${columns.map(
+                (it) =>
+                  html`<th
+                    key=${it.id}
+                    scope="col"
+                    class=${it.number ? "number" : ""}
+                    aria-sort=${sort === it.id ? (desc ? "descending" : "ascending") : undefined}
+                  >
+                    ${it.sorts && onSort
+                      ? html`<button class="sort" onClick=${() => onSort(it.id)}>
+                          ${it.label}<span aria-hidden="true">${sort === it.id ? (desc ? " ↓" : " ↑") : ""}</span>
+                        </button>`
+                      : it.label}
+                  </th>`,
+              )}
+            </tr>
+          </thead>
+          <tbody>
+            ${rows.map(
+              (row) =>
+                html`<tr ...${{ key: rowKey ? rowKey(row) : undefined }}>
+                  ${columns.map((it) => html`<td class=${it.number ? "number" : ""}>${it.cell(row)}</td>`)}
+                </tr>`,
+            )}
+          </tbody>
+        </table>
+      </div>`;
+
+export const Pager = ({ from, limit, total, onMove }) =>
+  total > limit &&
+  html`<nav class="pager" aria-label="Rows">
+    <button disabled=${from === 0} onClick=${() => onMove(Math.max(0, from - limit))}>← Before</button>
+    <span>${(from + 1).toLocaleString("en")}–${Math.min(from + limit, total).toLocaleString("en")} of ${total.toLocaleString("en")}</span>
+    <button disabled=${from + limit >= total} onClick=${() => onMove(from + limit)}>After →</button>
+  </nav>`;
+
+// Search that waits until the typing rests.
+export const Search = ({ label, value, onSearch }) => {
+  const timer = useRef();
+  return html`<input
+    type="search"
+    class="search"
+    aria-label=${label}
+    placeholder=${label}
+    autocomplete="off"
+    ...${{ defaultValue: value || "" }}
+    onInput=${(event) => {
+      const text = event.target.value;
+      clearTimeout(timer.current);
+      timer.current = setTimeout(() => onSearch(text), 120);
+    }}
+  />`;
+};
+
+const colour = (place, name) => {
+  place.style.color = `var(${name})`;
+  return getComputedStyle(place).color;
+};
+const faint = (ink) => ink.replace("rgb(", "rgba(").replace(")", ", 0.13)");
+
+const clock = (second, isExact) => new Date(second * 1000).toTimeString().slice(0, isExact ? 8 : 5);
+
+// `lines`: { label, values, shown }; `values` may have gaps.
+export const Chart = ({ label, times, lines, unit }) => {
+  const place = useRef();
+  const plot = useRef();
+  const drawn = times.length > 0;
+  useEffect(() => {
+    if (!drawn) return undefined;
+    const inks = ["--line-1", "--line-2"].map((it) => colour(place.current, it));
+    const axis = { stroke: colour(place.current, "--quiet"), grid: { stroke: colour(place.current, "--rule"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+    const options = {
+      width: place.current.clientWidth || 300,
+      height: 150,
+      legend: { show: false },
+      cursor: { show: false },
+      padding: [8, 24, 0, 0],
+      scales: { y: { range: (_, least, most) => [0, most > 0 ? most * 1.1 : 1] } },
+      axes: [
+        { ...axis, size: 26, space: 80, values: (_, all) => all.map((it) => clock(it, all.at(-1) - all[0] < 600)) },
+        { ...axis, size: 56, values: (_, all) => all.map(unit) },
+      ],
+      series: [{}, ...lines.map((it, at) => ({ stroke: inks[at], spanGaps: true, fill: at ? undefined : faint(inks[at]), width: 2, points: { space: 24, size: 5 } }))],
+    };
+    plot.current = new uPlot(options, [times, ...lines.map((it) => it.values)], place.current);
+    const sized = new ResizeObserver(([entry]) => plot.current.setSize({ width: entry.contentRect.width, height: 150 }));
+    sized.observe(place.current);
+    return () => {
+      sized.disconnect();
+      plot.current.destroy();
+      plot.current = null;
+    };
+  }, [drawn, lines.length]);
+  useEffect(() => plot.current?.setData([times, ...lines.map((it) => it.values)]), [times]);
+  const last = lines.map((it) => `${it.label} ${unit(it.values.at(-1))}`).join(", ");
+  return html`<figure class="chart">
+    <figcaption>
+      ${lines.map((it, at) => html`<span key=${it.label} class=${`key key-${at + 1}`}>${it.label} <b>${unit(it.values.at(-1))}</b></span>`)}
+    </figcaption>
+    ${drawn
+      ? html`<div ref=${place} class="plot" role="img" aria-label=${`${label}: ${last}`}></div>`
+      : html`<p class="empty">Figures come in a moment.</p>`}
+  </figure>`;
+};
+
+// A change: what is asked for, the command that does the same, the name to type where something is destroyed.
+// `fields`: { name, label, value, hint, kind: text | area | select, choices, optional }
+export const Change = ({ label, title, action, fixed, fields = [], warning, onDone, quiet }) => {
+  const dialog = useRef();
+  const [given, setGiven] = useState({});
+  const [preview, setPreview] = useState(null);
+  const [typed, setTyped] = useState("");
+  const [problem, setProblem] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const asked = () => ({ action, ...fixed, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== "")) });
+  const open = () => {
+    setGiven(Object.fromEntries(fields.map((it) => [it.name, it.value ?? ""])));
+    setTyped("");
+    setProblem(null);
+    setPreview(null);
+    dialog.current.showModal();
+  };
+  useEffect(() => {
+    if (!dialog.current?.open) return undefined;
+    if (fields.some((it) => !it.optional && !(it.when && !it.when(given)) && !given[it.name])) return void setPreview(null);
+    const timer = setTimeout(
+      () =>
+        post("/api/preview", parsed(asked(), fields))
+          .then(setPreview)
+          .catch(() => setPreview(null)),
+      150,
+    );
+    return () => clearTimeout(timer);
+  }, [given]);
+  const apply = async (event) => {
+    event.preventDefault();
+    setBusy(true);
+    setProblem(null);
+    try {
+      const { done } = await post("/api/change", { ...parsed(asked(), fields), typed });
+      dialog.current.close();
+      say(done);
+      onDone?.();
+    } catch (error) {
+      setProblem(error.message);
+    } finally {
+      setBusy(false);
+    }
+  };
+  if (session.read_only) return null;
+  const danger = preview?.dangerous;
+  return html`<button class=${quiet ? "quiet" : ""} onClick=${open}>${label}</button>
+    <dialog ref=${dialog} aria-label=${title}>
+      <form onSubmit=${apply}>
+        <h2>${title}</h2>
+        ${warning && html`<p class="warning">${warning}</p>`}
+        ${fields
+          .filter((it) => !it.when || it.when(given))
+          .map((it) => html`<${Field} key=${it.name} ...${{ field: it, value: given[it.name] ?? "" }} onChange=${(value) => setGiven({ ...given, [it.name]: value })} />`)}
+        ${preview &&
+        html`<p class="same">The same as a command:</p>
+          <pre class="command" tabindex="0">${preview.command}</pre>`}
+        ${danger &&
+        html`<label>Type <code>${preview.type}</code> to confirm<input ...${{ value: typed }} required autocomplete="off" onInput=${(event) => setTyped(event.target.value)} /></label>`}
+        ${problem && html`<p class="fault" role="alert">${problem}</p>`}
+        <div class="actions">
+          <button type="button" class="quiet" onClick=${() => dialog.current.close()}>Cancel</button>
+          <button class=${danger ? "danger" : "main"} disabled=${busy || !preview || (danger && typed !== preview.type)}>${label}</button>
+        </div>
+      </form>
+    </dialog>`;
+};
+
+const Field = ({ field, value, onChange }) => {
+  const set = (event) => onChange(event.target.value);
+  return html`<label>
+    ${field.label}
+    ${field.kind === "area"
+      ? html`<textarea rows="5" ...${{ value }} onInput=${set}></textarea>`
+      : field.kind === "select"
+        ? html`<select ...${{ value }} onChange=${set}>${field.choices.map((it) => html`<option key=${it} ...${{ value: it }}>${it}</option>`)}</select>`
+        : html`<input type=${field.kind || "text"} step="0.001" autocomplete="off" required=${!field.optional} ...${{ value }} onInput=${set} />`}
+    ${field.hint && html`<small>${field.hint}</small>`}
+  </label>`;
+};
+
+// Lines name=value become an object, a moment its milliseconds.
+function parsed(asked, fields) {
+  const out = { ...asked };
+  for (const field of fields) {
+    if (field.when && !field.when(asked)) delete out[field.name];
+    else if (field.pairs && out[field.name])
+      out[field.name] = Object.fromEntries(
+        out[field.name].split("\n").filter(Boolean).map((line) => [line.split("=")[0].trim(), line.slice(line.indexOf("=") + 1)]),
+      );
+    else if (field.kind === "datetime-local" && out[field.name]) out[field.as || field.name] = String(new Date(out[field.name]).getTime());
+  }
+  return out;
+}
+
+// What was done is said at the foot of the page, and to those who listen.
+const listeners = new Set();
+export const say = (text) => listeners.forEach((it) => it(text));
+export const Said = () => {
+  const [text, set] = useState("");
+  useEffect(() => {
+    let timer;
+    const listener = (it) => {
+      set(it);
+      clearTimeout(timer);
+      timer = setTimeout(() => set(""), 8000);
+    };
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  }, []);
+  return html`<div class=${text ? "said" : "said none"} role="status">${text}</div>`;
+};
+
+export const exportPath = (query) => pathOf("export", query);

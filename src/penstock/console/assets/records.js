@@ -1,0 +1,164 @@
+// The records of a topic: from the end, the beginning, an offset, a moment; as they come; one whole; as a file.
+
+import { ask, bytes, count, hexed, html, indented, pathOf, time, useEffect, useRef, useState } from "./core.js";
+import { Change, exportPath } from "./parts.js";
+
+const MOST = 500;
+
+export const Records = ({ topic, total, query }) => {
+  const [want, setWant] = useState({ place: "latest", partition: query.partition || "", limit: "50" });
+  const [found, setFound] = useState(null);
+  const [problem, setProblem] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const [live, setLive] = useState(false);
+  const [watches, setWatches] = useState(false);
+  const asked = () => {
+    const { place, at, when, ...rest } = want;
+    const moment = place === "time" ? String(new Date(when || Date.now()).getTime()) : place === "offset" ? at || "0" : undefined;
+    return { topic, ...rest, place, at: moment, committed: want.committed ? 1 : undefined };
+  };
+  const read = async () => {
+    setBusy(true);
+    setProblem(null);
+    try {
+      setFound((await ask(pathOf("records", asked()))).document);
+    } catch (error) {
+      setProblem(error.message);
+    } finally {
+      setBusy(false);
+    }
+  };
+  useEffect(() => void read(), [topic]);
+  useEffect(() => {
+    if (!live) return undefined;
+    let waiting = [];
+    let frame = 0;
+    const events = new EventSource(pathOf("tail", asked()));
+    events.onmessage = ({ data }) => {
+      setWatches(true);
+      waiting.push(...JSON.parse(data));
+      waiting = waiting.slice(-MOST);
+      frame ||= requestAnimationFrame(() => {
+        frame = 0;
+        const rows = waiting.reverse();
+        waiting = [];
+        if (rows.length) setFound((before) => ({ ...before, records: [...rows, ...(before?.records || [])].slice(0, MOST) }));
+      });
+    };
+    events.onerror = () => {
+      if (events.readyState === EventSource.CLOSED) {
+        setProblem("records cannot be watched: the console refuses, or the cluster does not answer");
+        setLive(false);
+      }
+    };
+    return () => {
+      setWatches(false);
+      events.close();
+      cancelAnimationFrame(frame);
+    };
+  }, [live, topic]);
+  const set = (change) => {
+    setLive(false);
+    setWant({ ...want, ...change });
+  };
+  return html`<form
+      class="filters records"
+      onSubmit=${(event) => {
+        event.preventDefault();
+        setLive(false);
+        read();
+      }}
+    >
+      <label>From
+        <select value=${want.place} onChange=${(event) => set({ place: event.target.value })}>
+          <option value="latest">the end</option>
+          <option value="earliest">the beginning</option>
+          <option value="offset">an offset</option>
+          <option value="time">a moment</option>
+        </select>
+      </label>
+      ${want.place === "offset" && html`<label>Offset<input inputmode="numeric" pattern="[0-9]*" size="10" ...${{ value: want.at || "" }} onInput=${(event) => set({ at: event.target.value })} /></label>`}
+      ${want.place === "time" && html`<label>Moment<input type="datetime-local" step="0.001" ...${{ value: want.when || "" }} onInput=${(event) => set({ when: event.target.value })} /></label>`}
+      <label>Partition<input inputmode="numeric" pattern="[0-9]*" size="6" placeholder=${total ? `all ${total}` : "all"} ...${{ value: want.partition }} onInput=${(event) => set({ partition: event.target.value })} /></label>
+      <label>Key has<input size="12" ...${{ value: want.key || "" }} onInput=${(event) => set({ key: event.target.value })} /></label>
+      <label>Text<input size="16" placeholder="in key, value, headers" ...${{ value: want.q || "" }} onInput=${(event) => set({ q: event.target.value })} /></label>
+      <label>At most<select value=${want.limit} onChange=${(event) => set({ limit: event.target.value })}>${["20", "50", "100", "200", "500"].map((it) => html`<option key=${it} value=${it}>${it}</option>`)}</select></label>
+      <label class="check"><input type="checkbox" checked=${!!want.committed} onChange=${(event) => set({ committed: event.target.checked })} /> committed only</label>
+      <button class="main" disabled=${busy}>${busy ? "Reading…" : "Read"}</button>
+      <button type="button" aria-pressed=${live ? "true" : "false"} onClick=${() => setLive(!live)}>${live ? "Stop watching" : "Watch them come"}</button>
+      <a class="button" href=${exportPath({ ...asked(), limit: 100000 })} download>Export</a>
+    </form>
+    ${problem && html`<p class="fault" role="alert">${problem}</p>`}
+    ${live && html`<p class="quiet-text" role="status">${watches ? "Watching the end of the topic…" : "Going to the end…"}</p>`}
+    ${found &&
+    html`<p class="quiet-text">${count(found.records.length)} records${found.read !== undefined ? `, ${count(found.read)} read` : ""}${found.whole === false ? ": the limit was reached, narrow the search by a partition, an offset or a moment" : ""}</p>
+      ${found.records.length === 0
+        ? html`<p class="empty">No record is there, or none matches.</p>`
+        : html`<ol class="recs" aria-label="Records">${found.records.map((it) => html`<${Row} key=${`${it.partition}-${it.offset}`} ...${{ topic, it }} />`)}</ol>`}`}`;
+};
+
+const oneLine = (part) => (part.kind === "null" ? "null" : part.kind === "hex" ? `0x${part.text.slice(0, 80)}` : part.text.slice(0, 300).replace(/\s+/g, " "));
+
+const Row = ({ topic, it }) => {
+  const [open, setOpen] = useState(false);
+  return html`<li>
+    <button class="rec" aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)}>
+      <span class="at">${it.partition}<i>:</i>${count(it.offset)}</span>
+      <span class="when">${time(it.timestamp)}</span>
+      <span class=${it.key.kind === "null" ? "key none" : "key"}>${oneLine(it.key)}</span>
+      <span class=${it.value.kind === "null" ? "val none" : "val"}>${oneLine(it.value)}</span>
+    </button>
+    ${open && html`<${Whole} ...${{ topic, it }} />`}
+  </li>`;
+};
+
+const Whole = ({ topic, it }) => {
+  const where = { topic, partition: it.partition, offset: it.offset };
+  const again = {
+    key: it.key.kind === "null" ? "" : it.key.text,
+    value: it.value.text,
+    headers: it.headers.map(([name, value]) => `${name}=${value.text}`).join("\n"),
+  };
+  return html`<div class="whole">
+    <dl>
+      <dt>Partition, offset</dt><dd>${it.partition}, ${it.offset}</dd>
+      <dt>Time</dt><dd>${time(it.timestamp)} <small>${it.timestamp}</small></dd>
+    </dl>
+    <${Part} title="Key" ...${{ part: it.key, where: { ...where, part: "key" } }} />
+    <${Part} title="Value" ...${{ part: it.value, where }} />
+    ${it.headers.length > 0 &&
+    html`<h3>Headers</h3><dl>${it.headers.map(([name, value], at) => html`<dt key=${`n${at}`}>${name}</dt><dd>${oneLine(value)}</dd>`)}</dl>`}
+    ${it.value.kind !== "hex" && it.key.kind !== "hex" && !it.value.cut &&
+    html`<${Change} label="Send it again" title="Send this record again" action="produce" ...${{
+      fixed: { topic },
+      fields: [
+        { name: "key", label: "Key", optional: true, value: again.key },
+        { name: "value", label: "Value", kind: "area", optional: true, value: again.value },
+        { name: "headers", label: "Headers", kind: "area", pairs: true, optional: true, value: again.headers },
+      ],
+    }} quiet />`}
+  </div>`;
+};
+
+const Part = ({ title, part, where }) => {
+  const [whole, setWhole] = useState(null);
+  const [as, setAs] = useState(part.kind === "null" ? "text" : part.kind);
+  const [problem, setProblem] = useState(null);
+  const shown = whole || part;
+  if (part.kind === "null") return html`<h3>${title}</h3><p class="quiet-text">null</p>`;
+  const kinds = shown.kind === "json" ? ["json", "text", "hex"] : shown.kind === "text" ? ["text", "hex"] : ["hex"];
+  const kind = kinds.includes(as) ? as : kinds[0];
+  const text = kind === "json" ? indented(shown.text) : kind === "hex" ? (shown.kind === "hex" ? shown.text : hexed(shown.text)).replace(/(..)/g, "$1 ") : shown.text;
+  const load = () =>
+    ask(pathOf("value", where))
+      .then(({ document }) => setWhole(document))
+      .catch((error) => setProblem(error.message));
+  return html`<h3>
+      ${title} <small>${bytes(part.size)}</small>
+      ${kinds.length > 1 && kinds.map((it) => html`<button key=${it} type="button" class="kind" aria-pressed=${it === kind ? "true" : "false"} onClick=${() => setAs(it)}>${it}</button>`)}
+      <a class="kind" href=${pathOf("value", { ...where, as: "file" })} download>as a file</a>
+    </h3>
+    <pre class="data" tabindex="0" aria-label=${title}>${text}</pre>
+    ${shown.cut && html`<p class="quiet-text">${whole ? "This is the first MiB: take it as a file for the rest." : html`This is the beginning. <button class="quiet" onClick=${load}>Load all of it</button>`}</p>`}
+    ${problem && html`<p class="fault" role="alert">${problem}</p>`}`;
+};

@@ -1,0 +1,242 @@
+"""Records for a page: a window of a topic, its end as it grows, an export, one record whole.
+
+Who searches reads: a look has a limit in records and time, says how far it came, and can be gone on with.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any, Final
+
+from penstock.client.consumer import Consumer
+from penstock.client.errors import UnusableSettingsError
+from penstock.client.log_offsets import list_offsets_that_can_be_had
+from penstock.client.properties import with_properties
+from penstock.client.settings import ConsumerSettings
+from penstock.client.values import EARLIEST, LATEST, ConsumedRecord, TopicPartition
+from penstock.console.errors import ConsoleError, bad_request
+from penstock.console.query import MAX_ROWS, Query, needed, number, one_of, text
+from penstock.console.shown import shown
+from penstock.console.watched import WatchedCluster
+from penstock.protocol.value import Value
+
+MOST_READ: Final = 50_000
+"""Records that one look reads,"""
+LAST_READ: Final = 10_000
+"""of which so many where only the last ones are wanted,"""
+LONGEST_S: Final = 10.0
+"""and how long it takes."""
+FETCH_BYTES: Final = 1_048_576
+POLL_MS: Final = 500
+POLLED: Final = 200
+READING_AT_ONCE: Final = 4
+EXPORTED: Final = 100_000
+MOST_PARTITIONS: Final = 1_000
+"""Of a topic that are looked at together."""
+
+Positions = dict[TopicPartition, int]
+
+
+class Wanted(Value):
+    """What a query asks for. `place` is latest, earliest, offset or time, `at` the offset or the milliseconds."""
+
+    topic: str
+    partition: int | None
+    place: str
+    at: int
+    limit: int
+    key: bytes
+    words: bytes
+    committed: bool
+
+    def matches(self, record: ConsumedRecord) -> bool:
+        """`key` is a part of the key, `words` of the key, the value or a header, in any case of letters."""
+        if self.key and self.key not in (record.key or b"").lower():
+            return False
+        if not self.words:
+            return True
+        parts = [record.key, record.value]
+        parts += [part for name, value in record.headers for part in (name.encode(), value)]
+        return any(part is not None and self.words in part.lower() for part in parts)
+
+
+def wanted(query: Query, most: int = MAX_ROWS) -> Wanted:
+    return Wanted(
+        topic=needed(query, "topic"),
+        partition=number(query, "partition", 0, 2**31 - 1) if text(query, "partition") else None,
+        place=one_of(query, "place", "latest", "earliest", "offset", "time"),
+        at=number(query, "at", 0),
+        limit=number(query, "limit", 50, most),
+        key=text(query, "key").lower().encode(),
+        words=text(query, "q").lower().encode(),
+        committed=bool(number(query, "committed", 0)),
+    )
+
+
+def as_row(record: ConsumedRecord) -> dict[str, Any]:
+    return {
+        "partition": record.partition,
+        "offset": str(record.offset),
+        "timestamp": str(record.timestamp_ms),
+        "key": shown(record.key),
+        "value": shown(record.value),
+        "headers": [[name, shown(value)] for name, value in record.headers[:MAX_ROWS]],
+    }
+
+
+class Records:
+    """Reads with consumers of its own, a few at once."""
+
+    def __init__(self, watched: WatchedCluster, properties: Mapping[str, str]) -> None:
+        self._watched = watched
+        self._properties = properties
+        self._reading = asyncio.Semaphore(READING_AT_ONCE)
+
+    async def window(self, want: Wanted) -> dict[str, Any]:
+        """The newest first where the end is asked for, else in the order of their times."""
+        async with self._reading, self._consumer(want) as consumer:
+            begins, ends = await self._bounds(want)
+            starts = await self._starts(want, begins, ends)
+            found, read, is_whole = await _found(consumer, want, starts, ends)
+        count = len((await self._watched.topic(want.topic)).partitions) if want.partition is None else 1
+        is_whole = is_whole and count <= MOST_PARTITIONS
+        found.sort(key=_when, reverse=want.place == "latest")
+        return {"records": [as_row(record) for record in found[: want.limit]], "read": read, "whole": is_whole}
+
+    async def one(self, topic: str, partition: int, offset: int) -> ConsumedRecord:
+        want = Wanted(topic, partition, "offset", offset, 1, b"", b"", False)
+        async with self._reading, self._consumer(want) as consumer:
+            begins, ends = await self._bounds(want)
+            found, _, _ = await _found(consumer, want, await self._starts(want, begins, ends), ends)
+        if not found or found[0].offset != offset:
+            raise ConsoleError(HTTPStatus.NOT_FOUND, f"{topic}-{partition} has no record at offset {offset}")
+        return found[0]
+
+    async def tail(self, want: Wanted) -> AsyncGenerator[list[dict[str, Any]]]:
+        """What comes from the first list on, which is empty, as are others while nothing comes.
+
+        What nobody takes is not read.
+        """
+        async with self._consumer(want) as consumer:
+            _, ends = await self._bounds(want)
+            await _assign(consumer, ends)
+            yield []
+            while True:
+                records = await consumer.poll(POLL_MS * 10, POLLED)
+                yield [as_row(record) for record in records if want.matches(record)]
+
+    async def export(self, want: Wanted) -> AsyncGenerator[list[ConsumedRecord]]:
+        """From the place that is wanted to what is the end now, at most `limit` records."""
+        async with self._reading, self._consumer(want) as consumer:
+            begins, ends = await self._bounds(want)
+            count = 0
+            async for _, matching in _read(consumer, want, await self._starts(want, begins, ends), ends):
+                yield matching[: want.limit - count]
+                count += len(matching)
+                if count >= want.limit:
+                    return
+
+    @asynccontextmanager
+    async def _consumer(self, want: Wanted) -> AsyncIterator[Consumer]:
+        defaults = ConsumerSettings(
+            client_id="penstock-console",
+            isolation_level="read_committed" if want.committed else "read_uncommitted",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            allow_auto_create_topics=False,
+            fetch_max_bytes=4 * FETCH_BYTES,
+            max_partition_fetch_bytes=FETCH_BYTES,
+            fetch_max_wait_ms=POLL_MS // 2,
+            default_api_timeout_ms=self._watched.settings.default_api_timeout_ms,
+            request_timeout_ms=self._watched.settings.request_timeout_ms,
+        )
+        try:
+            settings = with_properties(defaults, self._properties)
+        except ValueError as error:
+            raise UnusableSettingsError(str(error)) from None
+        async with Consumer(self._watched.bootstrap_servers, settings) as consumer:
+            yield consumer
+
+    async def _bounds(self, want: Wanted) -> tuple[Positions, Positions]:
+        """First offsets and ends of the partitions that can be had."""
+        topic = await self._watched.topic(want.topic)
+        numbers: Collection[int] = sorted(topic.partitions)[:MOST_PARTITIONS]
+        if want.partition is not None:
+            if want.partition not in topic.partitions:
+                raise bad_request(f"topic {want.topic!r} has no partition {want.partition}")
+            numbers = [want.partition]
+        chosen = [TopicPartition(want.topic, one) for one in numbers]
+        begins, ends = await self._offsets(chosen, EARLIEST), await self._offsets(chosen, LATEST)
+        return begins, {one: end for one, end in ends.items() if one in begins}
+
+    async def _starts(self, want: Wanted, begins: Positions, ends: Positions) -> Positions:
+        if want.place == "earliest":
+            return {one: begins[one] for one in ends}
+        if want.place == "offset":
+            return {one: max(begins[one], want.at) for one in ends}
+        if want.place == "time":
+            found = await self._offsets(list(ends), want.at)
+            return {one: found[one] if found.get(one, -1) >= 0 else end for one, end in ends.items()}
+        if want.words or want.key:
+            each = max(MOST_READ // max(len(ends), 1), 1)
+        else:  # any partition may have all of the last ones
+            each = min(want.limit, max(LAST_READ // max(len(ends), 1), 2))
+        return {one: max(begins[one], end - each) for one, end in ends.items()}
+
+    async def _offsets(self, partitions: Collection[TopicPartition], timestamp_ms: int) -> Positions:
+        asked = dict.fromkeys(partitions, timestamp_ms)
+        found, _ = await list_offsets_that_can_be_had(self._watched.admin.cluster, asked)
+        return {one: value.offset for one, value in found.items()}
+
+
+async def _assign(consumer: Consumer, positions: Mapping[TopicPartition, int]) -> None:
+    await consumer.assign(list(positions))
+    for one, offset in positions.items():
+        consumer.seek(one, offset)
+
+
+async def _read(
+    consumer: Consumer, want: Wanted, starts: Positions, ends: Positions
+) -> AsyncIterator[tuple[int, list[ConsumedRecord]]]:
+    """From `starts` to `ends`: how many records were read at a time, and those that match."""
+    left = {one: start for one, start in starts.items() if start < ends[one]}
+    await _assign(consumer, left)
+    while left:
+        records = await consumer.poll(POLL_MS, POLLED)
+        yield len(records), [one for one in records if one.offset < ends[one.topic_partition] and want.matches(one)]
+        if not records:  # what is left are records that nobody sees, as those of aborted transactions
+            return
+        positions = consumer.positions()
+        done = [one for one in left if one in positions and positions[one].offset >= ends[one]]
+        for one in done:
+            del left[one]
+        consumer.pause(done)
+
+
+async def _found(
+    consumer: Consumer, want: Wanted, starts: Positions, ends: Positions
+) -> tuple[list[ConsumedRecord], int, bool]:
+    """What matches, how many records were read for it, and whether the limits let all be read that should be.
+
+    Where the end is wanted all is read, and the last ones stay; else reading ends with the last one wanted.
+    """
+    until_s = time.monotonic() + LONGEST_S
+    found: list[ConsumedRecord] = []
+    read = 0
+    keeps_last = want.place == "latest"
+    async for count, matching in _read(consumer, want, starts, ends):
+        read += count
+        found += matching
+        if keeps_last and len(found) > 2 * MAX_ROWS:
+            found = sorted(found, key=_when)[-want.limit :]
+        if not keeps_last and len(found) >= want.limit:
+            break
+        if read >= MOST_READ or time.monotonic() >= until_s:
+            return found, read, False
+    return found, read, True
+
+
+def _when(record: ConsumedRecord) -> tuple[int, int]:
+    return record.timestamp_ms, record.offset

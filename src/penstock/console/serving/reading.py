@@ -1,0 +1,103 @@
+"""Records over HTTP: a window of them, the end of a topic as it grows, a file of lines, one value as it is."""
+
+import base64
+import json
+from contextlib import aclosing
+from http import HTTPStatus
+from typing import Any, Final
+
+from aiohttp import web
+
+from penstock.client.values import ConsumedRecord
+from penstock.console.errors import ConsoleError
+from penstock.console.query import needed, number, one_of
+from penstock.console.records import EXPORTED, Records, wanted
+from penstock.console.serving.streaming import begin_events, event, write
+from penstock.console.shown import shown
+
+MAX_TAILS: Final = 8
+MAX_EXPORTS: Final = 2
+WHOLE_BYTES: Final = 1024 * 1024
+"""What a page shows of one value; a file has all of it."""
+
+
+class Reading:
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self.tails = 0
+        self._exports = 0
+
+    async def window(self, request: web.Request) -> web.Response:
+        return web.json_response(await self._records.window(wanted(request.query)))
+
+    async def tail(self, request: web.Request) -> web.StreamResponse:
+        """Each event is a list of records; an empty one says that nothing came."""
+        want = wanted(request.query)
+        if self.tails >= MAX_TAILS:
+            raise ConsoleError(HTTPStatus.SERVICE_UNAVAILABLE, f"{MAX_TAILS} pages watch records come: close some")
+        self.tails += 1
+        try:
+            response = await begin_events(request)
+            async with aclosing(self._records.tail(want)) as parts:
+                async for rows in parts:
+                    await write(response, event(rows))
+            return response
+        except (TimeoutError, ConnectionError):
+            return response
+        finally:
+            self.tails -= 1
+
+    async def export(self, request: web.Request) -> web.StreamResponse:
+        """JSON lines: what is no text is in base64."""
+        want = wanted(request.query, EXPORTED)
+        if self._exports >= MAX_EXPORTS:
+            raise ConsoleError(HTTPStatus.SERVICE_UNAVAILABLE, f"{MAX_EXPORTS} exports are under way: wait for them")
+        self._exports += 1
+        try:
+            response = web.StreamResponse(headers=_file(f"{want.topic}.jsonl", "application/x-ndjson"))
+            await response.prepare(request)
+            async with aclosing(self._records.export(want)) as parts:
+                async for part in parts:
+                    if part:
+                        await write(response, b"".join(map(_line, part)))
+            await response.write_eof()
+            return response
+        finally:
+            self._exports -= 1
+
+    async def value(self, request: web.Request) -> web.Response:
+        """`part` is value or key; `as` is json, to show up to 1 MiB, or file."""
+        query = request.query
+        topic, offset = needed(query, "topic"), number(query, "offset", 0)
+        record = await self._records.one(topic, number(query, "partition", 0, 2**31 - 1), offset)
+        data = record.key if one_of(query, "part", "value", "key") == "key" else record.value
+        if one_of(query, "as", "json", "file") == "json":
+            return web.json_response(shown(data, WHOLE_BYTES))
+        name = f"{topic}-{record.partition}-{record.offset}.bin"
+        return web.Response(body=data or b"", headers=_file(name, "application/octet-stream"))
+
+
+def _file(name: str, kind: str) -> dict[str, str]:
+    plain = "".join(it if it.isascii() and (it.isalnum() or it in "._-") else "_" for it in name)
+    return {"Content-Type": kind, "Content-Disposition": f'attachment; filename="{plain}"'}
+
+
+def _line(record: ConsumedRecord) -> bytes:
+    row: dict[str, Any] = {
+        "partition": record.partition,
+        "offset": str(record.offset),
+        "timestamp": str(record.timestamp_ms),
+        "key": _exported(record.key),
+        "value": _exported(record.value),
+        "headers": [[name, _exported(value)] for name, value in record.headers],
+    }
+    return json.dumps(row).encode() + b"\n"
+
+
+def _exported(data: bytes | None) -> str | dict[str, str] | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}

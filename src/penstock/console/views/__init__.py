@@ -1,0 +1,1 @@
+"""What the pages show, as JSON: a function for each path, which takes the watched cluster and the query."""

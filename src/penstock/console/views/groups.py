@@ -1,0 +1,112 @@
+"""Groups: the list with lag, and one group with its members, its offsets and its lag over time."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.client.admin.groups import GroupDescription, GroupListing
+from penstock.client.values import LATEST, TopicPartition
+from penstock.console.query import MAX_ROWS, Query, needed, number, one_of, text
+from penstock.console.watched import Lag, WatchedCluster
+from penstock.protocol.errors import KafkaError
+
+
+async def groups(watched: WatchedCluster, query: Query) -> dict[str, Any]:
+    """`q` is a part of the name, `sort` is name, state or lag, `desc` its order, `from` and `limit` a window."""
+    words, sort = text(query, "q").lower(), one_of(query, "sort", "name", "lag", "state")
+    lags = await (watched.lags() if sort == "lag" else watched.lags_soon())
+    totals = {name: sum(rows.values()) for name, rows in lags.items()}
+    found = [row for row in await watched.groups() if words in row.group_id.lower()]
+    if sort == "lag":
+        found.sort(key=lambda row: totals.get(row.group_id, -1))
+    elif sort == "state":
+        found.sort(key=lambda row: row.state)
+    if number(query, "desc", 0):
+        found.reverse()
+    first = number(query, "from", 0)
+    return {
+        "total": len(found),
+        "from": first,
+        "groups": [
+            _listing(row, totals.get(row.group_id), lags.get(row.group_id, {}))
+            for row in found[first : first + number(query, "limit", 100, MAX_ROWS)]
+        ],
+    }
+
+
+def _listing(row: GroupListing, lag: int | None, lags: Mapping[TopicPartition, Lag]) -> dict[str, Any]:
+    return {
+        "name": row.group_id,
+        "state": row.state,
+        "type": row.type,
+        "protocol": row.protocol_type,
+        "lag": None if lag is None else str(lag),
+        "topics": sorted({one.topic for one in lags})[:5],
+    }
+
+
+async def group(watched: WatchedCluster, query: Query) -> dict[str, Any]:
+    """The window of `from` and `limit` is one of offsets, the furthest behind first."""
+    name = needed(query, "name")
+    described, problem = await _described(watched, name)
+    offsets = await _offsets(watched, name, described)
+    first = number(query, "from", 0)
+    times, lag = watched.total_lags.of(name)
+    members = described.members if described else []
+    return {
+        "name": name,
+        "problem": problem,
+        "state": described.state if described else None,
+        "protocol": described.protocol_type if described else None,
+        "assignor": described.assignor if described else None,
+        "coordinator": described.coordinator if described else None,
+        "lag": str(sum(int(row["lag"] or 0) for row in offsets)),
+        "members": [
+            {
+                "id": one.member_id,
+                "instance": one.instance_id,
+                "client": one.client_id,
+                "host": one.host,
+                "partitions": len(one.assignment),
+                "topics": sorted({partition.topic for partition in one.assignment})[:20],
+            }
+            for one in members[:MAX_ROWS]
+        ],
+        "members_total": len(members),
+        "total": len(offsets),
+        "offsets": offsets[first : first + number(query, "limit", 100, MAX_ROWS)],
+        "history": {"times": times, "lag": lag},
+    }
+
+
+async def _described(watched: WatchedCluster, name: str) -> tuple[GroupDescription | None, str | None]:
+    """Of a kind of group that cannot be described, its offsets are shown all the same, and why."""
+    try:
+        return await watched.group(name), None
+    except KafkaError as error:
+        listed = {row.group_id: row for row in await watched.groups()}
+        if name not in listed:
+            raise
+        return None, f"a group of type {listed[name].type or 'unknown'} is not described here: {error}"
+
+
+async def _offsets(watched: WatchedCluster, name: str, described: GroupDescription | None) -> list[dict[str, Any]]:
+    committed = await watched.committed(name)
+    readers = {one: member for member in (described.members if described else ()) for one in member.assignment}
+    partitions = sorted(committed.keys() | readers.keys())
+    ends = await watched.offsets(partitions, LATEST)
+    rows = []
+    for one in partitions:
+        position, end, reader = committed.get(one), ends.get(one), readers.get(one)
+        lag = None if position is None or end is None else max(end - position.offset, 0)
+        rows.append(
+            {
+                "topic": one.topic,
+                "partition": one.partition,
+                "committed": None if position is None else str(position.offset),
+                "end": None if end is None else str(end),
+                "lag": None if lag is None else str(lag),
+                "client": None if reader is None else reader.client_id,
+                "member": None if reader is None else reader.member_id,
+            }
+        )
+    return sorted(rows, key=lambda row: -int(row["lag"] or 0))

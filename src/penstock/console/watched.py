@@ -1,0 +1,192 @@
+"""The cluster as the console sees it: what its pages need, each thing asked for as seldom as will do."""
+
+import asyncio
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from penstock.client.admin import Admin, ClusterDescription, LogDirDescription
+from penstock.client.admin.configs import ConfigEntry, ResourceType
+from penstock.client.admin.groups import GroupDescription, GroupListing
+from penstock.client.admin.partitions import Balance, Reassignment
+from penstock.client.admin.quorum import QuorumInfo
+from penstock.client.admin.storage_groups import StorageGroup
+from penstock.client.errors import ClientError, UnsupportedByBrokerError
+from penstock.client.metadata import TopicMetadata
+from penstock.client.settings import ClientSettings
+from penstock.client.values import LATEST, OffsetAndMetadata, TopicPartition
+from penstock.console.looks import Looks
+from penstock.console.samples import Samples
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.requests.own_apis import BalanceAction
+
+SIZES_S: Final = 10.0
+"""Sizes of logs are looked up no more often."""
+METRICS_S: Final = 2.0
+"""A broker that tells nothing for so long is silent."""
+GROUPS_AT_ONCE: Final = 16
+MAX_GROUPS: Final = 2_000
+"""Of so many groups the lag is reckoned."""
+COUNTED: Final = {
+    "records in": ("BrokerTopicMetrics", "MessagesInPerSec"),
+    "bytes in": ("BrokerTopicMetrics", "BytesInPerSec"),
+    "bytes out": ("BrokerTopicMetrics", "BytesOutPerSec"),
+}
+"""What is remembered of brokers, by the names of Kafka's metrics: counts, whose growth is the rate."""
+REFUSALS: Final = (KafkaError, ClientError, TimeoutError)
+
+Lag = int
+Metrics = Mapping[tuple[str, str], str]
+
+
+def count_name(what: str, node_id: int) -> str:
+    """Of the samples."""
+    return f"{what} of {node_id}"
+
+
+class WatchedCluster:
+    def __init__(self, bootstrap_servers: str, settings: ClientSettings) -> None:
+        """Connects at the first question."""
+        self.bootstrap_servers = bootstrap_servers
+        self.settings = settings
+        self.admin = Admin(bootstrap_servers, settings)
+        self.looks = Looks(time.monotonic)
+        self.counts = Samples()
+        """Of `COUNTED`, by `count_name`."""
+        self.total_lags = Samples()
+        """By group."""
+
+    async def close(self) -> None:
+        await self.looks.close()
+        await self.admin.cluster.close()
+
+    async def brokers(self) -> ClusterDescription:
+        return await self.looks.at("brokers", self._brokers)
+
+    async def _brokers(self) -> ClusterDescription:
+        await self.admin.cluster.refresh([])
+        return await self.admin.describe_cluster(include_fenced=True)
+
+    async def quorum(self) -> QuorumInfo:
+        return await self.looks.at("quorum", self.admin.quorum.describe)
+
+    async def metrics(self) -> dict[int, Metrics | None]:
+        """Of each broker in service; None for one that does not answer. Empty for one of Apache Kafka's."""
+        return await self.looks.at("metrics", self._metrics)
+
+    async def _metrics(self) -> dict[int, Metrics | None]:
+        nodes = [row.node_id for row in (await self.brokers()).brokers if not row.is_fenced]
+        found = dict(zip(nodes, await asyncio.gather(*map(self._metrics_of, nodes)), strict=True))
+        counts = {
+            count_name(what, node): float(metrics[key])
+            for node, metrics in found.items()
+            for what, key in COUNTED.items()
+            if metrics and key in metrics
+        }
+        self.counts.take(time.time(), counts)
+        return found
+
+    async def _metrics_of(self, node_id: int) -> Metrics | None:
+        try:
+            async with asyncio.timeout(METRICS_S):
+                found = await self.admin.quorum.metrics_of(node_id)
+        except (KafkaError, UnsupportedByBrokerError):
+            return {}
+        except (ClientError, TimeoutError):
+            return None
+        return {(row.group, row.name): row.value for row in found}
+
+    async def topics(self) -> Mapping[str, TopicMetadata]:
+        """All of them."""
+        return await self.looks.at("topics", self._topics)
+
+    async def _topics(self) -> Mapping[str, TopicMetadata]:
+        return (await self.admin.cluster.retrying(self.admin.cluster.refresh)).topics
+
+    async def topic(self, name: str) -> TopicMetadata:
+        """A KafkaError if there is none."""
+        return (await self.looks.at(("topic", name), lambda: self.admin.topics.describe([name])))[0]
+
+    async def configs(self, kind: ResourceType, name: str) -> Sequence[ConfigEntry]:
+        return await self.looks.at(("configs", kind, name), lambda: self.admin.configs.describe(kind, name))
+
+    async def log_dirs(self, topic: str | None = None) -> Sequence[LogDirDescription]:
+        """Of the nodes that answer, with the partitions of all topics or of this one."""
+        return await self.looks.at(("log dirs", topic), lambda: self._log_dirs(topic), SIZES_S)
+
+    async def log_dirs_soon(self) -> Sequence[LogDirDescription]:
+        """All that is known of them by now."""
+        return await self.looks.soon(("log dirs", None), lambda: self._log_dirs(None), SIZES_S) or []
+
+    async def _log_dirs(self, topic: str | None) -> Sequence[LogDirDescription]:
+        chosen = None if topic is None else {topic: list((await self.topic(topic)).partitions)}
+        nodes = [row.node_id for row in (await self.brokers()).brokers if not row.is_fenced]
+        parts = await asyncio.gather(*(self._log_dirs_of(node, chosen) for node in nodes))
+        return [row for part in parts for row in part]
+
+    async def _log_dirs_of(
+        self, node: int, chosen: Mapping[str, Collection[int]] | None
+    ) -> Sequence[LogDirDescription]:
+        with suppress(*REFUSALS):
+            return await self.admin.describe_log_dirs([node], chosen)
+        return []
+
+    async def offsets(self, partitions: Collection[TopicPartition], timestamp_ms: int) -> Mapping[TopicPartition, int]:
+        """Of those that can be had."""
+        if not partitions:
+            return {}
+        key = ("offsets", timestamp_ms, tuple(sorted(partitions)))
+        asked = dict.fromkeys(partitions, timestamp_ms)
+        found, _ = await self.looks.at(key, lambda: self.admin.offsets_that_can_be_had(asked))
+        return {partition: value.offset for partition, value in found.items()}
+
+    async def groups(self) -> Sequence[GroupListing]:
+        return await self.looks.at("groups", self.admin.groups.listings)
+
+    async def group(self, name: str) -> GroupDescription:
+        return await self.looks.at(("group", name), lambda: self.admin.groups.describe(name))
+
+    async def committed(self, name: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        return await self.looks.at(("committed", name), lambda: self.admin.groups.offsets(name))
+
+    async def lags(self) -> Mapping[str, Mapping[TopicPartition, Lag]]:
+        """Of each group, by the partitions of which it has an offset."""
+        return await self.looks.at("lags", self._lags)
+
+    async def lags_soon(self) -> Mapping[str, Mapping[TopicPartition, Lag]]:
+        """All that is known of them by now."""
+        return await self.looks.soon("lags", self._lags) or {}
+
+    async def _lags(self) -> Mapping[str, Mapping[TopicPartition, Lag]]:
+        names = [row.group_id for row in await self.groups()][:MAX_GROUPS]
+        positions: dict[str, Mapping[TopicPartition, OffsetAndMetadata]] = {}
+        for start in range(0, len(names), GROUPS_AT_ONCE):
+            part = names[start : start + GROUPS_AT_ONCE]
+            found = await asyncio.gather(*map(self.admin.groups.offsets, part), return_exceptions=True)
+            positions |= {
+                name: one for name, one in zip(part, found, strict=True) if not isinstance(one, BaseException)
+            }
+        every = {partition for rows in positions.values() for partition in rows}
+        ends, _ = await self.admin.offsets_that_can_be_had(dict.fromkeys(every, LATEST)) if every else ({}, {})
+        lags = {
+            name: {one: max(ends[one].offset - row.offset, 0) for one, row in rows.items() if one in ends}
+            for name, rows in positions.items()
+        }
+        self.total_lags.take(time.time(), {name: float(sum(rows.values())) for name, rows in lags.items()})
+        return lags
+
+    async def moves(self) -> Mapping[TopicPartition, Reassignment]:
+        return await self.looks.at("moves", self.admin.partitions.reassignments)
+
+    async def balance(self) -> Balance | None:
+        """None where nobody balances leaders, as in Apache Kafka."""
+        return await self.looks.at("balance", self._balance)
+
+    async def _balance(self) -> Balance | None:
+        with suppress(*REFUSALS):
+            return await self.admin.partitions.balance_leaders(BalanceAction.TELL)
+        return None
+
+    async def storage_groups(self) -> Sequence[StorageGroup]:
+        return await self.looks.at("storage groups", self.admin.storage_groups.describe)

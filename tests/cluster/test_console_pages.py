@@ -1,0 +1,336 @@
+"""The console in a real browser: ten questions of newcomers, names that would be scripts, keyboard, colours, a death.
+
+One cluster, one console, one browser and one page for all; `make browser` brings the browser.
+"""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from tests.cluster.started import environment
+
+from penstock.client.admin import Admin
+from penstock.client.admin.topics import NewTopic
+from penstock.client.producer import Producer
+from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.testing import Cluster
+
+FOLDER = Path(sys.prefix) / "browser"
+CHROMIUM, AXE = FOLDER / "chromium", FOLDER / "axe.min.js"
+HOSTILE = '<img src=x onerror="document.title=1">\u202egnp.exe\x07'
+SHOWN = '<img src=x onerror="document.title=1">\\u{202e}gnp.exe\\u{7}'
+ANSWERED_MS = 40_000
+"""How long a page may take on a busy machine."""
+
+ADDRESSES = (
+    ("", "Overview"),
+    ("topics", "Topics"),
+    ("group?name=reports", "reports"),
+    ("topic?name=clicks", "clicks"),
+    ("topic?name=clicks&tab=records", "clicks"),
+    ("groups", "Groups"),
+    ("moves", "Replicas"),
+    ("security", "Security"),
+    ("broker?id=1", "Broker 1"),
+    ("topic?name=clicks&tab=configs", "clicks"),
+)
+SERIOUS = """axe.run(document, {resultTypes: ["violations"]}).then(({violations}) => JSON.stringify(violations
+    .filter(({impact}) => impact === "serious" || impact === "critical")
+    .map(({id, nodes}) => [id, nodes.slice(0, 3).map(({html}) => html.slice(0, 200))])))"""
+
+
+def why_none() -> str | None:
+    if not (CHROMIUM.exists() and AXE.exists()):
+        return f"there is no browser in {FOLDER}: `make browser` brings one, with npm"
+    tried = subprocess.run([CHROMIUM, "--version"], capture_output=True, text=True)
+    return f"the browser does not start: {tried.stderr.strip()[:200]}" if tried.returncode else None
+
+
+pytestmark = pytest.mark.skipif((reason := why_none()) is not None, reason=reason or "")
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """In a thread: Playwright has a loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, work).result()
+
+
+async def fill(cluster: Cluster) -> None:
+    async with Admin(cluster.bootstrap_servers) as admin, Producer(cluster.bootstrap_servers) as producer:
+        await admin.topics.create(NewTopic(name="clicks", partitions=3, replication_factor=3))
+        await admin.topics.create(NewTopic(name="moving", assignments={0: [1]}))
+        await admin.topics.create(NewTopic(name="hostile", partitions=1, replication_factor=3))
+        for number in range(40):
+            value = b'{"click": %d, "id": 9007199254740993}' % number
+            await producer.send("clicks", value, key=b"user-%d" % number, partition=0)
+        await producer.send_and_wait(
+            "hostile", HOSTILE.encode()[:-1], key=HOSTILE.encode()[:-1], headers=[(HOSTILE, b"<b>")]
+        )
+        await admin.groups.set_offsets("reports", {TopicPartition("clicks", 0): OffsetAndMetadata(3)})
+        await admin.groups.set_offsets(HOSTILE, {TopicPartition("hostile", 0): OffsetAndMetadata(0)})
+
+
+async def begin_a_move(cluster: Cluster) -> None:
+    async with Admin(cluster.bootstrap_servers) as admin:
+        (outcome,) = (await admin.partitions.reassign({TopicPartition("moving", 0): [1, 3]})).values()
+    assert not outcome.error
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=3, process=True) as cluster:
+        run(fill(cluster))
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def url(cluster: Cluster) -> Iterator[str]:
+    words = ["console", "--listen", "127.0.0.1:0", "--bootstrap-server", cluster.bootstrap_servers]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "penstock", *words], stdout=subprocess.PIPE, text=True, env=environment()
+    )
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().split()[2]
+    finally:
+        process.terminate()
+        assert process.wait(30) in (0, 143)
+        process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    options = ["--no-sandbox", "--no-zygote", "--headless=shell", "--disable-gpu"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def faults() -> list[str]:
+    """What the page complained of, a policy that was broken included."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser, url: str, faults: list[str]) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1100, "height": 800}, color_scheme="light", locale="en-US")
+    context.set_default_timeout(ANSWERED_MS)
+    expect.set_options(timeout=ANSWERED_MS)
+    page = context.new_page()
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
+    page.on("request", lambda asked: None if asked.url.startswith(url) else faults.append(f"asked {asked.url}"))
+    page.goto(url)
+    yield page
+    context.close()
+
+
+@pytest.fixture
+def home(page: Page, url: str) -> Page:
+    """Where every question begins."""
+    page.goto(f"{url}/#/")
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    return page
+
+
+def go(page: Page, link: str) -> None:
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name=link).click()
+
+
+def table(page: Page, name: str) -> Locator:
+    return page.get_by_role("region", name=name, exact=True)
+
+
+def row(page: Page, table_name: str, text: str) -> Locator:
+    return table(page, table_name).get_by_role("row").filter(has_text=text)
+
+
+# Ten questions, each within two clicks
+
+
+def test_who_is_in_service_and_who_is_the_active_controller(home: Page) -> None:
+    expect(home.get_by_text("3 of 3")).to_be_visible()
+    expect(table(home, "Replicas of the metadata log").get_by_text("leader")).to_have_count(1)
+
+
+def test_who_lags(home: Page) -> None:
+    expect(row(home, "Groups furthest behind", "reports")).to_contain_text("37")
+
+
+def test_how_far_behind_is_a_group_and_since_when(home: Page) -> None:
+    table(home, "Groups furthest behind").get_by_role("link", name="reports").click()
+    expect(row(home, "Offsets", "clicks")).to_contain_text("37")
+    expect(home.get_by_role("img", name=re.compile("Lag: records behind 37"))).to_be_visible()
+
+
+def test_who_leads_a_partition(home: Page) -> None:
+    go(home, "Topics")
+    table(home, "Topics").get_by_role("link", name="clicks", exact=True).click()
+    expect(row(home, "Partitions", "40").get_by_role("link")).to_have_count(2)
+
+
+def test_what_is_in_record_17(home: Page) -> None:
+    go(home, "Topics")
+    table(home, "Topics").get_by_role("link", name="Records of clicks").click()
+    expect(home.get_by_role("list", name="Records").get_by_role("button").filter(has_text="0:17")).to_contain_text(
+        '{"click": 17, "id": 9007199254740993}'
+    )
+
+
+def test_how_large_is_a_topic(home: Page) -> None:
+    go(home, "Topics")
+    expect(row(home, "Topics", "clicks")).to_contain_text(re.compile(r"\d B|kB"))
+
+
+def test_is_a_disk_full(home: Page) -> None:
+    table(home, "Brokers").get_by_role("link", name="1", exact=True).click()
+    expect(row(home, "Log directories", "online")).to_contain_text("GB")
+
+
+def test_who_may_do_what(home: Page) -> None:
+    go(home, "Security")
+    expect(home.get_by_text("authorizer.class.name")).to_be_visible()
+
+
+# What strangers wrote
+
+
+def test_names_stay_text_and_what_is_not_seen_is_shown(home: Page, url: str) -> None:
+    expect(home.get_by_role("link", name=SHOWN)).to_have_count(1)
+    home.get_by_role("link", name=SHOWN).click()
+    expect(home.get_by_role("heading", level=1)).to_have_text(SHOWN)
+    expect(row(home, "Offsets", "hostile")).to_contain_text("1")
+    home.goto(f"{url}/#/topic?name=hostile&tab=records")
+    home.get_by_role("list", name="Records").get_by_role("button").first.click()
+    shown = home.locator(".whole")
+    expect(shown).to_contain_text(SHOWN.removesuffix("\\u{7}"))
+    expect(shown.locator("dt").last).to_have_text(SHOWN)
+    expect(home.locator("main img, main b")).to_have_count(0)
+    assert home.title() != "1"
+
+
+# Keyboard, colours, width
+
+
+def test_the_keyboard_suffices(home: Page) -> None:
+    home.reload()
+    expect(home.get_by_role("heading", name="Overview")).to_be_focused()
+    home.keyboard.press("Shift+Tab")
+    for _ in range(20):
+        if home.locator(":focus").inner_text() == "Topics":
+            break
+        home.keyboard.press("Shift+Tab")
+    home.keyboard.press("Enter")
+    expect(home.get_by_role("heading", name="Topics")).to_be_focused()
+    home.keyboard.press("Tab")
+    home.keyboard.press("Enter")
+    expect(home.get_by_label("Name")).to_be_focused()
+    home.keyboard.type("typed")
+    expect(home.get_by_text("penstock topics --create --topic typed")).to_be_visible()
+    home.keyboard.press("Enter")
+    expect(home.get_by_role("status").filter(has_text="topic typed was created")).to_be_visible()
+    expect(table(home, "Topics").get_by_role("link", name="typed", exact=True)).to_be_visible()
+
+
+def test_what_destroys_asks_for_the_name(home: Page, url: str) -> None:
+    home.goto(f"{url}/#/topic?name=typed")
+    home.get_by_role("button", name="Delete").click()
+    dialog = home.get_by_role("dialog")
+    expect(dialog).to_contain_text("penstock topics --delete --topic typed")
+    confirm = dialog.get_by_role("button", name="Delete")
+    dialog.get_by_role("textbox").fill("typo")
+    expect(confirm).to_be_disabled()
+    dialog.get_by_role("textbox").fill("typed")
+    confirm.click()
+    expect(home.get_by_role("heading", name="Topics")).to_be_visible()
+    expect(table(home, "Topics").get_by_role("link", name="typed", exact=True)).to_have_count(0)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_and_nothing_is_wider_than_a_phone(page: Page, url: str, scheme: str) -> None:
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    page.set_viewport_size({"width": 360, "height": 740} if scheme == "dark" else {"width": 1100, "height": 800})
+    tools = page.context.new_cdp_session(page)
+    if not in_the_page(tools, "!!window.axe"):
+        in_the_page(tools, AXE.read_text())
+    found = {}
+    for address, heading in ADDRESSES[: 5 if scheme == "dark" else None]:
+        page.goto(f"{url}/#/{address}")
+        expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+        expect(page.locator("main :is(table, ol, .empty)").first).to_be_visible()
+        expect(page.locator(".loading")).to_have_count(0)
+        if address.endswith("records"):
+            page.get_by_role("list", name="Records").get_by_role("button").first.click()
+        found[address] = json.loads(in_the_page(tools, SERIOUS))
+        assert in_the_page(tools, "document.documentElement.scrollWidth <= innerWidth"), address
+    tools.detach()
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size({"width": 1100, "height": 800})
+    assert {address: faults for address, faults in found.items() if faults} == {}
+
+
+def in_the_page(tools: Any, expression: str) -> Any:
+    """By the way of developers' tools, for which the page's policy does not hold: it allows no evaluation."""
+    answer = tools.send("Runtime.evaluate", {"expression": expression, "awaitPromise": True, "returnByValue": True})
+    assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+    return answer["result"].get("value")
+
+
+# Changes that come by themselves
+
+
+def test_records_are_seen_as_they_come(home: Page, url: str, cluster: Cluster) -> None:
+    home.goto(f"{url}/#/topic?name=hostile&tab=records")
+    home.get_by_role("button", name="Watch them come").click()
+    expect(home.get_by_text("Watching the end")).to_be_visible()
+    seen = home.get_by_role("list", name="Records").get_by_role("button").filter(has_text="just now")
+
+    async def write() -> None:
+        async with Producer(cluster.bootstrap_servers) as producer:
+            await producer.send_and_wait("hostile", b"just now")
+
+    run(write())
+    expect(seen).to_have_count(1)
+
+
+def test_tabs_share_one_stream(home: Page, url: str) -> None:
+    streams: list[str] = []
+    second = home.context.new_page()
+    second.on("request", lambda asked: streams.append(asked.url) if asked.url.endswith("/events") else None)
+    second.goto(f"{url}/#/topics")
+    expect(table(second, "Topics")).to_be_visible()
+    assert streams == []
+    home.get_by_role("navigation", name="Pages").get_by_role("link", name="Topics").click()
+    home.get_by_role("button", name="Create topic").click()
+    home.get_by_label("Name").fill("from-the-other-tab")
+    home.get_by_role("dialog").get_by_role("button", name="Create topic").click()
+    expect(table(second, "Topics").get_by_text("from-the-other-tab")).to_be_visible()
+    second.close()
+
+
+def test_a_node_that_is_killed_is_shown_and_the_page_goes_on(home: Page, cluster: Cluster, faults: list[str]) -> None:
+    """And with it the last two questions: who is not in sync, which move is under way."""
+    expect(home.get_by_text("3 of 3")).to_be_visible()
+    assert [fault for fault in faults if "Failed to load" not in fault] == []
+    cluster.kill(3)
+    run(begin_a_move(cluster))
+    expect(home.get_by_role("alert").filter(has_text="Broker 3")).to_be_visible()
+    expect(home.get_by_text("2 of 3")).to_be_visible()
+    expect(row(home, "Under-replicated partitions", "clicks").first).to_be_visible()
+
+    go(home, "Replicas")
+    expect(row(home, "Moves under way", "moving")).to_contain_text("3")
+    cluster.start()
+    go(home, "Overview")
+    expect(home.get_by_text("3 of 3")).to_be_visible()
+    assert [fault for fault in faults if "Failed to load" not in fault] == []

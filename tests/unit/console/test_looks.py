@@ -1,0 +1,127 @@
+import asyncio
+
+import pytest
+
+from penstock.console.looks import LONGEST_REST_S, MAX_LOOKS, REST_FOR, Looks
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Cluster:
+    """Each question takes a while of the clock's time."""
+
+    def __init__(self, clock: Clock, takes_s: float) -> None:
+        self.asked = 0
+        self._clock = clock
+        self._takes_s = takes_s
+
+    async def look(self) -> int:
+        self.asked += 1
+        await asyncio.sleep(0)
+        self._clock.now_s += self._takes_s
+        return self.asked
+
+
+async def test_who_asks_while_a_look_is_under_way_gets_its_result() -> None:
+    looks, clock = Looks(Clock()), Clock()
+    cluster = Cluster(clock, 0.0)
+    assert await asyncio.gather(*(looks.at("topics", cluster.look) for _ in range(100))) == [1] * 100
+
+
+@pytest.mark.parametrize(("takes_s", "rests_s"), [(0.0, 2.0), (1.0, REST_FOR), (60.0, LONGEST_REST_S)])
+async def test_a_look_rests_fifty_times_as_long_as_it_took(takes_s: float, rests_s: float) -> None:
+    clock = Clock()
+    looks, cluster = Looks(clock), Cluster(clock, takes_s)
+    await looks.at("topics", cluster.look)
+    clock.now_s += rests_s - 0.01
+    assert await looks.at("topics", cluster.look) == 1
+    clock.now_s += 0.02
+    assert await looks.at("topics", cluster.look) == 2
+
+
+async def test_a_failure_is_not_kept() -> None:
+    looks = Looks(Clock())
+
+    async def fail() -> int:
+        raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011 - its own
+        await looks.at("topics", fail)
+    assert await looks.at("topics", Cluster(Clock(), 0.0).look) == 1
+
+
+async def test_one_who_goes_away_does_not_stop_the_look_of_others() -> None:
+    looks, cluster = Looks(Clock()), Cluster(Clock(), 0.0)
+    first = asyncio.create_task(looks.at("topics", cluster.look))
+    second = asyncio.create_task(looks.at("topics", cluster.look))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert await second == 1
+
+
+async def test_what_was_asked_for_longest_ago_is_forgotten() -> None:
+    looks, cluster = Looks(Clock()), Cluster(Clock(), 0.0)
+    for number in range(MAX_LOOKS + 1):
+        await looks.at(number, cluster.look)
+    await looks.at(1, cluster.look)
+    assert cluster.asked == MAX_LOOKS + 1
+    await looks.at(0, cluster.look)
+    assert cluster.asked == MAX_LOOKS + 2
+
+
+class Slow:
+    """Ends when it is let."""
+
+    def __init__(self) -> None:
+        self.let = asyncio.Event()
+        self.fails = False
+
+    async def look(self) -> str:
+        await self.let.wait()
+        if self.fails:
+            raise ValueError("no answer")
+        return "new"
+
+
+async def test_a_look_that_takes_long_keeps_nobody_from_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.console.looks.PATIENCE_S", 0.0)
+    clock = Clock()
+    looks, slow = Looks(clock), Slow()
+
+    async def first() -> str:
+        return "old"
+
+    assert await looks.at("topics", first) == "old"
+    assert await looks.soon("sizes", slow.look) is None
+    clock.now_s = 10
+    assert await looks.at("topics", slow.look) == "old"
+    assert await looks.soon("topics", slow.look) == "old"
+    slow.let.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert await looks.at("topics", slow.look) == "new"
+    assert await looks.soon("sizes", slow.look) == "new"
+
+
+async def test_what_was_known_does_not_hide_that_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.console.looks.PATIENCE_S", 0.0)
+    clock = Clock()
+    looks, slow = Looks(clock), Slow()
+    slow.let.set()
+    await looks.at("topics", slow.look)
+    slow.let.clear()
+    slow.fails = True
+    clock.now_s = 10
+    assert await looks.at("topics", slow.look) == "new"
+    slow.let.set()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    with pytest.raises(ValueError, match="no answer"):
+        await looks.at("topics", slow.look)
+    assert await looks.soon("topics", slow.look) is None
