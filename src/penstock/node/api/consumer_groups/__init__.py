@@ -1,22 +1,34 @@
 """What members of consumer groups ask of their coordinator, and who looks at these groups (KIP-848): a row and a file
-for each API.
+for each API. The rows of share groups (KIP-932) are here as well, their files in `share_groups`.
 
 The files are loaded when the first request comes: many nodes have no such groups. They are told to clients where
-`group.version` is 1, and refused where it is not.
+`group.version`, or `share.version`, is 1, and refused where it is not.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from penstock.metadata.features import GROUP_VERSION
-from penstock.node.serving.access import DESCRIBE_GROUP, DESCRIBE_TOPIC, READ_GROUP
+from penstock.node.serving.access import CLUSTER_ACTION, DESCRIBE_GROUP, DESCRIBE_TOPIC, READ_GROUP
 from penstock.node.serving.handler import Handler, later
 from penstock.node.serving.rules import Each, Whole, Within, the_group
 from penstock.protocol.requests.api import ApiKey
 
+_SHARES: Final = "penstock.node.api.share_groups"
+
 
 def _named_topics(request: Any) -> Iterable[str]:
     return request.subscribed_topic_names or ()
+
+
+def _of_shares(key: ApiKey) -> Callable[..., Any]:
+    return later(f"{_SHARES}.{key.name.lower()}")
+
+
+def _of_states(key: ApiKey, newest: int) -> Handler:
+    """Between nodes: a share coordinator is asked about what it keeps."""
+    rule = (Whole(CLUSTER_ACTION),)
+    return Handler(int(key), 0, newest, _of_shares(key), rule, parts=(("topics", "results"),))
 
 
 HANDLERS: Final = {
@@ -46,5 +58,10 @@ HANDLERS: Final = {
             parts=(("group_ids", "groups"),),
             feature=GROUP_VERSION,
         ),
+        _of_states(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0),
+        _of_states(ApiKey.READ_SHARE_GROUP_STATE, 0),
+        _of_states(ApiKey.WRITE_SHARE_GROUP_STATE, 1),
+        _of_states(ApiKey.DELETE_SHARE_GROUP_STATE, 0),
+        _of_states(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 1),
     )
 }
