@@ -79,20 +79,11 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
     "no buffer is kept from one write to the next": ("group.coordinator.cached.buffer.max.bytes",),
     "a large assignment is always worked out elsewhere, and a small one never": (
         "group.consumer.assignor.offload.enable",
+        "group.share.assignor.offload.enable",
+        "share.assignor.offload.enable",
     ),
     "a group with members keeps its protocol for now": ("group.consumer.migration.policy",),
-    "share groups have one assignor, which takes little time": ("group.share.assignors",),
-    "share groups are not there yet": (
-        "group.share.heartbeat.interval.ms",
-        "group.share.max.heartbeat.interval.ms",
-        "group.share.max.session.timeout.ms",
-        "group.share.max.size",
-        "group.share.min.heartbeat.interval.ms",
-        "group.share.min.session.timeout.ms",
-        "group.share.session.timeout.ms",
-        "share.heartbeat.interval.ms",
-        "share.session.timeout.ms",
-    ),
+    "share groups have one assignor": ("group.share.assignors",),
     "share partitions are not there yet": (
         "group.share.delivery.count.limit",
         "group.share.max.record.lock.duration.ms",
