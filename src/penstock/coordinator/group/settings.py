@@ -32,6 +32,17 @@ class ConsumerSettings(Value):
     assigned_at_once: int = 500  # members and partitions; targets for more are worked out in a thread
 
 
+class ShareSettings(Value):
+    """Of share groups: group.share.*, and what groups say themselves."""
+
+    session_timeout: Bounded = Bounded(45_000, 45_000, 60_000)
+    heartbeat_interval: Bounded = Bounded(5_000, 5_000, 15_000)
+    assignment_interval: Bounded = Bounded(1_000, 0, 15_000)
+    max_size: int = 200
+    initialize_retry_ms: int = 30_000  # group.share.initialize.retry.interval.ms: the longest pause between tries
+    assigned_at_once: int = 500  # members and partitions; targets for more are worked out in a thread
+
+
 class GroupSettings(Value):
     """The comment names Kafka's key where it is not the field's own name."""
 
@@ -48,3 +59,4 @@ class GroupSettings(Value):
     history_length: int = 20  # how many epochs of a group are told of
     history_bytes: int = 2 * 1024 * 1024  # what that may take of the log, for all groups of a partition
     consumer: ConsumerSettings = ConsumerSettings()
+    share: ShareSettings = ShareSettings()

@@ -23,18 +23,20 @@ from penstock.node.serving.handler import Handler
 from penstock.node.serving.slices import Slices
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.internal_topics import TRANSACTION_STATE, Act, check_allowed
+from penstock.protocol.internal_topics import SHARE_GROUP_STATE, TRANSACTION_STATE, Act, check_allowed
 from penstock.protocol.value import Value, fresh
 from penstock.raft.voters import Quorum
 from penstock.replication.partition_leader import PartitionLeader
 
 if TYPE_CHECKING:
     from penstock.node.coordinators.consumed_retention import ConsumedRetention
+    from penstock.node.coordinators.shares import ShareCoordinator
     from penstock.node.coordinators.transactions import TransactionCoordinator
 
 
 TRANSACTIONS: Final = 1
-"""The type of their keys, as FindCoordinator counts the types."""
+SHARES: Final = 2
+"""The types of their keys, as FindCoordinator counts the types."""
 
 
 class QuorumView(Protocol):
@@ -99,8 +101,9 @@ class Broker:
         transactions = Later(
             TRANSACTION_STATE, TRANSACTIONS, self.image, lambda: _transactions(config, groups.context, node.metrics)
         )
-        self.coordinators = Coordinators(groups, transactions)
         self._consumed: ConsumedRetention | None = None
+        shares = Later(SHARE_GROUP_STATE, SHARES, self.image, lambda: _shares(config, groups.context))
+        self.coordinators = Coordinators(groups, transactions, shares)
         self.take_producer_id = context.take_producer_id
         self.new_producer_id = context.new_producer_id
         self.quorum: QuorumView = quorum or OwnQuorum()
@@ -125,6 +128,10 @@ class Broker:
         """End what it does beside its parts, which others stop."""
         if self._consumed is not None:
             await self._consumed.stop()
+
+    @property
+    def shares(self) -> ShareCoordinator:
+        return cast("ShareCoordinator", self.coordinators.for_keys(SHARES))
 
     @property
     def cluster_id(self) -> str:
@@ -190,3 +197,9 @@ def _transactions(config: BrokerConfig, context: HostContext, metrics: Registry)
     from penstock.node.coordinators.transactions import TransactionCoordinator  # many nodes have no transactions
 
     return TransactionCoordinator(config, context, metrics)
+
+
+def _shares(config: BrokerConfig, context: HostContext) -> CoordinatorHost[Any]:
+    from penstock.node.coordinators.shares import ShareCoordinator  # many nodes have no share groups
+
+    return ShareCoordinator(config, context)
