@@ -115,6 +115,10 @@ def _looked_at(
         batch = memoryview(recompress_batch(batch, header, target, level, max_bytes=max_bytes))
         check_size(len(batch), config)
         header = read_header(batch)
+    if config.penstock_delay_enable:
+        from penstock.log.delayed_records import held_back  # few topics have records that wait
+
+        return held_back(batch, header, config, now_ms, max_bytes)
     return batch, header
 
 
@@ -162,12 +166,13 @@ def _check_contents(
             untimely.append((i, f"timestamp {timestamp_ms} is outside [{earliest}, {latest}]"))
         if record.key is None and config.is_compacted and len(keyless) < MAX_RECORD_ERRORS:
             keyless.append((i, keyless_message))
-    _refuse(ErrorCode.INVALID_TIMESTAMP, untimely)
-    _refuse(ErrorCode.INVALID_RECORD, keyless)
+    refuse_records(ErrorCode.INVALID_TIMESTAMP, untimely)
+    refuse_records(ErrorCode.INVALID_RECORD, keyless)
     return latest_seen
 
 
-def _refuse(code: ErrorCode, errors: list[tuple[int, str]]) -> None:
+def refuse_records(code: ErrorCode, errors: list[tuple[int, str]]) -> None:
+    """Raises InvalidRecords if there is an error; each has the record's place in its batch."""
     if errors:
         shown = "; ".join(f"record {index}: {message}" for index, message in errors[:RECORD_ERRORS_SHOWN])
         count = len(errors) if len(errors) < MAX_RECORD_ERRORS else f"at least {MAX_RECORD_ERRORS}"

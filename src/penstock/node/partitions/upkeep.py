@@ -149,7 +149,7 @@ class Upkeep:
             if log.is_loaded:
                 await self._threads.do(partial(log.maybe_flush, now_ms))
             if id(partition) in self._watched:
-                retired = log.apply_retention(now_ms, high_watermark=partition.high_watermark)
+                retired = log.apply_retention(now_ms, high_watermark=partition.needed_from)
         except KafkaError as error:
             logger.error("%s-%s: %s", partition.topic, partition.index, error.message)
         if id(partition) in self._watched:

@@ -1,0 +1,245 @@
+"""The leader of a partition delivers what waits in its log: it reads its own log to the end, and appends what is due.
+
+What it knows of the log's records it has read there (`DelayedRecords`), also what it has just written itself; so a
+leader that begins knows what the one before it knew. It reads in steps, and moves nothing before it is at the end.
+
+What waits must not go with the segment in which it was held. Where retention, or DeleteRecords, is about to take that,
+it is held anew at the log's end; until then the segment stays.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from penstock.log.partition_log import PartitionLog
+from penstock.log.retention import deletable_segments
+from penstock.log.validation import LOOKED_AT
+from penstock.node.environment.alarm import Alarm
+from penstock.node.partitions.partition import NotAppendingError, Partition, call
+from penstock.protocol.batch import DELAYED, BatchHeader, read_header
+from penstock.protocol.compression import Compression
+from penstock.protocol.delayed import Held
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.records import Record
+from penstock.replication.delayed.machine import MOST_MOVED, DelayedRecords, Mover, carried
+from penstock.replication.waits import Wait
+
+logger = logging.getLogger(__name__)
+
+STEP_BATCHES: Final = 50
+"""Batches of which the headers are read in one step."""
+STEP_BYTES: Final = 256 << 10
+"""So much is unpacked in one step, or one batch."""
+LOOK_MS: Final = 1_000
+"""While something waits, the clock is looked at so often: it may have been set, and timers do not hear of that."""
+RETRY_MS: Final = 1_000
+CARRY_INTERVAL_MS: Final = 60_000
+"""So often at most retention has what waits carried on, also where it would not let stay what waits."""
+OPENED: Final = 4
+"""Held batches that are unpacked at a time."""
+
+
+class Delivery:
+    """Of one partition, by its present leader. Made when that begins, it does nothing once another epoch has begun."""
+
+    def __init__(self, partition: Partition, now_ms: Callable[[], int]) -> None:
+        self._partition = partition
+        self._leader = partition.check_leader()
+        self._now_ms = now_ms
+        self.records = DelayedRecords(partition.log.log_start_offset)
+        self._alarm = Alarm(self._ring, now_ms)
+        self._wait: Wait | None = None
+        self._opened: OrderedDict[int, _Opened] = OrderedDict()
+        self._deletes_before = 0
+        self._carry_before = self._cleared = 0
+        """What lies before the first is carried on; before the second nothing waits."""
+        self._carried_ms = now_ms() - CARRY_INTERVAL_MS
+        self._alarm.set(now_ms())
+
+    @property
+    def is_over(self) -> bool:
+        return self._partition.leader is not self._leader
+
+    def stop(self) -> None:
+        self._alarm.cancel()
+        if self._wait is not None:
+            self._leader.appended.cancel(self._wait)
+            self._wait = None
+
+    @property
+    def needed_from(self) -> int:
+        """All before this offset may go: none of it waits."""
+        log = self._partition.log
+        if self.records.position < log.log_end_offset:
+            return log.log_start_offset
+        oldest = self.records.waiting.oldest_place
+        return log.log_end_offset if oldest is None else max(oldest, self._cleared, log.log_start_offset)
+
+    def delete_before(self, offset: int) -> None:
+        """What waits is carried on first; until that is done the partition begins earlier."""
+        self._deletes_before = max(self._deletes_before, offset)
+        self._delete()
+        self._alarm.set(self._now_ms())
+
+    def _ring(self) -> None:
+        if self.is_over:
+            self.stop()
+            return
+        now_ms = self._now_ms()
+        try:
+            due_ms = self._step(now_ms)
+        except NotAppendingError:  # it hands over
+            due_ms = now_ms + RETRY_MS
+        except (KafkaError, DecodeError) as error:
+            text = error.message if isinstance(error, KafkaError) else error
+            logger.error("%s: what is due waits, and is tried again in %d ms: %s", self._partition, RETRY_MS, text)
+            due_ms = now_ms + RETRY_MS
+        if due_ms is not None:
+            self._alarm.set(due_ms)
+
+    def _step(self, now_ms: int) -> int | None:
+        """When there is something to do again; None for when the log has grown."""
+        log, waiting = self._partition.log, self.records.waiting
+        if not self._read():
+            return now_ms
+        self._delete()
+        if self._carries(now_ms) or self._delivers(now_ms):
+            return now_ms
+        if self._wait is None:
+            self._wait = self._leader.appended.add(log.log_end_offset + 1, self._has_grown)
+        due_ms = waiting.next_due_ms
+        return None if due_ms is None else min(max(due_ms, now_ms), now_ms + LOOK_MS)
+
+    def _has_grown(self) -> None:
+        self._wait = None
+        self._alarm.set(self._now_ms())
+
+    def _read(self) -> bool:
+        """Another part of the log; whether that is all there is."""
+        log, records, size = self._partition.log, self.records, 0
+        for batch, header in islice(_batches(log, records.position), STEP_BATCHES):
+            if header.attributes & DELAYED:
+                records.take(batch(), header)
+                size += header.size_in_bytes
+                if size >= STEP_BYTES:
+                    break
+            else:
+                records.pass_over(header)
+        return records.position >= log.log_end_offset
+
+    # moving
+
+    def _delivers(self, now_ms: int) -> bool:
+        """A batch of what is due, if anything is; also if more may be."""
+        entries = self.records.waiting.due(now_ms, MOST_MOVED)
+        mover = Mover()
+        for entry in entries:
+            opened = self._open(entry.waited_at)
+            if not mover.add(entry, opened.record(entry.waited_at), opened.compression):
+                break
+        if mover.entries:
+            self._append(mover.moved(now_ms), now_ms)
+        next_ms = self.records.waiting.next_due_ms
+        return next_ms is not None and next_ms <= now_ms
+
+    def _open(self, waited_at: int) -> _Opened:
+        place, opened = self.records.waiting.place_of(waited_at), self._opened
+        for base_offset, known in opened.items():
+            if base_offset <= place <= known.last_offset:
+                opened.move_to_end(base_offset)
+                return known
+        batch = self._partition.log.bytes_of(self._partition.log.read(place, 1))
+        header = read_header(batch)
+        opened[header.base_offset] = found = _Opened(Held(batch, header), header)
+        if len(opened) > OPENED:
+            opened.popitem(last=False)
+        return found
+
+    def _append(self, batch: bytearray, now_ms: int) -> None:
+        """And be shown it, as if it was read."""
+        if self._wait is not None:  # this needs no waking
+            self._leader.appended.cancel(self._wait)
+            self._wait = None
+        result = self._partition.append(memoryview(batch), acks=1, now_ms=now_ms, origin=LOOKED_AT)
+        assert result.base_offset == self.records.position
+        self.records.take(memoryview(batch), read_header(batch))
+
+    # carrying on
+
+    def _carries(self, now_ms: int) -> bool:
+        """A batch of what lies before where retention or DeleteRecords want the log to begin, if anything does."""
+        if now_ms - self._carried_ms >= CARRY_INTERVAL_MS or now_ms < self._carried_ms:
+            self._carried_ms = now_ms
+            self._carry_before = self._retained_from(now_ms)
+        before = max(self._carry_before, min(self._deletes_before, self._partition.high_watermark))
+        self._cleared = max(self._cleared, self.needed_from)
+        for batch, header in islice(_batches(self._partition.log, self._cleared), STEP_BATCHES):
+            if header.base_offset >= before:
+                return False
+            is_carried = header.is_held and self._carry(Held(batch(), header), header, now_ms)
+            self._cleared = header.last_offset + 1
+            if is_carried:
+                break
+        return self._cleared < before
+
+    def _carry(self, held: Held, header: BatchHeader, now_ms: int) -> bool:
+        """What of it still waits, if anything does."""
+        place_of = self.records.waiting.place_of
+        still = [
+            row
+            for row in self.records.waiting.of_rows(held.rows)
+            if header.base_offset <= place_of(row.waited_at) <= header.last_offset
+        ]
+        if still:
+            self._append(carried(held, still, now_ms=now_ms), now_ms)
+        return bool(still)
+
+    def _retained_from(self, now_ms: int) -> int:
+        log = self._partition.log
+        count = deletable_segments(
+            log.segments,
+            log.config,
+            log_start_offset=log.log_start_offset,
+            high_watermark=self._partition.high_watermark,
+            end_offset=log.log_end_offset,
+            now_ms=now_ms,
+        )
+        return log.segments[count].base_offset if count < len(log.segments) else log.log_end_offset
+
+    def _delete(self) -> None:
+        log, wanted = self._partition.log, min(self._deletes_before, self._partition.high_watermark)
+        begin = min(wanted, self.needed_from)
+        if begin > log.log_start_offset:
+            log.advance_log_start(begin)
+            self._partition.on_log_start_moved()
+            call(self._leader.deletions.take_all())
+
+
+def _batches(log: PartitionLog, offset: int) -> Iterator[tuple[Callable[[], bytes], BatchHeader]]:
+    """From the one that has the offset on: how to read each, and its header. Valid until something is written."""
+    for segment in log.segments.from_offset(offset):
+        for position, header in segment.headers_from(offset):
+            yield partial(segment.opened().read_at, header.size_in_bytes, position), header
+
+
+class _Opened:
+    """A held batch, unpacked."""
+
+    __slots__ = ("_numbers", "_records", "compression", "last_offset")
+
+    def __init__(self, held: Held, header: BatchHeader) -> None:
+        self.last_offset = header.last_offset
+        self.compression: Compression = held.compression
+        self._records = held.records()
+        self._numbers = {row.waited_at: number for number, row in enumerate(held.rows)}
+
+    def record(self, waited_at: int) -> Record:
+        number = self._numbers.get(waited_at)
+        if number is None:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no record that waits since offset {waited_at} is held there")
+        return self._records[number]
