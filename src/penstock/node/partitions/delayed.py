@@ -40,6 +40,8 @@ LOOK_MS: Final = 1_000
 RETRY_MS: Final = 1_000
 CARRY_INTERVAL_MS: Final = 60_000
 """So often at most retention has what waits carried on, also where it would not let stay what waits."""
+COMMIT_MS: Final = 50
+"""Who deletes looks so often whether what was carried on is committed."""
 OPENED: Final = 4
 """Held batches that are unpacked at a time."""
 
@@ -58,6 +60,9 @@ class Delivery:
         self._deletes_before = 0
         self._carry_before = self._cleared = 0
         """What lies before the first is carried on; before the second nothing waits."""
+        self._needed_from = 0
+        self._emptied = (0, 0)
+        """When all before the first offset is committed, nothing before the second one waits any more."""
         self._carried_ms = now_ms() - CARRY_INTERVAL_MS
         self._alarm.set(now_ms())
 
@@ -73,12 +78,20 @@ class Delivery:
 
     @property
     def needed_from(self) -> int:
-        """All before this offset may go: none of it waits."""
-        log = self._partition.log
-        if self.records.position < log.log_end_offset:
-            return log.log_start_offset
+        """All before this offset may go: none of it waits, and that is committed. What was moved, or carried on, by a
+        batch that another leader does not have would have nowhere to come from.
+        """
+        at, offset = self._emptied
+        if self._partition.high_watermark >= at:
+            self._needed_from = max(self._needed_from, offset)
+            self._emptied = self.records.position, self._waits_from
+        return max(self._needed_from, self._partition.log.log_start_offset)
+
+    @property
+    def _waits_from(self) -> int:
+        """Nothing waits before, as far as the log was read."""
         oldest = self.records.waiting.oldest_place
-        return log.log_end_offset if oldest is None else max(oldest, self._cleared, log.log_start_offset)
+        return self.records.position if oldest is None else max(oldest, self._cleared)
 
     def delete_before(self, offset: int) -> None:
         """What waits is carried on first; until that is done the partition begins earlier."""
@@ -110,6 +123,8 @@ class Delivery:
         self._delete()
         if self._carries(now_ms) or self._delivers(now_ms):
             return now_ms
+        if self._deletes_before > log.log_start_offset:
+            return now_ms + COMMIT_MS
         if self._wait is None:
             self._wait = self._leader.appended.add(log.log_end_offset + 1, self._has_grown)
         due_ms = waiting.next_due_ms
@@ -177,7 +192,7 @@ class Delivery:
             self._carried_ms = now_ms
             self._carry_before = self._retained_from(now_ms)
         before = max(self._carry_before, min(self._deletes_before, self._partition.high_watermark))
-        self._cleared = max(self._cleared, self.needed_from)
+        self._cleared = max(self._cleared, self._waits_from, self._partition.log.log_start_offset)
         for batch, header in islice(_batches(self._partition.log, self._cleared), STEP_BATCHES):
             if header.base_offset >= before:
                 return False
@@ -185,7 +200,7 @@ class Delivery:
             self._cleared = header.last_offset + 1
             if is_carried:
                 break
-        return self._cleared < before
+        return self._cleared < min(before, self._partition.log.log_end_offset)
 
     def _carry(self, held: Held, header: BatchHeader, now_ms: int) -> bool:
         """What of it still waits, if anything does."""

@@ -46,6 +46,7 @@ class DelayedRecords:
 
     def take(self, batch: bytes | memoryview, header: BatchHeader) -> None:
         """The next batch of the log, if it has. `header` has its offsets. Raises DecodeError."""
+        self._start_offset = min(self._start_offset, header.base_offset)  # the log may begin within a batch
         if header.is_held:
             held = Held(batch, header)
             for row in held.rows:

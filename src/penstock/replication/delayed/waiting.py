@@ -133,7 +133,7 @@ class Waiting:
     def hasten(self, id_: int) -> None:
         """What has the id goes before all others."""
         entry = self._ids.get(id_)
-        if entry is not None:
+        if entry is not None and entry.due_ms:
             place = self.place_of(entry.waited_at)
             self.cancel(id_)
             hastened = self._ids[id_] = entry._replace(due_ms=0)
@@ -193,13 +193,18 @@ class Waiting:
         return None if block is None else block << BLOCK_SHIFT
 
     def of_rows(self, rows: Iterable[Row]) -> list[Row]:
-        """Those of a held batch that still wait."""
+        """Those of a held batch that still wait, with when they are due by now."""
         slots: dict[tuple[int, int], set[int]] = {}
-        return [row for row in rows if row.due_ms >= 0 and self._is_waiting(row, slots)]
+        found: list[Row] = []
+        for row in rows:
+            near = self._near.get(row.waited_at)
+            if near is not None:
+                found.append(row._replace(due_ms=near.due_ms))
+            elif row.due_ms >= 0 and self._is_far(row, slots):
+                found.append(row)
+        return found
 
-    def _is_waiting(self, row: Row, slots: dict[tuple[int, int], set[int]]) -> bool:
-        if row.waited_at in self._near:
-            return True
+    def _is_far(self, row: Row, slots: dict[tuple[int, int], set[int]]) -> bool:
         if row.waited_at in self._gone:
             return False
         for number, level in enumerate(self._levels):
