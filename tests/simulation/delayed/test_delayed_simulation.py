@@ -1,4 +1,4 @@
-"""Records that wait, under kills, hand-overs, full disks, clocks that are set and deletions: once, not early, in order."""
+"""Records that wait, under kills, hand-overs, full disks, clocks that are set, deletions: once, not early, in order."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from tests.simulation.delayed.world import SimulationError, simulate
 
+from penstock.log.validation import LOOKED_AT
 from penstock.node.partitions import delayed
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.protocol.batch import read_header
@@ -23,7 +24,7 @@ def cursor_before_records(monkeypatch: pytest.MonkeyPatch) -> None:
     def noted_first(self: Any, batch: bytearray, now_ms: int) -> None:
         header = read_header(batch)._replace(base_offset=self.records.position)
         self.records.take(memoryview(batch), header)
-        self._partition.append(memoryview(batch), acks=1, now_ms=now_ms, origin=delayed.LOOKED_AT)
+        self._partition.append(memoryview(batch), acks=1, now_ms=now_ms, origin=LOOKED_AT)
 
     monkeypatch.setattr(delayed.Delivery, "_append", noted_first)
 
@@ -91,7 +92,7 @@ def moved_before_all_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         return True
 
     def append(self: Any, batch: bytearray, now_ms: int) -> None:
-        self._partition.append(memoryview(batch), acks=1, now_ms=now_ms, origin=delayed.LOOKED_AT)
+        self._partition.append(memoryview(batch), acks=1, now_ms=now_ms, origin=LOOKED_AT)
 
     monkeypatch.setattr(delayed.Delivery, "_read", a_part)
     monkeypatch.setattr(delayed.Delivery, "_append", append)
@@ -137,9 +138,13 @@ def test_seeds() -> None:
     assert sum(outcome.carried for outcome in outcomes) > SEEDS, "hardly anything is carried on"
 
 
+def search(seeds: range) -> None:
+    for seed in seeds:
+        simulate(seed)
+
+
 @pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.__name__)
 def test_a_planted_bug_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     bug(monkeypatch)
     with pytest.raises(SimulationError, match=r"seed \d+: \w+"):
-        for seed in PLANTED[bug]:
-            simulate(seed)
+        search(PLANTED[bug])
