@@ -13,7 +13,6 @@ A batch is held as a whole, or written as a whole. What is held and due already 
 """
 
 from penstock.log.config import LogConfig
-from penstock.log.record_checks import MAX_RECORD_ERRORS, refuse_records
 from penstock.protocol.batch import DELAYED, BatchHeader, read_header
 from penstock.protocol.delayed import (
     CANCEL,
@@ -37,14 +36,24 @@ MOST_ID_BYTES = 1_024
 _NAMES = frozenset((CANCEL, DELAY, DELAY_ID, DELIVER_AT, NOW))
 
 
+class RefusedRecordsError(Exception):
+    """Each with its place in the batch and why."""
+
+    def __init__(self, errors: list[tuple[int, str]]) -> None:
+        super().__init__(f"{len(errors)} records")
+        self.errors = errors
+
+
 class _RefusedRecordError(Exception):
     """The text says why."""
 
 
 def held_back(
-    batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, max_bytes: int
+    batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, *, max_bytes: int, most_errors: int
 ) -> tuple[memoryview, BatchHeader]:
-    """The batch that is to be written: the one that came, or one that holds it. Raises InvalidRecords."""
+    """The batch that is to be written: the one that came, or one that holds it. Raises KafkaError and
+    RefusedRecordsError.
+    """
     if header.attributes & DELAYED:
         raise KafkaError(ErrorCode.INVALID_RECORD, "the batch says that its records have waited: only a leader says so")
     rows: list[Row] = []
@@ -53,15 +62,16 @@ def held_back(
         try:
             rows.append(_row(record, config, now_ms))
         except _RefusedRecordError as error:
-            if len(refused) < MAX_RECORD_ERRORS:
+            if len(refused) < most_errors:
                 refused.append((number, str(error)))
-    refuse_records(ErrorCode.INVALID_RECORD, refused)
     first = next((number for number, row in enumerate(rows) if row.id or row.due_ms > now_ms), None)
+    if header.is_transactional and first is not None and not refused:
+        cause = "a record of a transaction cannot wait: send it without a delay, or by a producer without transactions"
+        refused.append((first, cause))
+    if refused:
+        raise RefusedRecordsError(refused)
     if first is None:
         return batch, header
-    if header.is_transactional:
-        cause = "a record of a transaction cannot wait: send it without a delay, or by a producer without transactions"
-        refuse_records(ErrorCode.INVALID_RECORD, [(first, cause)])
     held = memoryview(hold(batch, header, rows, now_ms=now_ms))
     return held, read_header(held)
 

@@ -112,7 +112,7 @@ def test_what_makes_no_sense_is_refused_by_record(case: str, tmp_path: Path) -> 
     assert refused.value.code == ErrorCode.INVALID_RECORD
     assert [number for number, _ in refused.value.record_errors] == [1]
     assert log.log_end_offset == 0
-    assert len(refused.value.message) < 1_000
+    assert len(str(refused.value.message)) < 1_000
 
 
 def test_a_transaction_has_no_record_that_waits(tmp_path: Path) -> None:

@@ -346,8 +346,7 @@ class LocalReplicas:
     def _by_consensus(self, topic: str, index: int, topic_id: UUID) -> Partition | None:
         """None until the partition's storage group has it (`on_group`)."""
         group = self._groups.group_of(topic_id)
-        member = None if group is None else group.member(topic_id, index)
-        if group is not None and member is not None:
+        if group is not None and (member := group.member(topic_id, index)) is not None:
             from penstock.node.partitions.consensus_partition import ConsensusPartition  # few nodes have a group
 
             return ConsensusPartition(topic, index, topic_id, group, member)
@@ -411,8 +410,7 @@ class LocalReplicas:
             self._drop(partition)
         self._todo.extend((topic_id, partition.index) for partition in held[room:])
         self._todo.extend((topic_id, log.partition) for log in self._table.untouched_of(topic_id))
-        for key in [key for key in self.offline if key[0] == topic_id]:
-            del self.offline[key]
+        self.offline = {key: None for key in self.offline if key[0] != topic_id}
         return min(room, len(held))
 
     def _drop(self, partition: Partition) -> None:
