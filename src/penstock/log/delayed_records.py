@@ -33,6 +33,8 @@ from penstock.protocol.records import Record, iterate_records
 
 MOST_DIGITS = 15
 MOST_ID_BYTES = 1_024
+MOST_RECORDS = 10_000
+"""Of a batch in such a topic: as many as librdkafka sends by default."""
 _NAMES = frozenset((CANCEL, DELAY, DELAY_ID, DELIVER_AT, NOW))
 
 
@@ -56,6 +58,9 @@ def held_back(
     """
     if header.attributes & DELAYED:
         raise KafkaError(ErrorCode.INVALID_RECORD, "the batch says that its records have waited: only a leader says so")
+    if header.record_count > MOST_RECORDS:
+        text = f"a batch of {header.record_count} records; where they may wait, {MOST_RECORDS} may come at once"
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
     rows: list[Row] = []
     refused: list[tuple[int, str]] = []
     for number, record in enumerate(iterate_records(batch, 0, header, max_bytes=max_bytes)):

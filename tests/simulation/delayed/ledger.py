@@ -142,10 +142,11 @@ class Ledger:
                 self._came(record.value or b"", record.offset, record.offset)
 
     def _held(self, held: Held, header: BatchHeader) -> None:
-        if held.rows and held.rows[0].waited_at < header.base_offset:
+        rows = list(held.rows())
+        if rows and rows[0].waited_at < header.base_offset:
             self.carried += 1
             return
-        for row in held.rows:
+        for row in rows:
             if row.due_ms == HASTENS:
                 at = self._by_id.get(row.id, -1)
                 if at in self._waiting:

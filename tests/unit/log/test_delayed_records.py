@@ -38,7 +38,7 @@ def rows(path: Path, *records: Record, config: LogConfig = CONFIG, **options: ob
     header = read_header(data)
     assert header.is_held
     assert (header.base_offset, header.last_offset) == (0, len(records) - 1)
-    return Held(data, header).rows
+    return list(Held(data, header).rows())
 
 
 def test_records_that_ask_for_nothing_lie_as_they_came(tmp_path: Path) -> None:
@@ -130,10 +130,10 @@ def test_no_client_says_that_records_have_waited(tmp_path: Path) -> None:
     moved = memoryview(moved_batch([(0, record())], Compression.NONE, now_ms=NOW))
     with pytest.raises(KafkaError, match="only a leader"):
         open_log(tmp_path, CONFIG).append_as_leader(moved, leader_epoch=0, now_ms=NOW, origin=CLIENT)
-    held = encode_batch([record()])
-    held = hold(held, read_header(held), [Row(-1, NOW + 5, 0)], now_ms=NOW)
+    held = bytes(encode_batch([record()]))
+    wrapped = hold(held, read_header(held), [Row(-1, NOW + 5, 0)], now_ms=NOW)
     with pytest.raises(KafkaError, match="control batches"):
-        open_log(tmp_path, CONFIG).append_as_leader(memoryview(held), leader_epoch=0, now_ms=NOW, origin=CLIENT)
+        open_log(tmp_path, CONFIG).append_as_leader(memoryview(wrapped), leader_epoch=0, now_ms=NOW, origin=CLIENT)
 
 
 def test_a_thread_looks_at_many_and_the_result_is_held(tmp_path: Path) -> None:

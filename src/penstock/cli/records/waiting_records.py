@@ -75,13 +75,14 @@ class _Log:
             return
         if header.is_held:
             held = Held(batch, header)
-            for row, record in zip(held.rows, held.records(), strict=True):
+            for row, record in zip(held.rows(), held.records(), strict=True):
                 id_ = dict(record.headers).get(DELAY_ID)
                 size = len(record.value or b"")
                 self._seen[row.waited_at] = WaitingRecord(
                     self._partition, row.waited_at, row.due_ms, id_, record.key, size
                 )
-        self._records.take(batch, header)
+        while not self._records.take(batch, header):
+            pass
 
     def _forget(self) -> None:
         if len(self._seen) > 2 * len(self._records.waiting) + NEEDLESS:

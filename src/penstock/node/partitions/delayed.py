@@ -22,9 +22,8 @@ from penstock.log.validation import LOOKED_AT
 from penstock.node.environment.alarm import Alarm
 from penstock.node.partitions.partition import NotAppendingError, Partition, call
 from penstock.protocol.batch import DELAYED, BatchHeader, read_header
-from penstock.protocol.compression import Compression
 from penstock.protocol.delayed import Held
-from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.errors import DecodeError, KafkaError
 from penstock.protocol.records import Record
 from penstock.replication.delayed.machine import MOST_MOVED, DelayedRecords, Mover, carried
 from penstock.replication.waits import Wait
@@ -42,8 +41,10 @@ CARRY_INTERVAL_MS: Final = 60_000
 """So often at most retention has what waits carried on, also where it would not let stay what waits."""
 COMMIT_MS: Final = 50
 """Who deletes looks so often whether what was carried on is committed."""
-OPENED: Final = 4
-"""Held batches that are unpacked at a time."""
+OPENED: Final = 16
+"""Held batches that are in memory, and of whose parts as many are unpacked."""
+UNPACKED_A_STEP: Final = 400
+"""Records, and those of one further part."""
 
 
 class Delivery:
@@ -56,7 +57,9 @@ class Delivery:
         self.records = DelayedRecords(partition.log.log_start_offset)
         self._alarm = Alarm(self._ring, now_ms)
         self._wait: Wait | None = None
-        self._opened: OrderedDict[int, _Opened] = OrderedDict()
+        self._opened: OrderedDict[int, Held] = OrderedDict()
+        self._parts: OrderedDict[tuple[int, int], list[Record]] = OrderedDict()
+        self._unpacked = 0
         self._deletes_before = 0
         self._carry_before = self._cleared = 0
         """What lies before the first is carried on; before the second nothing waits."""
@@ -139,7 +142,8 @@ class Delivery:
         log, records, size = self._partition.log, self.records, 0
         for batch, header in islice(_batches(log, records.position), STEP_BATCHES):
             if header.attributes & DELAYED:
-                records.take(batch(), header)
+                if not records.take(batch(), header):
+                    return False
                 size += header.size_in_bytes
                 if size >= STEP_BYTES:
                     break
@@ -152,28 +156,43 @@ class Delivery:
     def _delivers(self, now_ms: int) -> bool:
         """A batch of what is due, if anything is; also if more may be."""
         entries = self.records.waiting.due(now_ms, MOST_MOVED)
-        mover = Mover()
+        mover, unpacked = Mover(), self._unpacked
         for entry in entries:
-            opened = self._open(entry.waited_at)
-            if not mover.add(entry, opened.record(entry.waited_at), opened.compression):
+            if self._unpacked - unpacked > UNPACKED_A_STEP:
+                break
+            held = self._held(entry.waited_at)
+            if not mover.add(entry, self._record(held, entry.waited_at), held.compression):
                 break
         if mover.entries:
             self._append(mover.moved(now_ms), now_ms)
         next_ms = self.records.waiting.next_due_ms
         return next_ms is not None and next_ms <= now_ms
 
-    def _open(self, waited_at: int) -> _Opened:
+    def _held(self, waited_at: int) -> Held:
         place, opened = self.records.waiting.place_of(waited_at), self._opened
-        for base_offset, known in opened.items():
-            if base_offset <= place <= known.last_offset:
+        for base_offset, held in opened.items():
+            if base_offset <= place <= held.last_offset:
                 opened.move_to_end(base_offset)
-                return known
+                return held
         batch = self._partition.log.bytes_of(self._partition.log.read(place, 1))
-        header = read_header(batch)
-        opened[header.base_offset] = found = _Opened(Held(batch, header), header)
+        held = Held(batch, read_header(batch))
+        opened[held.base_offset] = held
         if len(opened) > OPENED:
             opened.popitem(last=False)
-        return found
+        return held
+
+    def _record(self, held: Held, waited_at: int) -> Record:
+        number = held.number_of(waited_at)
+        for (base_offset, first), records in self._parts.items():
+            if base_offset == held.base_offset and first <= number < first + len(records):
+                self._parts.move_to_end((base_offset, first))
+                return records[number - first]
+        first, records = held.part(number)
+        self._unpacked += len(records)
+        self._parts[held.base_offset, first] = records
+        if len(self._parts) > OPENED:
+            self._parts.popitem(last=False)
+        return records[number - first]
 
     def _append(self, batch: bytearray, now_ms: int) -> None:
         """And be shown it, as if it was read."""
@@ -182,7 +201,9 @@ class Delivery:
             self._wait = None
         result = self._partition.append(memoryview(batch), acks=1, now_ms=now_ms, origin=LOOKED_AT)
         assert result.base_offset == self.records.position
-        self.records.take(memoryview(batch), read_header(batch))
+        header = read_header(batch)
+        while not self.records.take(memoryview(batch), header):  # a held batch of very many
+            pass
 
     # carrying on
 
@@ -207,7 +228,7 @@ class Delivery:
         place_of = self.records.waiting.place_of
         still = [
             row
-            for row in self.records.waiting.of_rows(held.rows)
+            for row in self.records.waiting.of_rows(held.rows())
             if header.base_offset <= place_of(row.waited_at) <= header.last_offset
         ]
         if still:
@@ -240,21 +261,3 @@ def _batches(log: PartitionLog, offset: int) -> Iterator[tuple[Callable[[], byte
     for segment in log.segments.from_offset(offset):
         for position, header in segment.headers_from(offset):
             yield partial(segment.opened().read_at, header.size_in_bytes, position), header
-
-
-class _Opened:
-    """A held batch, unpacked."""
-
-    __slots__ = ("_numbers", "_records", "compression", "last_offset")
-
-    def __init__(self, held: Held, header: BatchHeader) -> None:
-        self.last_offset = header.last_offset
-        self.compression: Compression = held.compression
-        self._records = held.records()
-        self._numbers = {row.waited_at: number for number, row in enumerate(held.rows)}
-
-    def record(self, waited_at: int) -> Record:
-        number = self._numbers.get(waited_at)
-        if number is None:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no record that waits since offset {waited_at} is held there")
-        return self._records[number]

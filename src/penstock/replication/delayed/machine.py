@@ -16,7 +16,8 @@ It reads no log: `position` is where the next batch begins that it is to be show
 before it has been shown all there is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from penstock.protocol.batch import BatchHeader
@@ -25,7 +26,9 @@ from penstock.protocol.delayed import CANCELS, HASTENS, Held, Row, carry, moved_
 from penstock.protocol.records import Record
 from penstock.replication.delayed.waiting import Entry, Waiting
 
-MOST_MOVED: Final = 100
+MOST_ROWS: Final = 1_000
+"""Of a held batch that are taken in one step, which is 2 ms."""
+MOST_MOVED: Final = 50
 """Records in one batch of those that are due."""
 MOST_MOVED_BYTES: Final = 256 << 10
 """A batch with so much has no further record."""
@@ -34,28 +37,45 @@ MOST_MOVED_BYTES: Final = 256 << 10
 class DelayedRecords:
     """Those in the log of a partition from `start_offset` on."""
 
-    __slots__ = ("_start_offset", "position", "waiting")
+    __slots__ = ("_rows", "_start_offset", "_taken", "position", "waiting")
 
     def __init__(self, start_offset: int) -> None:
         self._start_offset = self.position = start_offset
         self.waiting = Waiting()
+        self._rows: Iterator[Row] | None = None
+        """Those of the batch at `position` that are still to be taken."""
+        self._taken: BatchHeader | None = None
 
     def pass_over(self, header: BatchHeader) -> None:
         """The next batch of the log, if it has not the attribute DELAYED."""
         self.position = header.last_offset + 1
 
-    def take(self, batch: bytes | memoryview, header: BatchHeader) -> None:
-        """The next batch of the log, if it has. `header` has its offsets. Raises DecodeError."""
-        self._start_offset = min(self._start_offset, header.base_offset)  # the log may begin within a batch
-        if header.is_held:
-            held = Held(batch, header)
-            for row in held.rows:
-                self._held(row, held.base_offset)
-        else:
+    def take(self, batch: bytes | memoryview, header: BatchHeader) -> bool:
+        """The next batch of the log, if it has, or another step of it; whether that was the last one. `header` has its
+        offsets. Raises DecodeError.
+        """
+        if not header.is_held:
+            self._start_offset = min(self._start_offset, header.base_offset)  # the log may begin within a batch
             for moved in moved_in(batch, header):
                 if self._knows(moved.waited_at):
                     self.waiting.moved(moved.waited_at, moved.id)
+        elif not self._takes_rows(batch, header):
+            return False
         self.position = header.last_offset + 1
+        return True
+
+    def _takes_rows(self, batch: bytes | memoryview, header: BatchHeader) -> bool:
+        if self._rows is None or self._taken != header:
+            self._start_offset = min(self._start_offset, header.base_offset)
+            self._rows, self._taken = Held(batch, header).rows(), header
+        taken = 0
+        for row in islice(self._rows, MOST_ROWS):
+            self._held(row, header.base_offset)
+            taken += 1
+        if taken == MOST_ROWS:
+            return False
+        self._rows = self._taken = None
+        return True
 
     def _held(self, row: Row, base_offset: int) -> None:
         if row.due_ms == CANCELS:
@@ -107,6 +127,6 @@ class Mover:
 
 def carried(held: Held, still: Sequence[Row], *, now_ms: int) -> bytearray:
     """A batch that holds anew those of another one that still wait."""
-    places = {row.waited_at: number for number, row in enumerate(held.rows)}
     records = held.records()
-    return carry([records[places[row.waited_at]] for row in still], still, held.compression, now_ms=now_ms)
+    chosen = [records[held.number_of(row.waited_at)] for row in still]
+    return carry(chosen, still, held.compression, now_ms=now_ms)

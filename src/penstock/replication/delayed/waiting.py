@@ -30,7 +30,7 @@ MOST_GONE: Final = 10_000
 """So many entries, or half of what waits, may be dead in their slots before these are cleared of them."""
 CLEARED_A_DEATH: Final = 4
 """Entries that are looked at for that each time when one more dies."""
-MOST_OPENED: Final = 2_000
+MOST_OPENED: Final = 1_000
 """Entries that go from a slot to the level below in one step, which takes 3 ms."""
 
 _FIELDS: Final = 3
