@@ -84,10 +84,12 @@ class Delivery:
         """All before this offset may go: none of it waits, and that is committed. What was moved, or carried on, by a
         batch that another leader does not have would have nowhere to come from.
         """
-        at, offset = self._emptied
-        if self._partition.high_watermark >= at:
-            self._needed_from = max(self._needed_from, offset)
+        high_watermark = self._partition.high_watermark
+        if high_watermark >= self._emptied[0]:
+            self._needed_from = max(self._needed_from, self._emptied[1])
             self._emptied = self.records.position, self._waits_from
+            if high_watermark >= self._emptied[0]:
+                self._needed_from = max(self._needed_from, self._emptied[1])
         return max(self._needed_from, self._partition.log.log_start_offset)
 
     @property
