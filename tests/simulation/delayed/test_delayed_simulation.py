@@ -110,7 +110,7 @@ def not_carried_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     def anew(self: DelayedRecords, row: Any, base_offset: int) -> None:
         if 0 <= row.waited_at < base_offset and row.due_ms >= 0 and self._knows(row.waited_at):
             self.waiting.moved(row.waited_at, row.id)
-            self.waiting.add(Entry(row.due_ms, base_offset, row.id), base_offset)
+            self.waiting.add(Entry(row.due_ms, base_offset), row.id, base_offset)
         else:
             held(self, row, base_offset)
 

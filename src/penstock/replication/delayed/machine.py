@@ -83,11 +83,11 @@ class DelayedRecords:
         elif row.due_ms == HASTENS:
             self.waiting.hasten(row.id)
         elif row.waited_at >= base_offset:
-            self.waiting.add(Entry(row.due_ms, row.waited_at, row.id), row.waited_at)
+            self.waiting.add(Entry(row.due_ms, row.waited_at), row.id, row.waited_at)
         elif self._knows(row.waited_at):
             self.waiting.carried(row.waited_at, base_offset)
         else:
-            self.waiting.add(Entry(row.due_ms, row.waited_at, row.id), base_offset)
+            self.waiting.add(Entry(row.due_ms, row.waited_at), row.id, base_offset)
 
     def _knows(self, waited_at: int) -> bool:
         """What was held before the log's present beginning is known once it was carried."""

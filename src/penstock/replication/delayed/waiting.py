@@ -1,4 +1,4 @@
-"""What waits in one partition, in the order of (due, arrival): 24 bytes an entry but for what is due next.
+"""What waits in one partition, in the order of (due, arrival): 16 bytes an entry but for what is due next or has an id.
 
 Entries lie in arrays by the time at which they are due, in slots of about 70 minutes and, when such a slot is near, of
 a second; what is due within the present second is in a heap. So memory grows by the entry and not by the object, and
@@ -33,7 +33,7 @@ CLEARED_A_DEATH: Final = 4
 MOST_OPENED: Final = 1_000
 """Entries that go from a slot to the level below in one step, which takes 3 ms."""
 
-_FIELDS: Final = 3
+_FIELDS: Final = 2
 
 
 class Entry(NamedTuple):
@@ -41,7 +41,6 @@ class Entry(NamedTuple):
 
     due_ms: int
     waited_at: int
-    id: int
 
 
 class _Slots:
@@ -112,11 +111,11 @@ class Waiting:
 
     # events
 
-    def add(self, entry: Entry, place: int) -> None:
+    def add(self, entry: Entry, id_: int, place: int) -> None:
         """`place` is the offset of a batch that holds it."""
-        if entry.id != NO_ID:
-            self.cancel(entry.id)
-            self._ids[entry.id] = entry
+        if id_ != NO_ID:
+            self.cancel(id_)
+            self._ids[id_] = entry
         if place != entry.waited_at:
             self._places[entry.waited_at] = place
         self._count += 1
@@ -300,4 +299,4 @@ _NOTHING: Final = array("q")
 
 
 def _entries(slot: array[int]) -> Iterator[Entry]:
-    return map(Entry, slot[0::_FIELDS], slot[1::_FIELDS], slot[2::_FIELDS])
+    return map(Entry, slot[0::_FIELDS], slot[1::_FIELDS])
