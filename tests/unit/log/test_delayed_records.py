@@ -157,8 +157,9 @@ def test_a_producer_goes_on_behind_what_is_held_and_may_repeat_it(tmp_path: Path
     assert (first.base_offset, first.last_offset) == (0, 1)
     assert send(2, record()).base_offset == 2
     assert send(0, record((DELAY, b"5")), record())[:2] == (0, 1)
-    log.close()
+    log.abandon()
     log = open_log(tmp_path, CONFIG, is_clean=False)
+    assert send(0, record((DELAY, b"5")), record())[:2] == (0, 1)
     assert send(2, record()).is_duplicate
     assert send(3, record((DELAY, b"5"))).base_offset == 3
 
