@@ -169,6 +169,18 @@ def test_a_topic_may_delay_all_that_it_gets(bootstrap: str, topic: str) -> None:
     assert all(WAITED_AT in headers for _, _, headers in found)
 
 
+def test_a_topic_that_has_records_may_begin_with_it(bootstrap: str, topic: str) -> None:
+    create_topic(bootstrap, topic)
+    waits = Sent(b"k", b"b", 0, [(DELAY, b"20")])
+    produce(bootstrap, topic, [waits])
+    change = ("configs", "--alter", "--entity-type", "topics", "--entity-name", topic, "--bootstrap-server", bootstrap)
+    penstock(*change, "--add-config", "penstock.delay.enable=true")
+    produce(bootstrap, topic, [waits])
+    found = read_by_confluent(bootstrap, topic, 2)
+    assert [WAITED_AT in headers for _, _, headers in found] == [False, True]
+    assert "it stays on" in penstock(*change, "--delete-config", "penstock.delay.enable", exit_code=1).stderr
+
+
 def test_what_is_refused_is_named(bootstrap: str, topic: str) -> None:
     delaying(bootstrap, topic, **{"penstock.delay.max.ms": "1000"})
     with pytest.raises(KafkaException) as refused:

@@ -82,8 +82,8 @@ def hold(batch: bytes | memoryview, header: BatchHeader, rows: Sequence[Row], *,
 
 
 def carry(records: Sequence[Record], rows: Sequence[Row], compression: Compression, *, now_ms: int) -> bytearray:
-    """A batch at one offset that holds records which waited before; no row has OWN_PLACE."""
-    return _hold(_in_parts(records, compression), rows, 0, now_ms, (-1, -1, -1))
+    """A batch at one offset that holds records which waited before, PART_RECORDS at most; no row has OWN_PLACE."""
+    return _hold(encode_batch(records, compression=compression), rows, 0, now_ms, (-1, -1, -1))
 
 
 def _in_parts(records: Sequence[Record], compression: Compression) -> bytes:
@@ -92,7 +92,7 @@ def _in_parts(records: Sequence[Record], compression: Compression) -> bytes:
 
 
 def _hold(
-    batches: bytes | memoryview,
+    batches: bytes | bytearray | memoryview,
     rows: Sequence[Row],
     last_offset_delta: int,
     timestamp_ms: int,
@@ -122,7 +122,8 @@ class Held:
         value = record.value or b""
         if record.key != _CONTROL_KEY or len(value) < _HEAD.size:
             raise DecodeError(f"the batch at offset {header.base_offset} holds no records")
-        version, self.count = _HEAD.unpack_from(value)
+        version, count = _HEAD.unpack_from(value)
+        self.count = int(count)
         self._begin = _HEAD.size + self.count * _ROW.size
         if version or self._begin > len(value):
             raise DecodeError(f"the batch at offset {header.base_offset} holds records in a layout that is not known")

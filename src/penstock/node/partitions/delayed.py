@@ -22,10 +22,10 @@ from penstock.log.validation import LOOKED_AT
 from penstock.node.environment.alarm import Alarm
 from penstock.node.partitions.partition import NotAppendingError, Partition, call
 from penstock.protocol.batch import DELAYED, BatchHeader, read_header
-from penstock.protocol.delayed import Held
+from penstock.protocol.delayed import PART_RECORDS, Held, carry
 from penstock.protocol.errors import DecodeError, KafkaError
 from penstock.protocol.records import Record
-from penstock.replication.delayed.machine import MOST_MOVED, DelayedRecords, Mover, carried
+from penstock.replication.delayed.machine import MOST_MOVED, DelayedRecords, Mover
 from penstock.replication.waits import Wait
 
 logger = logging.getLogger(__name__)
@@ -63,6 +63,8 @@ class Delivery:
         self._deletes_before = 0
         self._carry_before = self._cleared = 0
         """What lies before the first is carried on; before the second nothing waits."""
+        self._carried = (-1, 0)
+        """Of the held batch at this offset so many records were looked at, to be carried on if they wait."""
         self._needed_from = 0
         self._emptied = (0, 0)
         """When all before the first offset is committed, nothing before the second one waits any more."""
@@ -203,9 +205,8 @@ class Delivery:
             self._wait = None
         result = self._partition.append(memoryview(batch), acks=1, now_ms=now_ms, origin=LOOKED_AT)
         assert result.base_offset == self.records.position
-        header = read_header(batch)
-        while not self.records.take(memoryview(batch), header):  # a held batch of very many
-            pass
+        is_taken = self.records.take(memoryview(batch), read_header(batch))
+        assert is_taken, "it has few records"
 
     # carrying on
 
@@ -216,26 +217,33 @@ class Delivery:
             self._carry_before = self._retained_from(now_ms)
         before = max(self._carry_before, min(self._deletes_before, self._partition.high_watermark))
         self._cleared = max(self._cleared, self._waits_from, self._partition.log.log_start_offset)
+        position = self.records.position
         for batch, header in islice(_batches(self._partition.log, self._cleared), STEP_BATCHES):
             if header.base_offset >= before:
                 return False
-            is_carried = header.is_held and self._carry(Held(batch(), header), header, now_ms)
+            if header.is_held and not self._carry(Held(batch(), header), now_ms):
+                return True
             self._cleared = header.last_offset + 1
-            if is_carried:
+            if self.records.position != position:
                 break
         return self._cleared < min(before, self._partition.log.log_end_offset)
 
-    def _carry(self, held: Held, header: BatchHeader, now_ms: int) -> bool:
-        """What of it still waits, if anything does."""
+    def _carry(self, held: Held, now_ms: int) -> bool:
+        """What still waits of another part of it; whether that was the last part."""
+        first = self._carried[1] if self._carried[0] == held.base_offset else 0
+        rows = list(islice(held.rows(), first, first + PART_RECORDS))
         place_of = self.records.waiting.place_of
-        still = [
-            row
-            for row in self.records.waiting.of_rows(held.rows())
-            if header.base_offset <= place_of(row.waited_at) <= header.last_offset
-        ]
+        still = {
+            row.waited_at: row
+            for row in self.records.waiting.of_rows(rows)
+            if held.base_offset <= place_of(row.waited_at) <= held.last_offset
+        }
         if still:
-            self._append(carried(held, still, now_ms=now_ms), now_ms)
-        return bool(still)
+            _, records = held.part(first)
+            chosen = [record for row, record in zip(rows, records, strict=True) if row.waited_at in still]
+            self._append(carry(chosen, list(still.values()), held.compression, now_ms=now_ms), now_ms)
+        self._carried = held.base_offset, first + PART_RECORDS
+        return first + PART_RECORDS >= held.count
 
     def _retained_from(self, now_ms: int) -> int:
         log = self._partition.log

@@ -16,13 +16,13 @@ It reads no log: `position` is where the next batch begins that it is to be show
 before it has been shown all there is.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.compression import Compression
-from penstock.protocol.delayed import CANCELS, HASTENS, Held, Row, carry, moved_batch, moved_in
+from penstock.protocol.delayed import CANCELS, HASTENS, Held, Row, moved_batch, moved_in
 from penstock.protocol.records import Record
 from penstock.replication.delayed.waiting import Entry, Waiting
 
@@ -123,10 +123,3 @@ class Mover:
         assert self.compression is not None
         records = [(entry.waited_at, record) for entry, record in self._chosen]
         return moved_batch(records, self.compression, now_ms=now_ms)
-
-
-def carried(held: Held, still: Sequence[Row], *, now_ms: int) -> bytearray:
-    """A batch that holds anew those of another one that still wait."""
-    records = held.records()
-    chosen = [records[held.number_of(row.waited_at)] for row in still]
-    return carry(chosen, still, held.compression, now_ms=now_ms)

@@ -108,6 +108,21 @@ def test_what_waits_outlives_deletion_and_comes_in_its_order(one: One) -> None:
     assert one.values() == [b"b", b"c", b"a"]
 
 
+def test_very_many_are_carried_on_by_and_by(one: One) -> None:
+    values = [b"%d" % number for number in range(1_000)]
+    one.send(*values, headers=in_days(1), codec=Compression.GZIP)
+    one.send(b"x", headers=[("penstock-delay-id", b"x")])
+    one.run()
+    partition = one.host.partition
+    assert partition is not None
+    partition.delete_before(1_000)
+    assert one.run(delayed.COMMIT_MS) > 5
+    assert one.host.log.log_start_offset == 1_000
+    one.restart()
+    one.run(2 * DAY_MS)
+    assert one.values() == [b"x", *values]
+
+
 def test_a_new_leader_knows_what_waits_and_what_has_come(one: One) -> None:
     one.send(b"a", headers=[("penstock-delay", b"10"), ("penstock-delay-id", b"x")])
     one.send(b"b", headers=[("penstock-delay", b"1000"), ("penstock-delay-id", b"y")])
