@@ -116,7 +116,7 @@ def test_very_many_are_carried_on_by_and_by(one: One) -> None:
     partition = one.host.partition
     assert partition is not None
     partition.delete_before(1_000)
-    assert one.run(delayed.COMMIT_MS) > 5
+    assert one.run(delayed.COMMIT_MS) >= 1_000 // 200
     assert one.host.log.log_start_offset == 1_000
     one.restart()
     one.run(2 * DAY_MS)
