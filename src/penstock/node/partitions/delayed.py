@@ -34,7 +34,7 @@ STEP_BATCHES: Final = 50
 """Batches of which the headers are read in one step."""
 STEP_BYTES: Final = 256 << 10
 """So much is unpacked in one step, or one batch."""
-LOOK_MS: Final = 1_000
+LOOK_MS: Final = 5_000
 """While something waits, the clock is looked at so often: it may have been set, and timers do not hear of that."""
 RETRY_MS: Final = 1_000
 CARRY_INTERVAL_MS: Final = 60_000
@@ -127,8 +127,10 @@ class Delivery:
         log, waiting = self._partition.log, self.records.waiting
         if not self._read():
             return now_ms
+        if self._carries(now_ms):
+            return now_ms
         self._delete()
-        if self._carries(now_ms) or self._delivers(now_ms):
+        if self._delivers(now_ms):
             return now_ms
         if self._deletes_before > log.log_start_offset:
             return now_ms + COMMIT_MS

@@ -102,6 +102,7 @@ class Waiting:
         self._places: dict[int, int] = {}
         """Where entries that were carried lie now, by where they waited first."""
         self._blocks: dict[int, int] = {}
+        """In their order, as what is held lies behind all that was before."""
         self._count = 0
         self._clearing: list[tuple[_Slots, int]] = []
         self._credit = 0
@@ -134,12 +135,12 @@ class Waiting:
         entry = self._ids.get(id_)
         if entry is not None and entry.due_ms:
             place = self.place_of(entry.waited_at)
+            self._counted(place, 1)  # first: the blocks stay in their order
             self.cancel(id_)
             hastened = self._ids[id_] = entry._replace(due_ms=0)
             if place != entry.waited_at:
                 self._places[entry.waited_at] = place
             self._count += 1
-            self._counted(place, 1)
             self._to_heap(hastened)
 
     def moved(self, waited_at: int, id_: int) -> None:
@@ -188,7 +189,7 @@ class Waiting:
     @property
     def oldest_place(self) -> int | None:
         """No entry lies before this offset; None if nothing waits."""
-        block = min(self._blocks, default=None)
+        block = next(iter(self._blocks), None)
         return None if block is None else block << BLOCK_SHIFT
 
     def of_rows(self, rows: Iterable[Row]) -> list[Row]:
