@@ -60,6 +60,7 @@ class Delivery:
         self._opened: OrderedDict[int, Held] = OrderedDict()
         self._parts: OrderedDict[tuple[int, int], list[Record]] = OrderedDict()
         self._unpacked = 0
+        self._failure = ""
         self._deletes_before = 0
         self._carry_before = self._cleared = 0
         """What lies before the first is carried on; before the second nothing waits."""
@@ -111,14 +112,20 @@ class Delivery:
             self.stop()
             return
         now_ms = self._now_ms()
+        failure = ""
         try:
             due_ms = self._step(now_ms)
         except NotAppendingError:  # it hands over
             due_ms = now_ms + RETRY_MS
         except (KafkaError, DecodeError) as error:
-            text = error.message if isinstance(error, KafkaError) else error
-            logger.error("%s: what is due waits, and is tried again in %d ms: %s", self._partition, RETRY_MS, text)
+            failure = str(error)
             due_ms = now_ms + RETRY_MS
+        if failure != self._failure:
+            self._failure = failure
+            if failure:
+                logger.error("%s: what is due waits, and is tried again each second: %s", self._partition, failure)
+            else:
+                logger.info("%s: what is due is delivered again", self._partition)
         if due_ms is not None:
             self._alarm.set(due_ms)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from tests.simulation.delayed import hosts
 from tests.simulation.delayed.hosts import Host, SteppedAlarm
+from tests.simulation.delayed.world import as_full_as_it_is
 
 from penstock.log.config import DAY_MS, LogConfig
 from penstock.metadata.topics import PartitionImage
@@ -158,6 +159,23 @@ def test_a_clock_that_was_set_back_delivers_nothing_early(one: One) -> None:
     assert one.values() == [b"b"]
     one.run(1)
     assert one.values() == [b"b", b"a"]
+
+
+def test_a_full_disk_is_told_once_and_what_is_due_comes_when_there_is_room(
+    one: One, caplog: pytest.LogCaptureFixture
+) -> None:
+    one.send(b"a", headers=[("penstock-delay", b"1")])
+    one.host.is_full = True
+    with caplog.at_level("INFO"), as_full_as_it_is(one.host):
+        for _ in range(3):
+            one.run(delayed.RETRY_MS)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "no room" in caplog.text
+    assert one.values() == []
+    with caplog.at_level("INFO"):
+        one.run(delayed.RETRY_MS)
+    assert one.values() == [b"a"]
+    assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
 
 
 def test_who_leads_no_longer_delivers_nothing(one: One) -> None:
