@@ -11,7 +11,7 @@ from typing import Final
 from penstock.client.assignors import KAFKAS_PACKAGE, assignor_named
 from penstock.client.properties import as_properties
 from penstock.client.security import KNOWN
-from penstock.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
+from penstock.client.settings import ClientSettings, ConsumerSettings, ProducerSettings, ShareConsumerSettings
 
 DATA: Final = Path(__file__).parent / "kafka_client_defaults.json"
 SECURITY: Final = ("ssl.", "sasl.", "security.")
@@ -64,6 +64,10 @@ MEANINGS: Final[Mapping[str, str]] = {
     "retry.backoff.ms": "the first pause between two attempts",
     "security.protocol": "what the listener speaks: `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT`, `SASL_SSL`",
     "session.timeout.ms": "how long a member may go without a heartbeat",
+    "share.acknowledgement.mode": "`implicit`: the next poll accepts all of the last one; `explicit`: each record is "
+    "acknowledged by itself",
+    "share.acquire.mode": "`batch_optimized`: brokers give whole batches; `record_limit`: no more than "
+    "`max.poll.records`",
     "socket.connection.setup.timeout.ms": "how long setting up a connection may take",
     "transaction.timeout.ms": "after how long an open transaction is aborted, and its producer fenced",
     "transaction.two.phase.commit.enable": "whether transactions are decided elsewhere, and never time out (KIP-939)",
@@ -77,15 +81,17 @@ def settings_tables() -> str:
     common = as_properties(ClientSettings())
     producer = {key: value for key, value in as_properties(ProducerSettings()).items() if key not in common}
     consumer = {key: value for key, value in as_properties(ConsumerSettings()).items() if key not in common}
+    shared = {key: value for key, value in as_properties(ShareConsumerSettings()).items() if key not in common}
     parts = [f"Kafka's are those of {kafka['kafka']}."]
     for title, ours, theirs in (
         ("Every client", common, kafka["admin"]),
         ("Producer", producer, kafka["producer"]),
         ("Consumer", consumer, kafka["consumer"]),
+        ("Share consumer", shared, kafka["consumer"]),
     ):
         parts += [f"### {title}", "| setting | meaning | default | Kafka's |\n| --- | --- | --- | --- |"]
         parts[-1] += "".join(_rows(ours, theirs))
-    have = {"bootstrap.servers", *common, *producer, *consumer, *KNOWN}
+    have = {"bootstrap.servers", *common, *producer, *consumer, *shared, *KNOWN}
     missing = sorted({key for kind in ("producer", "consumer", "admin") for key in kafka[kind]} - have)
     others = [key for key in missing if not key.startswith(SECURITY)]
     parts.append(

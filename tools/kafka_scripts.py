@@ -56,7 +56,8 @@ def scripts_page() -> str:
     data = json.loads(DATA.read_text(encoding="utf-8"))
     parts = [HEAD.format(version=data["kafka"])]
     for script, row in data["scripts"].items():
-        parts.append(f"## `{script}`: `penstock {row['command']}`\n")
+        command = " ".join(filter(None, (row["command"], row.get("with"))))
+        parts.append(f"## `{script}`: `penstock {command}`\n")
         parts.append("| option | what `penstock` does |\n| --- | --- |")
         parts += [f"| `{name}` | {text} |" for name, text in script_rows(row)]
         parts.append("")

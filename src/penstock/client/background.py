@@ -32,6 +32,10 @@ class BackgroundThread:
     def submit(self, work: Coroutine[Any, Any, Result]) -> asyncio.Future[Result]:
         return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """The result of `work`, for callers without an event loop; they wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
     async def close(self) -> None:
         await self.submit(_cancel_others())
         self._loop.call_soon_threadsafe(self._loop.stop)

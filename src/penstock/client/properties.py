@@ -19,6 +19,8 @@ CHOICES = {
     "isolation_level": ("read_uncommitted", "read_committed"),
     "metadata_recovery_strategy": (REBOOTSTRAP, "none"),
     "security_protocol": PROTOCOLS,
+    "share_acknowledgement_mode": ("implicit", "explicit"),
+    "share_acquire_mode": ("batch_optimized", "record_limit"),
 }
 
 

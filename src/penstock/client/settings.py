@@ -137,3 +137,22 @@ class ConsumerSettings(ClientSettings, kw_only=True):
     exclude_internal_topics: bool = True
     allow_auto_create_topics: bool = True
     background: Callable[[str], Background] = BackgroundThread
+
+
+class ShareConsumerSettings(ClientSettings, kw_only=True):
+    """Of a member of a share group (KIP-932). `max_poll_records` is what a poll asks for: brokers give whole batches,
+    unless `share_acquire_mode` is `record_limit` (KIP-1206). `background` as for `ConsumerSettings`.
+    """
+
+    group_id: str | None = None
+    max_poll_interval_ms: int = 300_000
+    max_poll_records: int = 500
+    share_acknowledgement_mode: str = "implicit"
+    share_acquire_mode: str = "batch_optimized"
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 52_428_800
+    fetch_max_wait_ms: int = 500
+    check_crcs: bool = True
+    client_rack: str = ""
+    allow_auto_create_topics: bool = True
+    background: Callable[[str], Background] = BackgroundThread

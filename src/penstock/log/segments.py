@@ -66,6 +66,12 @@ class Segments(Sequence[Segment]):
     def from_offset(self, offset: int) -> list[Segment]:
         return self._segments[self.number_of(offset) :]
 
+    def bytes_from(self, offset: int) -> int:
+        """What lies from the batch with `offset` on."""
+        first, *others = self.from_offset(offset)
+        found = first.locate(offset)
+        return sum(segment.size for segment in others) + (0 if found is None else first.size - found[0])
+
     def read(self, offset: int, max_bytes: int, upper: int, end_offset: int, at_least_one_batch: bool) -> LogSlice:
         """All batches are of one segment; see `PartitionLog.read`."""
         if offset >= self.active.base_offset:

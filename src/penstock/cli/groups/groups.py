@@ -5,7 +5,15 @@ from typing import Final
 import click
 
 from penstock.cli.groups.reset import ResetTarget, reset_offsets
-from penstock.cli.groups.views import Table, list_groups, members_table, offsets_table, print_tables, states_table
+from penstock.cli.groups.views import (
+    Table,
+    list_groups,
+    list_holders,
+    members_table,
+    offsets_table,
+    print_tables,
+    states_table,
+)
 from penstock.cli.terminal.names import parse_topic_partitions
 from penstock.cli.terminal.options import JSON, actions, declared, option
 from penstock.cli.terminal.output import print_rows
@@ -20,12 +28,14 @@ STATES: Final = "Empty", "Stable", "Dead", "PreparingRebalance", "CompletingReba
 
 class Request(Value, kw_only=True):
     action: str = actions(
+        "holding",
         list="List the groups.",
         describe="Show offsets and lag of groups, or --members, --state, or several of them.",
         delete="Delete groups that have no members.",
         reset_offsets="Move the offsets of groups that have no members.",
         delete_offsets="Forget a group's offsets of topics.",
     )
+    holding: str | None = option("Show which groups keep how many bytes of a topic.", metavar="TOPIC")
     groups: tuple[str, ...] = option("The group; may be given several times.", "--group")
     all_groups: bool = option("All groups.")
     topics: tuple[str, ...] = option("A topic, or some of its partitions.", "--topic", metavar="TOPIC[:0,2]")
@@ -65,7 +75,7 @@ def command(session: BrokerSession, request: Request) -> None:
 def _check(request: Request) -> None:
     if request.dry_run and request.execute:
         raise click.UsageError("--dry-run or --execute, not both")
-    if request.action != "list" and bool(request.groups) == request.all_groups:
+    if request.action not in ("list", "holding") and bool(request.groups) == request.all_groups:
         raise click.UsageError(f"--{request.action} needs --group NAME or --all-groups")
     if request.action == "reset-offsets":
         request.target.check()
@@ -80,6 +90,9 @@ async def _work(admin: Admin, request: Request) -> None:
     if request.action == "list":
         states, types = _filter(request.state, STATES), _filter(request.types, ())
         await list_groups(admin, states, types, request.state is not None, request.types is not None, request.as_json)
+        return
+    if request.holding is not None:
+        await list_holders(admin, request.holding, request.as_json)
         return
     names = list(request.groups)
     if request.all_groups:

@@ -37,6 +37,16 @@ async def list_groups(
     print_rows(columns, rows, as_json=as_json, empty="no groups")
 
 
+async def list_holders(admin: Admin, topic: str, as_json: bool) -> None:
+    """Who keeps most comes first."""
+    rows = [
+        (one.group_id, *one.partition, one.offset if one.offset >= 0 else None, one.held_bytes)
+        for one in await admin.groups.holders(topic)
+    ]
+    columns = ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "HELD-BYTES"]
+    print_rows(columns, rows, as_json=as_json, empty=f"no group reads {topic}")
+
+
 class Table(Value):
     columns: Sequence[str]
     rows: Sequence[Row]

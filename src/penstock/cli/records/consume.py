@@ -1,4 +1,6 @@
-"""`penstock consume`: print the records of a topic, with the options of kafka-console-consumer.sh."""
+"""`penstock consume`: print the records of a topic, with the options of kafka-console-consumer.sh, and with `--share`
+those of kafka-console-share-consumer.sh.
+"""
 
 import asyncio
 from contextlib import suppress
@@ -10,6 +12,7 @@ import click
 from penstock.cli.records.formatters import Formatter, formatter
 from penstock.cli.records.lines import RecordFormat, record_as_json
 from penstock.cli.records.produce import parse_pairs_as_they_are
+from penstock.cli.records.share import SETTINGS, Sharing, take_shared
 from penstock.cli.terminal.failures import wrong_usage
 from penstock.cli.terminal.lines import say, write_bytes
 from penstock.cli.terminal.names import matching
@@ -24,7 +27,7 @@ from penstock.cli.terminal.session import (
     show_settings,
 )
 from penstock.client.consumer import Consumer
-from penstock.client.settings import ConsumerSettings
+from penstock.client.settings import ConsumerSettings, ShareConsumerSettings
 from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.protocol.value import Value
 
@@ -83,6 +86,7 @@ def command(
     *,
     bootstrap_server: str = BOOTSTRAP_SERVER,
     wanted: Wanted,
+    sharing: Sharing,
     shape: Shape,
     isolation_level: str | None = option(
         "Whether records of open and aborted transactions are read.",
@@ -94,13 +98,16 @@ def command(
         "--command-property",
         metavar="KEY=VALUE",
     ),
-    consumer_config: Path | None = option("A file of these.", "--consumer.config", "--command-config"),
+    consumer_config: Path | None = option(
+        "A file of these.", "--consumer.config", "--consumer-config", "--command-config"
+    ),
     show_config: bool = option("Only show the settings of the consumer that would hold."),
     as_json: bool = JSON,
 ) -> None:
     """Print records as they come, one per line, until Ctrl-C (or --max-messages, or --timeout-ms)."""
+    sharing.check()
     if not show_config:
-        _check(wanted)
+        _check(wanted, isolation_level, is_shared=sharing.share)
     options = {
         "group.id": wanted.group,
         "isolation.level": isolation_level,
@@ -108,18 +115,27 @@ def command(
     }
     of_file = read_properties(consumer_config)
     settings = settings_from(
-        ConsumerSettings(client_id="console-consumer"),
+        SETTINGS if sharing.share else ConsumerSettings(client_id="console-consumer"),
         of_file,
         parse_pairs(consumer_properties, "--consumer-property"),
         {key: value for key, value in options.items() if value is not None},
     )
     if show_config:
-        show_settings(settings, ConsumerSettings(), as_json=as_json)
+        show_settings(settings, type(settings)(), as_json=as_json)
         return
     write = shape.writer(as_json=as_json)
     counted, servers = [0], servers_from(bootstrap_server, of_file)
 
+    def show(record: ConsumedRecord) -> None:
+        write_bytes(write(record), as_they_are=wanted.raw)
+        counted[0] += 1
+
     async def work() -> None:
+        if isinstance(settings, ShareConsumerSettings):
+            assert wanted.topic is not None
+            limits = {"max_messages": wanted.max_messages, "timeout_ms": wanted.timeout_ms}
+            await take_shared(servers, settings, wanted.topic, show, sharing, **limits, poll_ms=POLL_MS)
+            return
         async with Consumer(servers, settings) as consumer:
             await _choose(consumer, wanted, settings)
             await _print(consumer, wanted, write, counted)
@@ -142,7 +158,14 @@ def _passing_over(write: Formatter) -> Formatter:
     return or_nothing
 
 
-def _check(wanted: Wanted) -> None:
+def _check(wanted: Wanted, isolation_level: str | None, *, is_shared: bool) -> None:
+    alone = wanted.include, wanted.partition, wanted.offset, wanted.from_beginning or None, isolation_level
+    if is_shared and (wanted.topic is None or any(one is not None for one in alone)):
+        raise click.UsageError(
+            "--share needs --topic NAME, and goes without --include, --partition, --offset, --from-beginning and "
+            "--isolation-level: where a share group begins, and what it sees, its keys share.auto.offset.reset and "
+            "share.isolation.level say"
+        )
     if (wanted.topic is None) == (wanted.include is None):
         raise click.UsageError("give --topic NAME or --include EXPRESSION")
     if wanted.partition is not None and (wanted.topic is None or wanted.group is not None):

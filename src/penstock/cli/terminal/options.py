@@ -32,9 +32,12 @@ class Declaration(Value):
 
 
 class Actions(Value):
-    """Flags with their help, of which exactly one is to be given; the parameter is its name."""
+    """Flags with their help, of which exactly one is to be given; the parameter is its name. The options `with_value`,
+    which are declared by themselves, count as well.
+    """
 
     helps: dict[str, str]
+    with_value: tuple[str, ...] = ()
 
 
 def option(text: str | None, *names: str, **attributes: Any) -> Any:
@@ -46,9 +49,9 @@ def argument(**attributes: Any) -> Any:
     return Declaration(click.Argument, (), attributes)
 
 
-def actions(**helps: str) -> Any:
+def actions(*with_value: str, **helps: str) -> Any:
     """A flag for each keyword, with its help."""
-    return Actions({name.strip("_").replace("_", "-"): text for name, text in helps.items()})
+    return Actions({name.strip("_").replace("_", "-"): text for name, text in helps.items()}, with_value)
 
 
 JSON: Final = option("Print JSON, for programs.", "--json")
@@ -83,7 +86,8 @@ def _taken(name: str, hint: Any, said: Any, given: dict[str, Any]) -> Any:
     if isinstance(hint, ValueMeta):
         return hint(**{field: _taken(field, inner, of_field, given) for field, inner, of_field in _fields(hint)})
     if isinstance(said, Actions):
-        return one_of({flag: given.pop(flag.replace("-", "_")) for flag in said.helps})
+        flags = {flag: given.pop(flag.replace("-", "_")) for flag in said.helps}
+        return one_of(flags | {option: given[option] is not None for option in said.with_value})
     if isinstance(said, dict):
         return {key: given.pop(key) for key in said}
     return given.pop(name)

@@ -18,6 +18,7 @@ from penstock.protocol.messages.delete_groups import DeleteGroupsRequest, Delete
 from penstock.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from penstock.protocol.requests.own_apis import DescribeHoldersRequest, DescribeHoldersResponse
 from penstock.protocol.value import Value
 
 DEAD = "Dead"
@@ -55,6 +56,15 @@ class GroupDescription(Value):
     assignor: str
     coordinator: int
     members: list[MemberDescription]
+
+
+class Holder(Value):
+    """What a group keeps of a partition: so many bytes lie at its committed offset and behind it; it is -1 for none."""
+
+    group_id: str
+    partition: TopicPartition
+    offset: int
+    held_bytes: int
 
 
 class GroupAdmin:
@@ -158,6 +168,33 @@ class GroupAdmin:
     async def set_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """The group must have no members."""
         await self._cluster.retrying(lambda: commit(self._cluster, group_id, offsets))
+
+    async def holders(self, topic: str) -> list[Holder]:
+        """What each group that reads a topic keeps of it: who keeps most comes first. KafkaError
+        COORDINATOR_NOT_AVAILABLE if some coordinator does not answer in time.
+        """
+
+        async def attempt() -> list[Holder]:
+            metadata = await self._cluster.refresh([topic])
+            metadata.led(TopicPartition(topic, 0))
+            request = DescribeHoldersRequest(topic=topic)
+            answers = await asyncio.gather(
+                *(self._cluster.to_node(node_id, request, DescribeHoldersResponse) for node_id in metadata.brokers)
+            )
+            for answer in answers:
+                raise_for(answer.error_code, answer.error_message)
+            return [
+                Holder(group.group_id, TopicPartition(topic, row.partition), row.offset, row.held_bytes)
+                for answer in answers
+                for group in answer.groups
+                for row in group.partitions
+            ]
+
+        try:
+            found = await self._cluster.retrying(attempt)
+        except UnsupportedByBrokerError:
+            raise UnsupportedByBrokerError("only Penstock's brokers say which groups keep what") from None
+        return sorted(found, key=lambda one: (-one.held_bytes, one.group_id, one.partition))
 
     async def delete_offsets(
         self, group_id: str, partitions: Collection[TopicPartition]

@@ -8,11 +8,12 @@ from uuid import UUID
 from penstock.coordinator.group.commits_first import CommitsFirst
 from penstock.coordinator.group.image import GroupImage, Place, TopicOffsets
 from penstock.coordinator.group.kind import Group
-from penstock.coordinator.group.records import AnyRecord, OffsetRecord, PendingRecord
+from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord, PendingRecord
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.machine import Agenda
 from penstock.coordinator.timers import Timer
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.uuids import ZERO_UUID
 from penstock.protocol.value import Value
 
 
@@ -103,6 +104,27 @@ class GroupTable(Agenda[AnyRecord]):
                 else:
                     partitions.pop(record.partition, None)
         return {topic: partitions for topic, partitions in topics.items() if partitions}
+
+    def positions(self, topic: str, topic_id: UUID, group_ids: Sequence[str]) -> dict[str, dict[int, int]]:
+        """The offsets of those groups that read a topic, or may get offsets in it: the least of what is committed and
+        what was decided since. One that may be taken away, or is of an earlier topic of that name, is left out.
+        """
+        readers, ahead = dict.fromkeys(self.readers(topic)), dict[tuple[str, int], list[CommittedOffset | None]]()
+        for one, before in self.uncommitted():
+            if type(one) is OffsetRecord and one.topic == topic:
+                ahead.setdefault((one.group_id, one.partition), []).append(before)
+                readers[one.group_id] = None
+        found: dict[str, dict[int, int]] = {}
+        for group_id in group_ids:
+            group = self.groups.get(group_id)
+            if group is None or not (group_id in readers or group.is_subscribed(topic)):
+                continue
+            offsets = found[group_id] = {}
+            for index, decided in self.image.offsets(group_id).get(topic, {}).items():
+                known = [decided, *ahead.get((group_id, index), ())]
+                if all(one is not None and one.topic_id in (ZERO_UUID, topic_id) for one in known):
+                    offsets[index] = min(one.offset for one in known if one is not None)
+        return found
 
     def coming(self) -> dict[Place, None]:
         """Where offsets of transactions are written, and not committed yet. What is written now lies behind them."""

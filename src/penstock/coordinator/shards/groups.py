@@ -8,7 +8,7 @@ Load first: `read` each record of the partition, then `loaded`. After that keep 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 KINDLESS_OR_CLASSIC: Final = (0, 1, 2)
 """Versions of keys: committed offsets, and groups of the classic protocol."""
+
+GROUPS_AT_ONCE: Final = 200
+"""Whose positions are looked up before others have their turn."""
 
 PENDING_VERSION = 9
 """The version of OffsetCommit whose errors commits in transactions have: older producers are told of others."""
@@ -197,6 +200,14 @@ class GroupShard(PartitionMachine[AnyRecord]):
     def offsets(self, group_id: str) -> TopicOffsets:
         """Committed ones; empty for a group that is not there. Read only."""
         return self._table.committed_offsets(group_id)
+
+    def positions(self, topic: str, topic_id: UUID) -> Iterator[dict[str, dict[int, int]]]:
+        """What groups have consumed of a topic (`GroupTable.positions`), some groups at a time: others may have their
+        turn in between.
+        """
+        group_ids = list(self._table.groups)
+        for start in range(0, len(group_ids), GROUPS_AT_ONCE):
+            yield self._table.positions(topic, topic_id, group_ids[start : start + GROUPS_AT_ONCE])
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> ErrorCode:
         """Whether a client that says this of itself may be told `offsets`."""

@@ -71,6 +71,12 @@ replication.mode string isr isr/consensus fixed medium
 storage.group int null 0.. fixed low
     | The storage group of a topic with replication.mode=consensus: it shares one log with the other topics of the
     | group. Decided when the topic is created, by the controller if nobody names one. A key of Penstock's own.
+retention.consumed boolean false * cluster medium
+    | Whether records go that all groups have consumed, as far as retention.ms and retention.bytes have left them. Needs
+    | delete in cleanup.policy; segment.bytes says how much goes at a time. A key of Penstock's own.
+retention.consumed.grace.ms long 604800000 -1.. cluster medium
+    | How long a group that reads a topic with retention.consumed and has committed no offset keeps all records; -1:
+    | as long as it reads. A key of Penstock's own.
 """)
 
 INTERNAL_TOPIC_CONFIGS = OWN_TOPIC_CONFIGS | read_table("""

@@ -17,7 +17,8 @@ from functools import partial
 from typing import NamedTuple
 
 from penstock.log.directories.directory import LogDirectories
-from penstock.log.retention import SEGMENTS_AT_ONCE
+from penstock.log.retention import CHECK_INTERVAL_MS, SEGMENTS_AT_ONCE
+from penstock.node.environment.signal import Signal
 from penstock.node.environment.tasks import Tasks, Threads
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import KafkaError
@@ -49,6 +50,8 @@ class Upkeep:
 
     def __init__(self, directories: LogDirectories, intervals: UpkeepIntervals, now_ms: Callable[[], int]) -> None:
         self.dirty: dict[Partition, None] = {}
+        self.kept_until_consumed = Signal[Partition]()
+        """Its log was looked after, and what all groups have consumed may go."""
         self._directories = directories
         self._intervals = intervals
         self._now_ms = now_ms
@@ -61,9 +64,11 @@ class Upkeep:
         self._changed = asyncio.Event()
 
     def watch(self, partition: Partition, *, due_ms: int | None = None) -> None:
-        """`due_ms` is the next time; by default when its log asks for it."""
-        log = partition.log
+        """`due_ms` is the next time; by default when its log asks for it, or sooner where the interval says so."""
+        log, interval_ms = partition.log, self._intervals.retention_check_ms
         check_ms = log.next_deadline_ms(self._now_ms()) if due_ms is None else due_ms
+        if interval_ms < CHECK_INTERVAL_MS:
+            check_ms = min(check_ms, self._now_ms() + interval_ms)
         # A log that is not read in yet spreads its first check; but what is appended to it is to be flushed in time.
         due_ms = check_ms if log.is_loaded else min(check_ms, self._now_ms() + log.config.flush_ms)
         self._watch(partition, due_ms, check_ms)
@@ -150,6 +155,8 @@ class Upkeep:
                 await self._threads.do(partial(log.maybe_flush, now_ms))
             if id(partition) in self._watched:
                 retired = log.apply_retention(now_ms, high_watermark=partition.needed_from)
+                if log.config.retention_consumed:
+                    self.kept_until_consumed(partition)
         except KafkaError as error:
             logger.error("%s-%s: %s", partition.topic, partition.index, error.message)
         if id(partition) in self._watched:

@@ -29,6 +29,7 @@ from penstock.raft.voters import Quorum
 from penstock.replication.partition_leader import PartitionLeader
 
 if TYPE_CHECKING:
+    from penstock.node.coordinators.consumed_retention import ConsumedRetention
     from penstock.node.coordinators.transactions import TransactionCoordinator
 
 
@@ -99,6 +100,7 @@ class Broker:
             TRANSACTION_STATE, TRANSACTIONS, self.image, lambda: _transactions(config, groups.context, node.metrics)
         )
         self.coordinators = Coordinators(groups, transactions)
+        self._consumed: ConsumedRetention | None = None
         self.take_producer_id = context.take_producer_id
         self.new_producer_id = context.new_producer_id
         self.quorum: QuorumView = quorum or OwnQuorum()
@@ -110,6 +112,19 @@ class Broker:
     @property
     def transactions(self) -> TransactionCoordinator:
         return cast("TransactionCoordinator", self.coordinators.for_keys(TRANSACTIONS))
+
+    @property
+    def consumed(self) -> ConsumedRetention:
+        if self._consumed is None:
+            from penstock.node.coordinators.consumed_retention import ConsumedRetention  # few topics have it
+
+            self._consumed = ConsumedRetention(self.groups.context, self.replicas.on_log_start_moved)
+        return self._consumed
+
+    async def stop(self) -> None:
+        """End what it does beside its parts, which others stop."""
+        if self._consumed is not None:
+            await self._consumed.stop()
 
     @property
     def cluster_id(self) -> str:

@@ -28,6 +28,8 @@ class OwnApiKey(IntEnum):
     CLAIM_STORAGE_GROUP = 15_006
     CREATE_STORAGE_GROUP = 15_007
     FORWARD_TO_COORDINATOR = 15_008
+    COMMITTED_POSITIONS = 15_009
+    DESCRIBE_HOLDERS = 15_010
 
 
 OWN_APIS: Final[dict[int, tuple[str, str, int, int, int]]] = {
@@ -240,3 +242,70 @@ class ForwardToCoordinatorResponse(Message, versions="0-0", flexible="0+"):
 
     error_code: int = field("int16", "0+", default=0)
     envelope: bytes | None = field("bytes", "0+", nullable="0+", default=None)
+
+
+class CommittedPositionsRequest(Message, versions="0-0", flexible="0+"):
+    """A leader asks a coordinator what groups have committed in a topic. `key_type` says what is coordinated, as
+    FindCoordinator counts it.
+    """
+
+    topic_id: UUID = field("uuid", "0+", default=ZERO_UUID)
+    key_type: int = field("int8", "0+", default=0)
+
+
+class PositionOfGroup(Message, versions="0-0", flexible="0+"):
+    partition: int = field("int32", "0+", default=-1)
+    offset: int = field("int64", "0+", default=-1)
+
+
+class PositionsOfGroup(Message, versions="0-0", flexible="0+"):
+    """A group that reads the topic, or has offsets in it."""
+
+    group_id: str = field("string", "0+", default="")
+    positions: list[PositionOfGroup] = array(PositionOfGroup, "0+", default_factory=list)
+
+
+class CoordinatedPositions(Message, versions="0-0", flexible="0+"):
+    """Of the groups of one partition of the coordinator's topic, which it leads in this epoch."""
+
+    partition: int = field("int32", "0+", default=-1)
+    leader_epoch: int = field("int32", "0+", default=-1)
+    groups: list[PositionsOfGroup] = array(PositionsOfGroup, "0+", default_factory=list)
+
+
+class CommittedPositionsResponse(Message, versions="0-0", flexible="0+"):
+    """`partition_count` is that of the coordinator's topic. What the broker does not coordinate, or not yet, is left
+    out. UNKNOWN_TOPIC_ID where it has not heard of the topic; COORDINATOR_NOT_AVAILABLE where it coordinates nothing of
+    that type.
+    """
+
+    error_code: int = field("int16", "0+", default=0)
+    partition_count: int = field("int32", "0+", default=0)
+    coordinated: list[CoordinatedPositions] = array(CoordinatedPositions, "0+", default_factory=list)
+
+
+class DescribeHoldersRequest(Message, versions="0-0", flexible="0+"):
+    """Which groups have not consumed all of a topic; each broker answers for the partitions that it leads."""
+
+    topic: str = field("string", "0+", default="")
+
+
+class HeldPartition(Message, versions="0-0", flexible="0+"):
+    """`offset` is -1 where the group has committed none; `held_bytes` lie there, or behind it, on the leader's disk."""
+
+    partition: int = field("int32", "0+", default=-1)
+    offset: int = field("int64", "0+", default=-1)
+    held_bytes: int = field("int64", "0+", default=0)
+
+
+class Holder(Message, versions="0-0", flexible="0+"):
+    group_id: str = field("string", "0+", default="")
+    partitions: list[HeldPartition] = array(HeldPartition, "0+", default_factory=list)
+
+
+class DescribeHoldersResponse(Message, versions="0-0", flexible="0+"):
+    """COORDINATOR_NOT_AVAILABLE where not all coordinators have answered; the message names what is missing."""
+
+    error_code: int = field("int16", "0+", default=0)
+    error_message: str | None = field("string", "0+", nullable="0+", default=None)
+    groups: list[Holder] = array(Holder, "0+", default_factory=list)

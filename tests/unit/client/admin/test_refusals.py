@@ -65,6 +65,7 @@ CALLS: dict[str, Callable[[Admin], Awaitable[object]]] = {
     "groups.remove_members": lambda admin: admin.groups.remove_members("g", "why"),
     "groups.offsets": lambda admin: admin.groups.offsets("g", [T0]),
     "groups.set_offsets": lambda admin: admin.groups.set_offsets("g", {T0: OffsetAndMetadata(1)}),
+    "groups.holders": lambda admin: admin.groups.holders("t"),
     "groups.delete_offsets": lambda admin: admin.groups.delete_offsets("g", [T0]),
     "partitions.elect_leaders": lambda admin: admin.partitions.elect_leaders(ElectionType.PREFERRED, [T0]),
     "partitions.balance_leaders": lambda admin: admin.partitions.balance_leaders(BalanceAction.TELL),

@@ -40,7 +40,8 @@ from penstock.protocol.messages import (
 )
 from penstock.protocol.messages import alter_client_quotas as quotas
 from penstock.protocol.messages import alter_user_scram_credentials as scram
-from penstock.protocol.requests.api import AnyApiKey, ApiKey
+from penstock.protocol.requests import own_apis
+from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey
 from penstock.protocol.schema import Message
 
 TOPICS = {"delays": UUID(int=7), "flights": UUID(int=8)}
@@ -130,6 +131,7 @@ REQUESTS: dict[AnyApiKey, Callable[[int], Message]] = {
             for name in TOPICS
         ]
     ),
+    OwnApiKey.DESCRIBE_HOLDERS: lambda _: own_apis.DescribeHoldersRequest(topic="flights"),
     ApiKey.DESCRIBE_PRODUCERS: lambda _: describe_producers.DescribeProducersRequest(
         topics=[describe_producers.TopicRequest(name=name, partition_indexes=[0]) for name in TOPICS]
     ),
@@ -190,6 +192,9 @@ REQUESTS: dict[AnyApiKey, Callable[[int], Message]] = {
     ),
 }
 ANSWERS: dict[AnyApiKey, Callable[[Any], Message]] = {
+    OwnApiKey.DESCRIBE_HOLDERS: lambda _: own_apis.DescribeHoldersResponse(
+        groups=[own_apis.Holder(group_id=name) for name in GROUPS]
+    ),
     ApiKey.LIST_GROUPS: lambda _: list_groups.ListGroupsResponse(
         groups=[list_groups.ListedGroup(group_id=name) for name in GROUPS]
     ),

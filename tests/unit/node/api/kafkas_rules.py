@@ -127,6 +127,9 @@ KAFKA: dict[AnyApiKey, Effects] = {
     OwnApiKey.CLAIM_STORAGE_GROUP: NODES,
     OwnApiKey.CREATE_STORAGE_GROUP: on_cluster("ALTER"),
     OwnApiKey.FORWARD_TO_COORDINATOR: NODES,
+    OwnApiKey.COMMITTED_POSITIONS: NODES,
+    OwnApiKey.DESCRIBE_HOLDERS: {"DESCRIBE TOPIC flights": "whole"}
+    | {f"DESCRIBE GROUP {name}": "told" for name in GROUPS},
 }
 
 ON_BROKERS: dict[AnyApiKey, Effects] = {

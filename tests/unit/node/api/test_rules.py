@@ -220,7 +220,11 @@ def test_what_nodes_ask_is_never_handed_on() -> None:
     assert not between & HANDED_ON
     on_brokers = {key for key, handler in load_handlers(BROKER_HANDLERS).items() if handler.rule is BETWEEN_NODES}
     asked_by_replicas = {ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH, ApiKey.FETCH_SNAPSHOT}
-    assert on_brokers == {*asked_by_replicas, OwnApiKey.FORWARD_TO_COORDINATOR}
+    assert on_brokers == {
+        *asked_by_replicas,
+        OwnApiKey.FORWARD_TO_COORDINATOR,
+        OwnApiKey.COMMITTED_POSITIONS,
+    }
 
 
 @pytest.fixture

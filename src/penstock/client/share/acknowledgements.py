@@ -1,0 +1,103 @@
+"""What an application says of the records that it got, and how that is written in requests (KIP-932, KIP-1222)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from penstock.client.errors import ClientError
+from penstock.protocol.errors import KafkaError
+
+GAP: Final = 0
+"""There is no record at that offset, or none that an application is to see."""
+MOST_NAMED: Final = 10
+"""So many offsets with one type are named one by one, in a batch with others; more of them have a batch of their own.
+"""
+
+Place = tuple[UUID, int]
+"""A partition, by the id of its topic."""
+
+
+class AcknowledgeType(IntEnum):
+    """As on the wire."""
+
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4
+
+
+class Batch(NamedTuple):
+    """Offsets from first to last; `types` has one for each, or one for all."""
+
+    first: int
+    last: int
+    types: list[int]
+
+
+class Acknowledgements:
+    """Of records of one partition that one node has given out; `error` says what became of them once `is_done`."""
+
+    __slots__ = ("deadline_s", "error", "failures", "is_done", "node_id", "place", "types")
+
+    def __init__(self, node_id: int, place: Place, types: Mapping[int, int]) -> None:
+        self.node_id = node_id
+        self.place = place
+        self.types = dict(types)
+        self.is_done = False
+        self.error: ClientError | KafkaError | None = None
+        self.deadline_s = 0.0
+        """Until when to try again what may pass."""
+        self.failures = 0
+
+    @property
+    def renews(self) -> bool:
+        return AcknowledgeType.RENEW in self.types.values()
+
+    def done(self, error: ClientError | KafkaError | None) -> None:
+        self.is_done, self.error = True, error
+
+
+def batches_of(types: Mapping[int, int]) -> list[Batch]:
+    """In the order of offsets, without a hole in any."""
+    batches: list[Batch] = []
+    for offset in sorted(types):
+        one = types[offset]
+        if batches and batches[-1].last + 1 == offset:
+            first, _, others = batches[-1]
+            others.append(one)
+            batches[-1] = Batch(first, offset, others)
+        else:
+            batches.append(Batch(offset, offset, [one]))
+    return [part for batch in batches for part in _parts(batch)]
+
+
+def _parts(batch: Batch) -> Iterable[Batch]:
+    """Long runs of one type by themselves."""
+    named_from = start = 0
+    types = batch.types
+    while start < len(types):
+        end = start
+        while end < len(types) and types[end] == types[start]:
+            end += 1
+        if end - start > MOST_NAMED or (start, end) == (0, len(types)):
+            if named_from < start:
+                yield _part(batch, named_from, start)
+            yield Batch(batch.first + start, batch.first + end - 1, [types[start]])
+            named_from = end
+        start = end
+    if named_from < len(types):
+        yield _part(batch, named_from, len(types))
+
+
+def _part(batch: Batch, start: int, end: int) -> Batch:
+    types = batch.types[start:end]
+    return Batch(batch.first + start, batch.first + end - 1, types[:1] if len(set(types)) == 1 else types)
+
+
+def batches_by_place(some: Sequence[Acknowledgements]) -> dict[Place, list[Batch]]:
+    """Of two words about one record the later one counts."""
+    types: dict[Place, dict[int, int]] = {}
+    for one in some:
+        types.setdefault(one.place, {}).update(one.types)
+    return {place: batches_of(found) for place, found in types.items()}

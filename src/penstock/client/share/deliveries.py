@@ -1,0 +1,90 @@
+"""The records that an application has got and not finished with.
+
+| from | to | when |
+| --- | --- | --- |
+| delivered | acknowledged | the application says so (`acknowledge`), or for all in implicit mode |
+| acknowledged | on its way | it is taken, to be sent (`take`) |
+| on its way | gone | whatever became of it: with an error the broker gives it out again, in its time |
+| on its way, to be renewed | delivered | the broker has renewed its lock |
+"""
+
+from collections.abc import Iterable, Sequence
+
+from penstock.client.errors import ConsumerMisuseError
+from penstock.client.share.acknowledgements import Acknowledgements, AcknowledgeType, Place
+from penstock.client.share.records import Delivered, SharedRecord
+from penstock.client.values import TopicPartition
+
+
+class Deliveries:
+    def __init__(self) -> None:
+        self._delivered: dict[tuple[TopicPartition, int], tuple[SharedRecord, int, Place]] = {}
+        """With the node that has given it out."""
+        self._said: dict[tuple[TopicPartition, int], int] = {}
+        self._renewing: dict[tuple[Place, int], SharedRecord] = {}
+        self._renewed: list[SharedRecord] = []
+        self._gaps: list[Acknowledgements] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the application has nothing to finish with."""
+        return not self._delivered and not self._renewed
+
+    @property
+    def waits_for_renewals(self) -> bool:
+        return bool(self._renewing)
+
+    def holds_of(self, node_id: int) -> bool:
+        """Whether a node waits to hear of something that it has given out."""
+        return any(node == node_id for _, node, _ in self._delivered.values())
+
+    def deliver(self, some: Delivered) -> list[SharedRecord]:
+        """The application gets these; what is no record of them is acknowledged as such."""
+        for record in some.records:
+            self._delivered[record.topic_partition, record.offset] = record, some.node_id, some.place
+        if some.others:
+            self._gaps.append(Acknowledgements(some.node_id, some.place, some.others))
+        return some.records
+
+    def acknowledge(self, partition: TopicPartition, offset: int, kind: AcknowledgeType) -> None:
+        """ConsumerMisuseError for a record that this consumer has not, or no longer. The last word counts."""
+        if (partition, offset) not in self._delivered:
+            raise ConsumerMisuseError(
+                f"{partition} offset {offset} is no record that the last poll returned and that is not finished with"
+            )
+        self._said[partition, offset] = kind
+
+    def acknowledge_all(self, kind: AcknowledgeType) -> None:
+        """Of which nothing was said."""
+        for key in self._delivered:
+            self._said.setdefault(key, kind)
+
+    def unsaid(self) -> list[SharedRecord]:
+        return [record for key, (record, _, _) in self._delivered.items() if key not in self._said]
+
+    def take(self) -> list[Acknowledgements]:
+        """What was said, to be sent."""
+        types: dict[tuple[int, Place], dict[int, int]] = {}
+        for key, kind in self._said.items():
+            record, node_id, place = self._delivered.pop(key)
+            types.setdefault((node_id, place), {})[record.offset] = kind
+            if kind == AcknowledgeType.RENEW:
+                self._renewing[place, record.offset] = record
+        self._said.clear()
+        gaps, self._gaps = self._gaps, []
+        return [*gaps, *(Acknowledgements(node_id, place, found) for (node_id, place), found in types.items())]
+
+    def done(self, some: Iterable[Acknowledgements]) -> None:
+        """They were answered, or have failed: what is renewed is the application's again."""
+        for one in some:
+            for offset, kind in one.types.items():
+                record = self._renewing.pop((one.place, offset), None) if kind == AcknowledgeType.RENEW else None
+                if record is not None and one.error is None:
+                    key = record.topic_partition, offset
+                    self._delivered[key] = record, one.node_id, one.place
+                    self._renewed.append(record)
+
+    def take_renewed(self) -> Sequence[SharedRecord]:
+        """Those that the application gets again."""
+        renewed, self._renewed = self._renewed, []
+        return renewed

@@ -1,0 +1,194 @@
+"""What all groups have consumed goes from the partitions that are led here, once every coordinator has answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.unit.node.on_disk import TOPIC_ID, Node, node_on, topic_records
+
+from penstock.metadata.image import ResourceType
+from penstock.metadata.records import ConfigRecord, PartitionChangeRecord, PartitionRecord, TopicRecord
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import CONSUMER_OFFSETS
+from penstock.protocol.requests.own_apis import (
+    CommittedPositionsRequest,
+    CommittedPositionsResponse,
+    CoordinatedPositions,
+    DescribeHoldersRequest,
+    DescribeHoldersResponse,
+    PositionOfGroup,
+    PositionsOfGroup,
+)
+
+OFFSETS_ID = UUID(int=9)
+COORDINATORS = {0: 1, 1: 2}
+"""The broker that leads each partition of `__consumer_offsets`."""
+
+
+class Coordinators:
+    """Answer for all brokers, in the place of the network."""
+
+    def __init__(self) -> None:
+        self.groups: dict[int, dict[str, int]] = {0: {"a": 2}, 1: {"b": 1}}
+        """By partition of `__consumer_offsets`, the groups and their offsets; -1 for none."""
+        self.epochs = {0: 4, 1: 4}
+        self.homes = dict(COORDINATORS)
+        self.silent: list[int] = []
+        self.asked: list[int] = []
+        self.meanwhile: Any = None
+
+    async def ask_broker(self, broker_id: int, request: Any, answer: Any, **_: Any) -> CommittedPositionsResponse:
+        assert request == CommittedPositionsRequest(topic_id=TOPIC_ID)
+        self.asked.append(broker_id)
+        await asyncio.sleep(0)
+        if self.meanwhile is not None:
+            self.meanwhile()
+        if broker_id in self.silent:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION)
+        return CommittedPositionsResponse(
+            partition_count=len(COORDINATORS),
+            coordinated=[
+                CoordinatedPositions(
+                    partition=index,
+                    leader_epoch=self.epochs[index],
+                    groups=[
+                        PositionsOfGroup(
+                            group_id=name, positions=[PositionOfGroup(partition=0, offset=offset)] * (offset >= 0)
+                        )
+                        for name, offset in self.groups[index].items()
+                    ],
+                )
+                for index, broker in self.homes.items()
+                if broker == broker_id
+            ],
+        )
+
+
+def records(**configs: Any) -> list[Any]:
+    return [
+        *topic_records(**{"retention_consumed": "true", **configs}),
+        TopicRecord(name=CONSUMER_OFFSETS, topic_id=OFFSETS_ID),
+        *(
+            PartitionRecord(
+                partition_id=index, topic_id=OFFSETS_ID, replicas=[2], isr=[2], leader=leader, leader_epoch=4
+            )
+            for index, leader in COORDINATORS.items()
+        ),
+    ]
+
+
+@pytest.fixture
+def node(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Node]:
+    with node_on(tmp_path, *records(**getattr(request, "param", {}))) as node:
+        yield node
+
+
+@pytest.fixture
+def coordinators(node: Node, monkeypatch: pytest.MonkeyPatch) -> Coordinators:
+    coordinators = Coordinators()
+    monkeypatch.setattr(node.broker.groups.context.errands, "ask_broker", coordinators.ask_broker)
+    return coordinators
+
+
+async def looked_at(node: Node) -> int:
+    """Where the log begins when that is done."""
+    for value in (b"a", b"b", b"c"):
+        node.produce(value)
+    node.upkeep.kept_until_consumed.listen(node.broker.consumed.look_at)
+    node.upkeep.watch(node.partition(), due_ms=node.now_ms)
+    await node.upkeep.run_due()
+    await node.broker.consumed._tasks.settle()
+    return node.partition().log.log_start_offset
+
+
+async def test_what_the_slowest_group_has_consumed_goes(node: Node, coordinators: Coordinators) -> None:
+    assert await looked_at(node) == 1
+    assert sorted(coordinators.asked) == [1, 2]
+    del coordinators.groups[1]["b"]
+    assert await looked_at(node) == 2
+
+
+async def test_nothing_goes_beyond_the_end(node: Node, coordinators: Coordinators) -> None:
+    coordinators.groups = {0: {"a": 99}, 1: {}}
+    assert await looked_at(node) == 3
+
+
+async def test_nothing_goes_while_a_coordinator_is_silent_or_an_old_one(node: Node, coordinators: Coordinators) -> None:
+    coordinators.silent = [2]
+    assert await looked_at(node) == 0
+    coordinators.silent, coordinators.epochs[1] = [], 3
+    assert await looked_at(node) == 0
+
+
+async def test_a_coordinator_that_followed_while_others_were_asked_is_waited_for(
+    node: Node, coordinators: Coordinators
+) -> None:
+    def follow() -> None:
+        coordinators.meanwhile = None
+        node.image.apply(PartitionChangeRecord(partition_id=0, topic_id=OFFSETS_ID, leader=2))
+
+    coordinators.meanwhile = follow
+    assert await looked_at(node) == 0
+    coordinators.epochs[0], coordinators.homes[0] = 5, 2
+    assert await looked_at(node) == 1
+
+
+async def test_who_leads_no_more_deletes_nothing(node: Node, coordinators: Coordinators) -> None:
+    coordinators.meanwhile = node.partition().resign
+    assert await looked_at(node) == 0
+
+
+async def test_a_new_group_keeps_everything_until_its_grace_is_over(
+    node: Node, coordinators: Coordinators, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coordinators.groups[1] = {"new": -1}
+    assert await looked_at(node) == 0
+    node.commit(
+        ConfigRecord(
+            resource_type=ResourceType.TOPIC, resource_name="orders", name="retention.consumed.grace.ms", value="0"
+        )
+    )
+    assert await looked_at(node) == 2
+
+
+@pytest.mark.parametrize(
+    "node", [{"retention_consumed": "false"}, {"cleanup_policy": "compact"}], indirect=True, ids=["off", "compacted"]
+)
+async def test_other_topics_keep_what_was_consumed(node: Node, coordinators: Coordinators) -> None:
+    assert await looked_at(node) == 0
+    assert coordinators.asked == []
+
+
+async def test_who_keeps_how_many_bytes(node: Node, coordinators: Coordinators) -> None:
+    coordinators.groups[1] = {"b": 1, "new": -1}
+    for value in (b"a", b"b", b"c"):
+        node.produce(value)
+    request = DescribeHoldersRequest(topic="orders")
+    waiting = node.dispatch(request, 0)
+    assert not isinstance(waiting, list)
+    answer = await node.wait(request, 0, waiting)
+    assert isinstance(answer, DescribeHoldersResponse)
+    size = node.partition().log.size_bytes
+    assert {group.group_id: [(p.offset, p.held_bytes) for p in group.partitions] for group in answer.groups} == {
+        "a": [(2, size // 3)],
+        "b": [(1, size * 2 // 3)],
+        "new": [(-1, size)],
+    }
+
+
+async def test_who_keeps_what_is_not_known_while_a_coordinator_is_silent(
+    node: Node, coordinators: Coordinators
+) -> None:
+    coordinators.silent = [1]
+    request = DescribeHoldersRequest(topic="orders")
+    waiting = node.dispatch(request, 0)
+    assert not isinstance(waiting, list)
+    answer = await node.wait(request, 0, waiting)
+    assert isinstance(answer, DescribeHoldersResponse)
+    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert f"{CONSUMER_OFFSETS}-0" in (answer.error_message or "")
