@@ -115,6 +115,11 @@ class Ledger:
         self._sequences[number] = sequence + len(records)
         return Sent(bytes(batch), len(records), values, ends)
 
+    @property
+    def repeats(self) -> bool:
+        """Whether something was written of which its producer has not heard."""
+        return any(sent is not None and sent.epoch >= 0 for sent in self._open)
+
     def appended(self, sent: Sent, epoch: int, offset: int) -> None:
         sent.epoch, sent.offset = epoch, offset
 

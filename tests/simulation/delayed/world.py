@@ -154,10 +154,10 @@ class World:
                 self.look_for_early(before, host)
 
     def delete(self) -> None:
-        """What was read may go."""
+        """What was read may go, unless a producer still repeats it: a follower that begins behind does not know it."""
         self.consume()
         leader = self.leader
-        if leader is not None:
+        if leader is not None and not self.ledger.repeats:
             assert leader.partition is not None
             leader.partition.delete_before(min(self.read_to, leader.partition.high_watermark))
 
