@@ -89,6 +89,7 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.log.compaction.compiled_keys": "700, for numba comes with it, which may not be installed"
     },
     "penstock/log/disk.py": {"ctypes": "5; only the end of a node with very many logs needs it"},
+    "penstock/log/record_checks.py": {"penstock.log.delayed_records": "2; few topics have records that wait"},
     "penstock/metadata/image.py": {"hashlib": "3, for OpenSSL comes with it; hardly any node is asked for a checksum"},
     "penstock/node/api/storage_group_rows.py": {
         "penstock.node.api.storage_group_requests": "50; a single node has no peers"
@@ -121,6 +122,9 @@ MEASURED: dict[str, dict[str, str]] = {
     },
     "penstock/node/partitions/in_sync_replicas.py": {
         "penstock.protocol.messages.alter_partition": "1; a single node has no followers"
+    },
+    "penstock/node/partitions/isr_partition.py": {
+        "penstock.node.partitions.delayed": "4; few topics have records that wait"
     },
     "penstock/node/partitions/replicas.py": {
         "penstock.node.partitions.consensus_partition": "1; most nodes have no storage group"

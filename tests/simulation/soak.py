@@ -6,11 +6,13 @@ from collections.abc import Callable
 from random import SystemRandom
 
 from tests.simulation import controller_world, replication_world, simulate
+from tests.simulation.delayed import world as delayed_world
 from tests.simulation.transactions.simulate import simulate as simulate_transactions
 
 WORLDS: dict[str, Callable[[int], object]] = {
     "replication": replication_world.simulate,
     "the controller": controller_world.simulate,
+    "records that wait": delayed_world.simulate,
     "the consensus": simulate.simulate,
     "transactions": lambda seed: simulate_transactions(seed, seed % 3, changes=seed % 2 == 1),
 }

@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "consume": ("records.consume", "print the records of a topic"),
     "consumer-perf-test": ("measuring.consumer_perf_test", "read records and measure how fast that goes"),
     "controller": ("cluster.controller", "show the active controller, or make another one active"),
+    "delayed": ("records.delayed", "show, cancel and hasten records that wait until they are due"),
     "delete-records": ("records.delete_records", "delete the first records of partitions"),
     "demo": ("work.demo", "show how something works, by a small program"),
     "dump-log": ("dump.dump_log", "print what is in a segment file"),

@@ -9,7 +9,7 @@ partitions (`upkeep`).
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -18,6 +18,7 @@ from penstock.controller.decision import ControllerState, Decision, decided_for_
 from penstock.controller.min_isr import after_change
 from penstock.controller.partition_change import UNCLEAN_LEADER_ELECTION
 from penstock.controller.policies import AlterConfigPolicy
+from penstock.metadata.configs.topic import DELAY_ENABLE
 from penstock.metadata.features import CORDONED_LEVEL, METADATA_VERSION
 from penstock.metadata.image import ConfigResource, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord
@@ -111,6 +112,7 @@ def _changes(state: ControllerState, resource: ConfigResource, wanted: Settings)
     changed: list[tuple[str, str | None]] = [(key, None) for key in present if key not in wanted]
     changed += [(key, value) for key, value in wanted.items() if present.get(key) != value]
     _check_mode(resource, changed)
+    _check_delay(resource, present, changed)
     _check_level(state, resource, changed)
     state.settings.rules.check(state.image, resource, wanted)
     state.settings.rules.check_changes(resource, changed)
@@ -141,6 +143,20 @@ def _check_mode(resource: ConfigResource, changed: Sequence[tuple[str, str | Non
             raise KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
+def _check_delay(
+    resource: ConfigResource, present: Mapping[str, str], changed: Sequence[tuple[str, str | None]]
+) -> None:
+    if resource.resource_type is not ResourceType.TOPIC or not _is_on(present.get(DELAY_ENABLE)):
+        return
+    if any(key == DELAY_ENABLE and not _is_on(value) for key, value in changed):
+        message = f"{DELAY_ENABLE}: it stays on, as records may wait; a topic without it has to be a new one"
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+
+
+def _is_on(text: str | None) -> bool:
+    return text is not None and text.strip().lower() == "true"
+
+
 def _check_level(state: ControllerState, resource: ConfigResource, changed: Sequence[tuple[str, str | None]]) -> None:
     if resource.resource_type is not ResourceType.BROKER or state.image.metadata_version >= CORDONED_LEVEL:
         return
@@ -158,7 +174,7 @@ def _replacement(
     for config in configs:
         _check_key(config.name, wanted)
         wanted[config.name] = _text(config.name, config.value)
-    return {key: present[key] for key in DECIDED_AT_CREATION if key in present} | wanted
+    return {key: present[key] for key in (*DECIDED_AT_CREATION, DELAY_ENABLE) if key in present} | wanted
 
 
 def _amended(

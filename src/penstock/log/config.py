@@ -41,6 +41,9 @@ class LogConfig(Value, kw_only=True):
     retention_consumed_grace_ms: int = 7 * DAY_MS
     producer_id_expiration_ms: int = DAY_MS
     validates_records: bool = False
+    penstock_delay_enable: bool = False
+    penstock_delay_ms: int = 0
+    penstock_delay_max_ms: int = 366 * DAY_MS
 
     @property
     def is_compacted(self) -> bool:

@@ -202,7 +202,7 @@ class LogContent:
                 segment.created_ms = now_ms
         segment.note_batch(base_offset, last_offset, size, max_timestamp, config.index_interval_bytes)
         if header.producer_id != NO_PRODUCER_ID:
-            if header.is_control:
+            if header.is_marker:
                 for one in note_control_batch(self.producers, header, batch):
                     self.aborted.note(one, segment.base_offset)
             else:

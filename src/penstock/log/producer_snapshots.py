@@ -80,7 +80,7 @@ def replay(producers: Producers, aborted: AbortedTransactions, segments: Segment
         for position, header in segment.headers_from(offset):
             if header.producer_id == NO_PRODUCER_ID or header.base_offset < offset:
                 continue
-            if header.is_control:
+            if header.is_marker:
                 batch = segment.opened().read_at(header.size_in_bytes, position)
                 for one in note_control_batch(producers, header, batch):
                     aborted.note(one, segment.base_offset)

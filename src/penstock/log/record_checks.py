@@ -115,7 +115,19 @@ def _looked_at(
         batch = memoryview(recompress_batch(batch, header, target, level, max_bytes=max_bytes))
         check_size(len(batch), config)
         header = read_header(batch)
-    return batch, header
+    return _held_back(batch, header, config, now_ms, max_bytes) if config.penstock_delay_enable else (batch, header)
+
+
+def _held_back(
+    batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, max_bytes: int
+) -> tuple[memoryview, BatchHeader]:
+    from penstock.log.delayed_records import RefusedRecordsError, held_back  # few topics have records that wait
+
+    try:
+        return held_back(batch, header, config, now_ms, max_bytes=max_bytes, most_errors=MAX_RECORD_ERRORS)
+    except RefusedRecordsError as error:
+        refused = error.errors
+    raise _refused(ErrorCode.INVALID_RECORD, refused)
 
 
 def max_unpacked_bytes(config: LogConfig) -> int:
@@ -169,6 +181,10 @@ def _check_contents(
 
 def _refuse(code: ErrorCode, errors: list[tuple[int, str]]) -> None:
     if errors:
-        shown = "; ".join(f"record {index}: {message}" for index, message in errors[:RECORD_ERRORS_SHOWN])
-        count = len(errors) if len(errors) < MAX_RECORD_ERRORS else f"at least {MAX_RECORD_ERRORS}"
-        raise InvalidRecords(code, f"{count} records of the batch are refused: {shown}", errors)
+        raise _refused(code, errors)
+
+
+def _refused(code: ErrorCode, errors: list[tuple[int, str]]) -> InvalidRecords:
+    shown = "; ".join(f"record {index}: {message}" for index, message in errors[:RECORD_ERRORS_SHOWN])
+    count = len(errors) if len(errors) < MAX_RECORD_ERRORS else f"at least {MAX_RECORD_ERRORS}"
+    return InvalidRecords(code, f"{count} records of the batch are refused: {shown}", errors)

@@ -2,7 +2,8 @@
 
 A batch's records are looked at only where the header is not enough (decision 0202, see `record_checks`): every record
 needs a key (compaction), a topic bounds timestamps from below or wants another codec than the producer's, the
-header's latest timestamp cannot be, or `penstock.produce.validate` is `full`.
+header's latest timestamp cannot be, records of the topic may have to wait until they are due, or
+`penstock.produce.validate` is `full`.
 """
 
 import enum
@@ -15,6 +16,7 @@ from penstock.protocol.batch import (
     ATTRIBUTES_AT,
     COMPRESSION_MASK,
     CONTROL,
+    DELAYED,
     HEADER,
     HEADER_SIZE,
     LENGTH_END,
@@ -91,6 +93,7 @@ class AppendRules:
         self.looks_at_all = (
             config.is_compacted
             or config.validates_records
+            or config.penstock_delay_enable
             or (not self.stamps and config.message_timestamp_before_max_ms != INT64_MAX)
         )
 
@@ -102,6 +105,8 @@ def check_batch(
 
     Raises UnlookedError where records of a patient client must be looked at that are not few.
     """
+    if origin is LOOKED_AT and read_header(batch).attributes & DELAYED:  # it is held, or was: this leader made it
+        return batch, read_header(batch)
     header = _check_bytes(batch, rules)
     if origin is not COORDINATOR:
         if header.base_offset or header.attributes & CONTROL or header.producer_id != NO_PRODUCER_ID:

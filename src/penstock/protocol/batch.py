@@ -26,6 +26,9 @@ LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40
+DELAYED: Final = 0x100
+"""A bit of our own, which clients pass over. With CONTROL the batch holds records that wait until they are due; without
+it, records that have waited (`protocol/delayed.py`)."""
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -87,6 +90,16 @@ class BatchHeader(NamedTuple):
     def is_control(self) -> bool:
         """The batch holds a marker (of a transaction, of the quorum), no application data."""
         return bool(self.attributes & CONTROL)
+
+    @property
+    def is_marker(self) -> bool:
+        """Of a batch with a producer: it ends a transaction."""
+        return self.attributes & (CONTROL | DELAYED) == CONTROL
+
+    @property
+    def is_held(self) -> bool:
+        """Its records wait until they are due."""
+        return self.attributes & (CONTROL | DELAYED) == CONTROL | DELAYED
 
     @property
     def has_delete_horizon(self) -> bool:

@@ -20,6 +20,7 @@ from penstock.protocol.messages.incremental_alter_configs import (
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 POLICY, RETENTION = "cleanup.policy", "retention.ms"
+DELAYS = "penstock.delay.enable"
 TOPIC, BROKER, GROUP, METRICS, UNKNOWN = (2, "flights"), (4, "1"), (32, "g"), (16, "m"), (8, "1")
 OK, REQUEST, CONFIG = ErrorCode.NONE, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
 Asked = tuple[str, int, str | None]
@@ -67,6 +68,13 @@ def alter(controller: Controller, resource: tuple[int, str], *asked: Asked) -> t
         ({}, [(RETENTION, DELETE, None), (RETENTION, SET, "6")], REQUEST, {}),
         ({}, [(RETENTION, SET, "5"), ("no.such.key", SET, "6")], CONFIG, {}),
         ({}, [("penstock.replication.mode", SET, "consensus")], CONFIG, {}),
+        ({}, [(DELAYS, SET, "true")], OK, {DELAYS: "true"}),
+        ({DELAYS: "true"}, [(DELAYS, SET, "TRUE")], OK, {DELAYS: "TRUE"}),
+        ({DELAYS: "true"}, [(DELAYS, SET, "false")], CONFIG, {DELAYS: "true"}),
+        ({DELAYS: "true"}, [(DELAYS, DELETE, None)], CONFIG, {DELAYS: "true"}),
+        ({DELAYS: "true"}, [(POLICY, APPEND, "compact")], CONFIG, {DELAYS: "true"}),
+        ({POLICY: "compact"}, [(DELAYS, SET, "true")], CONFIG, {POLICY: "compact"}),
+        ({DELAYS: "true"}, [("penstock.delay.ms", SET, "31622400001")], CONFIG, {DELAYS: "true"}),
     ],
 )
 def test_operations(present: dict[str, str], asked: list[Asked], code: ErrorCode, after: dict[str, str]) -> None:

@@ -77,6 +77,8 @@ def filter_batch(
 ) -> Filtered | None:
     """None if nothing is left. Raises UncleanableError, DecodeError."""
     is_needless = transactions.take(header)
+    if header.is_held:
+        return Filtered(batch, header, header.record_count, 0)
     if header.is_control:
         return _marker(batch, header, terms, is_needless=is_needless)
     if transactions.is_aborted(header):

@@ -34,7 +34,7 @@ class Transactions:
 
     def take(self, header: BatchHeader) -> bool:
         """The next batch of the log: whether it is a marker that is not needed any more."""
-        if header.is_control:
+        if header.is_marker:
             is_needed = header.producer_id in self._seen
             self._seen.discard(header.producer_id)
             return not is_needed

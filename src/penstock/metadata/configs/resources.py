@@ -28,6 +28,7 @@ from penstock.metadata.configs.pairs import (
     parse_address_limits,
     parse_pinned_leaders,
 )
+from penstock.metadata.configs.topic import DELAY_ENABLE
 from penstock.metadata.replication_mode import CONSENSUS, REPLICATION_MODE, STORAGE_GROUP
 from penstock.metadata.resources import ConfigResource, ResourceType
 
@@ -102,11 +103,25 @@ def _check_topic(resource: ConfigResource, settings: Settings, layers: Layers) -
         assert isinstance(items, tuple)
         if items not in ((), ("*",)) and not all(_THROTTLED.fullmatch(item) for item in items):
             raise ConfigError(key, settings.get(key), "partition:broker pairs with commas between, or * for all")
+    if values[DELAY_ENABLE]:
+        _check_delay(settings, values)
     if values[REPLICATION_MODE] == CONSENSUS:
         _check_consensus(settings, values)
     elif STORAGE_GROUP in settings:
         allowed = f"none but for a topic with {REPLICATION_MODE}={CONSENSUS}"
         raise ConfigError(STORAGE_GROUP, settings[STORAGE_GROUP], allowed)
+
+
+def _check_delay(settings: Settings, values: Mapping[str, ConfigValue]) -> None:
+    policy = values["cleanup.policy"]
+    assert isinstance(policy, tuple)
+    if "compact" in policy:
+        allowed = f"delete where {DELAY_ENABLE} is on: a record that waited would go before newer ones of its key"
+        raise ConfigError("cleanup.policy", ",".join(policy), allowed)
+    if values[REPLICATION_MODE] == CONSENSUS:
+        allowed = f"false where {REPLICATION_MODE}={CONSENSUS}: make the topic with {REPLICATION_MODE}=isr"
+        raise ConfigError(DELAY_ENABLE, "true", allowed)
+    _at_most(settings, values, "penstock.delay.ms", "penstock.delay.max.ms")
 
 
 def _check_consensus(settings: Settings, values: Mapping[str, ConfigValue]) -> None:

@@ -4,6 +4,8 @@ The links are Kafka's: for `retention.ms` the broker is asked for `log.retention
 `log.retention.hours`; the first that has a value counts.
 """
 
+from typing import Final
+
 from penstock.metadata.configs.table import read_table
 from penstock.protocol.value import Value
 
@@ -51,7 +53,18 @@ unclean.leader.election.enable boolean false * cluster high
     | Whether a replica that lags may become leader when no other is left, at the price of lost records.
 """)
 
+DELAY_ENABLE: Final = "penstock.delay.enable"
+
 OWN_TOPIC_CONFIGS = read_table("""
+penstock.delay.enable boolean false * cluster medium
+    | Whether records may wait until they are due: those with a header penstock-deliver-at or penstock-delay. Once it is
+    | on it stays on, as records may wait. A key of Penstock's own.
+penstock.delay.max.ms long 31622400000 1.. cluster low
+    | How far ahead a record may be due where penstock.delay.enable is on; what is due later is refused.
+    | A key of Penstock's own.
+penstock.delay.ms long 0 0.. cluster low
+    | Where penstock.delay.enable is on, how long every record waits; its headers are not asked. 0 leaves it to them.
+    | A key of Penstock's own.
 replication.mode string isr isr/consensus fixed medium
     | How a topic is replicated: isr is Kafka's way; with consensus a record is on the disks of a majority before it is
     | acknowledged. Decided when the topic is created. A key of Penstock's own.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
@@ -17,6 +17,7 @@ from penstock.replication.partition_leader import PartitionLeader
 
 if TYPE_CHECKING:
     from penstock.node.links.hand_over import HoldsBack
+    from penstock.node.partitions.delayed import Delivery
 
 
 class InSync(Protocol):
@@ -35,7 +36,7 @@ class InSync(Protocol):
 
 
 class IsrPartition(Partition):
-    __slots__ = ("appender", "dirty", "hand_over", "in_sync", "leader")
+    __slots__ = ("appender", "delivery", "dirty", "hand_over", "in_sync", "leader")
 
     leader: PartitionLeader | None
     hand_over: HoldsBack | None
@@ -56,6 +57,8 @@ class IsrPartition(Partition):
         self.leader = self.hand_over = None
         self.appender: PartitionLeader | None = None
         """The leader, unless it hands over and appends nothing any more."""
+        self.delivery: Delivery | None = None
+        """Of the records that wait in the log, where this replica leads."""
         self.dirty = {} if dirty is None else dirty
         self.in_sync = in_sync
 
@@ -94,7 +97,32 @@ class IsrPartition(Partition):
         return result
 
     def delete_before(self, offset: int) -> None:
-        self.log.advance_log_start(offset)
+        """Where records wait in the log, it begins there once they have moved on."""
+        if self.delivery is None:
+            self.log.advance_log_start(offset)
+        else:
+            self.delivery.delete_before(offset)
+
+    # records that wait
+
+    def deliver(self, now_ms: Callable[[], int]) -> None:
+        if self.delivery is None and self.leader is not None and self.log.config.penstock_delay_enable:
+            from penstock.node.partitions.delayed import Delivery  # few topics have records that wait
+
+            self.delivery = Delivery(self, now_ms)
+
+    def stop_delivering(self) -> None:
+        if self.delivery is not None:
+            self.delivery.stop()
+            self.delivery = None
+
+    @property
+    def needed_from(self) -> int:
+        if not self.log.config.penstock_delay_enable:
+            return self.high_watermark
+        return min(
+            self.high_watermark, self.log.log_start_offset if self.delivery is None else self.delivery.needed_from
+        )
 
     # followers, as this leader sees them
 
@@ -167,6 +195,7 @@ class IsrPartition(Partition):
         self, leader: PartitionLeader | None, follower: PartitionFollower | None
     ) -> PartitionLeader | PartitionFollower | None:
         former = self.role
+        self.stop_delivering()
         self.leader = self.appender = leader
         self.follower = follower
         return former

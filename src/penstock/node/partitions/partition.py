@@ -8,7 +8,7 @@ how it is appended to and which replica may read it: the replicas in sync (`IsrP
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from uuid import UUID
 
@@ -116,6 +116,17 @@ class Partition(ABC):
         With acks=-1, or where the log is the storage group's, the caller waits until `high_watermark` has passed the
         result's last offset (`committed.waits`); on a partition with one replica that is so when this returns.
         """
+
+    def deliver(self, now_ms: Callable[[], int]) -> None:  # noqa: B027  most have nothing to deliver
+        """Role or settings may have changed: as the leader, deliver records that wait until they are due."""
+
+    def stop_delivering(self) -> None:  # noqa: B027  as above
+        """Until there is another leader, or the node starts anew."""
+
+    @property
+    def needed_from(self) -> int:
+        """Retention takes nothing from this offset on."""
+        return self.committed.high_watermark
 
     def check_marker(self, header: BatchHeader, coordinator_epoch: int, transaction_version: int) -> None:
         """KafkaError where a marker of this version of transactions may not be appended (`Producers.check_marker`)."""

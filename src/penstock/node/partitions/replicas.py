@@ -190,8 +190,10 @@ class LocalReplicas:
         await self._todo.settled()
 
     def stop(self) -> None:
-        """Drop what is still to be obeyed; `settled` returns."""
+        """Drop what is still to be obeyed; `settled` returns. Nothing is delivered any more."""
         self._todo.stop()
+        for partition in self._table:
+            partition.stop_delivering()
 
     def on_new_image(self) -> None:
         """The image was replaced as a whole, by a snapshot: obey all that it says."""
@@ -338,14 +340,13 @@ class LocalReplicas:
             assigned=image.directory_of(self._node_id),
             is_new=(topic_id, index) not in self.offline,
         )
-        known, dirty = self._high_watermarks.pop((topic, index), 0), self._upkeep.dirty
-        return IsrPartition(log, topic_id, high_watermark=known, dirty=dirty, in_sync=self.in_sync)
+        known = self._high_watermarks.pop((topic, index), 0)
+        return IsrPartition(log, topic_id, high_watermark=known, dirty=self._upkeep.dirty, in_sync=self.in_sync)
 
     def _by_consensus(self, topic: str, index: int, topic_id: UUID) -> Partition | None:
         """None until the partition's storage group has it (`on_group`)."""
         group = self._groups.group_of(topic_id)
-        member = None if group is None else group.member(topic_id, index)
-        if group is not None and member is not None:
+        if group is not None and (member := group.member(topic_id, index)) is not None:
             from penstock.node.partitions.consensus_partition import ConsensusPartition  # few nodes have a group
 
             return ConsensusPartition(topic, index, topic_id, group, member)
@@ -376,6 +377,7 @@ class LocalReplicas:
             return
         if partition.leader_epoch != epoch:
             self.awaited.led(partition)
+            partition.deliver(self._now_ms)
         if partition.leader is not None or image.leader < 0:
             self.fetchers.leave(partition)
         elif partition.leader_epoch != epoch:
@@ -408,8 +410,7 @@ class LocalReplicas:
             self._drop(partition)
         self._todo.extend((topic_id, partition.index) for partition in held[room:])
         self._todo.extend((topic_id, log.partition) for log in self._table.untouched_of(topic_id))
-        for key in [key for key in self.offline if key[0] == topic_id]:
-            del self.offline[key]
+        self.offline = {key: None for key in self.offline if key[0] != topic_id}
         return min(room, len(held))
 
     def _drop(self, partition: Partition) -> None:
@@ -443,6 +444,7 @@ class LocalReplicas:
             if partition.log.config is not settings.log:
                 partition.log.config = settings.log
                 self._upkeep.watch(partition, due_ms=self._now_ms())
-        known = self._image.topics.get(topic)
-        for log in () if known is None else self._table.untouched_of(known.topic_id):
-            log.config = settings.log
+                partition.deliver(self._now_ms)
+        if (known := self._image.topics.get(topic)) is not None:
+            for log in self._table.untouched_of(known.topic_id):
+                log.config = settings.log

@@ -154,7 +154,7 @@ class Upkeep:
             if log.is_loaded:
                 await self._threads.do(partial(log.maybe_flush, now_ms))
             if id(partition) in self._watched:
-                retired = log.apply_retention(now_ms, high_watermark=partition.high_watermark)
+                retired = log.apply_retention(now_ms, high_watermark=partition.needed_from)
                 if log.config.retention_consumed:
                     self.kept_until_consumed(partition)
         except KafkaError as error:

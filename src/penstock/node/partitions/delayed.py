@@ -1,0 +1,282 @@
+"""The leader of a partition delivers what waits in its log: it reads its own log to the end, and appends what is due.
+
+What it knows of the log's records it has read there (`DelayedRecords`), also what it has just written itself; so a
+leader that begins knows what the one before it knew. It reads in steps, and moves nothing before it is at the end.
+
+What waits must not go with the segment in which it was held. Where retention, or DeleteRecords, is about to take that,
+it is held anew at the log's end; until then the segment stays.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from penstock.log.partition_log import PartitionLog
+from penstock.log.retention import deletable_segments
+from penstock.log.validation import LOOKED_AT
+from penstock.node.environment.alarm import Alarm
+from penstock.node.partitions.partition import NotAppendingError, Partition, call
+from penstock.protocol.batch import DELAYED, BatchHeader, read_header
+from penstock.protocol.delayed import PART_RECORDS, Held, carry
+from penstock.protocol.errors import DecodeError, KafkaError
+from penstock.protocol.records import Record
+from penstock.replication.delayed.machine import MOST_MOVED, DelayedRecords, Mover
+from penstock.replication.waits import Wait
+
+logger = logging.getLogger(__name__)
+
+STEP_BATCHES: Final = 50
+"""Batches of which the headers are read in one step."""
+STEP_BYTES: Final = 256 << 10
+"""So much is unpacked in one step, or one batch."""
+LOOK_MS: Final = 5_000
+"""While something waits, the clock is looked at so often: it may have been set, and timers do not hear of that."""
+RETRY_MS: Final = 1_000
+CARRY_INTERVAL_MS: Final = 60_000
+"""So often at most retention has what waits carried on, also where it would not let stay what waits."""
+COMMIT_MS: Final = 50
+"""Who deletes looks so often whether what was carried on is committed."""
+OPENED: Final = 16
+"""Held batches that are in memory, and of whose parts as many are unpacked."""
+UNPACKED_A_STEP: Final = 400
+"""Records, and those of one further part."""
+
+
+class Delivery:
+    """Of one partition, by its present leader. Made when that begins, it does nothing once another epoch has begun."""
+
+    def __init__(self, partition: Partition, now_ms: Callable[[], int]) -> None:
+        self._partition = partition
+        self._leader = partition.check_leader()
+        self._now_ms = now_ms
+        self.records = DelayedRecords(partition.log.log_start_offset)
+        self._alarm = Alarm(self._ring, now_ms)
+        self._wait: Wait | None = None
+        self._opened: OrderedDict[int, Held] = OrderedDict()
+        self._parts: OrderedDict[tuple[int, int], list[Record]] = OrderedDict()
+        self._unpacked = 0
+        self._failure = ""
+        self._deletes_before = 0
+        self._carry_before = self._cleared = 0
+        """What lies before the first is carried on; before the second nothing waits."""
+        self._carried = (-1, 0)
+        """Of the held batch at this offset so many records were looked at, to be carried on if they wait."""
+        self._needed_from = 0
+        self._emptied = (0, 0)
+        """When all before the first offset is committed, nothing before the second one waits any more."""
+        self._carried_ms = now_ms() - CARRY_INTERVAL_MS
+        self._alarm.set(now_ms())
+
+    @property
+    def is_over(self) -> bool:
+        return self._partition.leader is not self._leader
+
+    def stop(self) -> None:
+        self._alarm.cancel()
+        if self._wait is not None:
+            self._leader.appended.cancel(self._wait)
+            self._wait = None
+
+    @property
+    def needed_from(self) -> int:
+        """All before this offset may go: none of it waits, and that is committed. What was moved, or carried on, by a
+        batch that another leader does not have would have nowhere to come from.
+        """
+        high_watermark = self._partition.high_watermark
+        if high_watermark >= self._emptied[0]:
+            self._needed_from = max(self._needed_from, self._emptied[1])
+            self._emptied = self.records.position, self._waits_from
+            if high_watermark >= self._emptied[0]:
+                self._needed_from = max(self._needed_from, self._emptied[1])
+        return max(self._needed_from, self._partition.log.log_start_offset)
+
+    @property
+    def _waits_from(self) -> int:
+        """Nothing waits before, as far as the log was read."""
+        oldest = self.records.waiting.oldest_place
+        return self.records.position if oldest is None else max(oldest, self._cleared)
+
+    def delete_before(self, offset: int) -> None:
+        """What waits is carried on first; until that is done the partition begins earlier."""
+        self._deletes_before = max(self._deletes_before, offset)
+        self._delete()
+        self._alarm.set(self._now_ms())
+
+    def _ring(self) -> None:
+        if self.is_over:
+            self.stop()
+            return
+        now_ms = self._now_ms()
+        failure = ""
+        try:
+            due_ms = self._step(now_ms)
+        except NotAppendingError:  # it hands over
+            due_ms = now_ms + RETRY_MS
+        except (KafkaError, DecodeError) as error:
+            failure = str(error)
+            due_ms = now_ms + RETRY_MS
+        if failure != self._failure:
+            self._failure = failure
+            if failure:
+                logger.error("%s: what is due waits, and is tried again each second: %s", self._partition, failure)
+            else:
+                logger.info("%s: what is due is delivered again", self._partition)
+        if due_ms is not None:
+            self._alarm.set(due_ms)
+
+    def _step(self, now_ms: int) -> int | None:
+        """When there is something to do again; None for when the log has grown."""
+        log, waiting = self._partition.log, self.records.waiting
+        if not self._read():
+            return now_ms
+        if self._carries(now_ms):
+            return now_ms
+        self._delete()
+        if self._delivers(now_ms):
+            return now_ms
+        if self._deletes_before > log.log_start_offset:
+            return now_ms + COMMIT_MS
+        if self._wait is None:
+            self._wait = self._leader.appended.add(log.log_end_offset + 1, self._has_grown)
+        due_ms = waiting.next_due_ms
+        return None if due_ms is None else min(max(due_ms, now_ms), now_ms + LOOK_MS)
+
+    def _has_grown(self) -> None:
+        self._wait = None
+        self._alarm.set(self._now_ms())
+
+    def _read(self) -> bool:
+        """Another part of the log; whether that is all there is."""
+        log, records, size = self._partition.log, self.records, 0
+        for batch, header in islice(_batches(log, records.position), STEP_BATCHES):
+            if header.attributes & DELAYED:
+                if not records.take(batch(), header):
+                    return False
+                size += header.size_in_bytes
+                if size >= STEP_BYTES:
+                    break
+            else:
+                records.pass_over(header)
+        return records.position >= log.log_end_offset
+
+    # moving
+
+    def _delivers(self, now_ms: int) -> bool:
+        """A batch of what is due, if anything is; also if more may be."""
+        entries = self.records.waiting.due(now_ms, MOST_MOVED)
+        mover, unpacked = Mover(), self._unpacked
+        for entry in entries:
+            if self._unpacked - unpacked > UNPACKED_A_STEP:
+                break
+            held = self._held(entry.waited_at)
+            if not mover.add(entry, self._record(held, entry.waited_at), held.compression):
+                break
+        if mover.entries:
+            self._append(mover.moved(now_ms), now_ms)
+        next_ms = self.records.waiting.next_due_ms
+        return next_ms is not None and next_ms <= now_ms
+
+    def _held(self, waited_at: int) -> Held:
+        place, opened = self.records.waiting.place_of(waited_at), self._opened
+        for base_offset, held in opened.items():
+            if base_offset <= place <= held.last_offset:
+                opened.move_to_end(base_offset)
+                return held
+        batch = self._partition.log.bytes_of(self._partition.log.read(place, 1))
+        held = Held(batch, read_header(batch))
+        opened[held.base_offset] = held
+        if len(opened) > OPENED:
+            opened.popitem(last=False)
+        return held
+
+    def _record(self, held: Held, waited_at: int) -> Record:
+        number = held.number_of(waited_at)
+        for (base_offset, first), records in self._parts.items():
+            if base_offset == held.base_offset and first <= number < first + len(records):
+                self._parts.move_to_end((base_offset, first))
+                return records[number - first]
+        first, records = held.part(number)
+        self._unpacked += len(records)
+        self._parts[held.base_offset, first] = records
+        if len(self._parts) > OPENED:
+            self._parts.popitem(last=False)
+        return records[number - first]
+
+    def _append(self, batch: bytearray, now_ms: int) -> None:
+        """And be shown it, as if it was read."""
+        if self._wait is not None:  # this needs no waking
+            self._leader.appended.cancel(self._wait)
+            self._wait = None
+        result = self._partition.append(memoryview(batch), acks=1, now_ms=now_ms, origin=LOOKED_AT)
+        assert result.base_offset == self.records.position
+        is_taken = self.records.take(memoryview(batch), read_header(batch))
+        assert is_taken, "it has few records"
+
+    # carrying on
+
+    def _carries(self, now_ms: int) -> bool:
+        """A batch of what lies before where retention or DeleteRecords want the log to begin, if anything does."""
+        if now_ms - self._carried_ms >= CARRY_INTERVAL_MS or now_ms < self._carried_ms:
+            self._carried_ms = now_ms
+            self._carry_before = self._retained_from(now_ms)
+        before = max(self._carry_before, min(self._deletes_before, self._partition.high_watermark))
+        self._cleared = max(self._cleared, self._waits_from, self._partition.log.log_start_offset)
+        position = self.records.position
+        for batch, header in islice(_batches(self._partition.log, self._cleared), STEP_BATCHES):
+            if header.base_offset >= before:
+                return False
+            if header.is_held and not self._carry(Held(batch(), header), now_ms):
+                return True
+            self._cleared = header.last_offset + 1
+            if self.records.position != position:
+                break
+        return self._cleared < min(before, self._partition.log.log_end_offset)
+
+    def _carry(self, held: Held, now_ms: int) -> bool:
+        """What still waits of another part of it; whether that was the last part."""
+        first = self._carried[1] if self._carried[0] == held.base_offset else 0
+        rows = list(islice(held.rows(), first, first + PART_RECORDS))
+        place_of = self.records.waiting.place_of
+        still = {
+            row.waited_at: row
+            for row in self.records.waiting.of_rows(rows)
+            if held.base_offset <= place_of(row.waited_at) <= held.last_offset
+        }
+        if still:
+            _, records = held.part(first)
+            chosen = [record for row, record in zip(rows, records, strict=True) if row.waited_at in still]
+            self._append(carry(chosen, list(still.values()), held.compression, now_ms=now_ms), now_ms)
+        self._carried = held.base_offset, first + PART_RECORDS
+        return first + PART_RECORDS >= held.count
+
+    def _retained_from(self, now_ms: int) -> int:
+        log = self._partition.log
+        count = deletable_segments(
+            log.segments,
+            log.config,
+            log_start_offset=log.log_start_offset,
+            high_watermark=self._partition.high_watermark,
+            end_offset=log.log_end_offset,
+            now_ms=now_ms,
+        )
+        return log.segments[count].base_offset if count < len(log.segments) else log.log_end_offset
+
+    def _delete(self) -> None:
+        log, wanted = self._partition.log, min(self._deletes_before, self._partition.high_watermark)
+        begin = min(wanted, self.needed_from)
+        if begin > log.log_start_offset:
+            log.advance_log_start(begin)
+            self._partition.on_log_start_moved()
+            call(self._leader.deletions.take_all())
+
+
+def _batches(log: PartitionLog, offset: int) -> Iterator[tuple[Callable[[], bytes], BatchHeader]]:
+    """From the one that has the offset on: how to read each, and its header. Valid until something is written."""
+    for segment in log.segments.from_offset(offset):
+        for position, header in segment.headers_from(offset):
+            yield partial(segment.opened().read_at, header.size_in_bytes, position), header

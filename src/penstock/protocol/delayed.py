@@ -1,0 +1,196 @@
+"""Records that wait until they are due: how they lie in their partition's log meanwhile, and how they leave.
+
+| batch in the log      | attributes        | what is in it                                                       |
+| --------------------- | ----------------- | ------------------------------------------------------------------- |
+| held                  | CONTROL | DELAYED | a batch as it was produced, and a row for each of its records        |
+| carried               | CONTROL | DELAYED | the same of records that were held before, without a producer        |
+| moved                 | DELAYED           | records that were due, each with a header that says where it waited  |
+
+A held batch has one control record, and the offsets and sequence numbers of the batch that was produced. Its value,
+big-endian: version 0 (2 bytes), number of rows (4), rows of 24 bytes, the produced batch, or several with the same
+records, so that few are unpacked at a time. A row: the offset at which its record was first
+held, or -1 where that follows from the held batch's own place (8); when it is due, in ms, or what it orders (8); the
+hash of its id, 0 if it has none (8). Clients pass over control records, whatever is in them.
+"""
+
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from struct import Struct
+from typing import Final, NamedTuple
+
+from penstock.protocol.batch import CONTROL, DELAYED, HEADER, BatchHeader, read_header, write_crc
+from penstock.protocol.compression import Compression
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
+
+DELIVER_AT: Final = "penstock-deliver-at"
+"""When the record is due: ms since 1970, in decimal digits."""
+DELAY: Final = "penstock-delay"
+"""How many ms after its arrival, in decimal digits."""
+DELAY_ID: Final = "penstock-delay-id"
+"""A record with the same id that still waits in the partition gives way to this one."""
+CANCEL: Final = "penstock-delay-cancel"
+"""With an id and no value: what waits under it is never delivered, nor is this record."""
+NOW: Final = "penstock-delay-now"
+"""As that, but what waits under the id is due at once."""
+WAITED_AT: Final = "penstock-delay-offset"
+"""Of a record that has waited: the offset that its producer was told, in decimal digits."""
+
+CANCELS: Final = -1
+HASTENS: Final = -2
+OWN_PLACE: Final = -1
+NO_ID: Final = 0
+
+_CONTROL_KEY: Final = b"\x00\x00\x00\x64"
+"""Version 0, type 100: Kafka counts its types from 0."""
+_HEAD: Final = Struct(">hI")
+_ROW: Final = Struct(">qqq")
+PART_RECORDS: Final = 200
+"""Of a batch of more the records lie in several ones: to unpack so many takes a millisecond or two."""
+MAX_UNPACKED_BYTES: Final = 1 << 30
+"""What was held was unpacked before, within the topic's limits of that time."""
+
+
+class Row(NamedTuple):
+    """`due_ms` may be CANCELS or HASTENS instead; `waited_at` OWN_PLACE."""
+
+    waited_at: int
+    due_ms: int
+    id: int
+
+
+class Moved(NamedTuple):
+    """A record that has waited is in the log."""
+
+    waited_at: int
+    id: int
+
+
+def hash_of(text: bytes) -> int:
+    """Of an id: 64 bits, never 0."""
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True) or 1
+
+
+def hold(batch: bytes | memoryview, header: BatchHeader, rows: Sequence[Row], *, now_ms: int) -> bytearray:
+    """The batch that holds this one, with its offsets and its producer; a row for each record of it. Raises DecodeError
+    where its records cannot be unpacked.
+    """
+    batches: bytes | memoryview = batch
+    if header.record_count > PART_RECORDS:
+        batches = _in_parts(list(iterate_records(batch, 0, header, max_bytes=MAX_UNPACKED_BYTES)), header.compression)
+    return _hold(batches, rows, header.last_offset_delta, max(header.max_timestamp, 0) or now_ms, header[9:12])
+
+
+def carry(records: Sequence[Record], rows: Sequence[Row], compression: Compression, *, now_ms: int) -> bytearray:
+    """A batch at one offset that holds records which waited before, PART_RECORDS at most; no row has OWN_PLACE."""
+    return _hold(encode_batch(records, compression=compression), rows, 0, now_ms, (-1, -1, -1))
+
+
+def _in_parts(records: Sequence[Record], compression: Compression) -> bytes:
+    firsts = range(0, len(records), PART_RECORDS)
+    return b"".join(encode_batch(records[at : at + PART_RECORDS], compression=compression) for at in firsts)
+
+
+def _hold(
+    batches: bytes | bytearray | memoryview,
+    rows: Sequence[Row],
+    last_offset_delta: int,
+    timestamp_ms: int,
+    producer: Sequence[int],
+) -> bytearray:
+    value = b"".join((_HEAD.pack(0, len(rows)), *(_ROW.pack(*row) for row in rows), batches))
+    producer_id, producer_epoch, base_sequence = producer
+    held = encode_batch(
+        [Record(timestamp_ms=timestamp_ms, key=_CONTROL_KEY, value=value)],
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+    made = read_header(held)
+    HEADER.pack_into(held, 0, *made._replace(attributes=CONTROL | DELAYED, last_offset_delta=last_offset_delta))
+    write_crc(held, 0, len(held))
+    return held
+
+
+class Held:
+    """What a held batch says. DecodeError for one that no leader wrote."""
+
+    __slots__ = ("_begin", "_value", "base_offset", "count", "last_offset")
+
+    def __init__(self, buffer: bytes | memoryview, header: BatchHeader) -> None:
+        record = next(iterate_records(buffer, 0, header))
+        value = record.value or b""
+        if record.key != _CONTROL_KEY or len(value) < _HEAD.size:
+            raise DecodeError(f"the batch at offset {header.base_offset} holds no records")
+        version, count = _HEAD.unpack_from(value)
+        self.count = int(count)
+        self._begin = _HEAD.size + self.count * _ROW.size
+        if version or self._begin > len(value):
+            raise DecodeError(f"the batch at offset {header.base_offset} holds records in a layout that is not known")
+        self.base_offset, self.last_offset, self._value = header.base_offset, header.last_offset, value
+
+    def rows(self) -> Iterator[Row]:
+        """With the offsets instead of OWN_PLACE."""
+        return map(self._row, range(self.count))
+
+    def _row(self, number: int) -> Row:
+        at, due_ms, id_ = _ROW.unpack_from(self._value, _HEAD.size + number * _ROW.size)
+        return Row(self.base_offset + number if at == OWN_PLACE else at, due_ms, id_)
+
+    def number_of(self, waited_at: int) -> int:
+        """Of the row of that record. DecodeError if there is none."""
+        number = waited_at - self.base_offset
+        if 0 <= number < self.count and self._row(number).waited_at == waited_at:
+            return number
+        for number, row in enumerate(self.rows()):
+            if row.waited_at == waited_at:
+                return number
+        raise DecodeError(f"the batch at offset {self.base_offset} does not hold what waits since offset {waited_at}")
+
+    @property
+    def compression(self) -> Compression:
+        return read_header(self._value, self._begin).compression
+
+    def part(self, number: int) -> tuple[int, list[Record]]:
+        """Some of the records, that of this row among them, and the number of the first one. Raises DecodeError."""
+        first, batches = 0, memoryview(self._value)[self._begin :]
+        for position, header in iterate_batches(batches):
+            if number < first + header.record_count:
+                return first, list(iterate_records(batches, position, header, max_bytes=MAX_UNPACKED_BYTES))
+            first += header.record_count
+        raise DecodeError(f"the batch at offset {self.base_offset} has more rows than records")
+
+    def records(self) -> list[Record]:
+        """All, in the order of the rows. Raises DecodeError."""
+        found: list[Record] = []
+        while len(found) < self.count:
+            found += self.part(len(found))[1]
+        return found
+
+
+def moved_batch(records: Sequence[tuple[int, Record]], compression: Compression, *, now_ms: int) -> bytearray:
+    """Records that are due, with where each has waited. The time of all is now: they are not older than that to
+    retention, whenever they were produced.
+    """
+    told = [
+        Record(0, record.timestamp_ms, record.key, record.value, [*record.headers, (WAITED_AT, b"%d" % waited_at)])
+        for waited_at, record in records
+    ]
+    batch = encode_batch(told, compression=compression, log_append_time_ms=now_ms)
+    header = read_header(batch)
+    HEADER.pack_into(batch, 0, *header._replace(attributes=header.attributes | DELAYED))
+    write_crc(batch, 0, len(batch))
+    return batch
+
+
+def moved_in(buffer: bytes | bytearray | memoryview, header: BatchHeader) -> Iterator[Moved]:
+    """What a batch without CONTROL and with DELAYED has moved. Raises DecodeError."""
+    for record in iterate_records(buffer, 0, header, max_bytes=MAX_UNPACKED_BYTES):
+        waited_at, id_ = -1, NO_ID
+        for name, value in record.headers:
+            if name == WAITED_AT and value is not None and value.isdigit():
+                waited_at = int(value)
+            elif name == DELAY_ID and value is not None:
+                id_ = hash_of(value)
+        if waited_at >= 0:
+            yield Moved(waited_at, id_)

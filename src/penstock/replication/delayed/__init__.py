@@ -1,0 +1,1 @@
+"""Records that wait in a partition's log until they are due: what waits, and when it goes."""

@@ -1,0 +1,125 @@
+"""The records of one partition that wait until they are due: what its log says of them, batch by batch.
+
+The log is all there is to know: what waits is what held batches brought, less what records that were due have taken
+and what was cancelled, each in the log's order. So whoever has the log has the same, and a log that was cut has
+forgotten a record's delivery only where its consumers have, too. Exactly once in the log means: a record and the word
+that it waits no longer are the same bytes.
+
+| batch               | what waits behind it                                                           |
+| ------------------- | ------------------------------------------------------------------------------ |
+| held, by a producer | its records, too; not what they cancel or replace; first of all what they hasten |
+| held, carried       | the same, in another place; or it is new, where the log begins behind the first |
+| moved               | no longer what it brings                                                       |
+| any other           | the same                                                                       |
+
+It reads no log: `position` is where the next batch begins that it is to be shown (`take`), and nothing may be moved
+before it has been shown all there is.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from penstock.protocol.batch import BatchHeader
+from penstock.protocol.compression import Compression
+from penstock.protocol.delayed import CANCELS, HASTENS, Held, Row, moved_batch, moved_in
+from penstock.protocol.records import Record
+from penstock.replication.delayed.waiting import Entry, Waiting
+
+MOST_ROWS: Final = 1_000
+"""Of a held batch that are taken in one step, which is 2 ms."""
+MOST_MOVED: Final = 50
+"""Records in one batch of those that are due."""
+MOST_MOVED_BYTES: Final = 256 << 10
+"""A batch with so much has no further record."""
+
+
+class DelayedRecords:
+    """Those in the log of a partition from `start_offset` on."""
+
+    __slots__ = ("_rows", "_start_offset", "_taken", "position", "waiting")
+
+    def __init__(self, start_offset: int) -> None:
+        self._start_offset = self.position = start_offset
+        self.waiting = Waiting()
+        self._rows: Iterator[Row] | None = None
+        """Those of the batch at `position` that are still to be taken."""
+        self._taken: BatchHeader | None = None
+
+    def pass_over(self, header: BatchHeader) -> None:
+        """The next batch of the log, if it has not the attribute DELAYED."""
+        self.position = header.last_offset + 1
+
+    def take(self, batch: bytes | memoryview, header: BatchHeader) -> bool:
+        """The next batch of the log, if it has, or another step of it; whether that was the last one. `header` has its
+        offsets. Raises DecodeError.
+        """
+        if not header.is_held:
+            self._start_offset = min(self._start_offset, header.base_offset)  # the log may begin within a batch
+            for moved in moved_in(batch, header):
+                if self._knows(moved.waited_at):
+                    self.waiting.moved(moved.waited_at, moved.id)
+        elif not self._takes_rows(batch, header):
+            return False
+        self.position = header.last_offset + 1
+        return True
+
+    def _takes_rows(self, batch: bytes | memoryview, header: BatchHeader) -> bool:
+        if self._rows is None or self._taken != header:
+            self._start_offset = min(self._start_offset, header.base_offset)
+            self._rows, self._taken = Held(batch, header).rows(), header
+        taken = 0
+        for row in islice(self._rows, MOST_ROWS):
+            self._held(row, header.base_offset)
+            taken += 1
+        if taken == MOST_ROWS:
+            return False
+        self._rows = self._taken = None
+        return True
+
+    def _held(self, row: Row, base_offset: int) -> None:
+        if row.due_ms == CANCELS:
+            self.waiting.cancel(row.id)
+        elif row.due_ms == HASTENS:
+            self.waiting.hasten(row.id)
+        elif row.waited_at >= base_offset:
+            self.waiting.add(Entry(row.due_ms, row.waited_at), row.id, row.waited_at)
+        elif self._knows(row.waited_at):
+            self.waiting.carried(row.waited_at, base_offset)
+        else:
+            self.waiting.add(Entry(row.due_ms, row.waited_at), row.id, base_offset)
+
+    def _knows(self, waited_at: int) -> bool:
+        """What was held before the log's present beginning is known once it was carried."""
+        return waited_at >= self._start_offset or self.waiting.place_of(waited_at) != waited_at
+
+
+class Mover:
+    """Makes batches of entries that are due, or that are to lie elsewhere. It is shown the batches that hold them."""
+
+    __slots__ = ("_bytes", "_chosen", "compression")
+
+    def __init__(self) -> None:
+        self.compression: Compression | None = None
+        self._chosen: list[tuple[Entry, Record]] = []
+        self._bytes = 0
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [entry for entry, _ in self._chosen]
+
+    def add(self, entry: Entry, record: Record, compression: Compression) -> bool:
+        """False if it has no room for that: a batch has one codec."""
+        size = len(record.key or b"") + len(record.value or b"")
+        is_full = len(self._chosen) >= MOST_MOVED or self._bytes + size > MOST_MOVED_BYTES
+        if self._chosen and (is_full or compression != self.compression):
+            return False
+        self.compression = compression
+        self._chosen.append((entry, record))
+        self._bytes += size
+        return True
+
+    def moved(self, now_ms: int) -> bytearray:
+        assert self.compression is not None
+        records = [(entry.waited_at, record) for entry, record in self._chosen]
+        return moved_batch(records, self.compression, now_ms=now_ms)

@@ -1,0 +1,303 @@
+"""What waits in one partition, in the order of (due, arrival): 16 bytes an entry but for what is due next or has an id.
+
+Entries lie in arrays by the time at which they are due, in slots of about 70 minutes and, when such a slot is near, of
+a second; what is due within the present second is in a heap. So memory grows by the entry and not by the object, and
+an entry is moved three times, however long it waits.
+
+| event     | cause                                                 | what waits                                     |
+| --------- | ----------------------------------------------------- | ---------------------------------------------- |
+| `add`     | a record was held                                     | it; no longer what had its id                  |
+| `cancel`  | a record that cancels an id                           | no longer what had the id                      |
+| `hasten`  | a record that hastens an id                           | what has the id, due before all others         |
+| `moved`   | a record that waited is in the log as one that is due | no longer this one                             |
+| `carried` | it was held anew, at the log's end                    | the same, in another place                     |
+"""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from penstock.protocol.delayed import NO_ID, Row
+
+SHIFTS: Final = (10, 22)
+"""A slot of a level is 2^shift ms wide; the widest is last."""
+BLOCK_SHIFT: Final = 10
+"""How many entries lie in a block of 2^shift offsets is counted, so that the oldest is known."""
+MOST_GONE: Final = 10_000
+"""So many entries, or half of what waits, may be dead in their slots before these are cleared of them."""
+CLEARED_A_DEATH: Final = 4
+"""Entries that are looked at for that each time when one more dies."""
+MOST_OPENED: Final = 1_000
+"""Entries that go from a slot to the level below in one step, which takes 3 ms."""
+
+_FIELDS: Final = 2
+
+
+class Entry(NamedTuple):
+    """`waited_at` is the offset at which it was first held."""
+
+    due_ms: int
+    waited_at: int
+
+
+class _Slots:
+    """One level: entries by the number of the slot in which they are due."""
+
+    __slots__ = ("entries", "order", "shift")
+
+    def __init__(self, shift: int) -> None:
+        self.shift = shift
+        self.entries: dict[int, array[int]] = {}
+        self.order: list[int] = []
+
+    def add(self, entry: Entry) -> None:
+        number = entry.due_ms >> self.shift
+        slot = self.entries.get(number)
+        if slot is None:
+            slot = self.entries[number] = array("q")
+            heapq.heappush(self.order, number)
+        slot.extend(entry)
+
+    def take_some(self, most: int) -> list[Entry]:
+        """Of the first slot."""
+        number = self.order[0]
+        slot = self.entries[number]
+        taken = list(_entries(slot[-most * _FIELDS :]))
+        del slot[-most * _FIELDS :]
+        if not slot:
+            del self.entries[number]
+            heapq.heappop(self.order)
+        return taken
+
+
+class Waiting:
+    """A number of entries, with what is asked of them."""
+
+    __slots__ = (
+        "_blocks",
+        "_clearing",
+        "_count",
+        "_credit",
+        "_gone",
+        "_ids",
+        "_levels",
+        "_near",
+        "_order",
+        "_places",
+        "_until_ms",
+    )
+
+    def __init__(self) -> None:
+        self._levels = [_Slots(shift) for shift in SHIFTS]
+        self._until_ms = [0 for _ in SHIFTS]
+        """Slots of a level that begin before are opened: what is due then goes to the level below, or to the heap."""
+        self._near: dict[int, Entry] = {}
+        self._order: list[Entry] = []
+        self._gone = set[int]()
+        """Where entries in slots have waited that wait no longer."""
+        self._ids: dict[int, Entry] = {}
+        self._places: dict[int, int] = {}
+        """Where entries that were carried lie now, by where they waited first."""
+        self._blocks: dict[int, int] = {}
+        """In their order, as what is held lies behind all that was before."""
+        self._count = 0
+        self._clearing: list[tuple[_Slots, int]] = []
+        self._credit = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    # events
+
+    def add(self, entry: Entry, id_: int, place: int) -> None:
+        """`place` is the offset of a batch that holds it."""
+        if id_ != NO_ID:
+            self.cancel(id_)
+            self._ids[id_] = entry
+        if place != entry.waited_at:
+            self._places[entry.waited_at] = place
+        self._count += 1
+        self._counted(place, 1)
+        self._put(entry)
+
+    def cancel(self, id_: int) -> Entry | None:
+        """What had the id."""
+        entry = self._ids.pop(id_, None)
+        if entry is not None:
+            self._remove(entry.waited_at)
+        return entry
+
+    def hasten(self, id_: int) -> None:
+        """What has the id goes before all others."""
+        entry = self._ids.get(id_)
+        if entry is not None and entry.due_ms:
+            place = self.place_of(entry.waited_at)
+            self._counted(place, 1)  # first: the blocks stay in their order
+            self.cancel(id_)
+            hastened = self._ids[id_] = entry._replace(due_ms=0)
+            if place != entry.waited_at:
+                self._places[entry.waited_at] = place
+            self._count += 1
+            self._to_heap(hastened)
+
+    def moved(self, waited_at: int, id_: int) -> None:
+        """It was waiting."""
+        known = self._ids.get(id_)
+        if known is not None and known.waited_at == waited_at:
+            del self._ids[id_]
+        self._remove(waited_at)
+
+    def carried(self, waited_at: int, place: int) -> None:
+        """It is waiting."""
+        self._counted(self.place_of(waited_at), -1)
+        self._places[waited_at] = place
+        self._counted(place, 1)
+
+    # what is due
+
+    def due(self, now_ms: int, most: int) -> list[Entry]:
+        """The first ones, which go on waiting until they are `moved`; none, too, while there is more to open."""
+        if not self._open(now_ms):
+            return []
+        found: list[Entry] = []
+        while self._order and len(found) < most and self._order[0].due_ms <= now_ms:
+            entry = heapq.heappop(self._order)
+            if self._near.get(entry.waited_at) == entry:
+                found.append(entry)
+        for entry in found:
+            heapq.heappush(self._order, entry)
+        return found
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """Not after the next entry is due; None if nothing waits."""
+        while self._order and self._near.get(self._order[0].waited_at) != self._order[0]:
+            heapq.heappop(self._order)
+        times = [level.order[0] << level.shift for level in self._levels if level.order]
+        times += [entry.due_ms for entry in self._order[:1]]
+        return min(times, default=None)
+
+    # where it lies
+
+    def place_of(self, waited_at: int) -> int:
+        """The offset of a batch that holds an entry, or an offset within that batch."""
+        return self._places.get(waited_at, waited_at)
+
+    @property
+    def oldest_place(self) -> int | None:
+        """No entry lies before this offset; None if nothing waits."""
+        block = next(iter(self._blocks), None)
+        return None if block is None else block << BLOCK_SHIFT
+
+    def of_rows(self, rows: Iterable[Row]) -> list[Row]:
+        """Those of a held batch that still wait, with when they are due by now."""
+        slots: dict[tuple[int, int], set[int]] = {}
+        found: list[Row] = []
+        for row in rows:
+            near = self._near.get(row.waited_at)
+            if near is not None:
+                found.append(row._replace(due_ms=near.due_ms))
+            elif row.due_ms >= 0 and self._is_far(row, slots):
+                found.append(row)
+        return found
+
+    def _is_far(self, row: Row, slots: dict[tuple[int, int], set[int]]) -> bool:
+        if row.waited_at in self._gone:
+            return False
+        for number, level in enumerate(self._levels):
+            key = number, row.due_ms >> level.shift
+            slot = level.entries.get(key[1])
+            if slot is not None:
+                if key not in slots:
+                    slots[key] = set(slot[1::_FIELDS])
+                if row.waited_at in slots[key]:
+                    return True
+        return False
+
+    def entries(self) -> list[Entry]:
+        """All, in order."""
+        far = (entry for level in self._levels for slot in level.entries.values() for entry in _entries(slot))
+        return sorted([*self._near.values(), *(entry for entry in far if entry.waited_at not in self._gone)])
+
+    # within
+
+    def _put(self, entry: Entry) -> None:
+        for level, until_ms in zip(reversed(self._levels), reversed(self._until_ms), strict=True):
+            if entry.due_ms >= until_ms:
+                level.add(entry)
+                return
+        self._to_heap(entry)
+
+    def _to_heap(self, entry: Entry) -> None:
+        self._near[entry.waited_at] = entry
+        heapq.heappush(self._order, entry)
+
+    def _open(self, now_ms: int) -> bool:
+        """A step of it; whether all that may be due now is in the heap."""
+        room = MOST_OPENED
+        for number in reversed(range(len(SHIFTS))):
+            level = self._levels[number]
+            until_ms = ((now_ms >> level.shift) + 1) << level.shift
+            self._until_ms[number] = max(self._until_ms[number], until_ms)
+            while level.order and level.order[0] << level.shift < self._until_ms[number]:
+                if room <= 0:
+                    return False
+                taken = level.take_some(room)
+                room -= len(taken)
+                for entry in taken:
+                    if entry.waited_at in self._gone:
+                        self._gone.discard(entry.waited_at)
+                    else:
+                        self._put(entry)
+        return True
+
+    def _remove(self, waited_at: int) -> None:
+        self._count -= 1
+        self._counted(self.place_of(waited_at), -1)
+        self._places.pop(waited_at, None)
+        if self._near.pop(waited_at, None) is None:
+            self._gone.add(waited_at)
+            self._credit += CLEARED_A_DEATH
+            if len(self._gone) > max(MOST_GONE, self._count >> 1):
+                self._clear_a_slot()
+
+    def _clear_a_slot(self) -> None:
+        """Of what is dead in it, once as many have died as that is worth."""
+        if not self._clearing:
+            self._clearing = [(level, number) for level in self._levels for number in level.entries]
+        level, number = self._clearing[-1]
+        slot = level.entries.get(number, _NOTHING)
+        if len(slot) // _FIELDS > self._credit:
+            return
+        self._clearing.pop()
+        self._credit = 0
+        for entry in _entries(slot):
+            if entry.waited_at in self._gone:
+                break
+        else:
+            return
+        kept = array("q")
+        for entry in _entries(slot):
+            if entry.waited_at in self._gone:
+                self._gone.discard(entry.waited_at)
+            else:
+                kept.extend(entry)
+        level.entries[number] = kept
+
+    def _counted(self, place: int, more: int) -> None:
+        block = place >> BLOCK_SHIFT
+        count = self._blocks.get(block, 0) + more
+        if count:
+            self._blocks[block] = count
+        else:
+            del self._blocks[block]
+
+
+_NOTHING: Final = array("q")
+
+
+def _entries(slot: array[int]) -> Iterator[Entry]:
+    return map(Entry, slot[0::_FIELDS], slot[1::_FIELDS])

@@ -1,0 +1,181 @@
+"""What the headers of a record ask for, and what is refused: by name of the record, and never delivered early."""
+
+from pathlib import Path
+
+import pytest
+from tests.unit.log.logs import NOW, open_log
+
+from penstock.log.config import LogConfig
+from penstock.log.record_checks import InvalidRecords, UnlookedError
+from penstock.log.validation import CLIENT, LOOKED_AT, PATIENT, AppendResult
+from penstock.protocol.batch import DELAYED, read_header
+from penstock.protocol.compression import Compression
+from penstock.protocol.delayed import CANCELS, HASTENS, Held, Row, hash_of, hold, moved_batch, moved_in
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.records import Record, decode_batch, encode_batch
+
+DAY_MS = 24 * 3_600_000
+CONFIG = LogConfig(penstock_delay_enable=True, penstock_delay_max_ms=DAY_MS)
+Headers = list[tuple[str, bytes | None]]
+
+AT, DELAY, ID = "penstock-deliver-at", "penstock-delay", "penstock-delay-id"
+CANCEL, HASTEN = "penstock-delay-cancel", "penstock-delay-now"
+
+
+def record(*headers: tuple[str, bytes | None], value: bytes | None = b"v") -> Record:
+    return Record(timestamp_ms=NOW, key=b"k", value=value, headers=list(headers))
+
+
+def append(path: Path, *records: Record, config: LogConfig = CONFIG, **options: object) -> tuple[AppendResult, bytes]:
+    log = open_log(path, config)
+    batch = memoryview(encode_batch(records, **options))  # type: ignore[arg-type]
+    result = log.append_as_leader(batch, leader_epoch=0, now_ms=NOW, origin=CLIENT)
+    return result, log.read(result.base_offset, 1 << 20).read()
+
+
+def rows(path: Path, *records: Record, config: LogConfig = CONFIG, **options: object) -> list[Row]:
+    _, data = append(path, *records, config=config, **options)
+    header = read_header(data)
+    assert header.is_held
+    assert (header.base_offset, header.last_offset) == (0, len(records) - 1)
+    return list(Held(data, header).rows())
+
+
+def test_records_that_ask_for_nothing_lie_as_they_came(tmp_path: Path) -> None:
+    past, whatever = (AT, b"%d" % (NOW - 1)), ("any", b"thing")
+    _, data = append(tmp_path, record(), record(past), record(whatever), record((DELAY, b"0")))
+    assert not read_header(data).attributes & DELAYED
+    assert [one.headers for one in decode_batch(data)] == [[], [past], [whatever], [(DELAY, b"0")]]
+
+
+def test_one_that_has_to_wait_holds_its_batch(tmp_path: Path) -> None:
+    asked = record((AT, b"%d" % (NOW + 5))), record(), record((DELAY, b"7"), (ID, b"x"))
+    assert rows(tmp_path, *asked) == [Row(0, NOW + 5, 0), Row(1, NOW, 0), Row(2, NOW + 7, hash_of(b"x"))]
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_what_is_held_is_what_was_sent(codec: Compression, tmp_path: Path) -> None:
+    asked = [record((DELAY, b"%d" % (1 + number)), value=b"%d" % number) for number in range(5)]
+    _, data = append(tmp_path, *asked, compression=codec, producer_id=4, producer_epoch=1, base_sequence=9)
+    header = read_header(data)
+    held = Held(data, header)
+    assert held.compression == codec
+    assert [one.value for one in held.records()] == [one.value for one in asked]
+    assert (header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence) == (4, 1, 9, 13)
+
+
+def test_an_id_holds_a_record_that_is_due(tmp_path: Path) -> None:
+    """It takes the place of what waits under it, in the log's order."""
+    asked = (
+        record((ID, b"x")),
+        record((ID, b"x"), (CANCEL, b""), value=None),
+        record((ID, b"y"), (HASTEN, None), value=None),
+    )
+    assert [row.due_ms for row in rows(tmp_path, *asked)] == [NOW, CANCELS, HASTENS]
+
+
+def test_a_topic_may_delay_all_it_gets(tmp_path: Path) -> None:
+    config = LogConfig(penstock_delay_enable=True, penstock_delay_ms=60)
+    asked = record((AT, b"nonsense"), (AT, b"twice")), record()
+    assert [row.due_ms for row in rows(tmp_path, *asked, config=config)] == [NOW + 60, NOW + 60]
+
+
+REFUSED: dict[str, tuple[Headers, bytes | None]] = {
+    "text": ([(AT, b"tomorrow")], b"v"),
+    "a sign": ([(DELAY, b"-1")], b"v"),
+    "digits of others": ([(DELAY, "٣".encode())], b"v"),
+    "nothing": ([(DELAY, b"")], b"v"),
+    "null": ([(DELAY, None)], b"v"),
+    "too long": ([(AT, b"1" * 16)], b"v"),
+    "very long": ([(AT, b"1" * (1 << 20))], b"v"),
+    "too far": ([(DELAY, b"%d" % (DAY_MS + 1))], b"v"),
+    "too far ahead": ([(AT, b"%d" % (NOW + DAY_MS + 1))], b"v"),
+    "twice": ([(DELAY, b"1"), (DELAY, b"1")], b"v"),
+    "two times": ([(DELAY, b"1"), (AT, b"1")], b"v"),
+    "an empty id": ([(ID, b"")], b"v"),
+    "no id": ([(ID, None)], b"v"),
+    "a long id": ([(ID, b"x" * 1_025)], b"v"),
+    "cancels no id": ([(CANCEL, b"")], None),
+    "cancels with a value": ([(CANCEL, b""), (ID, b"x")], b"v"),
+    "cancels later": ([(CANCEL, b""), (ID, b"x"), (DELAY, b"1")], None),
+    "cancels and hastens": ([(CANCEL, b""), (ID, b"x"), (HASTEN, b"")], None),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_makes_no_sense_is_refused_by_record(case: str, tmp_path: Path) -> None:
+    headers, value = REFUSED[case]
+    log = open_log(tmp_path, CONFIG.replace(max_message_bytes=1 << 22))
+    batch = memoryview(encode_batch([record(), record(*headers, value=value), record((DELAY, b"5"))]))
+    with pytest.raises(InvalidRecords) as refused:
+        log.append_as_leader(batch, leader_epoch=0, now_ms=NOW, origin=CLIENT)
+    assert refused.value.code == ErrorCode.INVALID_RECORD
+    assert [number for number, _ in refused.value.record_errors] == [1]
+    assert log.log_end_offset == 0
+    assert len(str(refused.value.message)) < 1_000
+
+
+def test_a_transaction_has_no_record_that_waits(tmp_path: Path) -> None:
+    batch = memoryview(
+        encode_batch(
+            [record(), record((DELAY, b"5"))], producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True
+        )
+    )
+    with pytest.raises(InvalidRecords, match="record 1: a record of a transaction cannot wait") as refused:
+        open_log(tmp_path, CONFIG).append_as_leader(batch, leader_epoch=0, now_ms=NOW, origin=CLIENT)
+    assert refused.value.code == ErrorCode.INVALID_RECORD
+
+
+def test_no_client_says_that_records_have_waited(tmp_path: Path) -> None:
+    moved = memoryview(moved_batch([(0, record())], Compression.NONE, now_ms=NOW))
+    with pytest.raises(KafkaError, match="only a leader"):
+        open_log(tmp_path, CONFIG).append_as_leader(moved, leader_epoch=0, now_ms=NOW, origin=CLIENT)
+    held = bytes(encode_batch([record()]))
+    wrapped = hold(held, read_header(held), [Row(-1, NOW + 5, 0)], now_ms=NOW)
+    with pytest.raises(KafkaError, match="control batches"):
+        open_log(tmp_path, CONFIG).append_as_leader(memoryview(wrapped), leader_epoch=0, now_ms=NOW, origin=CLIENT)
+
+
+def test_a_thread_looks_at_many_and_the_result_is_held(tmp_path: Path) -> None:
+    log = open_log(tmp_path, CONFIG)
+    batch = memoryview(encode_batch([record((DELAY, b"5")) for _ in range(1_000)]))
+    with pytest.raises(UnlookedError) as unlooked:
+        log.append_as_leader(batch, leader_epoch=0, now_ms=NOW, origin=PATIENT)
+    result = log.append_as_leader(unlooked.value.look(), leader_epoch=0, now_ms=NOW, origin=LOOKED_AT)
+    assert (result.base_offset, result.last_offset) == (0, 999)
+    assert log.append_as_leader(batch, leader_epoch=0, now_ms=NOW, origin=CLIENT).base_offset == 1_000
+
+
+def test_a_producer_goes_on_behind_what_is_held_and_may_repeat_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path, CONFIG)
+
+    def send(sequence: int, *records: Record) -> AppendResult:
+        batch = encode_batch(records, producer_id=7, producer_epoch=0, base_sequence=sequence)
+        return log.append_as_leader(memoryview(batch), leader_epoch=0, now_ms=NOW, origin=CLIENT)
+
+    first = send(0, record((DELAY, b"5")), record())
+    assert (first.base_offset, first.last_offset) == (0, 1)
+    assert send(2, record()).base_offset == 2
+    assert send(0, record((DELAY, b"5")), record())[:2] == (0, 1)
+    log.abandon()
+    log = open_log(tmp_path, CONFIG, is_clean=False)
+    assert send(0, record((DELAY, b"5")), record())[:2] == (0, 1)
+    assert send(2, record()).is_duplicate
+    assert send(3, record((DELAY, b"5"))).base_offset == 3
+
+
+def test_what_has_waited_says_where_and_has_the_time_of_its_delivery() -> None:
+    old = Record(timestamp_ms=1, key=b"k", value=b"v", headers=[(ID, b"x"), ("penstock-delay-offset", b"3")])
+    batch = moved_batch([(40, old)], Compression.ZSTD, now_ms=NOW)
+    assert [tuple(one) for one in moved_in(batch, read_header(batch))] == [(40, hash_of(b"x"))]
+    (record,) = decode_batch(batch)
+    assert (record.timestamp_ms, record.key, record.value) == (NOW, b"k", b"v")
+    assert record.headers == [*old.headers, ("penstock-delay-offset", b"40")]
+
+
+@pytest.mark.parametrize("value", [b"", b"\x00\x00\x00\x00\x00\x09", b"\x00\x01\x00\x00\x00\x00"])
+def test_a_batch_that_no_leader_wrote_is_no_held_one(value: bytes) -> None:
+    for key in (b"\x00\x00\x00\x64", b"k", None):
+        batch = encode_batch([Record(key=key, value=value)], is_control=True)
+        with pytest.raises(DecodeError, match="the batch at offset 0"):
+            Held(bytes(batch), read_header(batch))

@@ -1,0 +1,188 @@
+"""A leader that delivers what waits in its log: over retention, deletions, restarts, and batches of very many."""
+
+from pathlib import Path
+
+import pytest
+from tests.simulation.delayed import hosts
+from tests.simulation.delayed.hosts import Host, SteppedAlarm
+from tests.simulation.delayed.world import as_full_as_it_is
+
+from penstock.log.config import DAY_MS, LogConfig
+from penstock.metadata.topics import PartitionImage
+from penstock.node.partitions import delayed
+from penstock.protocol.batch import DELAYED
+from penstock.protocol.compression import Compression
+from penstock.protocol.records import Record, encode_batch, iterate_records
+
+NOW_MS = 1_700_000_000_000
+Headers = list[tuple[str, bytes | None]]
+
+
+class One:
+    """A partition on one broker."""
+
+    def __init__(self, path: Path) -> None:
+        self.time_ms = NOW_MS
+        self.epoch = 0
+        self.host = Host(0, path / "broker", lambda: self.time_ms)
+        self.host.boot()
+        self.lead()
+
+    def lead(self) -> None:
+        self.epoch += 1
+        self.host.obey(PartitionImage(0, self.epoch, self.epoch, (0,), (0,)))
+
+    def restart(self) -> None:
+        self.host.kill()
+        self.host.boot()
+        self.lead()
+
+    def send(self, *values: bytes | None, headers: Headers | None = None, codec: Compression = Compression.NONE) -> int:
+        records = [Record(timestamp_ms=self.time_ms, key=b"k", value=value, headers=headers or []) for value in values]
+        return self.host.append(bytes(encode_batch(records, compression=codec)), acks=-1).base_offset
+
+    def run(self, later_ms: int = 0) -> int:
+        """Everything that is to be done by then; how many steps that takes."""
+        self.time_ms += later_ms
+        steps = 0
+        while self.host.ring():
+            steps += 1
+        return steps
+
+    def values(self) -> list[bytes | None]:
+        """What a consumer reads from the beginning."""
+        log, found = self.host.log, []
+        for batch, header in self.host.batches(log.log_start_offset, log.log_end_offset):
+            if not header.is_control:
+                found += [one.value for one in iterate_records(batch, 0, header) if one.offset >= log.log_start_offset]
+        return found
+
+
+@pytest.fixture
+def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> One:
+    monkeypatch.setattr(delayed, "Alarm", SteppedAlarm)
+    monkeypatch.setattr(hosts, "CONFIG", LogConfig(segment_ms=DAY_MS, penstock_delay_enable=True))
+    return One(tmp_path)
+
+
+def in_days(days: int) -> Headers:
+    return [("penstock-delay", b"%d" % (days * DAY_MS))]
+
+
+def test_a_record_that_waits_longer_than_retention_comes_and_stays(one: One) -> None:
+    """Its segment goes, and it does not fall to retention when it comes with its old timestamp."""
+    waits = one.send(b"later", headers=in_days(40))
+    for _ in range(39):
+        one.send(b"filler")
+        one.run(DAY_MS)
+        one.host.retain()
+    assert one.host.log.log_start_offset > waits
+    assert b"later" not in one.values()
+    one.run(2 * DAY_MS)
+    one.host.retain()
+    assert one.values().count(b"later") == 1
+    one.run(7 * DAY_MS - 1)
+    one.host.retain()
+    assert one.values() == [b"later"]
+    one.send(b"filler")
+    one.run(DAY_MS)
+    one.host.retain()
+    assert b"later" not in one.values()
+
+
+def test_what_waits_outlives_deletion_and_comes_in_its_order(one: One) -> None:
+    one.send(b"a", headers=in_days(2))
+    one.send(b"now")
+    one.send(b"b", headers=in_days(1))
+    one.run()
+    end = one.host.log.log_end_offset
+    partition = one.host.partition
+    assert partition is not None
+    partition.delete_before(end)
+    assert one.host.log.log_start_offset == 0, "first it is carried on"
+    one.run()
+    one.run(delayed.COMMIT_MS)
+    assert one.host.log.log_start_offset == end
+    one.send(b"c", headers=in_days(1))
+    one.restart()
+    one.run(3 * DAY_MS)
+    assert one.values() == [b"b", b"c", b"a"]
+
+
+def test_very_many_are_carried_on_by_and_by(one: One) -> None:
+    values = [b"%d" % number for number in range(1_000)]
+    one.send(*values, headers=in_days(1), codec=Compression.GZIP)
+    one.send(b"x", headers=[("penstock-delay-id", b"x")])
+    one.run()
+    partition = one.host.partition
+    assert partition is not None
+    partition.delete_before(1_000)
+    assert one.run(delayed.COMMIT_MS) >= 1_000 // 200
+    assert one.host.log.log_start_offset == 1_000
+    one.restart()
+    one.run(2 * DAY_MS)
+    assert one.values() == [b"x", *values]
+
+
+def test_a_new_leader_knows_what_waits_and_what_has_come(one: One) -> None:
+    one.send(b"a", headers=[("penstock-delay", b"10"), ("penstock-delay-id", b"x")])
+    one.send(b"b", headers=[("penstock-delay", b"1000"), ("penstock-delay-id", b"y")])
+    one.send(b"c", headers=[("penstock-delay", b"2000")])
+    one.run(20)
+    one.send(None, headers=[("penstock-delay-id", b"y"), ("penstock-delay-cancel", b"")])
+    for _ in range(3):
+        one.restart()
+        one.run()
+    one.run(5_000)
+    assert one.values() == [b"a", b"c"]
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_very_many_in_one_batch_are_unpacked_by_and_by(one: One, codec: Compression) -> None:
+    values = [b"%d" % number for number in range(5_000)]
+    one.send(*values, headers=[("penstock-delay", b"1")], codec=codec)
+    assert one.run(10) > len(values) // 50
+    assert one.values() == values
+    batches = one.host.batches(0, one.host.log.log_end_offset)
+    moved = [header for _, header in batches if header.attributes & DELAYED and not header.is_control]
+    assert {header.compression for header in moved} == {codec}
+
+
+def test_a_clock_that_was_set_back_delivers_nothing_early(one: One) -> None:
+    one.send(b"a", headers=[("penstock-delay", b"1000")])
+    one.run()
+    one.time_ms -= 3_600_000
+    one.send(b"b", headers=[("penstock-delay", b"1000")])
+    one.run(1_000)
+    assert one.values() == [b"b"]
+    one.run(3_600_000 - 1)
+    assert one.values() == [b"b"]
+    one.run(1)
+    assert one.values() == [b"b", b"a"]
+
+
+def test_a_full_disk_is_told_once_and_what_is_due_comes_when_there_is_room(
+    one: One, caplog: pytest.LogCaptureFixture
+) -> None:
+    one.send(b"a", headers=[("penstock-delay", b"1")])
+    one.host.is_full = True
+    with caplog.at_level("INFO"), as_full_as_it_is(one.host):
+        for _ in range(3):
+            one.run(delayed.RETRY_MS)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "no room" in caplog.text
+    assert one.values() == []
+    with caplog.at_level("INFO"):
+        one.run(delayed.RETRY_MS)
+    assert one.values() == [b"a"]
+    assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
+
+
+def test_who_leads_no_longer_delivers_nothing(one: One) -> None:
+    one.send(b"a", headers=[("penstock-delay", b"1")])
+    one.host.obey(PartitionImage(1, 2, 2, (0, 1), (0, 1)))
+    one.run(10)
+    assert one.values() == []
+    assert one.host.partition is not None
+    assert one.host.partition.delivery is None
+    assert one.host.partition.needed_from == one.host.log.log_start_offset, "its leader says where the log begins"

@@ -1,0 +1,111 @@
+"""What waits, against a list that is sorted anew each time."""
+
+from random import Random
+
+import pytest
+
+from penstock.protocol.delayed import Row
+from penstock.replication.delayed import waiting
+from penstock.replication.delayed.waiting import Entry, Waiting
+
+YEAR_MS = 366 * 24 * 3_600_000
+NOW_MS = 1_700_000_000_000
+
+
+class Model:
+    def __init__(self) -> None:
+        self.entries: dict[int, Entry] = {}
+        self.ids: dict[int, int] = {}
+        """By where they wait."""
+
+    def add(self, entry: Entry, id_: int) -> None:
+        self.cancel(id_)
+        self.entries[entry.waited_at] = entry
+        self.ids[entry.waited_at] = id_
+
+    def _of(self, id_: int) -> list[Entry]:
+        return [entry for entry in self.entries.values() if id_ and self.ids[entry.waited_at] == id_]
+
+    def cancel(self, id_: int) -> None:
+        for entry in self._of(id_):
+            del self.entries[entry.waited_at]
+
+    def hasten(self, id_: int) -> None:
+        for entry in self._of(id_):
+            self.entries[entry.waited_at] = entry._replace(due_ms=0)
+
+    def due(self, now_ms: int, most: int) -> list[Entry]:
+        return [entry for entry in sorted(self.entries.values()) if entry.due_ms <= now_ms][:most]
+
+
+def opened(entries: Waiting, now_ms: int, most: int) -> list[Entry]:
+    """What is due once all that may be is opened."""
+    while not entries._open(now_ms):
+        pass
+    return entries.due(now_ms, most)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_is_a_sorted_list(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "MOST_GONE", 10)
+    monkeypatch.setattr(waiting, "MOST_OPENED", 7)
+    random, entries, model, now_ms = Random(seed), Waiting(), Model(), NOW_MS
+    span_ms = random.choice((10, 5_000, 10_000_000, YEAR_MS))
+    rows: list[Row] = []
+    for offset in range(1_000):
+        kind, id_ = random.random(), random.choice((0, 0, 0, random.randrange(1, 30)))
+        if kind < 0.6:
+            entry = Entry(now_ms + random.randrange(span_ms), offset)
+            entries.add(entry, id_, offset)
+            model.add(entry, id_)
+            rows.append(Row(offset, entry.due_ms, id_))
+        elif kind < 0.65:
+            entries.cancel(id_)
+            model.cancel(id_)
+        elif kind < 0.7:
+            entries.hasten(id_)
+            model.hasten(id_)
+        elif kind < 0.75 and model.entries:
+            at = random.choice(list(model.entries))
+            entries.carried(at, offset)
+        elif kind < 0.9:
+            now_ms = max(NOW_MS, now_ms + random.randrange(-span_ms // 50 - 1, span_ms // 20 + 1))
+            most = random.choice((1, 5, 100))
+            found = opened(entries, now_ms, most)
+            assert found == model.due(now_ms, most)
+            for entry in found:
+                entries.moved(entry.waited_at, model.ids[entry.waited_at])
+                del model.entries[entry.waited_at]
+        assert len(entries) == len(model.entries)
+        if offset % 100 == 99:
+            assert entries.entries() == sorted(model.entries.values())
+            still = [
+                row._replace(due_ms=model.entries[row.waited_at].due_ms) for row in rows if row[0] in model.entries
+            ]
+            assert entries.of_rows(rows) == still
+            assert (entries.next_due_ms is None) == (not model.entries)
+            if model.entries:
+                assert entries.next_due_ms <= min(model.entries.values()).due_ms  # type: ignore[operator]
+                assert entries.oldest_place <= min(map(entries.place_of, model.entries))  # type: ignore[operator]
+
+
+def test_what_died_in_its_slot_takes_no_room_for_long() -> None:
+    entries = Waiting()
+    for offset in range(50_000):
+        entries.add(Entry(NOW_MS + offset * 60_000, offset), offset + 1, offset)
+    for offset in range(49_000):
+        entries.cancel(offset + 1)
+    assert len(entries) == 1_000
+    assert len(entries._gone) <= 2 * waiting.MOST_GONE
+    assert sum(len(slot) for level in entries._levels for slot in level.entries.values()) < 2 * 25_000
+
+
+def test_very_many_due_at_once_are_opened_in_steps() -> None:
+    entries = Waiting()
+    for offset in range(10_000):
+        entries.add(Entry(NOW_MS, offset), 0, offset)
+    steps = 0
+    while not (found := entries.due(NOW_MS, 3)):
+        steps += 1
+    assert steps >= 10_000 // waiting.MOST_OPENED
+    assert [entry.waited_at for entry in found] == [0, 1, 2]
