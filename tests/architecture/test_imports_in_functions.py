@@ -91,7 +91,12 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.client.link": "9",
         "penstock.node.coordinators.markers": "1; few nodes coordinate transactions",
     },
-    "penstock/node/roles/broker.py": {"penstock.node.coordinators.transactions": "4; many nodes have no transactions"},
+    "penstock/node/roles/broker.py": {
+        "penstock.node.coordinators.transactions": "4; many nodes have no transactions",
+        "penstock.node.sharing.persister": "2; many nodes have no share groups",
+        "penstock.node.sharing.shares": "8; the same",
+    },
+    "penstock/node/sharing/shares.py": {"penstock.client.durations": "1; few groups begin by the time"},
     "penstock/node/coordinators/host.py": {
         "penstock.node.coordinators.departure": "9 without hand_over; a single node hands over nothing"
     },

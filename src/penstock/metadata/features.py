@@ -37,6 +37,9 @@ TRANSACTION_VERSION: Final = "transaction.version"
 GROUP_VERSION: Final = "group.version"
 """Whether there are groups of the consumer protocol (1, KIP-848)."""
 
+SHARE_VERSION: Final = "share.version"
+"""Whether there are share groups (1, KIP-932)."""
+
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: Feature(LOWEST_METADATA_VERSION, NEWEST_METADATA_VERSION),
     KRAFT_VERSION: Feature(0, 1),
@@ -58,7 +61,7 @@ KAFKAS_FEATURES: Final[dict[str, tuple[FeatureLevel, ...]]] = {
     TRANSACTION_VERSION: (FeatureLevel(7, {}), FeatureLevel(24, {}), FeatureLevel(24, {})),
     GROUP_VERSION: (FeatureLevel(7, {}), FeatureLevel(22, {})),
     ELIGIBLE_LEADER_REPLICAS: (FeatureLevel(7, {}), FeatureLevel(26, {METADATA_VERSION: 23})),
-    "share.version": (FeatureLevel(7, {}), FeatureLevel(28, {}), FeatureLevel(31, {})),
+    SHARE_VERSION: (FeatureLevel(7, {}), FeatureLevel(28, {}), FeatureLevel(31, {})),
     "streams.version": (FeatureLevel(7, {}), FeatureLevel(29, {})),
 }
 """All but metadata.version; levels count from 0."""

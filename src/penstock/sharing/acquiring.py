@@ -8,13 +8,10 @@ record goes alone, so that a record which kills its consumers takes no others al
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.protocol.value import Value
-from penstock.sharing.in_flight import Batch, RecordState, Run
-
-if TYPE_CHECKING:
-    from penstock.sharing.share_partition import SharePartition
+from penstock.sharing.in_flight import Batch, InFlight, RecordState, Run
 
 LEAST_THROTTLE_LIMIT: Final = 2
 """The first two deliveries are never throttled."""
@@ -50,21 +47,27 @@ class Acquired(NamedTuple):
 
 
 class Acquisition:
-    """One member's turn."""
+    """One member's turn: it gets records that are in flight, or behind all that are, at `next_offset`.
 
-    def __init__(self, partition: SharePartition, demand: Demand, fetched: Fetched, until_ms: int) -> None:
-        self._partition = partition
-        self._flight = partition.flight
+    Afterwards that is behind what is new in flight, of which nobody has what begins at `left`, if that is not None.
+    """
+
+    def __init__(self, flight: InFlight, demand: Demand, batches: Sequence[Span], until_ms: int, limit: int) -> None:
+        """The locks last until then, and a record is delivered `limit` times."""
+        self._flight = flight
         self._demand = demand
-        self._batches = fetched.batches
+        self._batches = batches
         self._until_ms = until_ms
-        self._limit = partition.settings.delivery_count_limit
+        self._limit = limit
         self._throttle_from = max(LEAST_THROTTLE_LIMIT, -(-self._limit // 2))
         self._left = 0
+        self.next_offset = 0
+        self.left: int | None = None
         self.acquired: list[Acquired] = []
 
-    def run(self, most: int, last: int) -> list[Acquired]:
+    def run(self, most: int, last: int, next_offset: int) -> list[Acquired]:
         """Acquire about so many of the records that are free, none behind `last`."""
+        self.next_offset = next_offset
         first = self._batches[0][0]
         self._left = most
         for batch in self._flight.between(first, last):
@@ -74,8 +77,8 @@ class Acquisition:
                 self._take_gap(batch, first, last)
             else:
                 self._take_again(batch, first, last)
-        if self._left > 0 and self._partition.next_offset <= last:
-            self._take_new(max(first, self._partition.next_offset), last)
+        if self._left > 0 and self.next_offset <= last:
+            self._take_new(max(first, self.next_offset), last)
         return self.acquired
 
     # records that nobody has had
@@ -99,7 +102,7 @@ class Acquisition:
                 self._add(begin, end)
                 self.acquired.append(Acquired(begin, end, 1))
         self._left -= taken - first + 1
-        self._partition.tracks_to(last + 1)
+        self.next_offset = max(self.next_offset, last + 1)
 
     def _add(self, first: int, last: int) -> None:
         self._flight.add(Batch([Run(first, last, RecordState.ACQUIRED, 1, self._demand.member, self._until_ms)]))
@@ -109,7 +112,7 @@ class Acquisition:
         for run in self._flight.cut(first, last):
             run.state, run.delivery_count = RecordState.AVAILABLE, 0
             run.unlock()
-        self._partition.may_be_available(first)
+        self.left = first if self.left is None else min(first, self.left)
 
     def _parted(self, first: int, last: int) -> list[Span]:
         parts = []

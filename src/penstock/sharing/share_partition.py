@@ -194,7 +194,11 @@ class SharePartition:
                 return []
         self._archive_compacted(fetched.offset, fetched.batches[0][0])
         until_ms = now_ms + self.settings.record_lock_duration_ms
-        acquired = Acquisition(self, demand, fetched, until_ms).run(most, last)
+        acquisition = Acquisition(self.flight, demand, fetched.batches, until_ms, self.settings.delivery_count_limit)
+        acquired = acquisition.run(most, last, self.next_offset)
+        self.next_offset = acquisition.next_offset
+        if acquisition.left is not None:
+            self._may_be_available(acquisition.left)
         if acquired:
             self._is_locked_until(until_ms)
         if fetched.aborted:
@@ -204,11 +208,7 @@ class SharePartition:
         self._advance()
         return acquired
 
-    def tracks_to(self, offset: int) -> None:
-        """All before this offset is in flight now."""
-        self.next_offset = max(self.next_offset, offset)
-
-    def may_be_available(self, offset: int) -> None:
+    def _may_be_available(self, offset: int) -> None:
         self._first_available = min(self._first_available, offset)
 
     def _archive_compacted(self, asked: int, found: int) -> None:
@@ -317,7 +317,7 @@ class SharePartition:
         """The lock is over."""
         self._become(run, self._after_delivery(run, RecordState.AVAILABLE))
         run.unlock()
-        self.may_be_available(run.first)
+        self._may_be_available(run.first)
 
     # what the log does
 
@@ -360,7 +360,7 @@ class SharePartition:
         run.writing = SETTLED
         run.unlock()
         if run.state is RecordState.AVAILABLE:
-            self.may_be_available(run.first)
+            self._may_be_available(run.first)
 
     def _take_back(self, run: Run, now_ms: int) -> None:
         """The member has it still, if its lock lasts."""

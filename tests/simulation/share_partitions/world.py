@@ -235,7 +235,8 @@ class World:
     def acknowledge(self, member: str, given: list[Acknowledgement], kind: int) -> None:
         leader, now_ms = self.leader, self.clock_ms
         records = [record for it in given for record in range(it.first, it.last + 1)]
-        known = [record for record in records if record >= leader.partition.start_offset]
+        begin = leader.partition.start_offset
+        known = [it for it in records if it >= begin and (it in leader.holders or self.exists(it))]
         try:
             write = leader.partition.acknowledge(member, given, now_ms)
         except KafkaError as error:
@@ -281,6 +282,9 @@ class World:
             self.send(write, lambda done: None)
 
     # the log
+
+    def exists(self, record: int) -> bool:
+        return any(first <= record <= last for first, last in self.log)
 
     def append(self) -> None:
         count = self.random.randrange(1, 12)

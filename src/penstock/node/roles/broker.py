@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from uuid import UUID
 
@@ -30,6 +31,7 @@ from penstock.replication.partition_leader import PartitionLeader
 
 if TYPE_CHECKING:
     from penstock.node.coordinators.transactions import TransactionCoordinator
+    from penstock.node.sharing.shares import Shares
 
 
 TRANSACTIONS: Final = 1
@@ -106,10 +108,24 @@ class Broker:
         self.authorizer = authorizer
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, self.random)
         self.slices = Slices(config.queued_max_request_bytes)
+        self.gone: dict[int, Callable[[], None]] = {}
+        """What is to be done when the connection of that number has gone."""
+        self._sharing: Shares | None = None
 
     @property
     def transactions(self) -> TransactionCoordinator:
         return cast("TransactionCoordinator", self.coordinators.for_keys(TRANSACTIONS))
+
+    @property
+    def sharing(self) -> Shares:
+        """The share partitions that are led here."""
+        if self._sharing is None:
+            self._sharing = _sharing(self)
+        return self._sharing
+
+    async def stop_sharing(self) -> None:
+        if self._sharing is not None:
+            await self._sharing.stop()
 
     @property
     def cluster_id(self) -> str:
@@ -175,3 +191,17 @@ def _transactions(config: BrokerConfig, context: HostContext, metrics: Registry)
     from penstock.node.coordinators.transactions import TransactionCoordinator  # many nodes have no transactions
 
     return TransactionCoordinator(config, context, metrics)
+
+
+def _sharing(broker: Broker) -> Shares:
+    from penstock.node.sharing.persister import Persister  # many nodes have no share groups
+    from penstock.node.sharing.shares import Shares
+
+    def find(topic_id: UUID, index: int) -> Partition:
+        partition = broker.partition(topic_id, index)
+        broker.check_leader(partition)
+        return partition
+
+    context = broker.groups.context
+    persister = Persister(context.node_id, context.image, context.errands, broker.random)
+    return Shares(broker.config, context, persister, find)

@@ -1,15 +1,15 @@
 """What members of consumer groups ask of their coordinator, and who looks at these groups (KIP-848): a row and a file
-for each API.
+for each API. The rows of share groups (KIP-932) are here as well, their files in `share_groups`.
 
 The files are loaded when the first request comes: many nodes have no such groups. They are told to clients where
-`group.version` is 1, and refused where it is not.
+`group.version`, or `share.version`, is 1, and refused where it is not.
 """
 
 from collections.abc import Iterable
 from typing import Any, Final
 
-from penstock.metadata.features import GROUP_VERSION
-from penstock.node.serving.access import DESCRIBE_GROUP, DESCRIBE_TOPIC, READ_GROUP
+from penstock.metadata.features import GROUP_VERSION, SHARE_VERSION
+from penstock.node.serving.access import DESCRIBE_GROUP, DESCRIBE_TOPIC, READ_GROUP, READ_TOPIC
 from penstock.node.serving.handler import Handler, later
 from penstock.node.serving.rules import Each, Whole, Within, the_group
 from penstock.protocol.requests.api import ApiKey
@@ -17,6 +17,16 @@ from penstock.protocol.requests.api import ApiKey
 
 def _named_topics(request: Any) -> Iterable[str]:
     return request.subscribed_topic_names or ()
+
+
+def _share_group(request: Any) -> Iterable[str]:
+    return () if request.group_id is None else (request.group_id,)
+
+
+def _of_members(api: str, key: ApiKey) -> Handler:
+    """What a member of a share group asks the leaders of partitions."""
+    rule = (Whole(READ_GROUP, _share_group), Within(READ_TOPIC, "for each topic"))
+    return Handler(int(key), 1, 2, later(f"penstock.node.api.share_groups.{api}"), rule, feature=SHARE_VERSION)
 
 
 HANDLERS: Final = {
@@ -46,5 +56,7 @@ HANDLERS: Final = {
             parts=(("group_ids", "groups"),),
             feature=GROUP_VERSION,
         ),
+        _of_members("share_fetch", ApiKey.SHARE_FETCH),
+        _of_members("share_acknowledge", ApiKey.SHARE_ACKNOWLEDGE),
     )
 }

@@ -1,0 +1,230 @@
+"""All share partitions that are led here, by group and partition, and the share sessions of this broker.
+
+A share partition is made when a member first fetches of it, and loaded from what its share coordinator has. It ends
+when this node leads the partition no longer, when the coordinator fences it or has nothing of it, and when its group
+has no session here any more and all is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.resources import ResourceType
+from penstock.node.coordinators.host import HostContext
+from penstock.node.environment.tasks import Tasks
+from penstock.node.sharing.persister import Epochs
+from penstock.node.sharing.shared import Shared
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.sharing.keys import ShareKey
+from penstock.sharing.sessions import SessionKey, ShareSessions, TopicPartition
+from penstock.sharing.share_partition import Acknowledgement, ShareSettings, Status, Write
+
+if TYPE_CHECKING:
+    from penstock.node.partitions.partition import Partition
+    from penstock.node.sharing.persister import Persister
+
+ENDS_IT: Final = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+"""What a write may bring that tells that somebody else leads, or that there is nothing to lead."""
+Answer = Callable[[KafkaError | None], None]
+
+
+def nobody(_: KafkaError | None) -> None:
+    """Nobody hears of it."""
+
+
+class Shares:
+    """`find` gives the partition of a topic by its id, if it is led here, or raises KafkaError."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        context: HostContext,
+        persister: Persister,
+        find: Callable[[UUID, int], Partition],
+    ) -> None:
+        self.config = config
+        self.image = context.image
+        self.sessions = ShareSessions(config.group_share_max_share_sessions)
+        self._context = context
+        self._persister = persister
+        self._find = find
+        self._led: dict[ShareKey, Shared] = {}
+        self._tasks = Tasks()
+
+    async def stop(self) -> None:
+        for shared in list(self._led.values()):
+            self._end(shared)
+        self._tasks.cancel()
+        await self._tasks.settle()
+        await self._persister.stop()
+
+    # share partitions
+
+    def lead(self, group_id: str, place: TopicPartition) -> Shared:
+        """The share partition, which may still be loading. KafkaError if it is not led here, or cannot be loaded."""
+        partition = self._find(*place)
+        key = ShareKey(group_id, *place)
+        shared = self._led.get(key)
+        if shared is not None and not shared.is_led:
+            self._end(shared)
+            shared = None
+        if shared is None:
+            shared = self._led[key] = Shared(key, partition, self._settings(group_id), self._expire)
+            shared.when_led_no_longer(partial(self._end, shared))
+            shared.machine.load()
+            self._tasks.start(self._load(shared), f"load share partition {key.text}")
+        elif shared.error is not None:
+            del self._led[key]
+            raise shared.error
+        shared.machine.settings = self._settings(group_id)
+        shared.reads_committed = self._said(group_id).get("share.isolation.level") == "read_committed"
+        return shared
+
+    def _end(self, shared: Shared) -> None:
+        if self._led.get(shared.key) is shared:
+            del self._led[shared.key]
+        shared.close()
+
+    async def _load(self, shared: Shared) -> None:
+        try:
+            written = await self._persister.read(shared.key, shared.leader_epoch)
+            begins_at = await self._first_offset(shared)
+            if shared.machine.status is Status.INITIALIZING:
+                shared.machine.loaded(written, begins_at)
+        except KafkaError as error:
+            shared.fail(error)
+        except ValueError as error:
+            shared.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
+        shared.has_news()
+
+    async def _first_offset(self, shared: Shared) -> int:
+        """Where a group begins of which nothing is written down yet: share.auto.offset.reset."""
+        reset = self._said(shared.key.group_id).get("share.auto.offset.reset", "latest")
+        partition = shared.partition
+        if reset == "earliest":
+            return partition.log_start_offset
+        if reset == "latest":
+            return partition.high_watermark
+        from penstock.client.durations import parse_duration_ms  # few groups begin by the time
+
+        begin_ms = self._context.now_ms() - parse_duration_ms(reset.partition(":")[2])
+        steps = partition.log.search_timestamp(max(begin_ms, 0))
+        try:
+            while True:
+                next(steps)
+                await asyncio.sleep(0)
+        except StopIteration as stop:
+            found = stop.value
+        return partition.high_watermark if found is None else min(found.offset, partition.high_watermark)
+
+    # settings
+
+    def _said(self, group_id: str) -> dict[str, str]:
+        """What was set for the group."""
+        return self.image.config_of(ResourceType.GROUP, group_id)
+
+    def lock_duration_ms(self, group_id: str) -> int:
+        return self._settings(group_id).record_lock_duration_ms
+
+    def _settings(self, group_id: str) -> ShareSettings:
+        said, config = self._said(group_id), self.config
+        lock_ms = int(said.get("share.record.lock.duration.ms", config.group_share_record_lock_duration_ms))
+        limit = int(said.get("share.delivery.count.limit", config.group_share_delivery_count_limit))
+        locks = int(said.get("share.partition.max.record.locks", config.group_share_partition_max_record_locks))
+        return ShareSettings(
+            record_lock_duration_ms=_within(
+                lock_ms, config.group_share_min_record_lock_duration_ms, config.group_share_max_record_lock_duration_ms
+            ),
+            delivery_count_limit=_within(
+                limit, config.group_share_min_delivery_count_limit, config.group_share_max_delivery_count_limit
+            ),
+            partition_max_record_locks=_within(
+                locks,
+                config.group_share_min_partition_max_record_locks,
+                config.group_share_max_partition_max_record_locks,
+            ),
+            renew_acknowledge_enable=said.get("share.renew.acknowledge.enable", "true") == "true",
+        )
+
+    # what members say
+
+    def acknowledge(
+        self, session: SessionKey, place: TopicPartition, said: Sequence[Acknowledgement], answer: Answer
+    ) -> None:
+        """`answer` is called once, perhaps at once: None when it holds, or why it does not."""
+        shared = self._led.get(ShareKey(session.group_id, *place))
+        if shared is None or shared.machine.status is not Status.ACTIVE:
+            answer(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the member has no records of this partition here"))
+            return
+        try:
+            write = shared.machine.acknowledge(session.member_id, said, shared.now_ms())
+        except KafkaError as error:
+            answer(error)
+            return
+        if write is None:
+            answer(None)
+        else:
+            self._write(shared, write, answer)
+
+    def _expire(self, shared: Shared) -> None:
+        write = shared.machine.expire(shared.now_ms())
+        if write is not None:
+            self._write(shared, write, nobody)
+            shared.has_news()
+
+    def _write(self, shared: Shared, write: Write, answer: Answer) -> None:
+        epochs = Epochs(shared.leader_epoch, shared.machine.state_epoch)
+        written = self._persister.write(shared.key, epochs, write)
+        written.add_done_callback(partial(self._written, shared, write.write_id, answer))
+
+    def _written(self, shared: Shared, write_id: int, answer: Answer, written: asyncio.Future[None]) -> None:
+        error: KafkaError | None = None
+        if written.cancelled():
+            error = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker stops")
+        elif (failure := written.exception()) is not None:
+            assert isinstance(failure, KafkaError)
+            error = failure
+        shared.machine.written(write_id, is_written=error is None, now_ms=shared.now_ms())
+        if error is not None and error.code in ENDS_IT:
+            self._end(shared)
+        answer(error)
+        shared.has_news()
+        self._end_if_idle(shared)
+
+    # sessions
+
+    def close(self, key: SessionKey) -> None:
+        """End a session: all that the member has is free. A group without any keeps nothing here."""
+        session = self.sessions.close(key)
+        if session is None:
+            return
+        for shared in [it for it in self._led.values() if it.key.group_id == key.group_id]:
+            if shared.machine.status is Status.ACTIVE:
+                write = shared.machine.release(key.member_id)
+                if write is not None:
+                    self._write(shared, write, nobody)
+            self._end_if_idle(shared)
+
+    def connection_gone(self, connection_id: int) -> None:
+        """Its sessions end."""
+        for key in self.sessions.on_connection(connection_id):
+            self.close(key)
+
+    def _end_if_idle(self, shared: Shared) -> None:
+        """Who comes next reads what is written, so that must be all."""
+        if not self.sessions.has_members(shared.key.group_id) and not shared.machine.is_writing:
+            self._end(shared)
+
+
+def _within(value: int, least: int, most: int) -> int:
+    """What was set is brought within the bounds, which may have changed since."""
+    return min(max(value, least), most)
