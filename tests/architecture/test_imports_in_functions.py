@@ -69,7 +69,8 @@ MEASURED: dict[str, dict[str, str]] = {
     ),
     "penstock/controller/upkeep.py": {"penstock.controller.delegation_tokens": "4; most clusters have no tokens"},
     "penstock/coordinator/shards/groups.py": {
-        "penstock.coordinator.group.consumer.groups": "20; many nodes have no groups of the consumer protocol"
+        "penstock.coordinator.group.consumer.groups": "20; many nodes have no groups of the consumer protocol",
+        "penstock.coordinator.group.share.groups": "15; many nodes have no share groups",
     },
     "penstock/log/compaction/worker.py": {
         "penstock.log.compaction.compiled_keys": "700, for numba comes with it, which may not be installed"
@@ -87,11 +88,13 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.node.api.transactions.produced": "2; most nodes have no transactions"
     },
     "penstock/node/coordinators/errands.py": {
+        "penstock.node.coordinators.share_states": "1; many nodes have no share groups",
         "penstock.client.errors": "with the next; a single node that coordinates nothing but groups has no errands",
         "penstock.client.link": "9",
         "penstock.node.coordinators.markers": "1; few nodes coordinate transactions",
     },
     "penstock/node/roles/broker.py": {
+        "penstock.node.coordinators.shares": "5; many nodes have no share groups",
         "penstock.node.coordinators.transactions": "4; many nodes have no transactions",
         "penstock.node.sharing.persister": "2; many nodes have no share groups",
         "penstock.node.sharing.shares": "8; the same",

@@ -10,6 +10,7 @@ from penstock.metadata.features import (
     KAFKAS_FEATURES,
     METADATA_VERSION,
     NEWEST_METADATA_VERSION,
+    SHARE_VERSION,
     SUPPORTED_FEATURES,
     default_level,
 )
@@ -20,8 +21,8 @@ OF_USERS = (UserScramCredentialRecord, AccessControlEntryRecord)
 
 
 def first_records(state: ControllerState, formatted: Sequence[MetadataRecord]) -> list[MetadataRecord]:
-    """The formatted levels, or the nearest supported ones; else those of new clusters in Kafka, but for group.version:
-    consumer groups are served where an operator wants them.
+    """The formatted levels, or the nearest supported ones; else those of new clusters in Kafka, but for group.version
+    and share.version: consumer and share groups are served where an operator wants them.
     """
     named = {record.name: record.feature_level for record in formatted if isinstance(record, FeatureLevelRecord)}
     level = _supported(METADATA_VERSION, named.get(METADATA_VERSION, NEWEST_METADATA_VERSION))
@@ -30,9 +31,10 @@ def first_records(state: ControllerState, formatted: Sequence[MetadataRecord]) -
     elr = _supported(ELIGIBLE_LEADER_REPLICAS, named.get(ELIGIBLE_LEADER_REPLICAS, default))
     if elr and level >= KAFKAS_FEATURES[ELIGIBLE_LEADER_REPLICAS][elr].needs[METADATA_VERSION]:
         records += [*made_explicit(state), FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS, feature_level=elr)]
-    groups = _supported(GROUP_VERSION, named.get(GROUP_VERSION, 0))
-    if groups:
-        records.append(FeatureLevelRecord(name=GROUP_VERSION, feature_level=groups))
+    for name in (GROUP_VERSION, SHARE_VERSION):
+        wanted = _supported(name, named.get(name, 0))
+        if wanted:
+            records.append(FeatureLevelRecord(name=name, feature_level=wanted))
     return records + [record for record in formatted if isinstance(record, OF_USERS)]
 
 

@@ -94,11 +94,21 @@ class Markers(Value):
     partitions: tuple[tuple[str, int], ...]
 
 
+class AtShareCoordinators(Value):
+    """A request about share partitions of one group, to all that coordinate some of them.
+
+    Brings the response as if there were one; in it, what could not be asked has an error.
+    """
+
+    request: Message
+    answer: type[Message]
+
+
 class NewProducerId(Value):
     """Brings an id that no producer had."""
 
 
-Job = ToLeader | ToController | Calculation | Markers | NewProducerId
+Job = ToLeader | ToController | Calculation | Markers | AtShareCoordinators | NewProducerId
 
 
 class Errand(Value):

@@ -292,7 +292,7 @@ class Reading(Enum):
     LAST_VALUES = auto()
     """The last record of each key, in the order of the log: what compaction would leave."""
     EVERY_RECORD = auto()
-    """Each record, also those without a key, which is empty then."""
+    """Each record with its offset, also those without a key, which is empty then."""
 
 
 class PartitionMachine(ABC, Generic[RecordT]):
@@ -306,8 +306,8 @@ class PartitionMachine(ABC, Generic[RecordT]):
     def decode(self, key: bytes, value: bytes | None) -> RecordT | None:
         """None for a record that is to be left alone. DecodeError if it is not what it claims."""
 
-    def read(self, key: bytes, value: bytes | None) -> None:
-        """Called while loading. DecodeError if the record is not what it claims to be."""
+    def read(self, key: bytes, value: bytes | None, offset: int = -1) -> None:
+        """Called while loading; -1 where the last values are read. DecodeError if the record is not what it claims."""
         record = self.decode(key, value)
         if record is not None:
             self.agenda.image.apply(record)

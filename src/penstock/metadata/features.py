@@ -46,6 +46,7 @@ SUPPORTED_FEATURES: Final = {
     ELIGIBLE_LEADER_REPLICAS: Feature(0, 1),
     TRANSACTION_VERSION: Feature(0, 2),
     GROUP_VERSION: Feature(0, 1),
+    SHARE_VERSION: Feature(0, 1),
 }
 
 

@@ -32,6 +32,7 @@ from penstock.metadata.features import (
     METADATA_VERSION_NAMES,
     NEWEST_METADATA_VERSION,
     SCRAM_LEVEL,
+    SHARE_VERSION,
     default_level,
     shown_level,
 )
@@ -134,8 +135,9 @@ def _first_levels(release_version: str | None, features: tuple[str, ...], *, has
     default = default_level(ELIGIBLE_LEADER_REPLICAS, level)
     elr = levels.pop(ELIGIBLE_LEADER_REPLICAS, default)
     _check_level(ELIGIBLE_LEADER_REPLICAS, elr, level)
-    groups = levels.pop(GROUP_VERSION, 0)
-    _check_level(GROUP_VERSION, groups, level)
+    of_groups = {name: levels.pop(name, 0) for name in (GROUP_VERSION, SHARE_VERSION)}
+    for name, wanted in of_groups.items():
+        _check_level(name, wanted, level)
     for name, other in levels.items():
         if name not in KAFKAS_FEATURES:
             raise click.UsageError(f"--feature {name}: known are {', '.join([METADATA_VERSION, *KAFKAS_FEATURES])}")
@@ -146,9 +148,9 @@ def _first_levels(release_version: str | None, features: tuple[str, ...], *, has
     records: list[MetadataRecord] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)]
     if elr or default:  # level 0 has to be told only where there would be another one
         records.append(FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS, feature_level=elr))
-    if groups:
-        records.append(FeatureLevelRecord(name=GROUP_VERSION, feature_level=groups))
-    return records
+    return records + [
+        FeatureLevelRecord(name=name, feature_level=wanted) for name, wanted in of_groups.items() if wanted
+    ]
 
 
 def _check_level(feature: str, level: int, metadata_version: int) -> None:

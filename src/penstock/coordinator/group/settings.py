@@ -27,6 +27,17 @@ class ConsumerSettings(Value):
     assigned_at_once: int = 500  # members and partitions; targets for more are worked out in a thread
 
 
+class ShareSettings(Value):
+    """Of share groups: group.share.*, and what groups say themselves."""
+
+    session_timeout: Bounded = Bounded(45_000, 45_000, 60_000)
+    heartbeat_interval: Bounded = Bounded(5_000, 5_000, 15_000)
+    assignment_interval: Bounded = Bounded(1_000, 0, 15_000)
+    max_size: int = 200
+    initialize_retry_ms: int = 30_000  # group.share.initialize.retry.interval.ms: the longest pause between tries
+    assigned_at_once: int = 500  # members and partitions; targets for more are worked out in a thread
+
+
 class GroupSettings(Value):
     """The comment names Kafka's key where it is not the field's own name."""
 
@@ -42,3 +53,4 @@ class GroupSettings(Value):
     members_at_once: int = 100  # how many of a large group are told, or let go, before the loop goes on
     history_length: int = 10  # how many past rebalances a group remembers
     consumer: ConsumerSettings = ConsumerSettings()
+    share: ShareSettings = ShareSettings()

@@ -8,7 +8,7 @@ Load first: `read` each record of the partition, then `loaded`. After that keep 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -38,11 +38,17 @@ from penstock.protocol.messages.sync_group import SyncGroupRequest
 
 if TYPE_CHECKING:
     from penstock.coordinator.group.consumer.groups import ConsumerGroups
+    from penstock.coordinator.group.share.groups import ShareGroups
+    from penstock.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
     from penstock.protocol.messages.consumer_group_describe import DescribedGroup as ConsumerDescribed
     from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+    from penstock.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
+    from penstock.protocol.messages.share_group_describe import DescribedGroup as ShareDescribed
+    from penstock.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 KINDLESS_OR_CLASSIC: Final = (0, 1, 2)
-"""Versions of keys: committed offsets, and groups of the classic protocol."""
+SHARE: Final = range(10, 16)
+"""Versions of keys: committed offsets, and groups of the classic protocol; share groups."""
 
 PENDING_VERSION = 9
 """The version of OffsetCommit whose errors commits in transactions have: older producers are told of others."""
@@ -54,6 +60,7 @@ class GroupShard(PartitionMachine[AnyRecord]):
         self._table = GroupTable(settings, random, (CLASSIC,))
         self._cluster = cluster
         self._consumers: ConsumerGroups | None = None
+        self._shares: ShareGroups | None = None
         super().__init__(self._table)
 
     @property
@@ -65,12 +72,23 @@ class GroupShard(PartitionMachine[AnyRecord]):
             self._consumers = ConsumerGroups(self._table, self._cluster)
         return self._consumers
 
+    @property
+    def shares(self) -> ShareGroups:
+        """Loaded with the first share group: many nodes have none."""
+        if self._shares is None:
+            from penstock.coordinator.group.share.groups import ShareGroups
+
+            self._shares = ShareGroups(self._table, self._cluster)
+        return self._shares
+
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def decode(self, key: bytes, value: bytes | None) -> AnyRecord | None:
-        if key_version_of(key) in KINDLESS_OR_CLASSIC:
+        version = key_version_of(key)
+        if version in KINDLESS_OR_CLASSIC:
             return decode_record(key, value)
-        return self.consumers.decode(key_version_of(key), key, value)
+        kinds = self.shares if version in SHARE else self.consumers
+        return kinds.decode(version, key, value)
 
     def read_pending(self, producer_id: int, key: bytes, value: bytes, *, is_overtaken: bool) -> None:
         record = decode_record(key, value)
@@ -167,8 +185,42 @@ class GroupShard(PartitionMachine[AnyRecord]):
         """There are other topics, or these, None for any, have other partitions or racks: groups look at them with a
         heartbeat.
         """
-        if self._consumers is not None:
-            self._consumers.topics.changed(topic_ids, new_topics=new_topics)
+        for kinds in (self._consumers, self._shares):
+            if kinds is not None:
+                kinds.topics.changed(topic_ids, new_topics=new_topics)
+
+    # -- share groups -------------------------------------------------------------------------------------------------
+
+    def share_heartbeat(
+        self, token: Token, request: ShareGroupHeartbeatRequest, caller: Caller, now_ms: int
+    ) -> list[Effect]:
+        """Answered with a ShareGroupHeartbeatResponse."""
+        self.shares.heartbeat(token, request, caller, now_ms)
+        return self._table.take_effects()
+
+    def describe_share_group(self, group_id: str) -> ShareDescribed:
+        """What is committed."""
+        return self.shares.describe(group_id)
+
+    def shared(self, group_id: str) -> Mapping[UUID, tuple[int, ...]]:
+        """Where a share group has begun to read: partitions by topic, as far as that is committed."""
+        return self.shares.initialized(group_id)
+
+    def alter_share_offsets(self, token: Token, request: AlterShareGroupOffsetsRequest, now_ms: int) -> list[Effect]:
+        """Answered with an AlterShareGroupOffsetsResponse."""
+        self.shares.alter_offsets(token, request, now_ms)
+        return self._table.take_effects()
+
+    def delete_share_offsets(self, token: Token, request: DeleteShareGroupOffsetsRequest, now_ms: int) -> list[Effect]:
+        """Answered with a DeleteShareGroupOffsetsResponse."""
+        self.shares.delete_offsets(token, request, now_ms)
+        return self._table.take_effects()
+
+    def forget_shared_topics(self, now_ms: int) -> list[Effect]:
+        """Topics are gone: share groups read nothing of them any more."""
+        if self._shares is not None:
+            self._shares.forget_topics(now_ms)
+        return self._table.take_effects()
 
     # -- offsets ------------------------------------------------------------------------------------------------------
 
@@ -218,7 +270,8 @@ class GroupShard(PartitionMachine[AnyRecord]):
 
     def delete_group(self, token: Token, group_id: str, now_ms: int) -> list[Effect]:
         """Answered with an ErrorCode."""
-        removal.delete_group(self._table, token, group_id, now_ms)
+        if self._shares is None or not self._shares.delete_group(token, group_id, now_ms):
+            removal.delete_group(self._table, token, group_id, now_ms)
         return self._table.take_effects()
 
     def list_groups(self) -> list[ListedGroup]:

@@ -8,7 +8,7 @@ from penstock.metadata.configs.broker_network import NETWORK_CONFIGS
 from penstock.metadata.configs.broker_security import SECURITY_CONFIGS
 from penstock.metadata.configs.definitions import ConfigDefinition, nearest_key
 from penstock.metadata.configs.listener_keys import OBEYED, PREFIX, listener_key_warning, parse_listener_key
-from penstock.metadata.configs.without_effect import why_value_has_no_effect
+from penstock.metadata.configs.without_effect import why_no_effect
 
 BROKER_CONFIGS: dict[str, ConfigDefinition] = {
     **NETWORK_CONFIGS,
@@ -55,7 +55,7 @@ def key_warning(name: str, value: str, listeners: Collection[str] = ()) -> str |
     of_listener = parse_listener_key(name, listeners)
     if of_listener is not None:
         is_obeyed = of_listener.key.startswith(OBEYED)
-        reason = why_value_has_no_effect(of_listener.key, value) if is_obeyed else _OF_ONE_LISTENER
+        reason = why_no_effect(of_listener.key) if is_obeyed else _OF_ONE_LISTENER
         return None if reason is None else f"{name} has no effect: {reason}"
     definition = BROKER_CONFIGS.get(name)
     if definition is not None and value == definition.default:
@@ -63,7 +63,7 @@ def key_warning(name: str, value: str, listeners: Collection[str] = ()) -> str |
     if name in _REMOVED or name.startswith(_REMOVED_PREFIXES):
         return f"{name} is no longer known to Kafka 4 and has no effect"
     if definition is not None:
-        reason = why_value_has_no_effect(name, value)
+        reason = why_no_effect(name)
         return None if reason is None else f"{name} has no effect: {reason}"
     if name.startswith(OF_PROVIDERS):
         return None

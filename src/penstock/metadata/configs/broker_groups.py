@@ -38,6 +38,12 @@ group.consumer.max.size int 2147483647 1.. fixed medium | Members of one group o
 group.consumer.migration.policy string bidirectional * fixed medium
     | Which groups may change their protocol while they have members.
 group.consumer.regex.refresh.interval.ms int 600000 10000.. fixed medium | How often patterns of topics are resolved.
+group.share.assignment.interval.ms int 1000 0.. fixed medium | Pause between two assignments of a share group.
+group.share.min.assignment.interval.ms int 0 0.. fixed medium | Least pause that a share group may ask for.
+group.share.max.assignment.interval.ms int 15000 0.. fixed medium | Longest pause that a share group may ask for.
+group.share.assignor.offload.enable boolean true * fixed medium | Whether assignments are worked out elsewhere.
+group.share.initialize.retry.interval.ms int 30000 1.. fixed low
+    | Longest pause before a share group tries again to begin in partitions.
 group.share.assignors list simple * fixed medium | The assignors of share groups.
 group.share.delivery.count.limit int 5 2..10 fixed medium | How often a record is delivered before it is given up.
 group.share.max.delivery.count.limit int 10 5..25 fixed medium | Most deliveries that a share group may ask for.

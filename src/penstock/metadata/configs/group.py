@@ -6,6 +6,8 @@ GROUP_CONFIGS = read_table("""
 consumer.assignment.interval.ms int 1000 0.. cluster medium | Pause between two assignments of a consumer group.
 consumer.heartbeat.interval.ms int 5000 1.. cluster medium | How often a member of a consumer group sends heartbeats.
 consumer.session.timeout.ms int 45000 1.. cluster medium | Silence after which a member of a consumer group is out.
+share.assignment.interval.ms int 1000 0.. cluster medium | Pause between two assignments of a share group.
+share.assignor.offload.enable boolean true * cluster medium | Whether its assignments are worked out elsewhere.
 share.auto.offset.reset string latest * cluster medium
     | Where a share group begins: earliest, latest or by_duration:<ISO 8601 duration>.
 share.delivery.count.limit int 5 2.. cluster medium | How often a record is delivered before it is given up.

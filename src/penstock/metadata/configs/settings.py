@@ -156,6 +156,28 @@ class BrokerSettings:
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
 
+    # share groups
+    group_share_assignment_interval_ms: int
+    group_share_heartbeat_interval_ms: int
+    group_share_initialize_retry_interval_ms: int
+    group_share_max_assignment_interval_ms: int
+    group_share_max_heartbeat_interval_ms: int
+    group_share_max_session_timeout_ms: int
+    group_share_max_size: int
+    group_share_min_assignment_interval_ms: int
+    group_share_min_heartbeat_interval_ms: int
+    group_share_min_session_timeout_ms: int
+    group_share_session_timeout_ms: int
+    share_coordinator_cold_partition_snapshot_interval_ms: int
+    share_coordinator_snapshot_update_records_per_snapshot: int
+    share_coordinator_state_topic_compression_codec: int
+    share_coordinator_state_topic_min_isr: int
+    share_coordinator_state_topic_num_partitions: int
+    share_coordinator_state_topic_prune_interval_ms: int
+    share_coordinator_state_topic_replication_factor: int
+    share_coordinator_state_topic_segment_bytes: int
+    share_coordinator_write_timeout_ms: int
+
     # transactions
     add_partitions_to_txn_retry_backoff_max_ms: int
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int

@@ -13,6 +13,7 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "num.replica.alter.log.dirs.threads",
         "group.coordinator.threads",
         "group.coordinator.background.threads",
+        "share.coordinator.threads",
     ),
     "queued.max.request.bytes and what one connection may have waiting are the limits": ("queued.max.requests",),
     "what waits is let go when its event or its time comes, so nothing is left to purge": (
@@ -51,6 +52,7 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
     "what is decided in one turn is written together, without a pause": (
         "controller.quorum.append.linger.ms",
         "group.coordinator.append.linger.ms",
+        "share.coordinator.append.linger.ms",
     ),
     "how long the controller takes is told by its metrics and not logged": ("controller.performance.",),
     "a broker that stops asks until the controller lets it go": (
@@ -71,26 +73,17 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
     "a coordinator takes its partition up in pieces of its own size": (
         "offsets.load.buffer.size",
         "transaction.state.log.load.buffer.size",
+        "share.coordinator.load.buffer.size",
     ),
     "group.version says whether there are consumer groups": ("group.coordinator.rebalance.protocols",),
     "no buffer is kept from one write to the next": ("group.coordinator.cached.buffer.max.bytes",),
     "a large assignment is always worked out elsewhere, and a small one never": (
         "group.consumer.assignor.offload.enable",
+        "group.share.assignor.offload.enable",
+        "share.assignor.offload.enable",
     ),
     "a group with members keeps its protocol for now": ("group.consumer.migration.policy",),
-    "share groups are not there yet": (
-        "group.share.assignors",
-        "group.share.heartbeat.interval.ms",
-        "group.share.max.heartbeat.interval.ms",
-        "group.share.max.session.timeout.ms",
-        "group.share.max.size",
-        "group.share.min.heartbeat.interval.ms",
-        "group.share.min.session.timeout.ms",
-        "group.share.session.timeout.ms",
-        "share.coordinator.",
-        "share.heartbeat.interval.ms",
-        "share.session.timeout.ms",
-    ),
+    "share groups have one assignor": ("group.share.assignors",),
     "streams groups are not there yet": ("group.streams.", "streams."),
     "a coordinator of transactions answers when it can": ("add.partitions.to.txn.retry.backoff.ms",),
 }
@@ -98,11 +91,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
 
 _REASON_OF: Final = {name: reason for reason, names in _REASONS.items() for name in names}
 _PREFIXES: Final = tuple(name for name in _REASON_OF if name.endswith("."))
-_MET_ANYWAY: Final = {
-    "share.coordinator.state.topic.min.isr": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
-}
-"""These values describe what holds anyway."""
 
 
 def why_no_effect(name: str) -> str | None:
@@ -112,10 +100,3 @@ def why_no_effect(name: str) -> str | None:
         return exact
     prefix = max((prefix for prefix in _PREFIXES if name.startswith(prefix)), key=len, default=None)
     return None if prefix is None else _REASON_OF[prefix]
-
-
-def why_value_has_no_effect(name: str, value: str) -> str | None:
-    """None if the key is obeyed or the value holds anyway."""
-    if _MET_ANYWAY.get(name) == value.strip():
-        return None
-    return why_no_effect(name)

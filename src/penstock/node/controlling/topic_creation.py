@@ -8,7 +8,7 @@ from penstock.metadata.image import ClusterImage
 from penstock.node.controlling.commands import ActiveController, deadline_of
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from penstock.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from penstock.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -21,6 +21,7 @@ from penstock.protocol.requests.refusals import refusal
 DEFAULT = -1
 OFFSETS_FACTOR = "offsets.topic.replication.factor"
 TRANSACTIONS_FACTOR = "transaction.state.log.replication.factor"
+SHARES_FACTOR = "share.coordinator.state.topic.replication.factor"
 LONGEST_WAIT_MS = 5_000
 """For a topic that is created on first use: topics that are there must not wait for a controller."""
 NEWEST = api_of(ApiKey.CREATE_TOPICS).versions[-1]
@@ -82,6 +83,19 @@ def creatable(name: str, config: BrokerConfig, image: ClusterImage) -> Creatable
                 "min.insync.replicas": str(config.transaction_state_log_min_isr),
                 "segment.bytes": str(config.transaction_state_log_segment_bytes),
                 "unclean.leader.election.enable": "false",
+            },
+        )
+    if name == SHARE_GROUP_STATE:
+        return _internal(
+            name,
+            config.share_coordinator_state_topic_num_partitions,
+            _replicas(SHARES_FACTOR, config.share_coordinator_state_topic_replication_factor, config, image),
+            {
+                "cleanup.policy": "delete",
+                "compression.type": "producer",
+                "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
+                "retention.ms": "-1",
+                "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
             },
         )
     return CreatableTopic(name=name, num_partitions=DEFAULT, replication_factor=DEFAULT)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.coordinator.effects import Calculation, Job, Markers, NewProducerId, ToController
+from penstock.coordinator.effects import AtShareCoordinators, Calculation, Job, Markers, NewProducerId, ToController
 from penstock.metadata.image import NOBODY
 from penstock.node.controlling.broker_context import BrokerContext
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.client.connection import Connection
     from penstock.client.link import Link
     from penstock.node.coordinators.markers import MarkerSender
+    from penstock.node.coordinators.share_states import ShareStates
 
 AnswerT = TypeVar("AnswerT", bound=Message)
 
@@ -33,6 +34,7 @@ class Errands:
         self._links: dict[tuple[int, bool], Link] = {}
         """By broker, and whether they are for markers alone."""
         self._markers: MarkerSender | None = None
+        self._share_states: ShareStates | None = None
 
     async def done(self, job: Job) -> Any:
         """What it brings. Raises KafkaError."""
@@ -44,6 +46,8 @@ class Errands:
             return await self._context.new_producer_id()
         if isinstance(job, Markers):
             return await self._marker_sender().written(job)
+        if isinstance(job, AtShareCoordinators):
+            return await self._states().done(job)
         return await self.ask_broker(self.leader_of(job.topic, job.partition), job.request, job.answer)
 
     def _marker_sender(self) -> MarkerSender:
@@ -52,6 +56,13 @@ class Errands:
         if self._markers is None:
             self._markers = MarkerSender(self)
         return self._markers
+
+    def _states(self) -> ShareStates:
+        from penstock.node.coordinators.share_states import ShareStates  # many nodes have no share groups
+
+        if self._share_states is None:
+            self._share_states = ShareStates(self._context, self)
+        return self._share_states
 
     async def ask_broker(
         self, broker_id: int, request: Message, answer: type[AnswerT], *, marks: bool = False

@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from penstock.coordinator.group.settings import Bounded, ConsumerSettings, GroupSettings
+from penstock.coordinator.group.settings import Bounded, ConsumerSettings, GroupSettings, ShareSettings
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.records import (
@@ -87,6 +87,7 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
     def _forget_topics(self) -> None:
         topics = self.context.image.topics
         for hosted in self.serving():
+            hosted.put(hosted.machine.forget_shared_topics)
             for topic in hosted.machine.topics():
                 if topic not in topics:
                     hosted.run(hosted.machine.topic_deleted(topic, self.now_ms()))
@@ -134,5 +135,24 @@ def settings_from(config: BrokerConfig) -> GroupSettings:
             max_size=config.group_consumer_max_size,
             assignors=config.group_consumer_assignors,
             regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+        ),
+        share=ShareSettings(
+            session_timeout=Bounded(
+                config.group_share_session_timeout_ms,
+                config.group_share_min_session_timeout_ms,
+                config.group_share_max_session_timeout_ms,
+            ),
+            heartbeat_interval=Bounded(
+                config.group_share_heartbeat_interval_ms,
+                config.group_share_min_heartbeat_interval_ms,
+                config.group_share_max_heartbeat_interval_ms,
+            ),
+            assignment_interval=Bounded(
+                config.group_share_assignment_interval_ms,
+                config.group_share_min_assignment_interval_ms,
+                config.group_share_max_assignment_interval_ms,
+            ),
+            max_size=config.group_share_max_size,
+            initialize_retry_ms=config.group_share_initialize_retry_interval_ms,
         ),
     )

@@ -173,11 +173,11 @@ class Hosted(Generic[MachineT]):
 
     def _take_all(self, data: bytes, position: int, header: BatchHeader) -> None:
         for record in iterate_records(data, position, header):
-            self._take_in(record.key or b"", record.value)
+            self._take_in(record.key or b"", record.value, record.offset)
 
-    def _take_in(self, key: bytes, value: bytes | None) -> None:
+    def _take_in(self, key: bytes, value: bytes | None, offset: int = -1) -> None:
         try:
-            self.machine.read(key, value)
+            self.machine.read(key, value, offset)
         except DecodeError as error:
             self._left_out(key, error)
 

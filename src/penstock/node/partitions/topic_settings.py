@@ -10,7 +10,7 @@ from penstock.log.config import LogConfig
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError, ConfigValue
 from penstock.metadata.configs.effective import topic_values
-from penstock.metadata.configs.without_effect import why_value_has_no_effect
+from penstock.metadata.configs.without_effect import why_no_effect
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.value import Value
 from penstock.replication.quota import ReplicationQuota
@@ -67,7 +67,7 @@ class TopicSettingsTable:
 
     def _tell_of_no_effect(self, overrides: Mapping[str, str]) -> None:
         for name, value in overrides.items():
-            reason = why_value_has_no_effect(name, value)
+            reason = why_no_effect(name)
             if reason is not None and name not in self._told:
                 self._told[name] = None
                 logger.warning("%s=%s of a topic has no effect: %s", name, value, reason)

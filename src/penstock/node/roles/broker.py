@@ -24,18 +24,20 @@ from penstock.node.serving.handler import Handler
 from penstock.node.serving.slices import Slices
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.internal_topics import TRANSACTION_STATE, Act, check_allowed
+from penstock.protocol.internal_topics import SHARE_GROUP_STATE, TRANSACTION_STATE, Act, check_allowed
 from penstock.protocol.value import Value, fresh
 from penstock.raft.voters import Quorum
 from penstock.replication.partition_leader import PartitionLeader
 
 if TYPE_CHECKING:
+    from penstock.node.coordinators.shares import ShareCoordinator
     from penstock.node.coordinators.transactions import TransactionCoordinator
     from penstock.node.sharing.shares import Shares
 
 
 TRANSACTIONS: Final = 1
-"""The type of their keys, as FindCoordinator counts the types."""
+SHARES: Final = 2
+"""The types of their keys, as FindCoordinator counts the types."""
 
 
 class QuorumView(Protocol):
@@ -100,7 +102,8 @@ class Broker:
         transactions = Later(
             TRANSACTION_STATE, TRANSACTIONS, self.image, lambda: _transactions(config, groups.context, node.metrics)
         )
-        self.coordinators = Coordinators(groups, transactions)
+        shares = Later(SHARE_GROUP_STATE, SHARES, self.image, lambda: _shares(config, groups.context))
+        self.coordinators = Coordinators(groups, transactions, shares)
         self.take_producer_id = context.take_producer_id
         self.new_producer_id = context.new_producer_id
         self.quorum: QuorumView = quorum or OwnQuorum()
@@ -115,6 +118,10 @@ class Broker:
     @property
     def transactions(self) -> TransactionCoordinator:
         return cast("TransactionCoordinator", self.coordinators.for_keys(TRANSACTIONS))
+
+    @property
+    def shares(self) -> ShareCoordinator:
+        return cast("ShareCoordinator", self.coordinators.for_keys(SHARES))
 
     @property
     def sharing(self) -> Shares:
@@ -191,6 +198,12 @@ def _transactions(config: BrokerConfig, context: HostContext, metrics: Registry)
     from penstock.node.coordinators.transactions import TransactionCoordinator  # many nodes have no transactions
 
     return TransactionCoordinator(config, context, metrics)
+
+
+def _shares(config: BrokerConfig, context: HostContext) -> CoordinatorHost[Any]:
+    from penstock.node.coordinators.shares import ShareCoordinator  # many nodes have no share groups
+
+    return ShareCoordinator(config, context)
 
 
 def _sharing(broker: Broker) -> Shares:

@@ -1,7 +1,4 @@
-"""What the records of a consumer group add up to, and where it is found fast: owners, static members, subscribers.
-
-A group is kept twice: as it was decided, and as far as that is committed, which is what clients are shown.
-"""
+"""What the records of a consumer group add up to, and where it is found fast: owners, static members, subscribers."""
 
 from typing import Any, Final
 from uuid import UUID
@@ -19,8 +16,7 @@ from penstock.coordinator.group.consumer.values import (
     Subscription,
     partitions_of,
 )
-from penstock.coordinator.group.image import DecidedAhead
-from penstock.coordinator.group.records import KindRecord
+from penstock.coordinator.group.parts import ONE, DecidedParts, PartRecord, Parts
 
 EMPTY: Final = "Empty"
 ASSIGNING: Final = "Assigning"
@@ -30,74 +26,32 @@ STABLE: Final = "Stable"
 _NO_EPOCH: Final = GroupEpoch(1, 0)
 """As Kafka counts: a group is ahead of its first assignment from the beginning."""
 _NO_ASSIGNMENT: Final = AssignmentEpoch(0, 0)
-_ONE: Final = ""
-"""The name of what a group has one of."""
 
 
-class ConsumerRecord(KindRecord):
-    """`name` is the id of a member, or an expression; empty where the group has one such record."""
-
-    key: int
-    name: str = _ONE
-    takes_back: bool = False
-    """Puts what was there before one that failed."""
+class ConsumerRecord(PartRecord):
+    """`name` is the id of a member, or an expression."""
 
     def encode(self) -> KeyValue:
         return records.encoded(self.key, self.group_id, self.name, self.value)
 
-    def apply_to(self, groups: dict[str, Any]) -> Any:
-        """A tombstone for a group of another kind, or for none, takes nothing away."""
-        state = groups.get(self.group_id)
-        if not isinstance(state, ConsumerState):
-            if self.value is None:
-                return None
-            state = groups[self.group_id] = ConsumerState()
-        before = state.put(self.key, self.name, self.value)
-        state.ahead += -1 if self.takes_back else 1
-        if state.is_gone:
-            del groups[self.group_id]
-        return before
+    def new_state(self) -> "ConsumerState":
+        return ConsumerState()
 
-    def undoing(self, before: Any) -> "ConsumerRecord":
-        return self.replace(value=before, takes_back=True)
-
-    def count_in(self, groups: dict[str, Any]) -> None:
-        state = groups.get(self.group_id)
-        if isinstance(state, ConsumerState):
-            state.committed.put(self.key, self.name, self.value)
-            state.ahead -= 1
-            if state.is_gone:
-                del groups[self.group_id]
+    def state_in(self, groups: dict[str, Any]) -> "ConsumerState | None":
+        found = groups.get(self.group_id)
+        return found if isinstance(found, ConsumerState) else None
 
 
-class GroupView:
+class GroupView(Parts):
     """What the records say, and no more."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ()
 
-    def __init__(self) -> None:
-        self._parts: dict[int, dict[str, Any]] = {key: {} for key in sorted(records.KEYS)}
-
-    def put(self, key: int, name: str, value: Any) -> Any:
-        """Returns what was there before. A value of None takes it away."""
-        part = self._parts[key]
-        if value is None:
-            return part.pop(name, None)
-        before = part.get(name)
-        part[name] = value
-        return before
-
-    def names_of(self, key: int) -> list[str]:
-        """What the group has records for under this key."""
-        return list(self._parts[key])
-
-    @property
-    def is_empty(self) -> bool:
-        return not any(self._parts.values())
+    keys = records.KEYS
 
     @property
     def group(self) -> GroupEpoch:
-        found: GroupEpoch = self._parts[GROUP].get(_ONE, _NO_EPOCH)
+        found: GroupEpoch = self._parts[GROUP].get(ONE, _NO_EPOCH)
         return found
 
     @property
@@ -106,7 +60,7 @@ class GroupView:
 
     @property
     def assignment(self) -> AssignmentEpoch:
-        found: AssignmentEpoch = self._parts[ASSIGNMENT].get(_ONE, _NO_ASSIGNMENT)
+        found: AssignmentEpoch = self._parts[ASSIGNMENT].get(ONE, _NO_ASSIGNMENT)
         return found
 
     @property
@@ -168,16 +122,15 @@ class GroupView:
         return frozenset(member.topics if resolved is None else (*member.topics, *resolved.topics))
 
 
-class ConsumerState(GroupView, DecidedAhead):
-    """A group as it was decided, `committed` as far as that is in the log for good."""
+class ConsumerState(GroupView, DecidedParts):
+    """A group as it was decided."""
 
-    __slots__ = ("_assignors", "_by_expression", "_by_match", "_by_name", "ahead", "committed", "owners", "static_ids")
+    __slots__ = ("_assignors", "_by_expression", "_by_match", "_by_name", "owners", "static_ids")
+
+    committed: GroupView
 
     def __init__(self) -> None:
-        super().__init__()
-        self.committed = GroupView()
-        self.ahead = 0
-        """Records that were decided, and are not committed yet."""
+        DecidedParts.__init__(self, GroupView())
         self.owners: dict[tuple[UUID, int], str] = {}
         """The member that has each partition, or has not said yet that it has given it up."""
         self.static_ids: dict[str, str] = {}
@@ -188,15 +141,6 @@ class ConsumerState(GroupView, DecidedAhead):
         """Topic to the number of expressions that match it."""
         self._by_expression: dict[str, int] = {}
         self._assignors: dict[str, int] = {}
-
-    @property
-    def is_gone(self) -> bool:
-        return not self.ahead and self.is_empty and self.committed.is_empty
-
-    def all_is_committed(self) -> None:
-        self.ahead = 0
-        for key, part in self._parts.items():
-            self.committed._parts[key] = dict(part)
 
     def put(self, key: int, name: str, value: Any) -> Any:
         before = super().put(key, name, value)

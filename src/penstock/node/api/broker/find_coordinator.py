@@ -1,10 +1,8 @@
-"""FindCoordinator 0-6: which broker coordinates a group or a transactional id. Any broker can say.
+"""FindCoordinator 0-6: which broker coordinates a group, a transactional id or a share partition. Any broker can say.
 
-Up to version 3 one key and one answer, from version 4 on a batch (KIP-699). The first question creates
-`__consumer_offsets` or `__transaction_state`; until it is there, the answer is COORDINATOR_NOT_AVAILABLE, and clients
-ask again.
-
-Not done: the coordinators of share groups. They are refused in words, not left to time out.
+Up to version 3 one key and one answer, from version 4 on a batch (KIP-699); a share partition is
+`group:topicId:partition`, from version 6 on. The first question creates `__consumer_offsets`, `__transaction_state` or
+`__share_group_state`; until it is there, the answer is COORDINATOR_NOT_AVAILABLE, and clients ask again.
 """
 
 from typing import Final
@@ -20,7 +18,6 @@ from penstock.protocol.requests.api import ApiKey
 BATCHED_SINCE: Final = 4
 NOBODY: Final = -1
 GROUP, TRANSACTION, SHARE = 0, 1, 2
-KEY_TYPES: Final = {SHARE: "share groups"}
 SHARE_SINCE: Final = 6
 _RIGHTS: Final = {GROUP: DESCRIBE_GROUP, TRANSACTION: DESCRIBE_TRANSACTION}
 RULE: Final = (
@@ -54,8 +51,7 @@ def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> C
         _check_right(context, key_type, key)
         host = broker.coordinators.for_keys(key_type)
         if host is None:
-            what = KEY_TYPES.get(key_type, f"coordinator for keys of type {key_type}")
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"This cluster has no {what} yet.")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Nothing coordinates keys of type {key_type}.")
         node_id, endpoint = host.coordinator(key, context.session.listener)
     except KafkaError as error:
         answer.error_code, answer.error_message = error.code, error.message
@@ -67,5 +63,9 @@ def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> C
 def _check_right(context: RequestContext, key_type: int, key: str) -> None:
     if key_type in _RIGHTS and not context.allows(_RIGHTS[key_type], key):
         raise _RIGHTS[key_type].refused()
-    if key_type == SHARE and context.api_version >= SHARE_SINCE and not context.allows(CLUSTER_ACTION):
+    if key_type == SHARE and context.api_version < SHARE_SINCE:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Share partitions have coordinators from version {SHARE_SINCE} on."
+        )
+    if key_type == SHARE and not context.allows(CLUSTER_ACTION):
         raise CLUSTER_ACTION.refused()

@@ -20,9 +20,11 @@ FORWARDED: Final = frozenset(
     {
         ApiKey.ADD_OFFSETS_TO_TXN,
         ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
         ApiKey.CONSUMER_GROUP_DESCRIBE,
         ApiKey.CONSUMER_GROUP_HEARTBEAT,
         ApiKey.DELETE_GROUPS,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
         ApiKey.DESCRIBE_GROUPS,
         ApiKey.END_TXN,
         ApiKey.HEARTBEAT,
@@ -32,6 +34,8 @@ FORWARDED: Final = frozenset(
         ApiKey.OFFSET_COMMIT,
         ApiKey.OFFSET_DELETE,
         ApiKey.OFFSET_FETCH,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.SHARE_GROUP_HEARTBEAT,
         ApiKey.SYNC_GROUP,
         ApiKey.TXN_OFFSET_COMMIT,
     }

@@ -5,28 +5,57 @@ The files are loaded when the first request comes: many nodes have no such group
 `group.version`, or `share.version`, is 1, and refused where it is not.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from penstock.metadata.features import GROUP_VERSION, SHARE_VERSION
-from penstock.node.serving.access import DESCRIBE_GROUP, DESCRIBE_TOPIC, READ_GROUP, READ_TOPIC
+from penstock.node.serving.access import (
+    CLUSTER_ACTION,
+    DELETE_GROUP,
+    DESCRIBE_GROUP,
+    DESCRIBE_TOPIC,
+    READ_GROUP,
+    READ_TOPIC,
+)
 from penstock.node.serving.handler import Handler, later
 from penstock.node.serving.rules import Each, Whole, Within, the_group
 from penstock.protocol.requests.api import ApiKey
+
+_SHARES: Final = "penstock.node.api.share_groups"
 
 
 def _named_topics(request: Any) -> Iterable[str]:
     return request.subscribed_topic_names or ()
 
 
+def _the_group_of(_: Any, asked: Any) -> str:
+    group_id: str = asked.group_id
+    return group_id
+
+
+def _the_topic_of(_: Any, asked: Any) -> str:
+    name: str = asked.topic_name
+    return name
+
+
+def _of_shares(key: ApiKey) -> Callable[..., Any]:
+    return later(f"{_SHARES}.{key.name.lower()}")
+
+
+def _of_states(key: ApiKey, newest: int) -> Handler:
+    """Between nodes: a share coordinator is asked about what it keeps."""
+    rule = (Whole(CLUSTER_ACTION),)
+    return Handler(int(key), 0, newest, _of_shares(key), rule, parts=(("topics", "results"),))
+
+
 def _share_group(request: Any) -> Iterable[str]:
     return () if request.group_id is None else (request.group_id,)
 
 
-def _of_members(api: str, key: ApiKey) -> Handler:
+def _of_members(key: ApiKey) -> Handler:
     """What a member of a share group asks the leaders of partitions."""
     rule = (Whole(READ_GROUP, _share_group), Within(READ_TOPIC, "for each topic"))
-    return Handler(int(key), 1, 2, later(f"penstock.node.api.share_groups.{api}"), rule, feature=SHARE_VERSION)
+    return Handler(int(key), 1, 2, _of_shares(key), rule, feature=SHARE_VERSION)
 
 
 HANDLERS: Final = {
@@ -56,7 +85,73 @@ HANDLERS: Final = {
             parts=(("group_ids", "groups"),),
             feature=GROUP_VERSION,
         ),
-        _of_members("share_fetch", ApiKey.SHARE_FETCH),
-        _of_members("share_acknowledge", ApiKey.SHARE_ACKNOWLEDGE),
+        Handler(
+            int(ApiKey.SHARE_GROUP_HEARTBEAT),
+            1,
+            1,
+            _of_shares(ApiKey.SHARE_GROUP_HEARTBEAT),
+            (
+                Whole(READ_GROUP, the_group),
+                Whole(DESCRIBE_TOPIC, _named_topics, words="for each topic that it names"),
+            ),
+            feature=SHARE_VERSION,
+        ),
+        Handler(
+            int(ApiKey.SHARE_GROUP_DESCRIBE),
+            1,
+            1,
+            _of_shares(ApiKey.SHARE_GROUP_DESCRIBE),
+            (
+                Each(DESCRIBE_GROUP, ("group_ids",), "groups"),
+                Within(DESCRIBE_TOPIC, "for each that a member has, or nothing is told of the group"),
+            ),
+            parts=(("group_ids", "groups"),),
+            feature=SHARE_VERSION,
+        ),
+        Handler(
+            int(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS),
+            0,
+            1,
+            _of_shares(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS),
+            (
+                Each(DESCRIBE_GROUP, ("groups",), "groups", _the_group_of),
+                Within(DESCRIBE_TOPIC, "for each; of all topics what is without it is left out"),
+            ),
+            parts=(("groups", "groups"),),
+            feature=SHARE_VERSION,
+        ),
+        Handler(
+            int(ApiKey.ALTER_SHARE_GROUP_OFFSETS),
+            0,
+            0,
+            _of_shares(ApiKey.ALTER_SHARE_GROUP_OFFSETS),
+            (Whole(READ_GROUP, the_group), Each(READ_TOPIC, ("topics",), "responses", _the_topic_of)),
+            parts=(("topics", "responses"),),
+            feature=SHARE_VERSION,
+        ),
+        Handler(
+            int(ApiKey.DELETE_SHARE_GROUP_OFFSETS),
+            0,
+            0,
+            _of_shares(ApiKey.DELETE_SHARE_GROUP_OFFSETS),
+            (Whole(DELETE_GROUP, the_group), Each(READ_TOPIC, ("topics",), "responses", _the_topic_of)),
+            parts=(("topics", "responses"),),
+            feature=SHARE_VERSION,
+        ),
+        _of_states(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0),
+        _of_states(ApiKey.READ_SHARE_GROUP_STATE, 0),
+        _of_states(ApiKey.WRITE_SHARE_GROUP_STATE, 1),
+        _of_states(ApiKey.DELETE_SHARE_GROUP_STATE, 0),
+        _of_states(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 1),
+
+
+def _share_group(request: Any) -> Iterable[str]:
+    return () if request.group_id is None else (request.group_id,)
+
+
+def _of_members(key: ApiKey) -> Handler:
+    """What a member of a share group asks the leaders of partitions."""
+    rule = (Whole(READ_GROUP, _share_group), Within(READ_TOPIC, "for each topic"))
+    return Handler(int(key), 1, 2, _of_shares(key), rule, feature=SHARE_VERSION)
     )
 }

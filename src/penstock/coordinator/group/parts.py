@@ -1,0 +1,103 @@
+"""Groups that are what their records add up to: each record is a part of the group, found by its key and a name.
+
+Such a group is kept twice: as it was decided, and as far as that is committed, which is what clients are shown.
+"""
+
+from typing import Any, ClassVar, Final
+
+from penstock.coordinator.group.image import DecidedAhead
+from penstock.coordinator.group.records import KindRecord
+
+ONE: Final = ""
+"""The name of what a group has one of."""
+
+
+class Parts:
+    """What the records say, and no more."""
+
+    __slots__ = ("_parts",)
+
+    keys: ClassVar[frozenset[int]]
+
+    def __init__(self) -> None:
+        self._parts: dict[int, dict[str, Any]] = {key: {} for key in sorted(self.keys)}
+
+    def put(self, key: int, name: str, value: Any) -> Any:
+        """Returns what was there before. A value of None takes it away."""
+        part = self._parts[key]
+        if value is None:
+            return part.pop(name, None)
+        before = part.get(name)
+        part[name] = value
+        return before
+
+    def names_of(self, key: int) -> list[str]:
+        """What the group has records for under this key."""
+        return list(self._parts[key])
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(self._parts.values())
+
+
+class DecidedParts(Parts, DecidedAhead):
+    """A group as it was decided, `committed` as far as that is in the log for good."""
+
+    __slots__ = ("ahead", "committed")
+
+    def __init__(self, committed: Any) -> None:
+        """`committed` are `Parts` of the same kind."""
+        super().__init__()
+        self.committed = committed
+        self.ahead = 0
+        """Records that were decided, and are not committed yet."""
+
+    @property
+    def is_gone(self) -> bool:
+        return not self.ahead and self.is_empty and self.committed.is_empty
+
+    def all_is_committed(self) -> None:
+        self.ahead = 0
+        for key, part in self._parts.items():
+            self.committed._parts[key] = dict(part)
+
+
+class PartRecord(KindRecord):
+    """`name` is that of a part of which a group has many; else `ONE`."""
+
+    key: int
+    name: str = ONE
+    takes_back: bool = False
+    """Puts what was there before one that failed."""
+
+    def new_state(self) -> DecidedParts:
+        """Of a group that has no record yet."""
+        raise NotImplementedError
+
+    def state_in(self, groups: dict[str, Any]) -> DecidedParts | None:
+        """None if there is none, or it is of another kind."""
+        raise NotImplementedError
+
+    def apply_to(self, groups: dict[str, Any]) -> Any:
+        """A tombstone for a group of another kind, or for none, takes nothing away."""
+        state = self.state_in(groups)
+        if state is None:
+            if self.value is None:
+                return None
+            state = groups[self.group_id] = self.new_state()
+        before = state.put(self.key, self.name, self.value)
+        state.ahead += -1 if self.takes_back else 1
+        if state.is_gone:
+            del groups[self.group_id]
+        return before
+
+    def undoing(self, before: Any) -> "PartRecord":
+        return self.replace(value=before, takes_back=True)
+
+    def count_in(self, groups: dict[str, Any]) -> None:
+        state = self.state_in(groups)
+        if state is not None:
+            state.committed.put(self.key, self.name, self.value)
+            state.ahead -= 1
+            if state.is_gone:
+                del groups[self.group_id]

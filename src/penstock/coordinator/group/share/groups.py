@@ -1,0 +1,75 @@
+"""The share groups of one partition of `__consumer_offsets`: their requests, and how they come back after a load."""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from penstock.coordinator.effects import Token
+from penstock.coordinator.group.classic.member import Caller
+from penstock.coordinator.group.consumer.topics import Topics
+from penstock.coordinator.group.records import AnyRecord
+from penstock.coordinator.group.settings import GroupSettings
+from penstock.coordinator.group.share import describe, heartbeat, offsets, states, timing
+from penstock.coordinator.group.share.group import ShareGroup
+from penstock.coordinator.group.share.records import KEYS
+from penstock.coordinator.group.share.state import ShareGroupRecord, ShareGroupState, decode_record
+from penstock.coordinator.group.share.table import ShareGroupTable
+from penstock.coordinator.group.table import GroupKind, GroupTable
+from penstock.metadata.image import ClusterImage
+from penstock.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
+from penstock.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
+from penstock.protocol.messages.share_group_describe import DescribedGroup
+from penstock.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+
+
+class ShareGroups:
+    def __init__(self, table: GroupTable, image: ClusterImage) -> None:
+        self.topics = Topics(image)
+        self._house = ShareGroupTable(table, self.topics)
+        table.add_kind(GroupKind(ShareGroup.kind, ShareGroupState, self._create, self._restore, _unsettled))
+
+    def decode(self, key_version: int, key: bytes, value: bytes | None) -> ShareGroupRecord | None:
+        """None if the key is of no share group. DecodeError if it is not what it claims."""
+        return decode_record(key_version, key, value) if key_version in KEYS else None
+
+    def _create(self, group_id: str, now_ms: int, settings: GroupSettings) -> ShareGroup:
+        return self._house.new_group(group_id)
+
+    def _restore(self, table: GroupTable, group_id: str, state: ShareGroupState, now_ms: int) -> None:
+        """Members keep their epochs, and their sessions count from now; what is under way elsewhere goes on."""
+        group = self._house.new_group(group_id)
+        table.groups[group_id] = group
+        timing.settle(self._house, group, now_ms)
+        states.go_on(self._house, group, now_ms)
+
+    def forget_topics(self, now_ms: int) -> None:
+        """Some are gone."""
+        for group in self._house.groups():
+            states.forget_gone(self._house, group, now_ms)
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    def heartbeat(self, token: Token, request: ShareGroupHeartbeatRequest, caller: Caller, now_ms: int) -> None:
+        heartbeat.heartbeat(self._house, token, request, caller, now_ms)
+
+    def alter_offsets(self, token: Token, request: AlterShareGroupOffsetsRequest, now_ms: int) -> None:
+        offsets.alter(self._house, token, request, now_ms)
+
+    def delete_offsets(self, token: Token, request: DeleteShareGroupOffsetsRequest, now_ms: int) -> None:
+        offsets.delete(self._house, token, request, now_ms)
+
+    def delete_group(self, token: Token, group_id: str, now_ms: int) -> bool:
+        """Whether it is one of these, and answered: what has read nothing goes as every group does."""
+        return offsets.delete_group(self._house, token, group_id, now_ms)
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        return describe.describe_group(self._house.find(group_id), group_id, self.topics)
+
+    def initialized(self, group_id: str) -> Mapping[UUID, tuple[int, ...]]:
+        """What the group has begun to read, as far as that is committed."""
+        group = self._house.find(group_id)
+        return {} if group is None else group.committed.partitions.assignable
+
+
+def _unsettled(group: ShareGroup, now_ms: int) -> AnyRecord | None:
+    """All that the next coordinator is to know is in the records."""
+    return None

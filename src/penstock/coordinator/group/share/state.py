@@ -1,0 +1,120 @@
+"""What the records of a share group add up to, and which topics its members read."""
+
+from typing import Any, Final
+
+from penstock.coordinator.effects import KeyValue
+from penstock.coordinator.group.consumer.assignors.spec import Target
+from penstock.coordinator.group.consumer.values import AssignmentEpoch, GroupEpoch
+from penstock.coordinator.group.parts import ONE, DecidedParts, PartRecord, Parts
+from penstock.coordinator.group.share import records
+from penstock.coordinator.group.share.records import ASSIGNMENT, CURRENT, GROUP, MEMBER, PARTITIONS, TARGET
+from penstock.coordinator.group.share.values import NEWCOMER, Current, StatePartitions, Subscription
+
+EMPTY: Final = "Empty"
+STABLE: Final = "Stable"
+
+_NO_EPOCH: Final = GroupEpoch(1, 0)
+"""As Kafka counts: a group is ahead of its first assignment from the beginning."""
+_NO_ASSIGNMENT: Final = AssignmentEpoch(0, 0)
+_NO_PARTITIONS: Final = StatePartitions()
+
+
+class ShareGroupRecord(PartRecord):
+    """`name` is the id of a member."""
+
+    def encode(self) -> KeyValue:
+        return records.encoded(self.key, self.group_id, self.name, self.value)
+
+    def new_state(self) -> "ShareGroupState":
+        return ShareGroupState()
+
+    def state_in(self, groups: dict[str, Any]) -> "ShareGroupState | None":
+        found = groups.get(self.group_id)
+        return found if isinstance(found, ShareGroupState) else None
+
+
+class ShareGroupView(Parts):
+    """What the records say, and no more."""
+
+    __slots__ = ()
+
+    keys = records.KEYS
+
+    @property
+    def group(self) -> GroupEpoch:
+        found: GroupEpoch = self._parts[GROUP].get(ONE, _NO_EPOCH)
+        return found
+
+    @property
+    def epoch(self) -> int:
+        return self.group.epoch
+
+    @property
+    def assignment(self) -> AssignmentEpoch:
+        found: AssignmentEpoch = self._parts[ASSIGNMENT].get(ONE, _NO_ASSIGNMENT)
+        return found
+
+    @property
+    def partitions(self) -> StatePartitions:
+        found: StatePartitions = self._parts[PARTITIONS].get(ONE, _NO_PARTITIONS)
+        return found
+
+    @property
+    def members(self) -> dict[str, Subscription]:
+        """In the order in which they joined. Read only, as the next ones."""
+        return self._parts[MEMBER]
+
+    @property
+    def targets(self) -> dict[str, Target]:
+        return self._parts[TARGET]
+
+    @property
+    def currents(self) -> dict[str, Current]:
+        return self._parts[CURRENT]
+
+    def current(self, member_id: str) -> Current:
+        return self.currents.get(member_id, NEWCOMER)
+
+    def target(self, member_id: str) -> Target:
+        return self.targets.get(member_id, {})
+
+    @property
+    def state(self) -> str:
+        return STABLE if self.members else EMPTY
+
+
+class ShareGroupState(ShareGroupView, DecidedParts):
+    """A group as it was decided."""
+
+    __slots__ = ("_readers",)
+
+    committed: ShareGroupView
+
+    def __init__(self) -> None:
+        DecidedParts.__init__(self, ShareGroupView())
+        self._readers: dict[str, int] = {}
+        """Topic to the number of members that read it."""
+
+    def put(self, key: int, name: str, value: Any) -> Any:
+        before = super().put(key, name, value)
+        if key == MEMBER:
+            for member, change in ((before, -1), (value, 1)):
+                for topic in () if member is None else member.topics:
+                    self._readers[topic] = self._readers.get(topic, 0) + change
+                    if not self._readers[topic]:
+                        del self._readers[topic]
+        return before
+
+    @property
+    def topics(self) -> list[str]:
+        """Those that members read, in ascending order."""
+        return sorted(self._readers)
+
+    def reads(self, topic: str) -> bool:
+        return topic in self._readers
+
+
+def decode_record(key: int, key_data: bytes, value: bytes | None) -> ShareGroupRecord:
+    """DecodeError if it is not what it claims."""
+    group_id, name, read = records.decoded(key, key_data, value)
+    return ShareGroupRecord(group_id, read, key, name)

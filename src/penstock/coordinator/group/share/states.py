@@ -1,0 +1,256 @@
+"""What a share group has at the share coordinator: begun before any member gets it, deleted before it begins again.
+
+Each step is in a record first, and then carried out, again and again until it succeeds; a coordinator that takes over
+finds it in the records, and goes on with that. All that is asked is right if it is asked twice: a state that began in
+this epoch of the group does not begin anew.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final
+from uuid import UUID
+
+from penstock.coordinator.effects import AtShareCoordinators, Token
+from penstock.coordinator.group.records import AnyRecord
+from penstock.coordinator.group.share import timing
+from penstock.coordinator.group.share.group import UNCHECKED, ShareGroup
+from penstock.coordinator.group.share.table import ShareGroupTable
+from penstock.coordinator.group.share.values import Initialized, OfTopic
+from penstock.coordinator.machine import Continuation, Draft
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest as DeleteRequest
+from penstock.protocol.messages.delete_share_group_state import DeleteShareGroupStateResponse as DeleteResponse
+from penstock.protocol.messages.delete_share_group_state import DeleteStateData
+from penstock.protocol.messages.delete_share_group_state import PartitionData as DeletedPartition
+from penstock.protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest as BeginRequest
+from penstock.protocol.messages.initialize_share_group_state import InitializeShareGroupStateResponse as BeginResponse
+from penstock.protocol.messages.initialize_share_group_state import InitializeStateData
+from penstock.protocol.messages.initialize_share_group_state import PartitionData as BegunPartition
+
+RETRY_MS: Final = 100
+"""The first pause before something that failed is tried again; it doubles up to `initialize_retry_ms`."""
+BY_STRATEGY: Final = -1
+"""The start offset of a partition whose leader is to find it by the group's share.auto.offset.reset."""
+
+Offsets = Mapping[UUID, Mapping[int, int]]
+"""Topic to partition to the offset at which the group begins."""
+Errors = dict[UUID, dict[int, ErrorCode]]
+"""Of all partitions that were asked about."""
+Finish = Callable[[Errors, int], None]
+"""Called with what became of it, and the time."""
+
+
+# -- to begin ---------------------------------------------------------------------------------------------------------
+
+
+def begin(house: ShareGroupTable, draft: Draft[AnyRecord], group: ShareGroup) -> Initialized:
+    """Write that what members read, and the group does not have yet, is about to begin: `send` it once that is
+    committed. A topic that has grown waits until its other partitions have begun: so it is known which are new.
+    """
+    state, topics = group.state, house.topics
+    known = state.partitions
+    found: dict[UUID, OfTopic] = {}
+    for topic, count in topics.partitions(state.topics).items():
+        had = known.initialized[topic].partitions if topic in known.initialized else ()
+        if len(had) < count and topic not in known.initializing and topic not in known.deleting:
+            left = tuple(index for index in range(count) if index not in set(had))
+            found[topic] = OfTopic(topics.name_of(topic) or "", left)
+    if found:
+        house.put_partitions(draft, group, known.begun(found))
+    return found
+
+
+def send(house: ShareGroupTable, group: ShareGroup, topics: Initialized, attempt: int = 0) -> None:
+    """Have them begin: a new topic where the group's strategy says, new partitions of one that it reads at once."""
+    had = group.state.partitions.initialized
+    offsets = {
+        topic: dict.fromkeys(found.partitions, 0 if topic in had else BY_STRATEGY) for topic, found in topics.items()
+    }
+    if offsets:
+        ask_to_begin(house, group, offsets, partial(_begun, house, group, topics, attempt))
+
+
+def ask_to_begin(house: ShareGroupTable, group: ShareGroup, offsets: Offsets, finish: Finish) -> None:
+    epoch = group.state.epoch
+    request = BeginRequest(
+        group_id=group.group_id,
+        topics=[
+            InitializeStateData(
+                topic_id=topic,
+                partitions=[
+                    BegunPartition(partition=index, state_epoch=epoch, start_offset=offset)
+                    for index, offset in partitions.items()
+                ],
+            )
+            for topic, partitions in offsets.items()
+        ],
+    )
+    house.table.send(AtShareCoordinators(request, BeginResponse), partial(_answered, offsets, finish))
+
+
+def _begun(
+    house: ShareGroupTable, group: ShareGroup, topics: Initialized, attempt: int, errors: Errors, now_ms: int
+) -> None:
+    if not is_there(house, group):
+        return
+    failed = {topic: found for topic, found in topics.items() if first_error(errors[topic]) is not ErrorCode.NONE}
+    again = partial(_begin_again, house, group)
+    if failed:
+        later(house, partial(again, failed, attempt + 1), attempt, now_ms)
+    done = {topic: found for topic, found in topics.items() if topic not in failed}
+    finish_begun(house, group, done, now_ms, partial(again, done, attempt + 1))
+
+
+def finish_begun(
+    house: ShareGroupTable,
+    group: ShareGroup,
+    done: Initialized,
+    now_ms: int,
+    again: Callable[[int], None],
+    token: Token | None = None,
+    answer: Callable[[ErrorCode], object] = lambda _: None,
+) -> None:
+    """From now on members may get them. Should that not be committed, do it `again`."""
+    draft = house.table.draft()
+    house.put_partitions(draft, group, group.state.partitions.done(done))
+    group.checked_version = UNCHECKED
+    house.write(draft, now_ms, then=_or_again(house, group, again), token=token, answer=answer)
+
+
+def _begin_again(house: ShareGroupTable, group: ShareGroup, topics: Initialized, attempt: int, now_ms: int) -> None:
+    waiting = group.state.partitions.initializing
+    if is_there(house, group):
+        send(house, group, {topic: found for topic, found in topics.items() if topic in waiting}, attempt)
+
+
+# -- to delete --------------------------------------------------------------------------------------------------------
+
+
+def delete(
+    house: ShareGroupTable,
+    group: ShareGroup,
+    topics: Mapping[UUID, str],
+    finish: Finish,
+    attempt: int = 0,
+) -> None:
+    """Have all that was read of these topics deleted; that they are to be is written. Of one that is gone nothing is
+    left.
+    """
+    counts = {topic: house.topics.partitions([name]).get(topic, 0) for topic, name in topics.items()}
+    asked = {topic: range(count) for topic, count in counts.items()}
+    request = DeleteRequest(
+        group_id=group.group_id,
+        topics=[
+            DeleteStateData(topic_id=topic, partitions=[DeletedPartition(partition=index) for index in indexes])
+            for topic, indexes in asked.items()
+            if indexes
+        ],
+    )
+    then = partial(_deleted, house, group, topics, attempt, finish)
+    house.table.send(AtShareCoordinators(request, DeleteResponse), partial(_answered, asked, then))
+
+
+def _deleted(
+    house: ShareGroupTable,
+    group: ShareGroup,
+    topics: Mapping[UUID, str],
+    attempt: int,
+    finish: Finish,
+    errors: Errors,
+    now_ms: int,
+) -> None:
+    failed = {topic: name for topic, name in topics.items() if first_error(errors[topic]) is not ErrorCode.NONE}
+    if failed and is_there(house, group):
+        later(house, partial(delete_again, house, group, failed, attempt + 1), attempt, now_ms)
+    finish(errors, now_ms)
+
+
+def delete_again(
+    house: ShareGroupTable, group: ShareGroup, topics: Mapping[UUID, str], attempt: int, now_ms: int
+) -> None:
+    waiting = group.state.partitions.deleting
+    left = {topic: name for topic, name in topics.items() if topic in waiting}
+    if left and is_there(house, group):
+        delete(house, group, left, partial(forget_deleted, house, group), attempt)
+
+
+def forget_deleted(
+    house: ShareGroupTable,
+    group: ShareGroup,
+    errors: Errors,
+    now_ms: int,
+    token: Token | None = None,
+    answer: Callable[[ErrorCode], object] = lambda _: None,
+) -> None:
+    """They may begin again."""
+    done = [topic for topic, found in errors.items() if first_error(found) is ErrorCode.NONE]
+    draft = house.table.draft()
+    if is_there(house, group):
+        waiting = group.state.partitions.deleting
+        again = partial(delete_again, house, group, {topic: waiting[topic] for topic in done if topic in waiting}, 1)
+        house.put_partitions(draft, group, group.state.partitions.without(done))
+        group.checked_version = UNCHECKED
+        house.write(draft, now_ms, then=_or_again(house, group, again), token=token, answer=answer)
+    else:
+        house.write(draft, now_ms, token=token, answer=answer)
+
+
+# -- after a load, and when topics go ---------------------------------------------------------------------------------
+
+
+def go_on(house: ShareGroupTable, group: ShareGroup, now_ms: int) -> None:
+    """With what is under way by the records."""
+    forget_gone(house, group, now_ms)
+    known = group.state.partitions
+    send(house, group, known.initializing)
+    delete_again(house, group, known.deleting, 0, now_ms)
+
+
+def forget_gone(house: ShareGroupTable, group: ShareGroup, now_ms: int) -> None:
+    """Topics that are not there any more: the share coordinators find out by themselves."""
+    gone = [topic for topic in group.state.partitions.topics() if house.topics.name_of(topic) is None]
+    if gone and is_there(house, group):
+        draft = house.table.draft()
+        house.put_partitions(draft, group, group.state.partitions.without(gone))
+        house.write(draft, now_ms, then=partial(timing.wrote, house, group))
+
+
+# -- what both have in common -----------------------------------------------------------------------------------------
+
+
+def is_there(house: ShareGroupTable, group: ShareGroup) -> bool:
+    return not group.is_dead and house.table.groups.get(group.group_id) is group
+
+
+def first_error(partitions: Mapping[int, ErrorCode]) -> ErrorCode:
+    return next((error for error in partitions.values() if error is not ErrorCode.NONE), ErrorCode.NONE)
+
+
+def later(house: ShareGroupTable, what: Callable[[int], None], attempt: int, now_ms: int) -> None:
+    pause_ms = min(RETRY_MS << min(attempt, 20), house.settings.initialize_retry_ms)
+    house.table.start_timer(what, now_ms + pause_ms)
+
+
+def _or_again(house: ShareGroupTable, group: ShareGroup, again: Callable[[int], None]) -> Continuation:
+    def then(error: ErrorCode, now_ms: int) -> None:
+        timing.wrote(house, group, error, now_ms)
+        if error is not ErrorCode.NONE and is_there(house, group):
+            later(house, again, 0, now_ms)
+
+    return then
+
+
+def _answered(asked: Mapping[UUID, Any], finish: Finish, answer: Any, error: ErrorCode, now_ms: int) -> None:
+    """What was not answered has failed as the errand has, or for a reason that nobody gave."""
+    told = dict(_told(answer)) if answer is not None else {}
+    other = ErrorCode.UNKNOWN_SERVER_ERROR if error is ErrorCode.NONE else error
+    finish(
+        {topic: {index: told.get((topic, index), other) for index in indexes} for topic, indexes in asked.items()},
+        now_ms,
+    )
+
+
+def _told(answer: Any) -> Iterator[tuple[tuple[UUID, int], ErrorCode]]:
+    for topic in answer.results:
+        for partition in topic.partitions:
+            yield (topic.topic_id, partition.partition), ErrorCode(partition.error_code)

@@ -1,0 +1,60 @@
+"""The sessions of a group's members, which follow from the records as decided, and members that go.
+
+A write that fails takes the sessions back with the records (`settle`).
+"""
+
+from functools import partial
+
+from penstock.coordinator.group.records import AnyRecord
+from penstock.coordinator.group.share.group import UNCHECKED, ShareGroup
+from penstock.coordinator.group.share.records import CURRENT, MEMBER, TARGET
+from penstock.coordinator.group.share.table import ShareGroupTable, put
+from penstock.coordinator.machine import Draft
+from penstock.protocol.errors import ErrorCode
+
+
+def touch(house: ShareGroupTable, group: ShareGroup, member_id: str, now_ms: int) -> None:
+    deadline_ms = now_ms + house.session_timeout_ms(group.group_id)
+    group.touch(house.table.timers, member_id, deadline_ms, partial(_session_expired, house, group, member_id))
+
+
+def settle(house: ShareGroupTable, group: ShareGroup, now_ms: int) -> None:
+    """Each member has a session, and nobody else has one."""
+    members = group.state.members
+    for member_id in list(group.sessions):
+        if member_id not in members:
+            group.stop_session(member_id)
+    for member_id in members:
+        if member_id not in group.sessions:
+            touch(house, group, member_id, now_ms)
+
+
+def wrote(house: ShareGroupTable, group: ShareGroup, error: ErrorCode, now_ms: int) -> None:
+    """A write about the group has ended. One that failed is taken back, and so are all after it."""
+    if error is ErrorCode.NONE or house.table.groups.get(group.group_id) is not group:
+        return
+    group.assigning, group.checked_version = None, UNCHECKED
+    if group.exists:
+        settle(house, group, now_ms)
+    else:
+        house.table.drop_group(group, now_ms)
+        house.table.restore_group(group.group_id, now_ms)
+
+
+def remove(house: ShareGroupTable, draft: Draft[AnyRecord], group: ShareGroup, member_id: str) -> None:
+    """It is a member. The group goes to its next epoch."""
+    for key in (CURRENT, TARGET, MEMBER):
+        put(draft, group.group_id, key, member_id, None)
+    group.stop_session(member_id)
+    house.next_epoch(draft, group)
+
+
+def _session_expired(house: ShareGroupTable, group: ShareGroup, member_id: str, now_ms: int) -> None:
+    group.stop_session(member_id)
+    if group.is_dead or member_id not in group.state.members:
+        return
+    timeout_ms = house.session_timeout_ms(group.group_id)
+    draft = house.table.draft()
+    remove(house, draft, group, member_id)
+    house.table.note(f"group {group.group_id}: member {member_id} sent no heartbeat for {timeout_ms} ms, and is out")
+    house.write(draft, now_ms, then=partial(wrote, house, group))

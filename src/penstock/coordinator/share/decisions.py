@@ -1,0 +1,140 @@
+"""What becomes of a share partition by a request about it: a record, or nothing that is to be written.
+
+| asked for | what is written |
+| --- | --- |
+| initialize | a snapshot that begins anew; nothing where that was done in this epoch: its answer was lost |
+| write | an update, or, after so many of them, a snapshot |
+| read | that the leader has a newer epoch, if it has |
+| delete | that nothing is left |
+
+A leader, or a state, of an older epoch than one that was heard of is refused, also where the state began anew since
+then: Kafka says leader epoch 0 in that snapshot, and forgets with the log before it whom it has fenced. All functions
+raise KafkaError.
+"""
+
+from collections.abc import Sequence
+
+from penstock.coordinator.share.batches import UNKNOWN_OFFSET, StateBatch, merged
+from penstock.coordinator.share.records import (
+    NOT_COUNTED,
+    SharePartitionKey,
+    ShareRecord,
+    ShareState,
+    Snapshot,
+    Update,
+)
+from penstock.coordinator.share.settings import ShareCoordinatorSettings
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+
+def decide_initialize(
+    key: SharePartitionKey, known: ShareState | None, state_epoch: int, start_offset: int, now_ms: int
+) -> ShareRecord | None:
+    _check_epoch("state", state_epoch)
+    if known is not None and state_epoch < known.state_epoch:
+        raise _fenced_state(state_epoch, known)
+    if known is not None and state_epoch == known.state_epoch:
+        return None
+    counted = NOT_COUNTED if start_offset == UNKNOWN_OFFSET else 0
+    snapshots, leader_epoch = (0, 0) if known is None else (known.snapshot_epoch + 1, known.leader_epoch)
+    state = ShareState(
+        snapshots, state_epoch, leader_epoch, start_offset, counted, created_ms=now_ms, written_ms=now_ms
+    )
+    return Snapshot(key, state)
+
+
+def decide_write(
+    key: SharePartitionKey,
+    known: ShareState | None,
+    said: ShareState,
+    settings: ShareCoordinatorSettings,
+    now_ms: int,
+) -> ShareRecord:
+    """`said` has the epochs of whoever writes, and the start offset, count and batches that are new."""
+    _check_epoch("leader", said.leader_epoch)
+    _check_epoch("state", said.state_epoch)
+    if known is None:
+        raise _uninitialized("written")
+    _check_leader(said.leader_epoch, known)
+    if said.state_epoch < known.state_epoch:
+        raise _fenced_state(said.state_epoch, known)
+    _check_batches(said.batches)
+    return _changed(key, known, said.replace(leader_epoch=known.leader_epoch), settings, now_ms)
+
+
+def decide_read(
+    key: SharePartitionKey,
+    known: ShareState | None,
+    leader_epoch: int,
+    settings: ShareCoordinatorSettings,
+    now_ms: int,
+) -> tuple[ShareState, ShareRecord | None]:
+    """The state as the leader is told it, and what is written for that it asks."""
+    _check_epoch("leader", leader_epoch)
+    if known is None:
+        raise _uninitialized("read")
+    _check_leader(leader_epoch, known)
+    if leader_epoch == known.leader_epoch:
+        return known, None
+    return known, _changed(key, known, known.replace(leader_epoch=leader_epoch, batches=()), settings, now_ms)
+
+
+def decide_delete(key: SharePartitionKey, known: ShareState | None) -> ShareRecord | None:
+    return None if known is None else Snapshot(key, None)
+
+
+def renewed(key: SharePartitionKey, known: ShareState, now_ms: int) -> ShareRecord:
+    """The same as a snapshot, so that the log may begin later."""
+    return Snapshot(key, known.replace(snapshot_epoch=known.snapshot_epoch + 1, written_ms=now_ms, updates=0))
+
+
+def _changed(
+    key: SharePartitionKey, known: ShareState, said: ShareState, settings: ShareCoordinatorSettings, now_ms: int
+) -> ShareRecord:
+    start_offset = max(said.start_offset, known.start_offset)
+    count = said.delivery_complete_count
+    if said.start_offset == known.start_offset:
+        count = max(count, known.delivery_complete_count)
+    elif said.start_offset < known.start_offset:
+        count = known.delivery_complete_count
+    if known.updates < settings.updates_per_snapshot:
+        new = merged((), said.batches, start_offset)
+        return Update(key, known.snapshot_epoch, said.leader_epoch, start_offset, count, new)
+    state = ShareState(
+        known.snapshot_epoch + 1,
+        known.state_epoch,
+        said.leader_epoch,
+        start_offset,
+        count,
+        merged(known.batches, said.batches, start_offset),
+        now_ms,
+        now_ms,
+    )
+    return Snapshot(key, state)
+
+
+def _check_epoch(whose: str, epoch: int) -> None:
+    if epoch < 0:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The {whose} epoch cannot be a negative number.")
+
+
+def _check_leader(leader_epoch: int, known: ShareState) -> None:
+    if leader_epoch < known.leader_epoch:
+        newest = known.leader_epoch
+        raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"A leader of epoch {newest} has come after {leader_epoch}.")
+
+
+def _check_batches(batches: Sequence[StateBatch]) -> None:
+    for batch in batches:
+        if not 0 <= batch.first_offset <= batch.last_offset:
+            reach = f"{batch.first_offset} to {batch.last_offset}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"No batch can go from {reach}.")
+
+
+def _fenced_state(state_epoch: int, known: ShareState) -> KafkaError:
+    reason = f"The state was initialized in epoch {known.state_epoch} after {state_epoch}."
+    return KafkaError(ErrorCode.FENCED_STATE_EPOCH, reason)
+
+
+def _uninitialized(what: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, f"The share partition is not initialized and cannot be {what}.")

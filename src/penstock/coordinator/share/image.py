@@ -1,0 +1,46 @@
+"""What the records of a partition of `__share_group_state` add up to, and where what is needed begins."""
+
+from penstock.coordinator.machine import LogImage
+from penstock.coordinator.share.records import SharePartitionKey, ShareRecord, ShareState, Snapshot, TakenBack
+
+
+class ShareImage(LogImage[ShareRecord]):
+    def __init__(self) -> None:
+        self.states: dict[SharePartitionKey, ShareState] = {}
+        """Read only."""
+
+    def apply(self, record: ShareRecord) -> ShareState | None:
+        before = self.states.get(record.key)
+        after = record.after(before)
+        if after is not None:
+            self.states[record.key] = after
+        elif before is not None:
+            del self.states[record.key]
+        return before
+
+    def undoing(self, record: ShareRecord, before: ShareState | None) -> ShareRecord:
+        return TakenBack(record.key, before)
+
+
+class Needed:
+    """The offset at which the log may begin: that of the oldest snapshot that is the last one of its share partition.
+
+    Only what is committed counts. Where nothing is left, the log may begin at the record that took the last away.
+    """
+
+    def __init__(self) -> None:
+        self._snapshots: dict[SharePartitionKey, int] = {}
+        self._end = 0
+
+    def note(self, record: ShareRecord, offset: int) -> None:
+        if not isinstance(record, Snapshot):
+            return
+        if record.state is None:
+            self._snapshots.pop(record.key, None)
+        else:
+            self._snapshots[record.key] = offset
+        self._end = offset
+
+    @property
+    def offset(self) -> int:
+        return min(self._snapshots.values(), default=self._end)

@@ -1,0 +1,114 @@
+"""Requests about the share partitions of one group, to all who coordinate some of them, as if there were one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, Final, Protocol
+from uuid import UUID
+
+from penstock.coordinator.effects import AtShareCoordinators
+from penstock.coordinator.share.records import SharePartitionKey
+from penstock.metadata.image import NOBODY, ClusterImage
+from penstock.node.controlling.broker_context import BrokerContext
+from penstock.node.controlling.topic_creation import create_missing
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.hashing import coordinator_partition
+from penstock.protocol.internal_topics import SHARE_GROUP_STATE
+from penstock.protocol.schema import Message
+
+MOST_PARTITIONS: Final = 1_000
+"""That one request is about."""
+
+Place = tuple[UUID, int]
+
+
+class Brokers(Protocol):
+    """`Errands`."""
+
+    async def ask_broker(self, broker_id: int, request: Any, answer: type[Any]) -> Any: ...
+
+
+class ShareStates:
+    def __init__(self, context: BrokerContext, brokers: Brokers) -> None:
+        self._context = context
+        self._brokers = brokers
+
+    async def done(self, job: AtShareCoordinators) -> Message:
+        """The results of what could not be asked have an error. The first that is asked creates the topic."""
+        request: Any = job.request
+        by_topic = {topic.topic_id: topic for topic in request.topics}
+        places = [(topic.topic_id, data.partition) for topic in request.topics for data in topic.partitions]
+        if places and SHARE_GROUP_STATE not in self._context.image.topics:
+            context = self._context
+            await create_missing(context.config, context.image, context.controller, [SHARE_GROUP_STATE])
+        errors: dict[Place, ErrorCode] = {}
+        by_broker: dict[int, list[Place]] = {}
+        for place in places:
+            broker_id = _coordinator(self._context.image, SharePartitionKey(request.group_id, *place))
+            if broker_id == NOBODY:
+                errors[place] = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            else:
+                by_broker.setdefault(broker_id, []).append(place)
+        parts = [(broker_id, part) for broker_id, them in by_broker.items() for part in _parts(them)]
+        answers = await asyncio.gather(
+            *(self._ask(broker_id, job, _about(request, by_topic, part)) for broker_id, part in parts)
+        )
+        results: dict[Place, Any] = {}
+        for (_, part), answer in zip(parts, answers, strict=True):
+            if isinstance(answer, ErrorCode):
+                errors |= dict.fromkeys(part, answer)
+            else:
+                results |= {
+                    (topic.topic_id, found.partition): found for topic in answer.results for found in topic.partitions
+                }
+        return _one(job, places, results, errors)
+
+    async def _ask(self, broker_id: int, job: AtShareCoordinators, request: Message) -> Any:
+        try:
+            return await self._brokers.ask_broker(broker_id, request, job.answer)
+        except KafkaError as error:
+            return error.code
+
+
+def _coordinator(image: ClusterImage, key: SharePartitionKey) -> int:
+    topic = image.topics.get(SHARE_GROUP_STATE)
+    if topic is None or not topic.partitions:
+        return NOBODY
+    leader: int = topic.partitions[coordinator_partition(key.text, len(topic.partitions))].leader
+    return leader
+
+
+def _parts(places: list[Place]) -> Iterator[list[Place]]:
+    for start in range(0, len(places), MOST_PARTITIONS):
+        yield places[start : start + MOST_PARTITIONS]
+
+
+def _about(request: Any, by_topic: dict[UUID, Any], places: list[Place]) -> Message:
+    """The same, about these alone."""
+    wanted: dict[UUID, set[int]] = {}
+    for topic_id, index in places:
+        wanted.setdefault(topic_id, set()).add(index)
+    topics = [
+        by_topic[topic_id].replace(
+            partitions=[data for data in by_topic[topic_id].partitions if data.partition in indexes]
+        )
+        for topic_id, indexes in wanted.items()
+    ]
+    message: Message = request.replace(topics=topics)
+    return message
+
+
+def _one(
+    job: AtShareCoordinators, places: list[Place], results: dict[Place, Any], errors: dict[Place, ErrorCode]
+) -> Message:
+    of_topic: Any = job.answer.__fields__["results"].kind
+    of_partition: Any = of_topic.__fields__["partitions"].kind
+    topics: dict[UUID, list[Any]] = {}
+    for place in places:
+        found = results.get(place)
+        if found is None:
+            error = errors.get(place, ErrorCode.UNKNOWN_SERVER_ERROR)
+            found = of_partition(partition=place[1], error_code=error)
+        topics.setdefault(place[0], []).append(found)
+    return job.answer(results=[of_topic(topic_id=topic, partitions=them) for topic, them in topics.items()])

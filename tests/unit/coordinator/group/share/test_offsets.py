@@ -1,0 +1,179 @@
+"""What a share group has read is moved, forgotten, or goes with the group: written first, then done until it is."""
+
+from tests.unit.coordinator.group.share.bench import GROUP, Bench, topic_id
+
+from penstock.protocol.errors import ErrorCode
+
+A = topic_id("a")
+
+
+def errors(answer: object) -> list[int]:
+    found = []
+    for topic in answer.responses:  # type: ignore[attr-defined]
+        found += [one.error_code for one in topic.partitions] if hasattr(topic, "partitions") else [topic.error_code]
+    return found
+
+
+def read(bench: Bench, *topics: str) -> None:
+    """A member has read these, and left."""
+    bench.join("m1", *topics)
+    bench.settle("m1")
+    bench.beat("m1", -1)
+
+
+def test_a_group_without_members_begins_elsewhere_in_an_epoch_of_its_own() -> None:
+    bench = Bench(a=2)
+    read(bench, "a")
+    before = bench.states.state(GROUP, A, 1)
+    assert before is not None
+    answer = bench.alter(a={1: 500})
+    assert (answer.error_code, errors(answer)) == (0, [0])
+    state = bench.states.state(GROUP, A, 1)
+    assert state is not None
+    assert (state.start_offset, state.delivery_complete_count) == (500, 0)
+    assert state.state_epoch > before.state_epoch, "who knows the state before is shut out"
+    bench.alter(a={1: 7})
+    assert bench.states.starts(GROUP, A) == {0: -1, 1: 7}
+
+
+def test_a_group_that_is_not_there_is_made() -> None:
+    bench = Bench(a=2)
+    assert errors(bench.alter(a={0: 5})) == [0]
+    assert bench.shard.describe_share_group(GROUP).group_state == "Empty"
+    assert bench.shard.shared(GROUP) == {A: (0,)}
+    bench.restart()
+    bench.join("m1", "a")
+    assert bench.settle("m1") == {"m1": {"a": [0, 1]}}
+    assert bench.states.starts(GROUP, A) == {0: 5, 1: 0}
+
+
+def test_what_cannot_begin_elsewhere_is_refused() -> None:
+    bench = Bench(a=1)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    answer = bench.alter(a={0: 5, 1: 5}, z={0: 1})
+    assert errors(answer) == [0, unknown, unknown]
+    assert errors(bench.alter(a={0: -2})) == [ErrorCode.INVALID_REQUEST]
+    bench.join("m1", "a")
+    assert bench.alter(a={0: 5}).error_code == ErrorCode.NON_EMPTY_GROUP
+    assert bench.states.starts(GROUP, A) == {0: 5}
+
+
+def test_where_the_share_coordinator_refuses_nothing_is_left_half_begun() -> None:
+    bench = Bench(a=2)
+    bench.states.refuses = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert errors(bench.alter(a={0: 5})) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    assert bench.group.state.partitions.is_empty
+    bench.states.refuses = None
+    bench.join("m1", "a")
+    assert bench.settle("m1") == {"m1": {"a": [0, 1]}}
+    assert bench.states.starts(GROUP, A) == {0: -1, 1: -1}
+
+
+def test_offsets_of_a_topic_are_deleted_and_it_begins_again() -> None:
+    bench = Bench(a=2, b=1)
+    read(bench, "a", "b")
+    answer = bench.delete_offsets("a", "z")
+    assert errors(answer) == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert bench.states.starts(GROUP, A) == {}
+    assert bench.shard.shared(GROUP) == {topic_id("b"): (0,)}
+    assert errors(bench.delete_offsets("a")) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION], "there are none any more"
+    bench.join("m1", "a")
+    assert bench.settle("m1") == {"m1": {"a": [0, 1]}}
+    assert bench.states.starts(GROUP, A) == {0: -1, 1: -1}
+    assert bench.delete_offsets("b").error_code == ErrorCode.NON_EMPTY_GROUP
+
+
+def test_what_is_being_deleted_does_not_begin_before_that_is_over() -> None:
+    bench = Bench(a=1)
+    read(bench, "a")
+    bench.keeps = True
+    assert bench.delete_offsets("a") is None
+    bench.join("m1", "a")
+    epoch = bench.group.state.current("m1").epoch
+    assert len(bench.errands) == 1, "only the deletion"
+    assert bench.alter(a={0: 3}).error_code == ErrorCode.NON_EMPTY_GROUP
+    bench.come_back()
+    assert bench.states.starts(GROUP, A) == {}
+    bench.keeps = False
+    bench.beat("m1", epoch)
+    assert bench.settle("m1") == {"m1": {"a": [0]}}
+    assert bench.states.starts(GROUP, A) == {0: -1}
+
+
+def test_a_deletion_that_fails_is_told_and_tried_again_by_every_coordinator() -> None:
+    bench = Bench(a=1)
+    read(bench, "a")
+    bench.states.refuses = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert errors(bench.delete_offsets("a")) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    assert bench.group.state.partitions.deleting == {A: "a"}
+    bench.restart()
+    assert bench.group.state.partitions.deleting == {A: "a"}
+    bench.states.refuses = None
+    bench.advance(1_000)
+    assert bench.group.state.partitions.is_empty
+    assert bench.states.starts(GROUP, A) == {}
+
+
+def test_a_group_goes_with_all_that_it_has_read() -> None:
+    bench = Bench(a=2, b=1)
+    read(bench, "a", "b")
+    assert bench.delete_group() is ErrorCode.NONE
+    assert bench.states.shard.states() == {}
+    assert bench.shard.list_groups() == []
+    bench.restart()
+    assert bench.shard.list_groups() == []
+    assert bench.shard._table.image.group_ids() == []
+
+
+def test_a_group_that_has_read_nothing_goes_as_any_other() -> None:
+    bench = Bench()
+    bench.join("m1", "a")
+    assert bench.delete_group() is ErrorCode.NON_EMPTY_GROUP
+    bench.beat("m1", -1)
+    assert bench.delete_group() is ErrorCode.NONE
+    assert bench.delete_group() is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_group_whose_states_cannot_be_deleted_stays_and_goes_later() -> None:
+    bench = Bench(a=1)
+    read(bench, "a")
+    bench.states.refuses = ErrorCode.NOT_COORDINATOR
+    assert bench.delete_group() is ErrorCode.NOT_COORDINATOR
+    assert bench.shard.describe_share_group(GROUP).error_code == 0
+    bench.states.refuses = None
+    bench.advance(1_000)
+    assert bench.states.starts(GROUP, A) == {}
+    assert bench.delete_group() is ErrorCode.NONE
+    assert bench.shard.list_groups() == []
+
+
+def test_who_joins_while_the_group_is_deleted_keeps_it() -> None:
+    bench = Bench(a=1)
+    read(bench, "a")
+    bench.keeps = True
+    assert bench.delete_group() is None
+    bench.join("m1", "a")
+    bench.keeps = False
+    bench.come_back()
+    assert ErrorCode.NON_EMPTY_GROUP in bench.replies.values()
+    assert bench.settle("m1") == {"m1": {"a": [0]}}
+
+
+def test_a_coordinator_that_goes_sends_away_who_waits() -> None:
+    bench = Bench(a=1)
+    read(bench, "a")
+    bench.keeps = True
+    bench.delete_group()
+    bench.take(bench.shard.unload(bench.now_ms))
+    assert ErrorCode.NOT_COORDINATOR in bench.replies.values()
+
+
+def test_a_topic_that_is_gone_needs_no_deletion() -> None:
+    bench = Bench(a=1, b=1)
+    read(bench, "a", "b")
+    bench.states.refuses = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    bench.delete_offsets("a")
+    bench.remove("a")
+    assert bench.group.state.partitions.deleting == {}
+    bench.remove("b")
+    assert bench.group.state.partitions.is_empty
