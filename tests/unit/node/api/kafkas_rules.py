@@ -67,6 +67,8 @@ KAFKA: dict[AnyApiKey, Effects] = {
     ApiKey.DESCRIBE_GROUPS: on_groups("DESCRIBE"),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: THE_GROUP | {f"DESCRIBE TOPIC {name}": "whole" for name in TOPICS},
     ApiKey.CONSUMER_GROUP_DESCRIBE: on_groups("DESCRIBE"),
+    ApiKey.SHARE_FETCH: THE_GROUP,
+    ApiKey.SHARE_ACKNOWLEDGE: THE_GROUP,
     ApiKey.LIST_GROUPS: instead("DESCRIBE") | {f"DESCRIBE GROUP {name}": "told" for name in GROUPS},
     # topics
     ApiKey.CREATE_TOPICS: instead("CREATE")
@@ -154,5 +156,7 @@ WITHIN = {
     ApiKey.DESCRIBE_TRANSACTIONS,
     ApiKey.CONSUMER_GROUP_DESCRIBE,
     ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.SHARE_FETCH,
+    ApiKey.SHARE_ACKNOWLEDGE,
     ApiKey.DESCRIBE_DELEGATION_TOKEN,
 }
