@@ -11,7 +11,6 @@ A session lives as long as the connection on which it was opened.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -61,14 +60,14 @@ class ShareSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, key: SessionKey, connection_id: int, partitions: Iterable[TopicPartition]) -> ShareSession:
-        """KafkaError SHARE_SESSION_LIMIT_REACHED."""
+    def open(self, key: SessionKey, connection_id: int) -> ShareSession:
+        """One without partitions yet. KafkaError SHARE_SESSION_LIMIT_REACHED."""
         self.close(key)
         if len(self._sessions) >= self.most:
             raise KafkaError(
                 ErrorCode.SHARE_SESSION_LIMIT_REACHED, f"{self.most} sessions are open (group.share.max.share.sessions)"
             )
-        session = ShareSession(key, connection_id, FIRST_EPOCH + 1, dict.fromkeys(partitions, True))
+        session = ShareSession(key, connection_id, FIRST_EPOCH + 1)
         self._sessions[key] = session
         self._by_connection.setdefault(connection_id, set()).add(key)
         self._members[key.group_id] = self._members.get(key.group_id, 0) + 1

@@ -21,7 +21,7 @@ def refusal(sessions: ShareSessions, key: SessionKey, epoch: int) -> ErrorCode:
 
 def test_each_request_is_one_further() -> None:
     sessions = ShareSessions(10)
-    session = sessions.open(ANN, 1, PLACES)
+    session = sessions.open(ANN, 1)
     assert refusal(sessions, ANN, 2) == ErrorCode.INVALID_SHARE_SESSION_EPOCH
     assert sessions.at(ANN, 1) is session
     assert sessions.at(ANN, 2).epoch == 3
@@ -33,19 +33,19 @@ def test_each_request_is_one_further() -> None:
 
 def test_one_that_begins_again_takes_no_room() -> None:
     sessions = ShareSessions(1)
-    former = sessions.open(ANN, 1, PLACES)
-    session = sessions.open(ANN, 2, PLACES[:1])
+    former = sessions.open(ANN, 1)
+    session = sessions.open(ANN, 2)
     assert (sessions.is_open(former), sessions.is_open(session), len(sessions)) == (False, True, 1)
     with pytest.raises(KafkaError, match=r"group\.share\.max\.share\.sessions"):
-        sessions.open(BOB, 2, PLACES)
+        sessions.open(BOB, 2)
     assert sessions.on_connection(1) == []
     assert sessions.on_connection(2) == [ANN]
 
 
 def test_a_group_has_members_until_the_last_has_gone() -> None:
     sessions = ShareSessions(10)
-    sessions.open(ANN, 1, ())
-    sessions.open(BOB, 1, ())
+    sessions.open(ANN, 1)
+    sessions.open(BOB, 1)
     assert sessions.on_connection(1) == [ANN, BOB]
     sessions.close(ANN)
     assert sessions.close(ANN) is None
@@ -57,7 +57,8 @@ def test_a_group_has_members_until_the_last_has_gone() -> None:
 
 def test_another_partition_is_first_each_time() -> None:
     sessions = ShareSessions(10)
-    session = sessions.open(ANN, 1, PLACES)
+    session = sessions.open(ANN, 1)
+    session.partitions |= dict.fromkeys(PLACES, True)
     firsts = [sessions.at(ANN, epoch).rotated()[0] for epoch in range(1, 4)]
     assert sorted(firsts) == PLACES
     session.partitions.clear()

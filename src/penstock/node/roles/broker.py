@@ -217,4 +217,4 @@ def _sharing(broker: Broker) -> Shares:
 
     context = broker.groups.context
     persister = Persister(context.node_id, context.image, context.errands, broker.random)
-    return Shares(broker.config, context, persister, find)
+    return Shares(broker.config, context, persister, find, broker.slices)

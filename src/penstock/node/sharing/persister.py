@@ -38,6 +38,8 @@ from penstock.sharing.share_partition import StateBatch, Write, Written
 
 SHARE_KEYS: Final = 2
 """As FindCoordinator counts the types."""
+MOST_TOGETHER: Final = 100
+"""Share partitions whose states are written together, or read at once."""
 ATTEMPTS: Final = 8
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
@@ -92,6 +94,7 @@ class Persister:
         self._due: dict[int, list[_Queue]] = {}
         """By coordinator, what goes with the next request; NOBODY, where it is still to be found."""
         self._senders: dict[int, asyncio.Task[None]] = {}
+        self._reading = asyncio.Semaphore(MOST_TOGETHER)
 
     async def stop(self) -> None:
         """What is not written will not be: the next leader of the partition goes on from what is."""
@@ -109,8 +112,9 @@ class Persister:
         request = reading.ReadShareGroupStateRequest(group_id=key.group_id, topics=[topic])
         for attempt in range(ATTEMPTS):
             try:
-                coordinator = await self._find(key)
-                answer = await self._errands.ask_broker(coordinator, request, reading.ReadShareGroupStateResponse)
+                async with self._reading:
+                    coordinator = await self._find(key)
+                    answer = await self._errands.ask_broker(coordinator, request, reading.ReadShareGroupStateResponse)
                 return _read(answer, key)
             except KafkaError as error:
                 if error.code not in AGAIN:
@@ -142,7 +146,10 @@ class Persister:
     async def _send(self, coordinator: int) -> None:
         """Have all written that is due, until nothing is."""
         try:
-            while queues := self._due.pop(coordinator, None):
+            while due := self._due.pop(coordinator, None):
+                queues = due[:MOST_TOGETHER]
+                if len(due) > MOST_TOGETHER:
+                    self._due[coordinator] = due[MOST_TOGETHER:]
                 groups: dict[str, list[_Queue]] = {}
                 for queue in queues:
                     groups.setdefault(queue.key.group_id, []).append(queue)

@@ -33,6 +33,19 @@ class Taken(NamedTuple):
     acquired: Sequence[Acquired]
 
 
+class Standing(NamedTuple):
+    """A wait for news of a share partition; whoever asked for it cancels it."""
+
+    waiting: dict[Callable[[], None], None]
+    woken: Callable[[], None]
+    waits: Waits
+    wait: Wait
+
+    def cancel(self) -> None:
+        self.waiting.pop(self.woken, None)
+        self.waits.cancel(self.wait)
+
+
 class Shared:
     """`error` says why it could not be loaded. `has_ended` is called when this node leads the partition no longer."""
 
@@ -82,17 +95,15 @@ class Shared:
 
     # who waits for it
 
-    def wait(self, woken: Callable[[], None]) -> tuple[Waits, Wait]:
-        """Call when records came back, or the log has more: the wait for that is the caller's to cancel."""
+    def wait(self, woken: Callable[[], None]) -> Standing:
+        """Call when records came back, or the log has more: once for each."""
         self._waiting[woken] = None
         waits = self.partition.committed.waits
-        return waits, waits.add(self.partition.high_watermark + 1, woken)
-
-    def wait_no_longer(self, woken: Callable[[], None]) -> None:
-        self._waiting.pop(woken, None)
+        return Standing(self._waiting, woken, waits, waits.add(self.partition.high_watermark + 1, woken))
 
     def has_news(self) -> None:
-        waiting, self._waiting = self._waiting, {}
+        waiting = list(self._waiting)
+        self._waiting.clear()
         for woken in waiting:
             woken()
         self._set_timer()

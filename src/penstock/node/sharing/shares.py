@@ -10,19 +10,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
 
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.metadata.resources import ResourceType
 from penstock.node.coordinators.host import HostContext
 from penstock.node.environment.tasks import Tasks
+from penstock.node.serving.slices import Slices
+from penstock.node.sharing.group_settings import GroupSettings
 from penstock.node.sharing.persister import Epochs
 from penstock.node.sharing.shared import Shared
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.sharing.keys import ShareKey
 from penstock.sharing.sessions import SessionKey, ShareSessions, TopicPartition
-from penstock.sharing.share_partition import Acknowledgement, ShareSettings, Status, Write
+from penstock.sharing.share_partition import Acknowledgement, Status, Write
 
 if TYPE_CHECKING:
     from penstock.node.partitions.partition import Partition
@@ -34,6 +35,9 @@ ENDS_IT: Final = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
 """What a write may bring that tells that somebody else leads, or that there is nothing to lead."""
+AT_ONCE: Final = 100
+"""Share partitions that are looked at, or let go, in one turn of the event loop: a millisecond."""
+T = TypeVar("T")
 Answer = Callable[[KafkaError | None], None]
 
 
@@ -50,13 +54,14 @@ class Shares:
         context: HostContext,
         persister: Persister,
         find: Callable[[UUID, int], Partition],
+        slices: Slices,
     ) -> None:
-        self.config = config
-        self.image = context.image
+        self.settings = GroupSettings(config, context.image)
         self.sessions = ShareSessions(config.group_share_max_share_sessions)
         self._context = context
         self._persister = persister
         self._find = find
+        self._slices = slices
         self._led: dict[ShareKey, Shared] = {}
         self._tasks = Tasks()
 
@@ -67,26 +72,32 @@ class Shares:
         await self._tasks.settle()
         await self._persister.stop()
 
+    def in_slices(self, items: Sequence[T], do: Callable[[Sequence[T]], object]) -> None:
+        """Do it at once, or where these are very many, in the background."""
+        if len(items) <= AT_ONCE:
+            do(items)
+        else:
+            self._tasks.start(self._slices.each(items, AT_ONCE, do), "share partitions")
+
     # share partitions
 
     def lead(self, group_id: str, place: TopicPartition) -> Shared:
         """The share partition, which may still be loading. KafkaError if it is not led here, or cannot be loaded."""
         partition = self._find(*place)
         key = ShareKey(group_id, *place)
-        shared = self._led.get(key)
+        shared, settings = self._led.get(key), self.settings.of(group_id)
         if shared is not None and not shared.is_led:
             self._end(shared)
             shared = None
         if shared is None:
-            shared = self._led[key] = Shared(key, partition, self._settings(group_id), self._expire)
+            shared = self._led[key] = Shared(key, partition, settings.partitions, self._expire)
             shared.when_led_no_longer(partial(self._end, shared))
             shared.machine.load()
             self._tasks.start(self._load(shared), f"load share partition {key.text}")
         elif shared.error is not None:
             del self._led[key]
             raise shared.error
-        shared.machine.settings = self._settings(group_id)
-        shared.reads_committed = self._said(group_id).get("share.isolation.level") == "read_committed"
+        shared.machine.settings, shared.reads_committed = settings.partitions, settings.reads_committed
         return shared
 
     def _end(self, shared: Shared) -> None:
@@ -108,7 +119,7 @@ class Shares:
 
     async def _first_offset(self, shared: Shared) -> int:
         """Where a group begins of which nothing is written down yet: share.auto.offset.reset."""
-        reset = self._said(shared.key.group_id).get("share.auto.offset.reset", "latest")
+        reset = self.settings.of(shared.key.group_id).begins
         partition = shared.partition
         if reset == "earliest":
             return partition.log_start_offset
@@ -125,35 +136,6 @@ class Shares:
         except StopIteration as stop:
             found = stop.value
         return partition.high_watermark if found is None else min(found.offset, partition.high_watermark)
-
-    # settings
-
-    def _said(self, group_id: str) -> dict[str, str]:
-        """What was set for the group."""
-        return self.image.config_of(ResourceType.GROUP, group_id)
-
-    def lock_duration_ms(self, group_id: str) -> int:
-        return self._settings(group_id).record_lock_duration_ms
-
-    def _settings(self, group_id: str) -> ShareSettings:
-        said, config = self._said(group_id), self.config
-        lock_ms = int(said.get("share.record.lock.duration.ms", config.group_share_record_lock_duration_ms))
-        limit = int(said.get("share.delivery.count.limit", config.group_share_delivery_count_limit))
-        locks = int(said.get("share.partition.max.record.locks", config.group_share_partition_max_record_locks))
-        return ShareSettings(
-            record_lock_duration_ms=_within(
-                lock_ms, config.group_share_min_record_lock_duration_ms, config.group_share_max_record_lock_duration_ms
-            ),
-            delivery_count_limit=_within(
-                limit, config.group_share_min_delivery_count_limit, config.group_share_max_delivery_count_limit
-            ),
-            partition_max_record_locks=_within(
-                locks,
-                config.group_share_min_partition_max_record_locks,
-                config.group_share_max_partition_max_record_locks,
-            ),
-            renew_acknowledge_enable=said.get("share.renew.acknowledge.enable", "true") == "true",
-        )
 
     # what members say
 
@@ -204,12 +186,17 @@ class Shares:
 
     def close(self, key: SessionKey) -> None:
         """End a session: all that the member has is free. A group without any keeps nothing here."""
-        session = self.sessions.close(key)
-        if session is None:
+        if self.sessions.close(key) is None:
             return
-        for shared in [it for it in self._led.values() if it.key.group_id == key.group_id]:
+        if not self.sessions.has_members(key.group_id):
+            self.settings.forget(key.group_id)
+        led = [shared for shared in self._led.values() if shared.key.group_id == key.group_id]
+        self.in_slices(led, partial(self._release, key.member_id))
+
+    def _release(self, member_id: str, some: Sequence[Shared]) -> None:
+        for shared in some:
             if shared.machine.status is Status.ACTIVE:
-                write = shared.machine.release(key.member_id)
+                write = shared.machine.release(member_id)
                 if write is not None:
                     self._write(shared, write, nobody)
             self._end_if_idle(shared)
@@ -223,8 +210,3 @@ class Shares:
         """Who comes next reads what is written, so that must be all."""
         if not self.sessions.has_members(shared.key.group_id) and not shared.machine.is_writing:
             self._end(shared)
-
-
-def _within(value: int, least: int, most: int) -> int:
-    """What was set is brought within the bounds, which may have changed since."""
-    return min(max(value, least), most)

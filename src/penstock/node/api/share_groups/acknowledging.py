@@ -3,24 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from penstock.node.api.partition_views import current_leader, endpoints_of
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import READ_TOPIC
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.slices import Slices
+from penstock.node.sharing.shares import AT_ONCE
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.requests.topic_answers import NodeEndpoint
 from penstock.sharing.sessions import SessionKey, TopicPartition
 from penstock.sharing.share_partition import RENEW, Acknowledgement
 
+T = TypeVar("T")
 RENEWALS_SINCE: Final = 2
 LONGEST_MEMBER_ID: Final = 36
 LEADER_MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """Errors that tell clients the leader."""
+
+
+Named = tuple[TopicPartition, Any]
+"""A partition that a request names, and what it says of it."""
+
+
+def named_in(topics: Iterable[Any]) -> Iterator[Named]:
+    return ((TopicPartition(topic.topic_id, it.partition_index), it) for topic in topics for it in topic.partitions)
+
+
+def is_wide(topics: Iterable[Any]) -> bool:
+    """Whether a request names so many that they are taken in slices."""
+    return sum(len(topic.partitions) for topic in topics) > AT_ONCE
+
+
+async def in_slices(slices: Slices, things: Iterator[T], do: Callable[[Sequence[T]], object]) -> None:
+    while some := list(islice(things, AT_ONCE)):
+        await slices.each(some, AT_ONCE, do)
 
 
 def check_asker(request: Any) -> SessionKey:
@@ -59,19 +80,18 @@ class Acknowledging:
     def __init__(self, broker: Broker, context: RequestContext, key: SessionKey, *, is_renewal: bool) -> None:
         self.refused: dict[TopicPartition, KafkaError | None] = {}
         self._broker = broker
-        self._key = key
+        self.key = key
         self._newest = RENEW if context.api_version >= RENEWALS_SINCE else RENEW - 1
         self._is_renewal = is_renewal
         self._readable = Readable(broker, context)
         self._missing = 0
         self._settled: asyncio.Future[None] | None = None
 
-    def say(self, topics: Iterable[Any]) -> None:
-        """All partitions of a request that say something."""
-        for topic in topics:
-            for it in topic.partitions:
-                if it.acknowledgement_batches:
-                    self._say(TopicPartition(topic.topic_id, it.partition_index), it.acknowledgement_batches)
+    def say(self, some: Iterable[Named]) -> None:
+        """What a request says of some partitions, if anything."""
+        for place, it in some:
+            if it.acknowledgement_batches:
+                self._say(place, it.acknowledgement_batches)
 
     def _say(self, place: TopicPartition, batches: Iterable[Any]) -> None:
         refusal = self._readable.refusal(place) or self._why_not(batches)
@@ -80,7 +100,7 @@ class Acknowledging:
             return
         said = [Acknowledgement(it.first_offset, it.last_offset, it.acknowledge_types) for it in batches]
         self._missing += 1
-        self._broker.sharing.acknowledge(self._key, place, said, partial(self._answered, place))
+        self._broker.sharing.acknowledge(self.key, place, said, partial(self._answered, place))
 
     def _why_not(self, batches: Iterable[Any]) -> KafkaError | None:
         before = -1
@@ -116,26 +136,32 @@ class Acknowledging:
             await self._settled
 
 
-def leader_of(broker: Broker, place: TopicPartition, error: KafkaError | None, layout: type[Any]) -> Any:
-    """The leader to ask instead, in this layout; empty where the answer does not say."""
-    if error is None or error.code not in LEADER_MOVED:
-        return layout()
-    node_id, epoch = current_leader(broker.image, *place)
-    return layout(leader_id=node_id, leader_epoch=epoch)
+class Telling:
+    """The partitions of an answer, by topic, and who leads those that this node does not."""
 
+    def __init__(self, broker: Broker, topic: type[Any], leader: type[Any]) -> None:
+        self._broker = broker
+        self._topic = topic
+        self._leader = leader
+        self._topics: dict[UUID, Any] = {}
+        self._leaders: dict[tuple[int, int], None] = {}
 
-def endpoints(broker: Broker, context: RequestContext, leaders: Iterable[Any], layout: type[Any]) -> list[Any]:
-    """Where those leaders are."""
-    named = [(it.leader_id, it.leader_epoch) for it in leaders if it.leader_epoch > 0 or it.leader_id > 0]
-    found: Iterable[NodeEndpoint] = endpoints_of(broker.image, context.session.listener, named)
-    return [layout(node_id=it.node_id, host=it.host, port=it.port, rack=it.rack) for it in found]
-
-
-def by_topic(results: Mapping[TopicPartition, Any], layout: type[Any]) -> list[Any]:
-    topics: dict[UUID, Any] = {}
-    for place, result in results.items():
-        topic = topics.get(place.topic_id)
+    def tell(self, place: TopicPartition, result: Any, error: KafkaError | None) -> None:
+        """`error` is what the partition met, if anything."""
+        if error is not None and error.code in LEADER_MOVED:
+            leader = current_leader(self._broker.image, *place)
+            self._leaders[leader] = None
+            result.current_leader = self._leader(leader_id=leader[0], leader_epoch=leader[1])
+        topic = self._topics.get(place.topic_id)
         if topic is None:
-            topic = topics[place.topic_id] = layout(topic_id=place.topic_id)
+            topic = self._topics[place.topic_id] = self._topic(topic_id=place.topic_id)
         topic.partitions.append(result)
-    return list(topics.values())
+
+    @property
+    def topics(self) -> list[Any]:
+        return list(self._topics.values())
+
+    def endpoints(self, listener: str, layout: type[Any]) -> list[Any]:
+        """Where those leaders are."""
+        found = endpoints_of(self._broker.image, listener, list(self._leaders))
+        return [layout(node_id=it.node_id, host=it.host, port=it.port, rack=it.rack) for it in found]

@@ -12,20 +12,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable
+from functools import partial
 
 from penstock.metadata.features import SHARE_VERSION
 from penstock.node.api.share_groups.acknowledging import (
     RENEWALS_SINCE,
     Acknowledging,
+    Named,
     Readable,
-    by_topic,
+    Telling,
     check_asker,
-    endpoints,
-    leader_of,
+    in_slices,
+    is_wide,
+    named_in,
 )
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.node.sharing.fetching import Limits, ShareFetch
+from penstock.node.sharing.shares import AT_ONCE
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.share_fetch import (
     AcquiredRecords,
@@ -68,8 +72,9 @@ async def _later(refused: ShareFetchResponse, max_wait_ms: int) -> ShareFetchRes
 
 def _check(request: ShareFetchRequest, version: int) -> None:
     """KafkaError INVALID_REQUEST."""
-    says_something = any(it.acknowledgement_batches for topic in request.topics for it in topic.partitions)
-    if request.share_session_epoch == FIRST_EPOCH and says_something:
+    if request.share_session_epoch == FIRST_EPOCH and any(
+        it.acknowledgement_batches for _, it in named_in(request.topics)
+    ):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "nothing can be acknowledged in the first request of a session")
     if request.share_acquire_mode not in (0, RECORD_LIMIT):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown acquire mode {request.share_acquire_mode}")
@@ -87,19 +92,11 @@ def _check(request: ShareFetchRequest, version: int) -> None:
 
 def _session(broker: Broker, context: RequestContext, request: ShareFetchRequest, key: SessionKey) -> ShareSession:
     sharing, epoch = broker.sharing, request.share_session_epoch
-    named = [TopicPartition(topic.topic_id, it.partition_index) for topic in request.topics for it in topic.partitions]
-    if epoch == FIRST_EPOCH:
-        connection_id = context.session.connection_id
-        session = sharing.sessions.open(key, connection_id, named)
-        broker.gone[connection_id] = lambda: sharing.connection_gone(connection_id)
-        return session
-    session = sharing.sessions.at(key, epoch)
-    if epoch != FINAL_EPOCH:
-        for place in named:
-            session.partitions.setdefault(place, True)
-        for topic in request.forgotten_topics_data:
-            for index in topic.partitions:
-                session.partitions.pop(TopicPartition(topic.topic_id, index), None)
+    if epoch != FIRST_EPOCH:
+        return sharing.sessions.at(key, epoch)
+    connection_id = context.session.connection_id
+    session = sharing.sessions.open(key, connection_id)
+    broker.gone[connection_id] = lambda: sharing.connection_gone(connection_id)
     return session
 
 
@@ -119,21 +116,54 @@ class _Asked:
         self._throttle_ms = 0
 
     def answer(self) -> ShareFetchResponse | Awaitable[ShareFetchResponse]:
-        self._saying.say(self._request.topics)
-        fetch = self._fetch()
-        if self._is_final:
-            self._broker.sharing.close(self._session.key)
-        is_done = fetch is None or bool(self._refused) or fetch.take(is_last=self._request.max_wait_ms <= 0)
-        is_done = is_done or self._request.max_wait_ms <= 0
+        request = self._request
+        if is_wide(request.topics) or is_wide(request.forgotten_topics_data) or len(self._session.partitions) > AT_ONCE:
+            return self._answer_wide()
+        self._name(named_in(request.topics))
+        self._forget()
+        fetch = self._begin()
+        is_done = fetch is None or bool(self._refused) or fetch.take(is_last=request.max_wait_ms <= 0)
+        is_done = is_done or request.max_wait_ms <= 0
         if is_done and self._saying.is_settled:
-            return self._told(fetch)
+            return self._answer(fetch)
         return self._when_done(fetch, waits=not is_done)
 
     async def _when_done(self, fetch: ShareFetch | None, *, waits: bool) -> ShareFetchResponse:
         if fetch is not None and waits:
-            await fetch.wait_and_take()
+            await fetch.wait_and_take(self._broker.slices)
         await self._saying.settled()
-        return self._told(fetch)
+        return self._answer(fetch)
+
+    async def _answer_wide(self) -> ShareFetchResponse:
+        slices = self._broker.slices
+        await in_slices(slices, named_in(self._request.topics), self._name)
+        self._forget()
+        fetch = self._begin()
+        if fetch is not None and not self._refused:
+            await fetch.wait_and_take(slices)
+        await self._saying.settled()
+        telling = self._telling()
+        await in_slices(slices, iter(list(self._to_tell(fetch))), partial(self._tell, telling, fetch))
+        return self._response(telling)
+
+    def _name(self, some: Iterable[Named]) -> None:
+        """Partitions that the request names: they belong to the session, and it may say something of them."""
+        named = list(some)
+        if not self._is_final:
+            for place, _ in named:
+                self._session.partitions.setdefault(place, True)
+        self._saying.say(named)
+
+    def _forget(self) -> None:
+        for topic in self._request.forgotten_topics_data:
+            for index in topic.partitions:
+                self._session.partitions.pop(TopicPartition(topic.topic_id, index), None)
+
+    def _begin(self) -> ShareFetch | None:
+        fetch = self._fetch()
+        if self._is_final:
+            self._broker.sharing.close(self._session.key)
+        return fetch
 
     def _fetch(self) -> ShareFetch | None:
         """What is to be fetched; None if that is nothing."""
@@ -166,43 +196,53 @@ class _Asked:
         limits = Limits(request.max_wait_ms, min(request.min_bytes, most), most)
         return ShareFetch(self._broker.sharing, self._session, places, demand, limits)
 
-    def _told(self, fetch: ShareFetch | None) -> ShareFetchResponse:
-        refused = self._refused if fetch is None else {**self._refused, **fetch.refused}
-        taken = {} if fetch is None else fetch.taken
-        said = self._saying.refused
-        results: dict[TopicPartition, PartitionData] = {}
-        for place in self._to_tell([*taken, *refused, *said], fetch):
-            result = results[place] = PartitionData(partition_index=place.partition, records=b"")
-            error = refused.get(place)
+    # the answer
+
+    def _answer(self, fetch: ShareFetch | None) -> ShareFetchResponse:
+        telling = self._telling()
+        self._tell(telling, fetch, self._to_tell(fetch))
+        return self._response(telling)
+
+    def _telling(self) -> Telling:
+        return Telling(self._broker, ShareFetchableTopicResponse, LeaderIdAndEpoch)
+
+    def _to_tell(self, fetch: ShareFetch | None) -> Iterable[TopicPartition]:
+        """Partitions of which there is news; and once those that are new in the session."""
+        told = dict.fromkeys([*self._refused, *self._saying.refused])
+        if fetch is not None:
+            known = self._session.partitions
+            told |= dict.fromkeys([*fetch.taken, *fetch.refused, *(place for place, is_new in known.items() if is_new)])
+            for place in told:
+                if place in known:
+                    known[place] = place in fetch.refused
+        return told
+
+    def _tell(self, telling: Telling, fetch: ShareFetch | None, some: Iterable[TopicPartition]) -> None:
+        refused = {} if fetch is None else fetch.refused
+        for place in some:
+            result = PartitionData(partition_index=place.partition, records=b"")
+            error = self._refused.get(place) or refused.get(place)
             if error is not None:
                 result.error_code, result.error_message = error.code, error.message
                 self._context.counts.failed(error.code)
-            elif place in taken:
-                result.records = taken[place].records
+            elif fetch is not None and place in fetch.taken:
+                taken = fetch.taken[place]
+                result.records = taken.records
                 result.acquired_records = [
                     AcquiredRecords(first_offset=first, last_offset=last, delivery_count=count)
-                    for first, last, count in taken[place].acquired
+                    for first, last, count in taken.acquired
                 ]
-            not_acknowledged = said.get(place)
+            not_acknowledged = self._saying.refused.get(place)
             if not_acknowledged is not None:
                 result.acknowledge_error_code = not_acknowledged.code
                 result.acknowledge_error_message = not_acknowledged.message
-            result.current_leader = leader_of(self._broker, place, error or not_acknowledged, LeaderIdAndEpoch)
-        leaders = (it.current_leader for it in results.values())
+            telling.tell(place, result, error or not_acknowledged)
+
+    def _response(self, telling: Telling) -> ShareFetchResponse:
+        settings = self._broker.sharing.settings.of(self._session.key.group_id)
         return ShareFetchResponse(
             throttle_time_ms=self._throttle_ms,
-            acquisition_lock_timeout_ms=self._broker.sharing.lock_duration_ms(self._session.key.group_id),
-            responses=by_topic(results, ShareFetchableTopicResponse),
-            node_endpoints=endpoints(self._broker, self._context, leaders, NodeEndpoint),
+            acquisition_lock_timeout_ms=settings.partitions.record_lock_duration_ms,
+            responses=telling.topics,
+            node_endpoints=telling.endpoints(self._context.session.listener, NodeEndpoint),
         )
-
-    def _to_tell(self, news: Iterable[TopicPartition], fetch: ShareFetch | None) -> Iterable[TopicPartition]:
-        """Partitions of which there is news; and once those that are new in the session."""
-        told = dict.fromkeys(news)
-        if fetch is not None:
-            for place, is_new in self._session.partitions.items():
-                if is_new:
-                    told[place] = None
-            known = self._session.partitions
-            known |= {place: place in fetch.refused for place in told if place in known}
-        return told
