@@ -59,6 +59,8 @@ class Shared:
         self.machine = SharePartition(settings)
         self.reads_committed = False
         self.error: KafkaError | None = None
+        self.locks_run_out = 0
+        """Records whose lock ran out."""
         self._loop = asyncio.get_running_loop()
         self._expire = expire
         self._timer: asyncio.TimerHandle | None = None

@@ -16,9 +16,11 @@ from uuid import UUID
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.coordinators.host import HostContext
 from penstock.node.environment.tasks import Tasks
+from penstock.node.metrics.registry import Registry
 from penstock.node.serving.slices import Slices
 from penstock.node.sharing.group_settings import GroupSettings
 from penstock.node.sharing.persister import Epochs
+from penstock.node.sharing.share_metrics import Counted, register_shares
 from penstock.node.sharing.shared import Shared
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.sharing.keys import ShareKey
@@ -63,7 +65,11 @@ class Shares:
         self._find = find
         self._slices = slices
         self._led: dict[ShareKey, Shared] = {}
+        self.counted = Counted()
         self._tasks = Tasks()
+
+    def register(self, metrics: Registry) -> None:
+        register_shares(metrics, self.counted, self.sessions, lambda: list(self._led.values()))
 
     async def stop(self) -> None:
         for shared in list(self._led.values()):
@@ -106,11 +112,13 @@ class Shares:
         shared.close()
 
     async def _load(self, shared: Shared) -> None:
+        began_s = asyncio.get_running_loop().time()
         try:
             written = await self._persister.read(shared.key, shared.leader_epoch)
             begins_at = await self._first_offset(shared)
             if shared.machine.status is Status.INITIALIZING:
                 shared.machine.loaded(written, begins_at)
+                self.counted.load_time.took(asyncio.get_running_loop().time() - began_s)
         except KafkaError as error:
             shared.fail(error)
         except ValueError as error:
@@ -152,14 +160,21 @@ class Shares:
         except KafkaError as error:
             answer(error)
             return
+
+        def answered(error: KafkaError | None) -> None:
+            if error is None:
+                self.counted.holds(said)
+            answer(error)
+
         if write is None:
-            answer(None)
+            answered(None)
         else:
-            self._write(shared, write, answer)
+            self._write(shared, write, answered)
 
     def _expire(self, shared: Shared) -> None:
         write = shared.machine.expire(shared.now_ms())
         if write is not None:
+            shared.locks_run_out += sum(it.last - it.first + 1 for it in write.batches)
             self._write(shared, write, nobody)
             shared.has_news()
 
@@ -204,6 +219,7 @@ class Shares:
     def connection_gone(self, connection_id: int) -> None:
         """Its sessions end."""
         for key in self.sessions.on_connection(connection_id):
+            self.counted.evictions += 1
             self.close(key)
 
     def _end_if_idle(self, shared: Shared) -> None:
