@@ -235,3 +235,36 @@ async def test_what_is_counted(tmp_path: Path) -> None:
         node.broker.gone.pop(PEER.connection_id)()
         evictions = next(it for it in node.broker.metrics if it.name == "ShareSessionEvictionsPerSec")
         assert dict(evictions.samples()) == {(): 2}
+
+
+async def test_a_broker_that_stops_answers_who_waits(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, stand_in):
+        node.commit(EARLIEST)
+        node.produce(b"a", b"b")
+        ann, bob = Member(node), Member(node, "bob")
+        await ann.acquire()
+        stand_in.held.clear()
+        accepting = asyncio.ensure_future(ann.acknowledge((0, 0, [ACCEPT])))
+        waiting = asyncio.ensure_future(bob.fetch())
+        await until(lambda: bool(stand_in.written) and waits(node))
+        await node.broker.stop_sharing()
+        assert await accepting == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        data = await waiting
+        assert data is not None
+        assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert await ann.acknowledge((1, 1, [ACCEPT])) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert not node.broker.sharing._led
+        stand_in.held.set()
+
+
+async def test_nothing_is_done_for_locks_of_what_has_ended(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, stand_in):
+        node.commit(EARLIEST)
+        node.produce(b"a")
+        ann = Member(node)
+        await ann.acquire()
+        (shared,) = node.broker.sharing._led.values()
+        stand_in.refusals.append(ErrorCode.GROUP_ID_NOT_FOUND)
+        assert await ann.acknowledge((0, 0, [ACCEPT])) == ErrorCode.GROUP_ID_NOT_FOUND
+        assert shared._timer is None
+        assert not shared.partition.committed.waits, "nor does it wait for the end of the epoch"
