@@ -110,5 +110,9 @@ class ShareSessions:
         """The sessions that were opened there."""
         return sorted(self._by_connection.get(connection_id, ()))
 
+    @property
+    def partition_count(self) -> int:
+        return sum(len(session.partitions) for session in self._sessions.values())
+
     def has_members(self, group_id: str) -> bool:
         return group_id in self._members

@@ -94,14 +94,20 @@ class Persister:
         self._due: dict[int, list[_Queue]] = {}
         """By coordinator, what goes with the next request; NOBODY, where it is still to be found."""
         self._senders: dict[int, asyncio.Task[None]] = {}
+        self._has_stopped = False
         self._reading = asyncio.Semaphore(MOST_TOGETHER)
 
     async def stop(self) -> None:
         """What is not written will not be: the next leader of the partition goes on from what is."""
+        self._has_stopped = True
         tasks = list(self._senders.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        queues, self._queues = self._queues, {}
+        for queue in queues.values():
+            for _, _, written in queue.waiting:
+                written.set_exception(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker stops"))
 
     # reading
 
@@ -137,6 +143,8 @@ class Persister:
 
     def _send_later(self, queue: _Queue) -> None:
         """With what else is due for its coordinator, in the next turn of the loop."""
+        if self._has_stopped:
+            return
         coordinator = self._known(queue.key)
         self._due.setdefault(coordinator, []).append(queue)
         if coordinator not in self._senders:
@@ -194,8 +202,6 @@ class Persister:
         else:
             del self._queues[queue.key]
         for _, _, written in done:
-            if written.done():
-                continue
             if error.code == ErrorCode.NONE:
                 written.set_result(None)
             else:

@@ -14,7 +14,7 @@ from penstock.protocol.records import iterate_batches
 from penstock.replication.waits import NEVER, Wait, Waits
 from penstock.sharing.acquiring import Acquired, Demand, Fetched, Span
 from penstock.sharing.keys import ShareKey
-from penstock.sharing.share_partition import NEVER_MS, SharePartition, ShareSettings
+from penstock.sharing.share_partition import NEVER_MS, SharePartition, ShareSettings, Status
 
 LAST_OFFSET = NEVER - 1
 
@@ -59,6 +59,8 @@ class Shared:
         self.machine = SharePartition(settings)
         self.reads_committed = False
         self.error: KafkaError | None = None
+        self.locks_run_out = 0
+        """Records whose lock ran out."""
         self._loop = asyncio.get_running_loop()
         self._expire = expire
         self._timer: asyncio.TimerHandle | None = None
@@ -110,13 +112,15 @@ class Shared:
 
     def _set_timer(self) -> None:
         """For the locks that run out next."""
+        if self.machine.status is not Status.ACTIVE:
+            return
         expiry_ms = self.machine.next_expiry_ms
         if expiry_ms >= self._timer_ms and self._timer is not None:
             return
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if expiry_ms != NEVER_MS and self.is_led:
+        if expiry_ms != NEVER_MS:
             self._timer_ms = expiry_ms
             self._timer = self._loop.call_at(expiry_ms / 1000, self._locks_run_out)
 

@@ -16,9 +16,11 @@ from uuid import UUID
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.coordinators.host import HostContext
 from penstock.node.environment.tasks import Tasks
+from penstock.node.metrics.registry import Registry
 from penstock.node.serving.slices import Slices
 from penstock.node.sharing.group_settings import GroupSettings
 from penstock.node.sharing.persister import Epochs
+from penstock.node.sharing.share_metrics import Counted, register_shares
 from penstock.node.sharing.shared import Shared
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.sharing.keys import ShareKey
@@ -63,9 +65,15 @@ class Shares:
         self._find = find
         self._slices = slices
         self._led: dict[ShareKey, Shared] = {}
+        self.counted = Counted()
         self._tasks = Tasks()
+        self._has_stopped = False
+
+    def register(self, metrics: Registry) -> None:
+        register_shares(metrics, self.counted, self.sessions, lambda: list(self._led.values()))
 
     async def stop(self) -> None:
+        self._has_stopped = True
         for shared in list(self._led.values()):
             self._end(shared)
         self._tasks.cancel()
@@ -83,6 +91,7 @@ class Shares:
 
     def lead(self, group_id: str, place: TopicPartition) -> Shared:
         """The share partition, which may still be loading. KafkaError if it is not led here, or cannot be loaded."""
+        self._check_runs()
         partition = self._find(*place)
         key = ShareKey(group_id, *place)
         shared, settings = self._led.get(key), self.settings.of(group_id)
@@ -95,10 +104,14 @@ class Shares:
             shared.machine.load()
             self._tasks.start(self._load(shared), f"load share partition {key.text}")
         elif shared.error is not None:
-            del self._led[key]
+            self._end(shared)
             raise shared.error
         shared.machine.settings, shared.reads_committed = settings.partitions, settings.reads_committed
         return shared
+
+    def _check_runs(self) -> None:
+        if self._has_stopped:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker stops")
 
     def _end(self, shared: Shared) -> None:
         if self._led.get(shared.key) is shared:
@@ -106,11 +119,13 @@ class Shares:
         shared.close()
 
     async def _load(self, shared: Shared) -> None:
+        began_s = asyncio.get_running_loop().time()
         try:
             written = await self._persister.read(shared.key, shared.leader_epoch)
             begins_at = await self._first_offset(shared)
             if shared.machine.status is Status.INITIALIZING:
                 shared.machine.loaded(written, begins_at)
+                self.counted.load_time.took(asyncio.get_running_loop().time() - began_s)
         except KafkaError as error:
             shared.fail(error)
         except ValueError as error:
@@ -144,22 +159,30 @@ class Shares:
     ) -> None:
         """`answer` is called once, perhaps at once: None when it holds, or why it does not."""
         shared = self._led.get(ShareKey(session.group_id, *place))
-        if shared is None or shared.machine.status is not Status.ACTIVE:
-            answer(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the member has no records of this partition here"))
-            return
         try:
+            self._check_runs()
+            if shared is None or shared.machine.status is not Status.ACTIVE:
+                reason = "the member has no records of this partition here"
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
             write = shared.machine.acknowledge(session.member_id, said, shared.now_ms())
         except KafkaError as error:
             answer(error)
             return
+
+        def answered(error: KafkaError | None) -> None:
+            if error is None:
+                self.counted.holds(said)
+            answer(error)
+
         if write is None:
-            answer(None)
+            answered(None)
         else:
-            self._write(shared, write, answer)
+            self._write(shared, write, answered)
 
     def _expire(self, shared: Shared) -> None:
         write = shared.machine.expire(shared.now_ms())
         if write is not None:
+            shared.locks_run_out += sum(it.last - it.first + 1 for it in write.batches)
             self._write(shared, write, nobody)
             shared.has_news()
 
@@ -169,12 +192,8 @@ class Shares:
         written.add_done_callback(partial(self._written, shared, write.write_id, answer))
 
     def _written(self, shared: Shared, write_id: int, answer: Answer, written: asyncio.Future[None]) -> None:
-        error: KafkaError | None = None
-        if written.cancelled():
-            error = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker stops")
-        elif (failure := written.exception()) is not None:
-            assert isinstance(failure, KafkaError)
-            error = failure
+        error = written.exception()
+        assert error is None or isinstance(error, KafkaError)
         shared.machine.written(write_id, is_written=error is None, now_ms=shared.now_ms())
         if error is not None and error.code in ENDS_IT:
             self._end(shared)
@@ -204,6 +223,7 @@ class Shares:
     def connection_gone(self, connection_id: int) -> None:
         """Its sessions end."""
         for key in self.sessions.on_connection(connection_id):
+            self.counted.evictions += 1
             self.close(key)
 
     def _end_if_idle(self, shared: Shared) -> None:

@@ -164,4 +164,5 @@ async def test_who_stops_leaves_nothing_behind(asking: Asking) -> None:
     await asking.persister.stop()
     assert not asking.persister._senders
     asking.stand_in.held.set()
-    assert not written.done()
+    with pytest.raises(KafkaError, match="this broker stops"):
+        await written

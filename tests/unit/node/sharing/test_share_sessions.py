@@ -199,3 +199,72 @@ async def test_a_topic_that_is_deleted_ends_it(tmp_path: Path) -> None:
         assert data is not None
         assert data.error_code == ErrorCode.UNKNOWN_TOPIC_ID
         assert not node.broker.sharing._led
+
+
+async def test_what_is_counted(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        node.commit(EARLIEST)
+        node.produce(b"a", b"b", b"c", b"d")
+        node.broker.config.group_share_min_record_lock_duration_ms = 1
+        ann, bob = Member(node), Member(node, "bob")
+        await ann.acquire()
+        await ann.acknowledge((0, 1, [ACCEPT, RELEASE]), (2, 2, [ACCEPT]))
+        node.broker.config.group_share_record_lock_duration_ms = 5
+        node.commit(EARLIEST.replace(name="share.delivery.count.limit", value="3"))  # settings are worked out anew
+        await bob.acquire()
+        (shared,) = node.broker.sharing._led.values()
+        await until(lambda: shared.locks_run_out == 1)
+        told = {
+            metric.name: dict(metric.samples())
+            for metric in node.broker.metrics
+            if metric.group.type_name.startswith("Share")
+        }
+        assert told["RecordAcknowledgementsPerSec"] == {
+            ("Gap",): 0,
+            ("Accept",): 2,
+            ("Release",): 1,
+            ("Reject",): 0,
+            ("Renew",): 0,
+        }
+        of_partition = ("g", "orders", 0)
+        assert told["AcquisitionLockTimeoutPerSec"] == {of_partition: 1}
+        assert told["InFlightMessageCount"] == {of_partition: 3}
+        assert told["InFlightBatchCount"] == {of_partition: 1}
+        assert (told["ShareSessionsCount"], told["SharePartitionsCount"]) == ({(): 2}, {(): 2})
+        assert told["PartitionLoadTimeMs"][()].count == 1
+        node.broker.gone.pop(PEER.connection_id)()
+        evictions = next(it for it in node.broker.metrics if it.name == "ShareSessionEvictionsPerSec")
+        assert dict(evictions.samples()) == {(): 2}
+
+
+async def test_a_broker_that_stops_answers_who_waits(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, stand_in):
+        node.commit(EARLIEST)
+        node.produce(b"a", b"b")
+        ann, bob = Member(node), Member(node, "bob")
+        await ann.acquire()
+        stand_in.held.clear()
+        accepting = asyncio.ensure_future(ann.acknowledge((0, 0, [ACCEPT])))
+        waiting = asyncio.ensure_future(bob.fetch())
+        await until(lambda: bool(stand_in.written) and waits(node))
+        await node.broker.stop_sharing()
+        assert await accepting == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        data = await waiting
+        assert data is not None
+        assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert await ann.acknowledge((1, 1, [ACCEPT])) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert not node.broker.sharing._led
+        stand_in.held.set()
+
+
+async def test_nothing_is_done_for_locks_of_what_has_ended(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, stand_in):
+        node.commit(EARLIEST)
+        node.produce(b"a")
+        ann = Member(node)
+        await ann.acquire()
+        (shared,) = node.broker.sharing._led.values()
+        stand_in.refusals.append(ErrorCode.GROUP_ID_NOT_FOUND)
+        assert await ann.acknowledge((0, 0, [ACCEPT])) == ErrorCode.GROUP_ID_NOT_FOUND
+        assert shared._timer is None
+        assert not shared.partition.committed.waits, "nor does it wait for the end of the epoch"
