@@ -35,7 +35,6 @@ NOTES: Final[Mapping[tuple[str, str], str]] = {
     ("dump-log", "--value-decoder-class"): NO_CLASS,
     ("dump-log", "--max-message-size"): "not needed: a batch of any size is read",
     ("dump-log", "--remote-log-metadata-decoder"): "not there: nor is tiered storage",
-    ("dump-log", "--share-group-state-decoder"): "not there: nor are share groups",
     ("groups", "--validate-regex"): "not there: nor is the consumer protocol of KIP-848, whose expressions it checks",
     ("leader-election", "--admin.config"): OLD_CONFIG,
     ("produce", "--line-reader"): NO_CLASS,

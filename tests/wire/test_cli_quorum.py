@@ -238,6 +238,7 @@ def test_the_features(reach: tuple[str, str]) -> None:
         "group.version",
         "kraft.version",
         "metadata.version",
+        "share.version",
         "transaction.version",
     ]
     assert [line.split("\t")[0] for line in lines] == [f"Feature: {name}" for name in names]
@@ -255,7 +256,8 @@ def test_the_features(reach: tuple[str, str]) -> None:
     done = penstock("features", *reach, "upgrade", "--release-version", "4.4", "--dry-run").stdout
     assert done == (
         "eligible.leader.replicas.version can be upgraded to 1.\ngroup.version can be upgraded to 1.\n"
-        "metadata.version can be upgraded to 33.\ntransaction.version can be upgraded to 2.\n"
+        "metadata.version can be upgraded to 33.\nshare.version can be upgraded to 1.\n"
+        "transaction.version can be upgraded to 2.\n"
     )
     done = penstock("features", *reach, "disable", "--feature", names[0], "--dry-run").stdout
     assert done == "eligible.leader.replicas.version can be disabled.\n"

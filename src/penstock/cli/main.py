@@ -27,7 +27,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "dump-log": ("dump.dump_log", "print what is in a segment file"),
     "e2e-latency": ("measuring.e2e_latency", "measure how long a record takes from its producer to its consumer"),
     "features": ("cluster.features", "show and change the levels of features"),
-    "groups": ("groups.groups", "list, describe, reset and delete consumer groups"),
+    "groups": ("groups.groups", "list, describe, reset and delete consumer and share groups"),
     "leader-election": ("replicas.leader_election", "elect leaders of partitions"),
     "leaders": ("replicas.leaders", "plan, compare and balance who leads which partition"),
     "log-dirs": ("replicas.log_dirs", "show the sizes of partitions in the data directories"),

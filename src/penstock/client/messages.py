@@ -42,7 +42,12 @@ from penstock.protocol.value import Value
 
 GROUP_COORDINATOR: Final = 0
 TRANSACTION_COORDINATOR: Final = 1
-_COORDINATES: Final = {GROUP_COORDINATOR: "group", TRANSACTION_COORDINATOR: "transactional id"}
+SHARE_COORDINATOR: Final = 2
+_COORDINATES: Final = {
+    GROUP_COORDINATOR: "group",
+    TRANSACTION_COORDINATOR: "transactional id",
+    SHARE_COORDINATOR: "share partition",
+}
 CONSUMER: Final = -1
 """The replica id of requests that clients send to leaders."""
 MAX_TRANSACTION_TIMEOUT_MS: Final = 2_147_483_647  # says nothing where there is no transaction

@@ -3,7 +3,7 @@
 import pytest
 from tests.simulation.share_states.world import simulate
 
-SEEDS = 8
+SEEDS = 5
 MORE_SEEDS = 300
 
 

@@ -15,6 +15,7 @@ from penstock.cli.dump.records import (
     decode_metadata,
     decode_metadata_with_secrets,
     decode_offsets,
+    decode_share_states,
     decode_text,
     decode_transactions,
 )
@@ -50,17 +51,20 @@ def command(
     cluster_metadata_decoder: bool = option("The records are those of the metadata log."),
     show_secrets: bool = option("With --cluster-metadata-decoder: passwords and credentials as well."),
     offsets_decoder: bool = option("The records are those of __consumer_offsets."),
+    share_group_state_decoder: bool = option("The records are those of __share_group_state."),
     transaction_log_decoder: bool = option("The records are those of __transaction_state."),
     as_json: bool = option("Print JSON, one object per line.", "--json"),
 ) -> None:
     """Print batches and records of segments, and the entries of indexes, snapshots and checkpoints."""
-    if cluster_metadata_decoder + offsets_decoder + transaction_log_decoder > 1:
+    if cluster_metadata_decoder + offsets_decoder + share_group_state_decoder + transaction_log_decoder > 1:
         raise click.UsageError("give one decoder")
     decoder: Decoder | None = decode_text if print_data_log else None
     if cluster_metadata_decoder:
         decoder = decode_metadata_with_secrets if show_secrets else decode_metadata
     elif offsets_decoder:
         decoder = decode_offsets
+    elif share_group_state_decoder:
+        decoder = decode_share_states
     elif transaction_log_decoder:
         decoder = decode_transactions
     depth = Depth(

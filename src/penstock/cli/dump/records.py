@@ -1,4 +1,4 @@
-"""What `penstock dump-log` makes of a key and value: text, metadata, offsets and groups, transactions, markers."""
+"""What `penstock dump-log` makes of a key and value: text, metadata, offsets and groups, share states, markers …"""
 
 import base64
 import re
@@ -7,6 +7,8 @@ from uuid import UUID
 
 from penstock.client.consumer_protocol import decode_assignment
 from penstock.coordinator.group import records as group_records
+from penstock.coordinator.group.share import records as share_group_records
+from penstock.coordinator.share import records as share_records
 from penstock.coordinator.transaction import records as transaction_records
 from penstock.metadata.configs.secrets import REDACTED, secret_fields
 from penstock.metadata.record_frames import decode_record
@@ -34,6 +36,15 @@ CONTROL_RECORDS: dict[int, tuple[str, type[Message]]] = {
     ControlType.KRAFT_VOTERS: ("KRaftVoters", VotersRecord),
 }
 """Their names in Kafka's tools, and their layouts."""
+SHARE_GROUP_RECORDS: dict[int, str] = {
+    share_group_records.MEMBER: "share_group_member_metadata",
+    share_group_records.GROUP: "share_group_metadata",
+    share_group_records.ASSIGNMENT: "share_group_target_assignment_metadata",
+    share_group_records.TARGET: "share_group_target_assignment_member",
+    share_group_records.CURRENT: "share_group_current_member_assignment",
+    share_group_records.PARTITIONS: "share_group_state_partition_metadata",
+}
+"""By the versions of their keys, as Kafka calls them."""
 
 
 def decode_text(record: Record) -> dict[str, object]:
@@ -67,6 +78,9 @@ def decode_offsets(record: Record) -> dict[str, object]:
     """A key of another kind is shown as it is."""
     if record.key is None:
         return decode_text(record)
+    version = group_records.key_version_of(record.key)
+    if version in SHARE_GROUP_RECORDS:
+        return _share_group(version, record.key, record.value)
     decoded = group_records.decode_record(record.key, record.value)
     if isinstance(decoded, group_records.OffsetRecord):
         key = {
@@ -90,6 +104,33 @@ def decode_offsets(record: Record) -> dict[str, object]:
         payload = decoded.value and as_dictionary(decoded.value)
         return {"key": {"type": "group_metadata", "group": decoded.group_id}, "payload": payload}
     return decode_text(record)
+
+
+def _share_group(version: int, key: bytes, value: bytes | None) -> dict[str, object]:
+    group_id, member_id, found = share_group_records.decoded(version, key, value)
+    names: dict[str, object] = {"type": SHARE_GROUP_RECORDS[version], "group": group_id}
+    if member_id:
+        names["member"] = member_id
+    payload = None if found is None else as_dictionary(share_group_records.layout_of(version, found), 0)
+    return {"key": names, "payload": payload}
+
+
+def decode_share_states(record: Record) -> dict[str, object]:
+    """A key of another kind is shown as it is."""
+    decoded = None if record.key is None else share_records.decode_record(record.key, record.value)
+    if decoded is None:
+        return decode_text(record)
+    kind, key = "share_snapshot" if isinstance(decoded, share_records.Snapshot) else "share_update", decoded.key
+    layout = decoded.layout
+    return {
+        "key": {
+            "type": kind,
+            "group": key.group_id,
+            "topicId": uuid_to_text(key.topic_id),
+            "partition": key.partition,
+        },
+        "payload": None if layout is None else as_dictionary(layout, 0),
+    }
 
 
 def decode_transactions(record: Record) -> dict[str, object]:

@@ -1,17 +1,30 @@
-"""`penstock groups`: list, describe, reset and delete consumer groups, with the options of kafka-consumer-groups.sh."""
+"""`penstock groups`: list, describe, reset and delete consumer and share groups, with the options of
+kafka-consumer-groups.sh and kafka-share-groups.sh.
+"""
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import click
 
 from penstock.cli.groups.reset import ResetTarget, reset_offsets
-from penstock.cli.groups.views import Table, list_groups, members_table, offsets_table, print_tables, states_table
+from penstock.cli.groups.views import (
+    Table,
+    list_groups,
+    members_table,
+    offsets_table,
+    print_tables,
+    share_offsets_table,
+    states_table,
+)
 from penstock.cli.terminal.names import parse_topic_partitions
 from penstock.cli.terminal.options import JSON, actions, declared, option
 from penstock.cli.terminal.output import print_rows
 from penstock.cli.terminal.session import BrokerSession, complain_of
 from penstock.client.admin import Admin
+from penstock.client.admin.groups import SHARE
 from penstock.client.at_leaders import Failures
+from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
 
@@ -36,7 +49,11 @@ class Request(Value, kw_only=True):
         "Describe the state; with --list, only these, with commas.", is_flag=False, flag_value=""
     )
     types: str | None = option(
-        "With --list, only these types: classic, consumer.", "--type", is_flag=False, flag_value=""
+        "With --list, only these types: classic, consumer, share. With --reset-offsets, share makes a share group"
+        " of one that is not there.",
+        "--type",
+        is_flag=False,
+        flag_value="",
     )
     verbose: bool = option("Describe with assignments.")
     target: ResetTarget
@@ -54,10 +71,10 @@ class Request(Value, kw_only=True):
     as_json: bool = JSON
 
 
-@click.command(short_help="list, describe, reset and delete consumer groups")
+@click.command(short_help="list, describe, reset and delete consumer and share groups")
 @declared
 def command(session: BrokerSession, request: Request) -> None:
-    """List, describe, reset and delete consumer groups."""
+    """List, describe, reset and delete consumer and share groups."""
     _check(request)
     session.run(lambda admin: _work(admin, request), patience_ms=request.timeout_ms)
 
@@ -96,6 +113,7 @@ async def _work(admin: Admin, request: Request) -> None:
             names,
             None if request.all_topics else request.topics,
             request.target,
+            is_share=request.types == SHARE,
             execute=request.execute,
             export=request.export,
             as_json=request.as_json,
@@ -120,7 +138,12 @@ async def _describe(admin: Admin, names: list[str], request: Request) -> None:
     if request.members:
         tables["members"] = members_table(groups, request.verbose)
     if request.offsets or not tables:
-        tables["offsets"] = await offsets_table(admin, groups, request.verbose, failures)
+        shares = [group for group in groups if group.protocol_type == SHARE]
+        others = [group for group in groups if group.protocol_type != SHARE]
+        if others or not shares:
+            tables["offsets"] = await offsets_table(admin, others, request.verbose, failures)
+        if shares:
+            tables["share offsets" if others else "offsets"] = await share_offsets_table(admin, shares, request.verbose)
     print_tables(tables, request.as_json)
     complain_of(failures)
 
@@ -148,8 +171,18 @@ async def _delete_offsets(admin: Admin, names: list[str], request: Request) -> N
     partitions = [one for text in request.topics for one in parse_topic_partitions(text, counts, "--topic")]
     rows: list[tuple[str, str, int, str]] = []
     for name in names:
-        outcome = await admin.groups.delete_offsets(name, partitions)
+        outcome = await _deleted_offsets(admin, name, partitions)
         rows += [(name, p.topic, p.partition, "deleted" if not code else code.name) for p, code in outcome.items()]
     print_rows(["GROUP", "TOPIC", "PARTITION", "STATUS"], rows, as_json=request.as_json, empty="nothing to delete")
     if any(status != "deleted" for *_, status in rows):
         raise click.exceptions.Exit(1)
+
+
+async def _deleted_offsets(
+    admin: Admin, group_id: str, partitions: Sequence[TopicPartition]
+) -> Mapping[TopicPartition, ErrorCode]:
+    """A share group forgets whole topics."""
+    if (await admin.groups.describe(group_id)).protocol_type != SHARE:
+        return await admin.groups.delete_offsets(group_id, partitions)
+    outcome = await admin.share_groups.delete_offsets(group_id, list(dict.fromkeys(one.topic for one in partitions)))
+    return {partition: outcome[partition.topic] for partition in partitions}

@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import click
 
@@ -14,12 +15,26 @@ from penstock.cli.terminal.options import option
 from penstock.cli.terminal.output import print_rows
 from penstock.cli.terminal.times import parse_datetime_ms
 from penstock.client.admin import Admin
+from penstock.client.admin.groups import SHARE, GroupDescription
 from penstock.client.durations import parse_duration_ms
 from penstock.client.values import EARLIEST, LATEST, OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
 
 Positions = dict[TopicPartition, int]
+
+
+class Position(Protocol):
+    @property
+    def offset(self) -> int: ...
+
+
+class Positioned(Protocol):
+    """`Admin.groups`, or `Admin.share_groups`."""
+
+    async def offsets(self, group_id: str) -> Mapping[TopicPartition, Position]: ...
+
+    async def set_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
 
 
 class ResetTarget(Value, kw_only=True):
@@ -67,19 +82,22 @@ async def reset_offsets(
     topics: Sequence[str] | None,
     target: ResetTarget,
     *,
+    is_share: bool = False,
     execute: bool,
     export: bool,
     as_json: bool,
 ) -> None:
-    """Without `execute` the new offsets are only shown."""
+    """Without `execute` the new offsets are only shown. `is_share`: a group that is not there becomes a share group."""
     await admin.cluster.refresh()
     rows: list[Row] = []
     for group_id in groups:
-        await check_empty(admin, group_id)
-        new = await positions(admin, group_id, topics, target)
+        group = await check_empty(admin, group_id)
+        is_shared = is_share if group is None else group.protocol_type == SHARE
+        positioned: Positioned = admin.share_groups if is_shared else admin.groups
+        new = await positions(admin, group_id, topics, target, positioned)
         offsets = {partition: OffsetAndMetadata(offset) for partition, offset in new.items()}
         if execute and offsets:
-            await admin.groups.set_offsets(group_id, offsets)
+            await positioned.set_offsets(group_id, offsets)
         rows += [(group_id, *partition, offset) for partition, offset in sorted(new.items())]
     if export:
         lines = [",".join(map(str, row[0 if len(groups) > 1 else 1 :])) for row in rows]
@@ -91,23 +109,33 @@ async def reset_offsets(
             say("nothing was changed: --execute does it", err=True)
 
 
-async def check_empty(admin: Admin, group_id: str, cure: str = "stop its consumers first") -> None:
+async def check_empty(admin: Admin, group_id: str, cure: str = "stop its consumers first") -> GroupDescription | None:
+    """None for a group that is not there yet: it may be given offsets."""
     try:
         group = await admin.groups.describe(group_id)
     except KafkaError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
-        return  # a group that is not there yet may be given offsets
+        return None
     if group.state not in ("Empty", "Dead"):
         raise click.ClickException(f"group {group_id!r} has members (its state is {group.state}): {cure}")
+    return group
 
 
-async def positions(admin: Admin, group_id: str, topics: Sequence[str] | None, target: ResetTarget) -> Positions:
+async def positions(
+    admin: Admin,
+    group_id: str,
+    topics: Sequence[str] | None,
+    target: ResetTarget,
+    positioned: Positioned | None = None,
+) -> Positions:
+    """`positioned` knows where the group is by now: `Admin.groups` by default."""
     if target.from_file is not None:
         return await _bounded(admin, _read(target.from_file, group_id))
-    committed = {p: position.offset for p, position in (await admin.groups.offsets(group_id)).items()}
+    found = await (positioned or admin.groups).offsets(group_id)
+    committed = {p: position.offset for p, position in found.items() if position.offset >= 0}
     if topics is None:
-        chosen = sorted(committed)
+        chosen = sorted(found)
     else:
         counts = admin.cluster.metadata.partition_counts()
         chosen = [partition for text in topics for partition in parse_topic_partitions(text, counts, "--topic")]

@@ -55,6 +55,17 @@ async def offsets_table(admin: Admin, groups: Sequence[GroupDescription], verbos
     return Table(columns, rows, "no offsets")
 
 
+async def share_offsets_table(admin: Admin, groups: Sequence[GroupDescription], verbose: bool) -> Table:
+    """Where share groups begin, and what is still to be delivered."""
+    rows: list[Row] = []
+    for group in groups:
+        for partition, found in sorted((await admin.share_groups.offsets(group.group_id)).items()):
+            start = found.offset if found.offset >= 0 else None
+            rows.append((group.group_id, *partition, *(found.leader_epoch,) * verbose, start, found.lag))
+    columns = ["GROUP", "TOPIC", "PARTITION", *["LEADER-EPOCH"] * verbose, "START-OFFSET", "LAG"]
+    return Table(columns, rows, "no offsets")
+
+
 async def _offset_rows(admin: Admin, group: GroupDescription, verbose: bool, failures: Failures) -> list[Row]:
     committed = await admin.groups.offsets(group.group_id)
     readers = {partition: member for member in group.members for partition in member.assignment}

@@ -20,6 +20,7 @@ from penstock.client.admin.groups import GroupAdmin
 from penstock.client.admin.partitions import PartitionAdmin
 from penstock.client.admin.quorum import QuorumAdmin
 from penstock.client.admin.quotas import QuotaAdmin
+from penstock.client.admin.share_groups import ShareGroupAdmin
 from penstock.client.admin.storage_groups import StorageGroupAdmin
 from penstock.client.admin.topics import TopicAdmin
 from penstock.client.admin.transactions import TransactionAdmin
@@ -114,7 +115,8 @@ class Admin:
         self.cluster = (ControllerClient if of_controllers else ClusterClient)(bootstrap_servers, settings)
         self.topics = TopicAdmin(self.cluster)
         self.configs = ConfigAdmin(self.cluster)
-        self.groups = GroupAdmin(self.cluster)
+        self.share_groups = ShareGroupAdmin(self.cluster)
+        self.groups = GroupAdmin(self.cluster, self.share_groups)
         self.transactions = TransactionAdmin(self.cluster)
         self.partitions = PartitionAdmin(self.cluster)
         self.features = FeatureAdmin(self.cluster)

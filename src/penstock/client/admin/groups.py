@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection, Mapping
 
+from penstock.client.admin.share_groups import ShareGroupAdmin
 from penstock.client.cluster import ClusterClient
 from penstock.client.committed_offsets import check_group, commit, delete_committed, fetch_committed
 from penstock.client.consumer_protocol import PROTOCOL_TYPE, decode_assignment
@@ -18,9 +19,12 @@ from penstock.protocol.messages.delete_groups import DeleteGroupsRequest, Delete
 from penstock.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from penstock.protocol.messages.share_group_describe import DescribedGroup as ShareDescribed
 from penstock.protocol.value import Value
 
 DEAD = "Dead"
+SHARE = "share"
+"""The protocol type of share groups."""
 
 
 class GroupListing(Value):
@@ -58,8 +62,9 @@ class GroupDescription(Value):
 
 
 class GroupAdmin:
-    def __init__(self, cluster: ClusterClient) -> None:
+    def __init__(self, cluster: ClusterClient, shares: ShareGroupAdmin) -> None:
         self._cluster = cluster
+        self._shares = shares
 
     async def listings(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
         """Of all coordinators, sorted; only those in one of `states` and of one of `types`, if given."""
@@ -82,15 +87,20 @@ class GroupAdmin:
 
     async def describe(self, group_id: str) -> GroupDescription:
         """GROUP_ID_NOT_FOUND if there is none of this name."""
-        try:
-            return await self._describe_classic(group_id)
-        except KafkaError as error:
-            if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
-                raise
+        missing = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
+        for describe in (self._describe_classic, self._describe_consumer, self._describe_share):
             try:
-                return await self._describe_consumer(group_id)
+                return await describe(group_id)
+            except KafkaError as error:
+                if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                    raise
             except UnsupportedByBrokerError:
-                raise error from None
+                pass  # it has no groups of this kind
+        raise missing
+
+    async def _describe_share(self, group_id: str) -> GroupDescription:
+        row = await self._shares.describe(group_id)
+        return _share_description(row, await self._cluster.coordinator(group_id))
 
     async def _describe_consumer(self, group_id: str) -> GroupDescription:
         async def attempt() -> GroupDescription:
@@ -200,6 +210,26 @@ def _consumer_description(row: ConsumerDescribed, coordinator: int) -> GroupDesc
         for member in row.members
     ]
     return GroupDescription(row.group_id, row.group_state, PROTOCOL_TYPE, row.assignor_name, coordinator, members)
+
+
+def _share_description(row: ShareDescribed, coordinator: int) -> GroupDescription:
+    members = [
+        MemberDescription(
+            member_id=member.member_id,
+            instance_id=None,
+            client_id=member.client_id,
+            host=member.client_host,
+            assignment=[
+                TopicPartition(topic.topic_name, index)
+                for topic in member.assignment.topic_partitions
+                for index in sorted(topic.partitions)
+            ],
+            metadata=b"",
+            assigned=b"",
+        )
+        for member in row.members
+    ]
+    return GroupDescription(row.group_id, row.group_state, SHARE, row.assignor_name, coordinator, members)
 
 
 def _assignment(protocol_type: str, data: bytes) -> list[TopicPartition]:

@@ -98,17 +98,11 @@ class Snapshot(ShareRecord):
         state = self.state
         if state is None:
             return _key_bytes(SNAPSHOT, self.key), None
-        value = ShareSnapshotValue(
-            snapshot_epoch=state.snapshot_epoch,
-            state_epoch=state.state_epoch,
-            leader_epoch=state.leader_epoch,
-            start_offset=state.start_offset,
-            delivery_complete_count=state.delivery_complete_count,
-            create_timestamp=state.created_ms,
-            write_timestamp=state.written_ms,
-            state_batches=_written(state.batches),
-        )
-        return _key_bytes(SNAPSHOT, self.key), _VERSION.pack(_VALUE_VERSION) + encode(value, _VALUE_VERSION)
+        return _key_bytes(SNAPSHOT, self.key), _VERSION.pack(_VALUE_VERSION) + encode(_layout(state), _VALUE_VERSION)
+
+    @property
+    def layout(self) -> Message | None:
+        return None if self.state is None else _layout(self.state)
 
 
 class Update(ShareRecord):
@@ -133,14 +127,17 @@ class Update(ShareRecord):
         )
 
     def encode(self) -> KeyValue:
-        value = ShareUpdateValue(
+        return _key_bytes(UPDATE, self.key), _VERSION.pack(_VALUE_VERSION) + encode(self.layout, _VALUE_VERSION)
+
+    @property
+    def layout(self) -> Message:
+        return ShareUpdateValue(
             snapshot_epoch=self.snapshot_epoch,
             leader_epoch=self.leader_epoch,
             start_offset=self.start_offset,
             delivery_complete_count=self.delivery_complete_count,
             state_batches=_written(self.batches),
         )
-        return _key_bytes(UPDATE, self.key), _VERSION.pack(_VALUE_VERSION) + encode(value, _VALUE_VERSION)
 
 
 class TakenBack(ShareRecord):
@@ -185,6 +182,19 @@ class ShareUpdateValue(Message, versions="0", flexible="0+"):
     start_offset: int = field("int64", "0+", default=0)
     delivery_complete_count: int = field("int32", "0+", default=NOT_COUNTED, tag=0, tagged="0+")
     state_batches: list[StateBatchData] = array(StateBatchData, "0+", default_factory=list)
+
+
+def _layout(state: ShareState) -> ShareSnapshotValue:
+    return ShareSnapshotValue(
+        snapshot_epoch=state.snapshot_epoch,
+        state_epoch=state.state_epoch,
+        leader_epoch=state.leader_epoch,
+        start_offset=state.start_offset,
+        delivery_complete_count=state.delivery_complete_count,
+        create_timestamp=state.created_ms,
+        write_timestamp=state.written_ms,
+        state_batches=_written(state.batches),
+    )
 
 
 def _key_bytes(version: int, key: SharePartitionKey) -> bytes:

@@ -18,6 +18,7 @@ _SAID: Final = (
     "topic_id",
     "partition",
     "partition_index",
+    "topic_name",
     "group_id",
     "key",
     "resource_type",
@@ -53,12 +54,17 @@ _BESIDE_EACH: Final[dict[AnyApiKey, tuple[str, Callable[[Any], Iterable[Any]]]]]
     ApiKey.CREATE_PARTITIONS: ("results", lambda request: request.topics),
     ApiKey.CREATE_TOPICS: ("topics", lambda request: request.topics),
     ApiKey.DELETE_ACLS: ("filter_results", lambda request: request.filters),
+    ApiKey.DELETE_SHARE_GROUP_STATE: ("results", lambda request: request.topics),
     ApiKey.DELETE_TOPICS: ("responses", lambda request: [*request.topic_names, *request.topics]),
     ApiKey.ELECT_LEADERS: ("replica_election_results", lambda request: request.topic_partitions or ()),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ("responses", lambda request: request.resources),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: ("results", lambda request: request.topics),
     ApiKey.OFFSET_COMMIT: ("topics", lambda request: request.topics),
+    ApiKey.READ_SHARE_GROUP_STATE: ("results", lambda request: request.topics),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: ("results", lambda request: request.topics),
     ApiKey.TXN_OFFSET_COMMIT: ("topics", lambda request: request.topics),
     ApiKey.UPDATE_FEATURES: ("results", lambda request: request.feature_updates),
+    ApiKey.WRITE_SHARE_GROUP_STATE: ("results", lambda request: request.topics),
     ApiKey.WRITE_TXN_MARKERS: ("markers", lambda request: request.markers),
 }
 """The response's field with an error beside each thing, if the whole request is refused."""
@@ -87,11 +93,11 @@ def _refused(item_class: Any, thing: object, error: KafkaError) -> Any:
     }
     if "user" in fields:
         values["user"] = getattr(thing, "name", "")
-    if "topic_name" in fields:
+    if "topic_name" in fields and "topic_name" not in values:
         values["topic_name"] = getattr(thing, "name", "")
     for name, origins in _PARTS.items():
         if name in fields:
-            parts = next((getattr(thing, origin) for origin in origins if origin in thing.__fields__), ())
+            parts = next((getattr(thing, origin) or () for origin in origins if origin in thing.__fields__), ())
             values[name] = [_refused(fields[name].kind, part, error) for part in parts]
     return _with_error(item_class, error, **values)
 

@@ -12,6 +12,7 @@ from penstock.coordinator.share.settings import ShareCoordinatorSettings
 from penstock.metadata.image import ClusterImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest
+from penstock.protocol.messages.write_share_group_state import PartitionData
 from penstock.protocol.schema import Message
 
 
@@ -51,6 +52,14 @@ class Coordinated:
                 ]
             results.append(of_topic(topic_id=topic.topic_id, partitions=self._told))
         return job.answer(results=results)
+
+    def deliver(self, group_id: str, place: tuple[UUID, int], offset: int) -> None:
+        """The leader of the partition writes that the group is there."""
+        state = self.state(group_id, *place)
+        assert state is not None
+        data = PartitionData(partition=place[1], state_epoch=state.state_epoch, start_offset=offset)
+        self._take(self.shard.write(object(), [(SharePartitionKey(group_id, *place), data)], self.now_ms))
+        assert not self._told[0].error_code
 
     def state(self, group_id: str, topic: UUID, partition: int) -> ShareState | None:
         return self.shard.states().get(SharePartitionKey(group_id, topic, partition))

@@ -13,6 +13,7 @@ from penstock.protocol.messages import (
     add_offsets_to_txn,
     alter_configs,
     alter_replica_log_dirs,
+    alter_share_group_offsets,
     consumer_group_describe,
     consumer_group_heartbeat,
     create_acls,
@@ -21,21 +22,30 @@ from penstock.protocol.messages import (
     delete_acls,
     delete_groups,
     delete_records,
+    delete_share_group_offsets,
+    delete_share_group_state,
     delete_topics,
     describe_configs,
     describe_groups,
     describe_producers,
+    describe_share_group_offsets,
     describe_transactions,
     end_txn,
     incremental_alter_configs,
     init_producer_id,
+    initialize_share_group_state,
     list_groups,
     list_offsets,
     list_transactions,
     offset_commit,
     offset_delete,
     offset_for_leader_epoch,
+    read_share_group_state,
+    read_share_group_state_summary,
+    share_group_describe,
+    share_group_heartbeat,
     txn_offset_commit,
+    write_share_group_state,
     write_txn_markers,
 )
 from penstock.protocol.messages import alter_client_quotas as quotas
@@ -163,6 +173,55 @@ REQUESTS: dict[AnyApiKey, Callable[[int], Message]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: lambda _: consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=GROUPS),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda _: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
         group_id="readers", subscribed_topic_names=list(TOPICS)
+    ),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: lambda _: initialize_share_group_state.InitializeShareGroupStateRequest(
+        topics=[
+            initialize_share_group_state.InitializeStateData(
+                partitions=[initialize_share_group_state.PartitionData(partition=1)]
+            )
+        ]
+    ),
+    ApiKey.READ_SHARE_GROUP_STATE: lambda _: read_share_group_state.ReadShareGroupStateRequest(
+        topics=[read_share_group_state.ReadStateData(partitions=[read_share_group_state.PartitionData(partition=1)])]
+    ),
+    ApiKey.WRITE_SHARE_GROUP_STATE: lambda _: write_share_group_state.WriteShareGroupStateRequest(
+        topics=[write_share_group_state.WriteStateData(partitions=[write_share_group_state.PartitionData(partition=1)])]
+    ),
+    ApiKey.DELETE_SHARE_GROUP_STATE: lambda _: delete_share_group_state.DeleteShareGroupStateRequest(
+        topics=[
+            delete_share_group_state.DeleteStateData(partitions=[delete_share_group_state.PartitionData(partition=1)])
+        ]
+    ),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: lambda _: read_share_group_state_summary.ReadShareGroupStateSummaryRequest(
+        topics=[
+            read_share_group_state_summary.ReadStateSummaryData(
+                partitions=[read_share_group_state_summary.PartitionData(partition=1)]
+            )
+        ]
+    ),
+    ApiKey.SHARE_GROUP_DESCRIBE: lambda _: share_group_describe.ShareGroupDescribeRequest(group_ids=GROUPS),
+    ApiKey.SHARE_GROUP_HEARTBEAT: lambda _: share_group_heartbeat.ShareGroupHeartbeatRequest(
+        group_id="readers", subscribed_topic_names=list(TOPICS)
+    ),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: lambda _: describe_share_group_offsets.DescribeShareGroupOffsetsRequest(
+        groups=[
+            describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None)
+            for name in GROUPS
+        ]
+    ),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: lambda _: alter_share_group_offsets.AlterShareGroupOffsetsRequest(
+        group_id="readers",
+        topics=[
+            alter_share_group_offsets.AlterShareGroupOffsetsRequestTopic(
+                topic_name=name,
+                partitions=[alter_share_group_offsets.AlterShareGroupOffsetsRequestPartition(partition_index=0)],
+            )
+            for name in TOPICS
+        ],
+    ),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: lambda _: delete_share_group_offsets.DeleteShareGroupOffsetsRequest(
+        group_id="readers",
+        topics=[delete_share_group_offsets.DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in TOPICS],
     ),
     ApiKey.DESCRIBE_GROUPS: lambda _: describe_groups.DescribeGroupsRequest(groups=GROUPS),
     ApiKey.CREATE_TOPICS: lambda _: create_topics.CreateTopicsRequest(

@@ -119,12 +119,6 @@ async def test_anybody_can_say_who_coordinates(node: GroupNode, version: int) ->
             assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
 
 
-async def test_share_groups_are_refused_in_words(node: GroupNode) -> None:
-    answer = await ask(find_coordinator, node, 3, FindCoordinatorRequest(key="id", key_type=2))
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
-    assert "share groups" in answer.error_message
-
-
 async def test_groups_of_others_are_sent_away(node: GroupNode) -> None:
     node.create_offsets_topic(leaders=(2, 2))
     joined = await ask(join_group, node, 3, join_request())
@@ -194,9 +188,9 @@ async def test_only_the_last_record_of_a_key_is_made_something_of(
     taken: list[bytes] = []
     read = GroupShard.read
 
-    def watched(shard: GroupShard, key: bytes, value: bytes | None) -> None:
+    def watched(shard: GroupShard, key: bytes, value: bytes | None, offset: int) -> None:
         taken.append(key)
-        read(shard, key, value)
+        read(shard, key, value, offset)
 
     monkeypatch.setattr(GroupShard, "read", watched)
     after = with_topics(GroupNode(tmp_path))

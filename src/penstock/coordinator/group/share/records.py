@@ -106,7 +106,12 @@ def encoded(key: int, group_id: str, name: str, value: Any) -> KeyValue:
     key_bytes = _VERSION.pack(key) + encode(layout, 0)
     if value is None:
         return key_bytes, None
-    return key_bytes, _VERSION.pack(_VALUE_VERSION) + encode(_WRITTEN[key](value), _VALUE_VERSION)
+    return key_bytes, _VERSION.pack(_VALUE_VERSION) + encode(layout_of(key, value), _VALUE_VERSION)
+
+
+def layout_of(key: int, value: Any) -> Message:
+    """What is written of a value that is none."""
+    return _WRITTEN[key](value)
 
 
 def _write_target(target: Target) -> list[TopicPartitions]:

@@ -1,0 +1,126 @@
+"""Share groups from outside: describe them, and show, move and forget where they begin to read (KIP-932)."""
+
+from collections.abc import Collection, Mapping
+
+from penstock.client.cluster import ClusterClient
+from penstock.client.committed_offsets import check_group
+from penstock.client.errors import raise_for
+from penstock.client.values import OffsetAndMetadata, TopicPartition, numbers_by_topic
+from penstock.protocol.errors import ErrorCode, error_code
+from penstock.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+)
+from penstock.protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+    DeleteShareGroupOffsetsResponse,
+)
+from penstock.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+    DescribeShareGroupOffsetsResponse,
+)
+from penstock.protocol.messages.share_group_describe import (
+    DescribedGroup,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
+from penstock.protocol.value import Value
+
+NOTHING = -1
+
+
+class SharePosition(Value):
+    """Where a share group begins in a partition: `offset` -1 is where its share.auto.offset.reset says.
+
+    `lag` is how many records are still to be delivered for good; None if nobody knows.
+    """
+
+    offset: int
+    leader_epoch: int
+    lag: int | None
+
+
+class ShareGroupAdmin:
+    def __init__(self, cluster: ClusterClient) -> None:
+        self._cluster = cluster
+
+    async def describe(self, group_id: str) -> DescribedGroup:
+        """GROUP_ID_NOT_FOUND if there is no share group of this name."""
+
+        async def attempt() -> DescribedGroup:
+            request = ShareGroupDescribeRequest(group_ids=[group_id])
+            response = await self._cluster.to_coordinator(group_id, request, ShareGroupDescribeResponse)
+            row = response.groups[0]
+            check_group(self._cluster, group_id, row.error_code, row.error_message)
+            return row
+
+        return await self._cluster.retrying(attempt)
+
+    async def offsets(
+        self, group_id: str, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, SharePosition]:
+        """Of these partitions, or of all where the group has begun (None)."""
+        topics = None if partitions is None else [
+            DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=list(numbers))
+            for name, numbers in numbers_by_topic(partitions)
+        ]  # fmt: skip
+        request = DescribeShareGroupOffsetsRequest(
+            groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=topics)]
+        )
+
+        async def attempt() -> dict[TopicPartition, SharePosition]:
+            response = await self._cluster.to_coordinator(group_id, request, DescribeShareGroupOffsetsResponse)
+            row = response.groups[0]
+            check_group(self._cluster, group_id, row.error_code, row.error_message)
+            found = {}
+            for topic in row.topics:
+                for one in topic.partitions:
+                    raise_for(one.error_code, f"{topic.topic_name}-{one.partition_index}")
+                    lag = one.lag if one.lag != NOTHING else None
+                    place = TopicPartition(topic.topic_name, one.partition_index)
+                    found[place] = SharePosition(one.start_offset, one.leader_epoch, lag)
+            return found
+
+        return await self._cluster.retrying(attempt)
+
+    async def set_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """The group must have no members; one that is not there is made."""
+        topics: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = {}
+        for place, position in offsets.items():
+            wanted = AlterShareGroupOffsetsRequestPartition(
+                partition_index=place.partition, start_offset=position.offset
+            )
+            topics.setdefault(place.topic, []).append(wanted)
+        request = AlterShareGroupOffsetsRequest(
+            group_id=group_id,
+            topics=[
+                AlterShareGroupOffsetsRequestTopic(topic_name=name, partitions=them) for name, them in topics.items()
+            ],
+        )
+
+        async def attempt() -> None:
+            response = await self._cluster.to_coordinator(group_id, request, AlterShareGroupOffsetsResponse)
+            check_group(self._cluster, group_id, response.error_code, response.error_message)
+            for topic in response.responses:
+                for one in topic.partitions:
+                    raise_for(one.error_code, f"{topic.topic_name}-{one.partition_index}")
+
+        await self._cluster.retrying(attempt)
+
+    async def delete_offsets(self, group_id: str, topics: Collection[str]) -> dict[str, ErrorCode]:
+        """Of a group without members; each topic's outcome."""
+        request = DeleteShareGroupOffsetsRequest(
+            group_id=group_id, topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in topics]
+        )
+
+        async def attempt() -> dict[str, ErrorCode]:
+            response = await self._cluster.to_coordinator(group_id, request, DeleteShareGroupOffsetsResponse)
+            check_group(self._cluster, group_id, response.error_code, response.error_message)
+            return {topic.topic_name: error_code(topic.error_code) for topic in response.responses}
+
+        return await self._cluster.retrying(attempt)

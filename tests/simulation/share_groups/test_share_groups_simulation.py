@@ -1,0 +1,20 @@
+"""Members have what has begun, and nothing that was read begins anew, whatever happens; in the end all is given out."""
+
+import pytest
+from tests.simulation.share_groups.simulate import simulate
+
+SEEDS = 10
+MORE_SEEDS = 300
+
+
+def test_what_has_begun_is_given_out_and_never_begins_anew() -> None:
+    outcomes = [simulate(seed) for seed in range(SEEDS)]
+    assert sum(outcome.fails for outcome in outcomes) > SEEDS
+    assert sum(outcome.kills for outcome in outcomes) > SEEDS
+    assert sum(outcome.reads for outcome in outcomes) > SEEDS
+
+
+@pytest.mark.soak
+def test_so_it_is_from_many_seeds() -> None:
+    for seed in range(SEEDS, MORE_SEEDS):
+        simulate(seed)
