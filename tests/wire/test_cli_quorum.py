@@ -233,14 +233,8 @@ def test_the_health(reach: tuple[str, str]) -> None:
 
 def test_the_features(reach: tuple[str, str]) -> None:
     lines = penstock("features", *reach, "describe").stdout.splitlines()
-    names = [
-        "eligible.leader.replicas.version",
-        "group.version",
-        "kraft.version",
-        "metadata.version",
-        "share.version",
-        "transaction.version",
-    ]
+    features = "eligible.leader.replicas group kraft metadata share transaction"
+    names = [f"{name}.version" for name in features.split()]
     assert [line.split("\t")[0] for line in lines] == [f"Feature: {name}" for name in names]
     assert lines[3].split("\t")[1:4] == [
         "SupportedMinVersion: 3.3-IV3", "SupportedMaxVersion: 4.4-IV2", "FinalizedVersionLevel: 4.4-IV2",

@@ -37,7 +37,10 @@ CONFIG = {
     "group.share.min.heartbeat.interval.ms": "50",
     "group.share.heartbeat.interval.ms": "50",
     "group.share.assignment.interval.ms": "0",
+    "group.share.min.session.timeout.ms": "500",
+    "group.share.session.timeout.ms": "500",
 }
+"""A member whose last word is lost, as its connection ends with it, is out soon."""
 
 
 @pytest.fixture(scope="module")

@@ -223,7 +223,7 @@ def _reconcile(
     current, epoch = state.current(member_id), state.assignment.epoch
     if not subscription_changed and current.epoch == epoch:
         return current
-    names, name_of = state.members[member_id].topics, house.topics.name_of
+    names, name_of = frozenset(state.members[member_id].topics), house.topics.name_of
     assigned = {topic: indexes for topic, indexes in state.target(member_id).items() if name_of(topic) in names}
     previous = current.previous_epoch if current.epoch == epoch else current.epoch
     following = current.replace(epoch=epoch, previous_epoch=previous, assigned=assigned)

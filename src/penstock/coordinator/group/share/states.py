@@ -51,9 +51,9 @@ def begin(house: ShareGroupTable, draft: Draft[AnyRecord], group: ShareGroup) ->
     known = state.partitions
     found: dict[UUID, OfTopic] = {}
     for topic, count in topics.partitions(state.topics).items():
-        had = known.initialized[topic].partitions if topic in known.initialized else ()
+        had = frozenset(known.initialized[topic].partitions if topic in known.initialized else ())
         if len(had) < count and topic not in known.initializing and topic not in known.deleting:
-            left = tuple(index for index in range(count) if index not in set(had))
+            left = tuple(index for index in range(count) if index not in had)
             found[topic] = OfTopic(topics.name_of(topic) or "", left)
     if found:
         house.put_partitions(draft, group, known.begun(found))

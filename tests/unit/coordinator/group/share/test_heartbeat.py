@@ -24,6 +24,14 @@ def test_a_member_gets_partitions_once_they_have_begun_at_the_share_coordinator(
     assert told(bench.beat("m1", 3)) is None, "it knows that"
 
 
+def test_nobody_gets_what_has_not_begun() -> None:
+    bench = Bench(a=1)
+    bench.keeps = True
+    bench.join("m1", "a")
+    assert told(bench.join("m2", "a")) == {}
+    assert bench.settle("m1", "m2") == {"m1": {}, "m2": {}}
+
+
 def test_members_share_partitions_and_nobody_gives_anything_up_first() -> None:
     bench = Bench(a=1)
     bench.join("m1", "a")
